@@ -1,0 +1,9 @@
+from django.apps import AppConfig
+
+
+class PipelineConfig(AppConfig):
+    """Papers: importing the app makes the papers flow known."""
+
+    name = "pipeline"
+    verbose_name = "Papers"
+    default_auto_field = "django.db.models.BigAutoField"

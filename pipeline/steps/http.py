@@ -1,0 +1,278 @@
+"""One HTTP client per worker process, on one event loop in a background thread.
+
+Worker threads hand it coroutines with `HttpClient.run`. A client must not be used on a second loop
+or on both sides of a fork, so loop, thread and client are made together, on first use, once for
+each process id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import functools
+import json
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, Generic, TypeVar
+
+import httpx
+
+from pipeline.steps.addresses import Reach, allowed_addresses, shown
+from pipeline.steps.http_failure import failed, named_failures
+from pipeline.steps.http_transport import CheckedTransport, only_to
+from pipeline.steps.inflate import Unpacker
+from queuemgr.abort import AbortSignal
+from queuemgr.errors import Aborted, StepFailed
+
+T = TypeVar("T")
+
+MAX_REDIRECTS = 5
+MAX_JSON = 8 * 1024 * 1024
+"""Bytes: far above any record of Crossref or Unpaywall."""
+
+
+@dataclass(frozen=True)
+class HttpOptions:
+    """Sizes of the pool, seconds for each connect, read and write, and who we say we are.
+
+    Hosts turn away the default name of a library, so `user_agent` should name the service and a
+    way to reach its operators: `Sluicegate/1.0 (mailto:papers@example.org)`.
+    """
+
+    max_connections: int = 128
+    max_keepalive: int = 64
+    timeout: float = 60.0
+    user_agent: str = "Sluicegate/1.0"
+
+
+@functools.cache
+def shared(options: HttpOptions) -> HttpClient:
+    """The client every step of this process uses; closed when the interpreter ends."""
+    client = HttpClient(options)
+    atexit.register(client.close)
+    return client
+
+
+class HttpClient:
+    """Runs coroutines that talk HTTP on this process's loop, from any thread."""
+
+    def __init__(self, options: HttpOptions | None = None) -> None:
+        self.options = options or HttpOptions()
+        # Engines of a parent process stay referenced on purpose: finalizing one in the child would
+        # take the sockets out of the epoll set both processes share, and deafen the parent.
+        self._engines: dict[int, _Engine] = {}
+        self._locks: dict[int, threading.Lock] = {}
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        """This process's httpx client, for coroutines given to `run`. It follows no redirects."""
+        return self._engine().client
+
+    def run(self, work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
+        """Run `work` on the loop and block until it has ended, its clean-up included.
+
+        Raises Aborted when the signal fires first (the coroutine is cancelled), and whatever the
+        coroutine raises. Never call it from the loop's own thread.
+        """
+        try:
+            signal.raise_if_aborted()
+            call = self._engine().start(work)
+        except BaseException:
+            work.close()
+            raise
+        with signal.hooked(call.cancel):
+            return _outcome(call, signal)
+
+    @asynccontextmanager
+    async def opened(
+        self, url: str, reach: Reach, headers: dict[str, str] | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """A successful answer to a GET, body unread, redirects followed and each hop checked.
+
+        Raises StepFailed; httpx's own exceptions are left for `named_failures`.
+        """
+        engine, cookies = self._engine(), httpx.Cookies()
+        request = engine.client.build_request("GET", url, headers=headers)
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await engine.hop(request, reach, cookies)
+            try:
+                if response.next_request is None:
+                    if not response.is_success:
+                        raise failed(response.url, response)
+                    yield response
+                    return
+                request = response.next_request
+            finally:
+                await response.aclose()
+        raise StepFailed("http_error", f"{shown(url)} redirects more than {MAX_REDIRECTS} times")
+
+    async def get_json(self, url: str, reach: Reach, deadline: float) -> Any:
+        """The JSON at `url`, all within `deadline` seconds.
+
+        Raises StepFailed: "bad_answer" for what is not JSON or passes MAX_JSON bytes.
+        """
+        with named_failures(url):
+            async with asyncio.timeout(deadline), self.opened(url, reach) as response:
+                text = await _small_body(response)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise StepFailed("bad_answer", f"{shown(url)} sent no JSON: {error}") from error
+
+    def close(self) -> None:
+        """Cancel what runs, close every connection, end the thread. The next use starts anew."""
+        engine = self._engines.pop(os.getpid(), None)
+        if engine is not None and engine.alive:
+            engine.stop()
+
+    def _engine(self) -> _Engine:
+        pid = os.getpid()
+        # Locks are by process as well: one held during a fork would stay locked in the child.
+        with self._locks.setdefault(pid, threading.Lock()):
+            engine = self._engines.get(pid)
+            if engine is None or not engine.alive:
+                engine = self._engines[pid] = _Engine(self.options)
+            return engine
+
+
+async def _small_body(response: httpx.Response) -> bytes:
+    unpacker, body = Unpacker(response.headers.get("content-encoding", "")), bytearray()
+    async for raw in response.aiter_raw():
+        for piece in unpacker.feed(raw):
+            body += piece
+            if len(body) > MAX_JSON:
+                raise StepFailed("bad_answer", f"{shown(response.url)} sent over {MAX_JSON} bytes")
+    unpacker.finish()
+    return bytes(body)
+
+
+class _Engine:
+    """A loop, its thread, its client: alive from construction until `stop`."""
+
+    client: httpx.AsyncClient
+
+    def __init__(self, options: HttpOptions) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._closing = False
+        # Apart from the loop's own threads, so that slow name servers do not hold up file writes.
+        self._lookups = ThreadPoolExecutor(16, thread_name_prefix="http-lookup")
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(ready)), name="http-loop", daemon=True
+        )
+        self._thread.start()
+        ready.result()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> _Call[T]:
+        with self._lock:
+            if self._closing:
+                raise Aborted("the HTTP client was closed")
+            call = _Call(self._loop, work)
+            self._loop.call_soon_threadsafe(call.begin)
+            return call
+
+    def stop(self) -> None:
+        with self._lock:
+            self._closing = True
+            self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+        self._lookups.shutdown(wait=False, cancel_futures=True)
+
+    async def hop(
+        self, request: httpx.Request, reach: Reach, cookies: httpx.Cookies
+    ) -> httpx.Response:
+        """Send one request of a redirect chain, to an address that was checked."""
+        addresses = await allowed_addresses(request.url, reach, self._lookups)
+        cookies.set_cookie_header(request)
+        with only_to(addresses):
+            response = await self.client.send(request, stream=True)
+        cookies.extract_cookies(response)
+        return response
+
+    async def _serve(self, ready: Future[None]) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            self.client = _new_client(self._options)
+        except BaseException as error:
+            ready.set_exception(error)
+            return
+        async with self.client:
+            ready.set_result(None)
+            await self._stopped.wait()
+            await _cancel_others()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class _Call(Generic[T]):
+    """One coroutine on the loop, whose outcome another thread waits for."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> None:
+        self._loop = loop
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self.outcome: Future[T] = Future()
+
+    def begin(self) -> None:
+        self._task = self._loop.create_task(self._work)
+        self._task.add_done_callback(self._settle)
+
+    def cancel(self) -> None:
+        """Ask the task to stop, from any thread. `begin` was queued first, so there is a task."""
+        with contextlib.suppress(RuntimeError):  # the loop has gone, and the task with it
+            self._loop.call_soon_threadsafe(lambda: self._task and self._task.cancel())
+
+    def _settle(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.outcome.cancel()
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
+
+
+def _outcome(call: _Call[T], signal: AbortSignal) -> T:
+    try:
+        return call.outcome.result()
+    except CancelledError:
+        raise Aborted(signal.reason or "the HTTP client was closed") from None
+    except Exception:
+        signal.raise_if_aborted()
+        raise
+    finally:
+        # A soft time limit is raised in this thread, in the midst of the wait.
+        if not call.outcome.done():
+            call.cancel()
+            wait([call.outcome])
+
+
+def _new_client(options: HttpOptions) -> httpx.AsyncClient:
+    # At INFO httpx logs whole URLs: signed links and contact addresses with them.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    return httpx.AsyncClient(
+        transport=CheckedTransport(options.max_connections, options.max_keepalive),
+        # Waiting for a free connection is bounded by each caller's deadline, not by this.
+        timeout=httpx.Timeout(options.timeout, pool=None),
+        headers={"User-Agent": options.user_agent, "Accept-Encoding": "gzip, deflate"},
+        # One document's cookies are no business of the next: `opened` keeps a jar per chain.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        # A proxy named in the environment would look names up itself, past our check.
+        trust_env=False,
+    )

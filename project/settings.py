@@ -1,0 +1,161 @@
+"""Django settings: wiring only. Every knob is read, checked and explained in a `knobs.py`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+
+from project.knobs import ProjectKnobs
+from queuemgr.errors import ConfigurationError
+from queuemgr.flow import HOUSEKEEPING
+from queuemgr.redaction import keep_secret
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+try:
+    KNOBS = ProjectKnobs.load()
+except ConfigurationError as error:
+    raise SystemExit(f"configuration: {error}") from None
+
+DATA_DIR = (BASE_DIR / KNOBS.data_dir).resolve()
+DATA_DIR.mkdir(parents=True, exist_ok=True)
+
+
+def _secret_key() -> str:
+    """The key given, or one made once for this data directory and readable by its owner only."""
+    kept = DATA_DIR / "secret-key"
+    if KNOBS.secret_key:
+        return KNOBS.secret_key
+    if not kept.exists():
+        beside = kept.with_suffix(f".{os.getpid()}")
+        beside.write_text(secrets.token_urlsafe(50))
+        beside.chmod(0o600)
+        beside.rename(kept)
+    return kept.read_text()
+
+
+def _database() -> dict[str, Any]:
+    if not KNOBS.database_url:
+        return sqlite(DATA_DIR / "sluice.sqlite3")
+    try:
+        config = dict(dj_database_url.parse(KNOBS.database_url))
+    except ValueError:
+        raise SystemExit(
+            "configuration: DATABASE_URL cannot be read; right is postgres://user:password@host:5432/name"
+        ) from None
+    if config["ENGINE"].endswith("sqlite3"):
+        return sqlite(Path(str(config["NAME"])))
+    if not config["ENGINE"].endswith("postgresql"):
+        raise SystemExit("configuration: DATABASE_URL must name PostgreSQL or SQLite")
+    options = dict(config.get("OPTIONS", {}))
+    options.setdefault("pool", {"min_size": 1, "max_size": 32, "timeout": 30})
+    return {**config, "OPTIONS": options, "CONN_HEALTH_CHECKS": True}
+
+
+def sqlite(path: Path) -> dict[str, Any]:
+    """SQLite as a queue needs it: write-ahead log, one writer at a time from the first statement."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(path),
+        "OPTIONS": {
+            "timeout": 30,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; "
+            "PRAGMA cache_size=-20000; PRAGMA temp_store=MEMORY;",
+        },
+    }
+
+
+SECRET_KEY = _secret_key()
+keep_secret(SECRET_KEY)
+DEBUG = KNOBS.debug
+ALLOWED_HOSTS = [host.strip() for host in KNOBS.allowed_hosts.split(",")]
+
+INSTALLED_APPS = [
+    "pipeline",
+    "queuemgr",
+    "django_celery_results",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "project.urls"
+WSGI_APPLICATION = "project.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+DATABASES = {"default": _database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+TIME_ZONE = "UTC"
+USE_TZ = True
+LANGUAGE_CODE = "en-gb"
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+MEDIA_ROOT = DATA_DIR / "files"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+BROKER_URL = KNOBS.broker_url or os.environ.get("SLUICE_PRIVATE_BROKER", "redis://127.0.0.1:1/0")
+CELERY_BROKER_URL = BROKER_URL
+CELERY_RESULT_BACKEND = "django-db"
+CELERY_RESULT_EXTENDED = True
+CELERY_RESULT_EXPIRES = 24 * 3600
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_TIMEOUT = 2
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    {"socket_timeout": 5, "socket_connect_timeout": 2, "visibility_timeout": 6 * 3600}
+    if BROKER_URL.startswith(("redis", "unix", "valkey"))
+    else {}
+)
+CELERY_TASK_DEFAULT_QUEUE = HOUSEKEEPING
+CELERY_TASK_CREATE_MISSING_QUEUES = True
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = True
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("SLUICE_LOG_LEVEL", "INFO")},
+    "loggers": {"httpx": {"level": "WARNING"}, "httpcore": {"level": "WARNING"}},
+}

@@ -1,0 +1,165 @@
+"""The one thread of a worker process through which its slots begin and end their leases.
+
+While one transaction is under way the other slots queue up, and the next transaction takes them all:
+finishes that arrive together share its cost, and the process needs one connection for the queue
+however many slots it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from uuid import UUID
+
+from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError, connection
+
+from queuemgr import begin as beginning
+from queuemgr import finish, publish
+from queuemgr.events import StepEvents
+from queuemgr.finish import Ending
+from queuemgr.grant import Grant, Hands
+from queuemgr.outcomes import Result
+from queuemgr.this_worker import ThisWorker
+
+logger = logging.getLogger(__name__)
+
+BATCH = 256
+"""Most begins and ends in one transaction."""
+
+PATIENCE = (0.05, 0.2, 1, 2, 5, 5, 10, 10, 10, 10)
+"""Seconds between tries while the database does not answer; a lease seldom outlives their sum."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A slot's request, and where it waits for the answer: the next grant, or None."""
+
+    lease_id: UUID
+    result: Result | None = None
+    wants_next: bool = False
+    runtime: float = 0.0
+    answer: Grant | None = None
+    answered: threading.Event = field(default_factory=threading.Event)
+
+
+class Combiner:
+    """Begins and ends leases for all slots of this process."""
+
+    def __init__(self, worker: ThisWorker) -> None:
+        self._worker = worker
+        self._calls: SimpleQueue[_Call] = SimpleQueue()
+        self._outbox: SimpleQueue[list[Grant]] = SimpleQueue()
+        self._events = StepEvents(worker.name, enabled=worker.sends_events)
+        for name, loop in (("sluice-combiner", self._serve), ("sluice-publisher", self._publish)):
+            threading.Thread(target=loop, name=name, daemon=True).start()
+
+    def begin(self, lease_id: UUID) -> Grant | None:
+        """Begin the lease a message brought; None when it is not there to begin."""
+        return self._ask(_Call(lease_id))
+
+    def end(self, lease_id: UUID, result: Result, runtime: float, *, wants_next: bool) -> Grant | None:
+        """End a lease; returns what this slot runs next, or None when it is free to go."""
+        return self._ask(_Call(lease_id, result, wants_next, runtime))
+
+    def _ask(self, call: _Call) -> Grant | None:
+        self._calls.put(call)
+        call.answered.wait()
+        return call.answer
+
+    def _serve(self) -> None:
+        while True:
+            calls = self._gather()
+            begins = [call for call in calls if call.result is None]
+            ends = [call for call in calls if call.result is not None]
+            for batch, serve in ((begins, self._begin), (ends, self._end)):
+                if batch:
+                    self._serve_patiently(batch, serve)
+            self._events.flush()
+
+    def _gather(self) -> list[_Call]:
+        calls = [self._calls.get()]
+        while len(calls) < BATCH:
+            try:
+                calls.append(self._calls.get_nowait())
+            except Empty:
+                break
+        return calls
+
+    def _serve_patiently(
+        self, calls: Sequence[_Call], serve: Callable[[Sequence[_Call]], None]
+    ) -> None:
+        """Try again while the database is away; one call that cannot be served spoils no other."""
+        try:
+            _with_patience(serve, calls)
+        except Exception:
+            if len(calls) > 1:
+                for call in calls:
+                    self._serve_patiently([call], serve)
+            else:
+                logger.exception("lease %s could not be written; it will run out", calls[0].lease_id)
+        finally:
+            for call in calls:
+                call.answered.set()
+
+    def _begin(self, calls: Sequence[_Call]) -> None:
+        if self._worker.draining.is_set():
+            return
+        begun = beginning.begin([call.lease_id for call in calls], self._worker.worker_id)
+        by_lease = {grant.lease_id: grant for grant in begun}
+        for call in calls:
+            call.answer = by_lease.pop(call.lease_id, None)
+        self._events.began(begun)
+
+    def _end(self, calls: Sequence[_Call]) -> None:
+        endings = [Ending(call.lease_id, call.result) for call in calls if call.result is not None]
+        ended = finish.end(endings, self._hands(calls))
+        handed = list(ended.granted.handed)
+        for call in calls:
+            call.answer = handed.pop() if handed and call.wants_next else None
+        self._release(calls)
+        if ended.granted.to_send:
+            self._outbox.put(ended.granted.to_send)
+        for call in calls:
+            if call.lease_id in ended.outcomes:
+                outcome = ended.outcomes[call.lease_id]
+                self._events.ended(str(call.lease_id), outcome, call.result, call.runtime)
+        self._events.began(ended.granted.handed)
+
+    @staticmethod
+    def _release(calls: Sequence[_Call]) -> None:
+        for call in calls:
+            call.answered.set()
+
+    def _hands(self, calls: Sequence[_Call]) -> Hands | None:
+        free = sum(call.wants_next for call in calls)
+        if not free or self._worker.draining.is_set():
+            return None
+        return Hands(self._worker.worker_id, self._worker.queues, free)
+
+    def _publish(self) -> None:
+        """Send messages from a thread of their own: a broker that hangs stops no slot."""
+        while True:
+            publish.send(self._outbox.get())
+
+
+def _with_patience(
+    serve: Callable[[Sequence[_Call]], None], calls: Sequence[_Call]
+) -> None:
+    for wait in (*PATIENCE, None):
+        try:
+            return serve(calls)
+        except (OperationalError, InterfaceError) as error:
+            connection.close()
+            if wait is None:
+                raise
+            logger.warning("database does not answer (%s); again in %g s", error, wait)
+            time.sleep(wait)
+        except DatabaseError:
+            connection.close()
+            raise
+    return None

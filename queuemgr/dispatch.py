@@ -1,0 +1,25 @@
+"""Start everything that may start now: decide under the fleet's lock, publish after commit.
+
+Called whenever something may have changed: work enqueued, a lease ended elsewhere, a limit edited, a
+worker come, a tick. Calls that find another already in line return at once: that one has not read
+its snapshot yet and will see what they committed.
+"""
+
+from __future__ import annotations
+
+from queuemgr import grant, publish
+from queuemgr.fleet_lock import PlaceInLine, deciding
+
+
+def dispatch() -> int:
+    """Lease and publish what may start; returns how many leases were given out.
+
+    Must not be called inside a transaction: use `transaction.on_commit(dispatch)` there.
+    """
+    with PlaceInLine() as line:
+        if not line.mine:
+            return 0
+        with deciding(line) as now:
+            granted = grant.start_what_may(now)
+    publish.send(granted.to_send)
+    return len(granted.to_send)

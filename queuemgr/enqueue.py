@@ -1,0 +1,131 @@
+"""Store first, dispatch on commit: an execution exists before any message of it does.
+
+The same key twice is one execution, by the database's unique constraint, in bulk and under races.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from queuemgr import routes
+from queuemgr.dispatch import dispatch
+from queuemgr.errors import BadInput
+from queuemgr.flow import NORMAL, PRIORITIES, Intake, get_flow
+from queuemgr.models import Execution
+
+ROWS_PER_STATEMENT = 500
+MAX_KEY = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """How many executions were made, and how many keys were already there."""
+
+    new: int = 0
+    already: int = 0
+    new_keys: tuple[str, ...] = field(default=(), repr=False)
+
+    def __add__(self, other: Enqueued) -> Enqueued:
+        return Enqueued(
+            self.new + other.new, self.already + other.already, self.new_keys + other.new_keys
+        )
+
+
+def priority_of(name: str) -> int:
+    """The rank of a priority's name; raises `BadInput` naming those there are."""
+    try:
+        return PRIORITIES[name]
+    except KeyError:
+        raise BadInput(f"priority {name!r} is not one of {', '.join(PRIORITIES)}") from None
+
+
+def enqueue(
+    flow: str,
+    key: str,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    priority: int = NORMAL,
+    run_after: datetime | None = None,
+) -> bool:
+    """Make one execution; False when the key was already there, which changes nothing.
+
+    Raises `UnknownFlow`, `BadInput` (key empty or too long) and `NeverFits`.
+    """
+    intake = Intake(key, dict(payload or {}))
+    return enqueue_many(flow, [intake], priority=priority, run_after=run_after).new == 1
+
+
+def enqueue_many(
+    flow: str,
+    intakes: Iterable[Intake],
+    *,
+    priority: int = NORMAL,
+    run_after: datetime | None = None,
+) -> Enqueued:
+    """Make an execution for every key not yet there, a few hundred to a transaction.
+
+    What went in before an error stays in; nothing is dispatched inside the caller's transaction.
+    """
+    total, fits = Enqueued(), set[routes.RouteKey]()
+    iterator = iter(intakes)
+    while some := list(islice(iterator, ROWS_PER_STATEMENT)):
+        rows = [_execution(flow, intake, priority, run_after, fits) for intake in some]
+        with transaction.atomic():
+            new = _insert_new(rows)
+            transaction.on_commit(dispatch)
+        total += Enqueued(len(new), len(rows) - len(new), tuple(new))
+    return total
+
+
+def _execution(
+    flow_name: str,
+    intake: Intake,
+    priority: int,
+    run_after: datetime | None,
+    fits: set[routes.RouteKey],
+) -> Execution:
+    """The row of an intake; `fits` remembers the routes already found to fit."""
+    if not 0 < len(intake.key) <= MAX_KEY:
+        raise BadInput(f"key {intake.key[:60]!r} has {len(intake.key)} characters; 1 to {MAX_KEY} fit")
+    place = get_flow(flow_name).first(intake.payload)
+    key = routes.key_of(place, priority, intake.payload, resumed=False)
+    if key not in fits:
+        routes.check_fits(key)
+        fits.add(key)
+    now = timezone.now()
+    return Execution(
+        flow=flow_name,
+        key=intake.key,
+        phase=place.phase.name,
+        step=place.step.name,
+        priority=priority,
+        route_id=routes.route_id(key),
+        payload=intake.payload,
+        run_after=run_after or now,
+        created_at=now,
+        tries_from=now,
+    )
+
+
+def _insert_new(rows: Sequence[Execution]) -> list[str]:
+    """Insert those whose key is not there; returns their keys. One statement, so races are settled
+    by the unique constraint and the count is exact."""
+    fields = [f for f in Execution._meta.concrete_fields if not f.primary_key]
+    columns = ", ".join(connection.ops.quote_name(f.column) for f in fields)
+    values = "(" + ", ".join(["%s"] * len(fields)) + ")"
+    statement = (
+        f"INSERT INTO {Execution._meta.db_table} ({columns}) "
+        f"VALUES {', '.join([values] * len(rows))} "
+        "ON CONFLICT (flow, key) DO NOTHING RETURNING key"
+    )
+    parameters = [f.get_db_prep_save(f.pre_save(row, True), connection) for row in rows for f in fields]
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return [key for (key,) in cursor.fetchall()]

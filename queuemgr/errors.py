@@ -1,0 +1,74 @@
+"""What can go wrong, by name.
+
+Plain Python on purpose: steps raise these, and steps know neither Django nor Celery.
+"""
+
+from __future__ import annotations
+
+
+class SluiceError(Exception):
+    """Base of every error Sluicegate raises itself."""
+
+
+class ConfigurationError(SluiceError):
+    """A setting or an argument cannot work; the message names it, its value and the remedy."""
+
+
+class UnknownFlow(SluiceError):
+    """No flow of this name is registered."""
+
+
+class UnknownStep(SluiceError):
+    """The flow has no step of this name: a deployment removed it while work waited there."""
+
+
+class IllegalMove(SluiceError):
+    """An execution was asked to go from one state to another the table of moves does not allow."""
+
+
+class NeverFits(SluiceError):
+    """Refused at enqueue: no limit, however idle, could ever admit this work."""
+
+
+class BadInput(SluiceError):
+    """What a person gave cannot be used; the message quotes it and says what would be right."""
+
+
+class LeaseLost(SluiceError):
+    """The lease ended while its step ran (it expired, or was withdrawn): nothing may be stored."""
+
+
+class Aborted(SluiceError):
+    """The abort signal was set while work was under way; raised by the work itself."""
+
+
+class StepFailed(SluiceError):
+    """A step could not do its work.
+
+    `kind` names the row of the retry policy table (see `queuemgr.retry`) that decides what follows.
+    `retry_after` is the wait in seconds a server asked for, or None.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        http_status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.retry_after = retry_after
+        self.http_status = http_status
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild with keywords: an exception that cannot be unpickled takes a prefork pool down."""
+        return (_rebuild, (type(self), self.kind, self.message, self.retry_after, self.http_status))
+
+
+def _rebuild(
+    cls: type[StepFailed], kind: str, message: str, retry_after: float | None, status: int | None
+) -> StepFailed:
+    return cls(kind, message, retry_after=retry_after, http_status=status)

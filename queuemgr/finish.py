@@ -1,0 +1,213 @@
+"""The ways a lease ends: stored, counted, settled and followed up in one short transaction.
+
+Whoever no longer holds its lease stores nothing: every ending first takes the lease's row, and one
+whose row is gone is dropped. What the freed slots run next is decided in the same transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from queuemgr import fleet_lock, grant, sql, states
+from queuemgr.dispatch import dispatch
+from queuemgr.errors import StepFailed
+from queuemgr.follow_up import HeldLease, Settlement, follow_up
+from queuemgr.models import Lease, State
+from queuemgr.outcomes import Done, Failed, Lost, Result
+from queuemgr.redaction import clean
+
+logger = logging.getLogger(__name__)
+
+LOCK_WAIT_MS = 100
+"""How long a finish waits for the fleet's lock, since its slot wants work; then others dispatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A lease and how its step ended."""
+
+    lease_id: UUID
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of a batch of endings: how each attempt was recorded (leases no longer held are
+    missing), and the work granted to the freed slots and to messages."""
+
+    outcomes: Mapping[UUID, str]
+    granted: grant.Granted
+
+
+def end(endings: Sequence[Ending], hands: grant.Hands | None) -> Ended:
+    """End these leases and hand the freed slots on, all in one transaction.
+
+    The caller publishes `granted.to_send` after it returns.
+    """
+    with transaction.atomic():
+        now = fleet_lock.take_within(LOCK_WAIT_MS)
+        outcomes = settle(endings, now or fleet_lock.database_now())
+        granted = grant.start_what_may(now, hands) if now else grant.NOTHING
+    if not now:
+        dispatch()
+    return Ended(outcomes, granted)
+
+
+def expire(now: datetime) -> list[HeldLease]:
+    """End every lease that ran out, and exactly those; returns those whose step had begun.
+
+    To be called holding the fleet's lock.
+    """
+    expired = Lease.objects.expired(now)
+    give_back(list(expired.unstarted().values_list("pk", flat=True)))
+    lost = [Ending(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
+    return [s.lease for s in _settle(lost, now, expired_by=now)]
+
+
+def end_leases_of_dead_worker(worker_id: int, now: datetime) -> list[HeldLease]:
+    """End the leases of a worker known to be dead, without waiting for them to run out."""
+    held = Lease.objects.filter(worker_id=worker_id).values_list("pk", flat=True)
+    return [s.lease for s in _settle([Ending(pk, Lost()) for pk in held], now)]
+
+
+def give_back(lease_ids: Sequence[UUID]) -> int:
+    """Withdraw leases nobody began: their executions wait again, and no attempt is recorded."""
+    if not lease_ids:
+        return 0
+    withdrawn = sql.rows(
+        f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))}) "
+        "AND started_at IS NULL RETURNING execution_id",
+        lease_ids,
+    )
+    states.move([execution for (execution,) in withdrawn], State.WAITING)
+    return len(withdrawn)
+
+
+def settle(endings: Iterable[Ending], now: datetime) -> dict[UUID, str]:
+    """Write what these endings mean; returns the outcome recorded for each lease still held."""
+    return {s.lease.lease_id: s.outcome.value for s in _settle(endings, now)}
+
+
+def _settle(
+    endings: Iterable[Ending], now: datetime, expired_by: datetime | None = None
+) -> list[Settlement]:
+    results = {ending.lease_id: ending.result for ending in endings}
+    if not results:
+        return []
+    held = _take(list(results), expired_by)
+    settled = [follow_up(lease, _stored(results[lease.lease_id]), now) for lease in held]
+    _write_attempts(settled, now)
+    _delete([lease.lease_id for lease in held])
+    _write_moves(settled)
+    _write_usage(settled)
+    return settled
+
+
+_TAKE = """
+    SELECT l.id, l.execution_id, e.flow, l.phase, l.step, e.priority, l.limit_key, l.cost, l.weight,
+           l.budget_day, w.name, l.cancel_by, e.tries_from, e.payload, e.context
+      FROM queuemgr_lease l
+      JOIN queuemgr_execution e ON e.id = l.execution_id
+      JOIN queuemgr_worker w ON w.id = l.worker_id
+     WHERE l.id IN ({ids}) {and_expired}
+    {lock_leases}
+"""
+
+
+def _take(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]:
+    """Lock the rows of begun leases still held, against a renewal or an expiry at this moment."""
+    statement = sql.typed(
+        _TAKE,
+        ids=sql.marks(len(lease_ids)),
+        and_expired="AND l.expires_at < %s" if expired_by else "",
+    )
+    parameters = [*lease_ids, *([expired_by] if expired_by else [])]
+    return [
+        HeldLease(
+            sql.as_uuid(lease), *columns, sql.as_date(day), worker, cancel_by,
+            sql.as_datetime(tries_from), sql.as_json(payload), sql.as_json(context),
+        )
+        for lease, *columns, day, worker, cancel_by, tries_from, payload, context in sql.rows(
+            statement, parameters
+        )
+    ]  # fmt: skip
+
+
+def _stored(result: Result) -> Result:
+    """Run the step's own store inside our transaction; when that fails the step has failed."""
+    if not isinstance(result, Done) or result.store is None:
+        return result
+    try:
+        with transaction.atomic():
+            result.store()
+    except StepFailed as error:
+        return Failed(error.kind, error.message, error.retry_after, result.cost)
+    except Exception as error:
+        logger.exception("storing a step's result failed")
+        return Failed("unexpected", f"{type(error).__name__}: {error}", cost=result.cost)
+    return result
+
+
+_ATTEMPTS = """
+    INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_key, worker,
+                                  leased_at, started_at, ended_at, outcome, cost, error_kind,
+                                  error_message)
+    SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_key, w.name,
+           l.leased_at, l.started_at, {time}, {text}, {integer}, {text}, {text}
+      FROM queuemgr_lease l JOIN queuemgr_worker w ON w.id = l.worker_id
+     WHERE l.id IN ({ids})
+"""
+
+
+def _write_attempts(settled: Iterable[Settlement], now: datetime) -> None:
+    """One statement for all that ended alike, copied from the leases inside the database."""
+    alike: dict[tuple[Any, ...], list[UUID]] = defaultdict(list)
+    for s in settled:
+        ending = (s.outcome.value, s.spent, s.kind, clean(s.message) if s.message else "")
+        alike[ending].append(s.lease.lease_id)
+    for ending, ids in alike.items():
+        sql.run(sql.typed(_ATTEMPTS, ids=sql.marks(len(ids))), [now, *ending, *ids])
+
+
+def _delete(lease_ids: list[UUID]) -> None:
+    if lease_ids:
+        sql.run(f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))})", lease_ids)
+
+
+def _write_moves(settled: Iterable[Settlement]) -> None:
+    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for s in settled:
+        alike[s.to, *s.changes.items()].append(s.lease.execution_id)
+        if s.context is not None:
+            sql.run(
+                "UPDATE queuemgr_execution SET context = %s WHERE id = %s",
+                [s.context, s.lease.execution_id],
+            )
+    for (to, *changes), ids in alike.items():
+        states.move(ids, to, **dict(changes))
+
+
+def _write_usage(settled: Iterable[Settlement]) -> None:
+    spent: Counter[tuple[date, str]] = Counter()
+    for s in settled:
+        spent[s.lease.budget_day, s.lease.phase] += s.spent
+    for (day, phase), requests in spent.items():
+        if requests:
+            charge(day, phase, requests)
+
+
+def charge(day: date, phase: str, requests: int) -> None:
+    """Add to the requests spent on a day in a phase."""
+    sql.run(
+        "INSERT INTO queuemgr_dailyusage (day, phase, spent) VALUES (%s, %s, %s) "
+        "ON CONFLICT (day, phase) DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
+        [day, phase, requests],
+    )

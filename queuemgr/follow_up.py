@@ -1,0 +1,186 @@
+"""What an ending means: for the execution, for the attempt's record, for the budget.
+
+The rules of one place for every way a step can end. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from queuemgr import retry, routes
+from queuemgr.errors import UnknownFlow, UnknownStep
+from queuemgr.flow import Place, get_flow
+from queuemgr.models import Attempt, Outcome, State
+from queuemgr.outcomes import Done, Failed, Interrupted, Lost, Result, Skipped, Snoozed
+from queuemgr.redaction import clean
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease whose row is locked, with what is known of its execution."""
+
+    lease_id: UUID
+    execution_id: int
+    flow: str
+    phase: str
+    step: str
+    priority: int
+    limit_key: str
+    cost: int
+    weight: int
+    budget_day: date
+    worker: str
+    cancel_by: str
+    tries_from: datetime
+    payload: dict[str, Any]
+    context: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What one ending means, as rows to be: the execution's state and columns, the attempt, the cost."""
+
+    lease: HeldLease
+    to: State
+    outcome: Outcome
+    changes: dict[str, Any] = field(default_factory=dict)
+    context: dict[str, Any] | None = None
+    kind: str = ""
+    message: str = ""
+    cost: int | None = None
+
+    @property
+    def spent(self) -> int:
+        """Requests to charge: what was reserved, unless the step says what it really used."""
+        return self.lease.cost if self.cost is None else self.cost
+
+
+def follow_up(lease: HeldLease, result: Result, now: datetime) -> Settlement:
+    """What this result of this lease means."""
+    try:
+        settled = _RULES[type(result)](lease, result, now)
+    except (UnknownFlow, UnknownStep) as error:
+        settled = _given_up(lease, Failed("unexpected", str(error)), now)
+    if lease.cancel_by and settled.to == State.WAITING:
+        settled.to, settled.outcome = State.CANCELLED, Outcome.CANCELLED
+        settled.changes = _final(now)
+    return settled
+
+
+def _after_done(lease: HeldLease, done: Done, now: datetime) -> Settlement:
+    context = {**lease.context, **done.context}
+    known = {**lease.payload, **context}
+    place = get_flow(lease.flow).after(lease.phase, lease.step, known)
+    if place is None:
+        settled = Settlement(lease, State.DONE, Outcome.DONE, _final(now))
+    else:
+        settled = Settlement(lease, State.WAITING, Outcome.DONE, _next(place, lease, known, now))
+    settled.context = context if done.context else None
+    settled.cost = done.cost
+    return settled
+
+
+def _after_skip(lease: HeldLease, skipped: Skipped, now: datetime) -> Settlement:
+    changes = _final(now, wait_reason=clean(skipped.reason)[:200])
+    return Settlement(lease, State.SKIPPED, Outcome.SKIPPED, changes, message=skipped.reason)
+
+
+def _after_snooze(lease: HeldLease, snoozed: Snoozed, now: datetime) -> Settlement:
+    changes = _again(lease, now + timedelta(seconds=snoozed.seconds), snoozed.reason)
+    return Settlement(lease, State.WAITING, Outcome.SNOOZED, changes, cost=0)
+
+
+def _after_interruption(lease: HeldLease, stopped: Interrupted, now: datetime) -> Settlement:
+    changes = _again(lease, now, "")
+    return Settlement(lease, State.WAITING, Outcome.INTERRUPTED, changes, message=stopped.reason)
+
+
+def _after_failure(lease: HeldLease, failed: Failed, now: datetime) -> Settlement:
+    number = 1 + _attempts(lease, Outcome.RETRIED, Outcome.FAILED)
+    decision = retry.decide(failed.kind, number, retry_after=failed.retry_after)
+    if not decision.again:
+        return _given_up(lease, failed, now)
+    tries = retry.policy_for(failed.kind).max_attempts
+    reason = f"try {number + 1} of {tries} after {failed.kind}"
+    changes = _again(lease, now + timedelta(seconds=decision.wait), reason)
+    changes |= {"error_kind": failed.kind, "error_message": clean(failed.message)}
+    return _with_error(Settlement(lease, State.WAITING, Outcome.RETRIED, changes), failed)
+
+
+def _given_up(lease: HeldLease, failed: Failed, now: datetime) -> Settlement:
+    changes = _final(now, error_kind=failed.kind, error_message=clean(failed.message))
+    return _with_error(Settlement(lease, State.FAILED, Outcome.FAILED, changes), failed)
+
+
+def _with_error(settled: Settlement, failed: Failed) -> Settlement:
+    settled.kind, settled.message, settled.cost = failed.kind, failed.message, failed.cost
+    return settled
+
+
+def _after_loss(lease: HeldLease, lost: Lost, now: datetime) -> Settlement:
+    message = f"worker {lease.worker} stopped renewing its lease"
+    if _attempts(lease, Outcome.LOST) + 1 < retry.MAX_LOST:
+        return Settlement(lease, State.WAITING, Outcome.LOST, _again(lease, now, ""), message=message)
+    message = f"its worker was lost {retry.MAX_LOST} times at step {lease.step}; last: {message}"
+    changes = _final(now, error_kind="poison", error_message=message)
+    return Settlement(lease, State.FAILED, Outcome.LOST, changes, None, "poison", message)
+
+
+_RULES: Mapping[type, Callable[[HeldLease, Any, datetime], Settlement]] = {
+    Done: _after_done,
+    Skipped: _after_skip,
+    Snoozed: _after_snooze,
+    Failed: _after_failure,
+    Interrupted: _after_interruption,
+    Lost: _after_loss,
+}
+
+
+def _attempts(lease: HeldLease, *outcomes: Outcome) -> int:
+    """Attempts that ended so at this step since it was enqueued, or last retried by a person."""
+    return Attempt.objects.filter(
+        execution_id=lease.execution_id,
+        phase=lease.phase,
+        step=lease.step,
+        outcome__in=outcomes,
+        leased_at__gte=lease.tries_from,
+    ).count()
+
+
+def _next(
+    place: Place, lease: HeldLease, known: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """At the next step; work in a phase already begun goes before work that would begin it."""
+    resumed = place.phase.name == lease.phase
+    return {
+        "phase": place.phase.name,
+        "step": place.step.name,
+        "resumed": resumed,
+        "route_id": routes.route_id(routes.key_of(place, lease.priority, known, resumed=resumed)),
+        "run_after": now,
+        **_CLEARED,
+    }
+
+
+def _again(lease: HeldLease, when: datetime, reason: str) -> dict[str, Any]:
+    """The same step once more, ahead of work whose phase was not begun."""
+    key = routes.RouteKey(
+        lease.phase, lease.priority, True, lease.limit_key, lease.cost, lease.weight
+    )
+    return {
+        "resumed": True,
+        "route_id": routes.route_id(key),
+        "run_after": when,
+        "wait_reason": clean(reason)[:200],
+    }
+
+
+_CLEARED = {"error_kind": "", "error_message": "", "wait_reason": ""}
+
+
+def _final(now: datetime, **changes: Any) -> dict[str, Any]:
+    return {**_CLEARED, **changes, "finished_at": now, "route_id": None}

@@ -1,0 +1,82 @@
+"""The chores beat sends: expire leases, dispatch what fell due, seed known work, prune.
+
+Every chore is claimed by advancing its row, so two beats, or a beat and a worker standing in for a
+missing one, do it once.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from queuemgr import finish
+from queuemgr.dispatch import dispatch
+from queuemgr.fleet_lock import database_now, deciding
+from queuemgr.flow import all_flows
+from queuemgr.knobs import queue_knobs
+from queuemgr.models import FINAL, Attempt, Chore, Lease, Worker
+
+logger = logging.getLogger(__name__)
+
+PRUNE_ROWS = 5_000
+"""Rows deleted in one transaction, so that pruning a million holds no lock for long."""
+
+KEEP_GONE_WORKERS = timedelta(days=1)
+
+
+def claim(chore: str, every: float) -> bool:
+    """True for whoever is first to ask once `every` seconds have passed since the chore last ran."""
+    now = database_now()
+    Chore.objects.get_or_create(name=chore, defaults={"ran_at": now - timedelta(days=1)})
+    overdue = Chore.objects.filter(name=chore, ran_at__lte=now - timedelta(seconds=every))
+    return overdue.update(ran_at=now) == 1
+
+
+def tick() -> dict[str, int]:
+    """Release what ran out and start what fell due; returns counts of both."""
+    with deciding() as now:
+        expired = finish.expire(now)
+    if expired:
+        logger.warning("%d leases ran out and were released", expired)
+    return {"expired": expired, "started": dispatch()}
+
+
+def tick_if_overdue() -> None:
+    """Stand in for a beat that is missing or late."""
+    if claim("tick", every=2 * queue_knobs().poll_interval):
+        tick()
+
+
+def seed(limit: int | None = None) -> dict[str, int]:
+    """Make executions of items known but not under way, at most `limit` for each flow."""
+    most = limit or queue_knobs().seed_limit
+    return {flow.name: flow.seed(most) for flow in all_flows() if flow.seed}
+
+
+def prune() -> dict[str, int]:
+    """Forget old attempts of finished executions (if told to keep them so long) and gone workers."""
+    now = database_now()
+    return {"attempts": _prune_attempts(now), "workers": _prune_workers(now)}
+
+
+def _prune_attempts(now: datetime) -> int:
+    days = queue_knobs().keep_attempts_days
+    if not days:
+        return 0
+    old = Attempt.objects.filter(
+        ended_at__lt=now - timedelta(days=days), execution__state__in=FINAL
+    ).order_by("ended_at")
+    pruned = 0
+    while some := list(old.values_list("pk", flat=True)[:PRUNE_ROWS]):
+        with transaction.atomic():
+            pruned += Attempt.objects.filter(pk__in=some).delete()[0]
+    return pruned
+
+
+def _prune_workers(now: datetime) -> int:
+    holding = Lease.objects.filter(worker=OuterRef("pk"))
+    gone = Worker.objects.filter(~Exists(holding), seen_at__lt=now - KEEP_GONE_WORKERS)
+    return gone.delete()[0]

@@ -1,0 +1,162 @@
+"""Every knob of the queue: its name, unit, default and range, and where its value came from.
+
+A value is looked for on the command line, then in Django's settings, then in the environment, then
+here. Commands hand what they were told to the processes they start in one variable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from queuemgr.errors import ConfigurationError
+
+COMMAND_LINE = "SLUICE_COMMAND_LINE"
+
+
+def from_command_line() -> dict[str, Any]:
+    """What the command that started this process was told, by knob."""
+    return dict(json.loads(os.environ.get(COMMAND_LINE, "{}")))
+
+
+def tell_children(chosen: Mapping[str, Any]) -> None:
+    """Put knobs given on the command line where this process and its children find them."""
+    os.environ[COMMAND_LINE] = json.dumps({**from_command_line(), **chosen})
+    for loaded in _loaders:
+        loaded.cache_clear()
+
+
+class Knobs(BaseSettings):
+    """Base of the groups of knobs; each group reads `SLUICE_<NAME>`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLUICE_", extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    @classmethod
+    def variable(cls, name: str) -> str:
+        """The environment variable, and Django setting, of a knob."""
+        field = cls.model_fields[name]
+        alias = field.validation_alias
+        return str(alias) if alias else f"SLUICE_{name.upper()}"
+
+    @classmethod
+    def load(cls, settings: Mapping[str, Any] | None = None) -> Self:
+        """Read this group; raises `ConfigurationError` naming the knob, its value and the range."""
+        chosen = from_command_line()
+        given = {name: _given(cls, name, chosen, settings or {}) for name in cls.model_fields}
+        try:
+            return cls(**{name: value for name, value in given.items() if value is not None})
+        except ValidationError as error:
+            raise ConfigurationError(_explain(cls, error)) from None
+
+    @classmethod
+    def source(cls, name: str, settings: Mapping[str, Any] | None = None) -> str:
+        """Where the value of a knob comes from, in a word or two."""
+        variable = cls.variable(name)
+        if name in from_command_line():
+            return "command line"
+        if (settings or {}).get(variable) is not None:
+            return "settings"
+        return "environment" if variable in os.environ else "default"
+
+
+def _given(
+    group: type[Knobs], name: str, chosen: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Any:
+    return chosen[name] if name in chosen else settings.get(group.variable(name))
+
+
+def _explain(group: type[Knobs], error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors():
+        name = str(problem["loc"][0]) if problem["loc"] else ""
+        variable = group.variable(name) if name in group.model_fields else name
+        value = "" if problem["type"] == "missing" else f"={problem['input']!r}"
+        lines.append(f"{variable}{value}: {problem['msg']}" if variable else str(problem["msg"]))
+    return "; ".join(lines)
+
+
+class QueueKnobs(Knobs):
+    """The knobs of the queue itself."""
+
+    max_workers: int = Field(200, ge=1, le=100_000, description="slots of the whole fleet")
+    max_prep: int = Field(0, ge=0, description="slots phase prep may hold; 0: no cap of its own")
+    max_expensive: int = Field(0, ge=0, description="slots phase expensive may hold; 0: no cap")
+    max_wrap: int = Field(0, ge=0, description="slots phase wrap may hold; 0: no cap")
+    max_per_host: int = Field(4, ge=0, description="slots one host may hold; 0: no cap")
+    max_per_resolver: int = Field(4, ge=0, description="slots one resolver may hold; 0: no cap")
+    high_priority_reserved: int = Field(1, ge=0, description="fleet slots only high work may take")
+    daily_budget: int = Field(10_000, ge=0, description="requests a UTC day may cost; 0: none")
+    lease_seconds: float = Field(90, ge=1, le=86_400, description="seconds a lease lasts unrenewed")
+    heartbeat_seconds: float = Field(30, ge=0.1, description="seconds between renewals of a lease")
+    stale_interval: float = Field(120, ge=1, description="seconds between seeding and clean-up")
+    seed_limit: int = Field(500, ge=1, le=100_000, description="known items made work at a time")
+    poll_interval: float = Field(5, ge=0.1, le=3600, description="seconds between housekeeping ticks")
+    slice_seconds: float = Field(30, ge=0, description="seconds a slot is handed on before a message")
+    shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
+    keep_attempts_days: float = Field(0, ge=0, description="days finished attempts are kept; 0: all")
+
+    @model_validator(mode="after")
+    def _lease_outlives_heartbeats(self) -> Self:
+        if self.heartbeat_seconds * 2 > self.lease_seconds:
+            raise ValueError(
+                f"SLUICE_HEARTBEAT_SECONDS={self.heartbeat_seconds:g} must be at most half of "
+                f"SLUICE_LEASE_SECONDS={self.lease_seconds:g}, or one late renewal loses the lease"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reserve_leaves_room(self) -> Self:
+        if self.high_priority_reserved >= self.max_workers > 1:
+            raise ValueError(
+                f"SLUICE_HIGH_PRIORITY_RESERVED={self.high_priority_reserved} must be below "
+                f"SLUICE_MAX_WORKERS={self.max_workers}, or normal and low work never starts"
+            )
+        return self
+
+    @property
+    def start_seconds(self) -> float:
+        """Seconds a lease may wait for a worker to begin it before it is given out again."""
+        return min(self.lease_seconds, max(5.0, self.heartbeat_seconds))
+
+    @property
+    def presence_seconds(self) -> float:
+        """Seconds between a worker's signs of life; it counts as gone after three missed."""
+        return min(self.heartbeat_seconds, 10.0)
+
+
+class _DjangoSettings(Mapping[str, Any]):
+    """Django's settings as a mapping, so that a knob may be set there under its variable's name."""
+
+    def __getitem__(self, name: str) -> Any:
+        from django.conf import settings
+
+        try:
+            return getattr(settings, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+DJANGO_SETTINGS = _DjangoSettings()
+
+
+@lru_cache(maxsize=1)
+def queue_knobs() -> QueueKnobs:
+    """The queue's knobs of this process, read once."""
+    return QueueKnobs.load(DJANGO_SETTINGS)
+
+
+_loaders = [queue_knobs]

@@ -1,0 +1,138 @@
+"""The Celery task base of every step: begin only while holding the lease, then keep the slot busy.
+
+A message means "a slot on this queue has work: lease X". The task that receives it runs X, then
+whatever its slot is handed when that ends, until nothing is handed over or its time slice is up.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from celery import Task, shared_task
+from django.db import connections
+
+from queuemgr.abort import AbortSignal
+from queuemgr.combiner import Combiner
+from queuemgr.errors import Aborted, LeaseLost, StepFailed
+from queuemgr.grant import Grant
+from queuemgr.heartbeat import Heartbeat
+from queuemgr.knobs import queue_knobs
+from queuemgr.models import Lease
+from queuemgr.outcomes import Done, Failed, Interrupted, Result
+from queuemgr.publish import UNKNOWN_STEP, task_of
+from queuemgr.this_worker import current
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a step is given: its grant, and the signal that may abort it."""
+
+    grant: Grant
+    signal: AbortSignal
+
+    @property
+    def key(self) -> str:
+        return self.grant.key
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Payload and what earlier steps learnt."""
+        return {**self.grant.payload, **self.grant.context}
+
+    def check(self) -> None:
+        """Raise `Aborted`, or `LeaseLost` when the lease is gone: to be asked before a file is
+        put in its final place."""
+        self.signal.raise_if_aborted()
+        if not Lease.objects.filter(pk=self.grant.lease_id).exists():
+            raise LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
+
+
+class LeasedTask(Task):
+    """Base of step tasks: `@shared_task(base=LeasedTask, name="papers.fetch")`.
+
+    The function takes a `Work` and returns an outcome (`Done(...)`, `Skipped(...)`, `Snoozed(...)`) or
+    None for done; raising `StepFailed` names the kind of failure, any other exception is "unexpected".
+    Celery's own retries, results and time limits stay out of it.
+    """
+
+    abstract = True
+    typing = False
+    send_events = False
+    acks_late = True
+    reject_on_worker_lost = False
+    ignore_result = True
+    max_retries = 0
+
+    def __call__(self, lease_id: str) -> None:
+        slot = _process()
+        ends = time.monotonic() + queue_knobs().slice_seconds
+        grant = slot.combiner.begin(UUID(lease_id))
+        while grant is not None:
+            started = time.monotonic()
+            result = self._run_step(grant, slot.heartbeat)
+            now = time.monotonic()
+            grant = slot.combiner.end(
+                grant.lease_id, result, now - started, wants_next=now < ends
+            )
+
+    def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
+        with heartbeat.keeping(grant.lease_id) as signal:
+            try:
+                return self.app.tasks[task_of(grant)].run(Work(grant, signal)) or Done()
+            except Exception as error:
+                return as_result(error, signal)
+            finally:
+                for connection in connections.all(initialized_only=True):
+                    connection.close()
+
+
+def as_result(error: Exception, signal: AbortSignal) -> Result:
+    """What an exception out of a step means."""
+    if isinstance(error, StepFailed):
+        return Failed(error.kind, error.message, error.retry_after)
+    if isinstance(error, Aborted | LeaseLost) or signal.aborted:
+        return Interrupted(signal.reason or str(error))
+    logger.error("a step failed unexpectedly", exc_info=error)
+    return Failed("unexpected", f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True)
+class _Process:
+    """What the slots of one process share; made anew in a forked child."""
+
+    pid: int
+    heartbeat: Heartbeat
+    combiner: Combiner
+
+
+_shared: _Process | None = None
+
+
+def _process() -> _Process:
+    if _shared is None or _shared.pid != os.getpid():
+        raise RuntimeError("the worker has not started its heartbeat")
+    return _shared
+
+
+def start_process(*, is_parent: bool) -> None:
+    """Start the threads the slots of this process share; called once per worker process."""
+    global _shared
+    worker = current()
+    _shared = _Process(os.getpid(), Heartbeat(worker, is_parent=is_parent), Combiner(worker))
+
+
+@shared_task(base=LeasedTask, name=UNKNOWN_STEP)
+def unknown_step(work: Work) -> Result:
+    """Work whose flow or step this deployment does not have: failed where a person sees it."""
+    grant = work.grant
+    message = f"no step {grant.phase}/{grant.step} in flow {grant.flow!r} on this worker"
+    return Failed("unexpected", message)
+
+

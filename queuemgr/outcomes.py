@@ -1,0 +1,61 @@
+"""How a step may end, as values: what the task says, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The step did its work.
+
+    `context` is merged into what the execution knows; `store` writes the result and runs inside the
+    transaction that ends the lease, so both commit or neither; `cost` is what it really cost in
+    requests, where that is less than was reserved.
+    """
+
+    context: Mapping[str, Any] = field(default_factory=dict)
+    store: Callable[[], None] | None = None
+    cost: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Nothing to do for this execution, for good."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """Not now: come back in so many seconds. Not an attempt."""
+
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It went wrong; the retry policy of its kind says what follows."""
+
+    kind: str
+    message: str
+    retry_after: float | None = None
+    cost: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Stopped from outside (a shutdown) before it could end. Not an attempt."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Its worker stopped renewing the lease: dead, frozen, or cut off."""
+
+
+Result = Done | Skipped | Snoozed | Failed | Interrupted | Lost

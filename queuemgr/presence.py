@@ -1,0 +1,112 @@
+"""A Celery worker's place in the fleet: it signs on, shows its slots, and leaves them at shutdown.
+
+A bootstep, so that a plain `celery worker` command does it. Signing on happens before the pool
+forks, so that every child knows which worker it belongs to.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import Any
+
+import psutil
+from celery import bootsteps
+from celery.signals import worker_process_init
+from django.db import connection
+
+from queuemgr import finish, leased_task, limits
+from queuemgr.dispatch import dispatch
+from queuemgr.fleet_lock import database_now, deciding
+from queuemgr.flow import HOUSEKEEPING, all_queues, queue_name
+from queuemgr.models import Lease, Worker
+from queuemgr.this_worker import ThisWorker, current, set_current
+
+logger = logging.getLogger(__name__)
+
+
+class Presence(bootsteps.StartStopStep):
+    """Signs the worker on and off, and starts its heartbeat."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        refuse_pool(parent.pool_cls)
+        queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
+        row = sign_on(parent.hostname, sorted(queues), slots(parent))
+        set_current(
+            ThisWorker(row.pk, parent.hostname, queues, os.getpid(), bool(parent.task_events))
+        )
+        connection.close()
+
+    def start(self, parent: Any) -> None:
+        leased_task.start_process(is_parent=True)
+        dispatch()
+        connection.close()
+
+    def stop(self, parent: Any) -> None:
+        sign_off(current().worker_id)
+        connection.close()
+
+    terminate = stop
+
+
+@worker_process_init.connect
+def _start_child(**kwargs: Any) -> None:
+    leased_task.start_process(is_parent=False)
+
+
+def refuse_pool(pool_class: Any) -> None:
+    """Refuse pools that break what leases promise, with the reason."""
+    name = pool_class.__module__.rpartition(".")[2]
+    if name in ("gevent", "eventlet"):
+        raise SystemExit(
+            f"pool {name} is not supported: it polls the broker every two seconds with a full window "
+            "and dies when the broker restarts; use -P threads or -P prefork"
+        )
+
+
+def slots(worker: Any) -> int:
+    """Steps this worker may run at once; one that also does the chores keeps a slot for them."""
+    concurrency = int(worker.concurrency or 1)
+    if HOUSEKEEPING in worker.app.amqp.queues.consume_from and concurrency > 1:
+        return concurrency - 1
+    return concurrency
+
+
+def sign_on(name: str, queues: list[str], slot_count: int) -> Worker:
+    """Enter this worker; what an earlier run of the same name left behind is released at once."""
+    limits.sync()
+    host, now = socket.gethostname(), database_now()
+    for earlier in Worker.objects.filter(name=name, host=host, lease__isnull=False).distinct():
+        if not psutil.pid_exists(earlier.pid):
+            release_dead(earlier)
+    return Worker.objects.create(
+        name=name, host=host, pid=os.getpid(), queues=queues, slots=slot_count,
+        started_at=now, seen_at=now,
+    )
+
+
+def release_dead(worker: Worker) -> None:
+    """End the leases of a worker whose process is gone."""
+    with deciding() as now:
+        released = finish.end_leases_of_dead_worker(worker.pk, now)
+        Worker.objects.filter(pk=worker.pk).update(draining_at=now)
+    logger.warning("%s (pid %d) died holding %d leases: released", worker, worker.pid, released)
+
+
+def sign_off(worker_id: int) -> None:
+    """Take no more work, and give back what no slot has begun; running steps go on for the grace."""
+    current().draining.set()
+    with deciding() as now:
+        worker = Worker.objects.get(pk=worker_id)
+        Worker.objects.filter(pk=worker_id).update(draining_at=now)
+        finish.give_back(_unstarted_for(worker))
+    dispatch()
+
+
+def _unstarted_for(worker: Worker) -> list[Any]:
+    unstarted = Lease.objects.unstarted().values_list("pk", "phase", "priority")
+    return [pk for pk, phase, rank in unstarted if queue_name(phase, rank) in worker.queues]

@@ -1,0 +1,26 @@
+"""Keeping secrets out of error rows, logs and events: known values are replaced wherever they show."""
+
+from __future__ import annotations
+
+import re
+
+MESSAGE_LIMIT = 2000
+"""Characters of an error message kept in a row."""
+
+_secrets: set[str] = set()
+_IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
+
+
+def keep_secret(value: str) -> None:
+    """Never show this value again; values too short to be secrets are ignored."""
+    if len(value) >= 6:
+        _secrets.add(value)
+
+
+def clean(text: str) -> str:
+    """`text` fit for a row: secrets and passwords in URLs masked, no NUL, not endless."""
+    for secret in _secrets:
+        text = text.replace(secret, "***")
+    text = _IN_URL.sub("***:***", text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

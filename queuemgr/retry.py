@@ -1,0 +1,90 @@
+"""What a failure means, and when to try again: one table by error kind, and one formula.
+
+Pure: no database, no clock, no Celery. The wait goes into `run_after`, so a delay survives any
+restart and no broker ever holds it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How often one kind of error is tried, and how long to wait between tries (seconds)."""
+
+    max_attempts: int
+    base: float = 0.0
+    ceiling: float = 0.0
+    jitter: float = 0.0
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class RetryDecision:
+    """Either wait this many seconds and try again, or give up."""
+
+    again: bool
+    wait: float = 0.0
+
+
+def once(meaning: str) -> Policy:
+    """The document or the request itself is at fault: another try would end the same."""
+    return Policy(max_attempts=1, meaning=meaning)
+
+
+POLICIES: dict[str, Policy] = {
+    "network": Policy(6, 5, 600, 5, "connection refused, reset or cut off"),
+    "timeout": Policy(4, 10, 600, 5, "the other side took longer than allowed"),
+    "rate_limited": Policy(12, 15, 3600, 10, "429: the other side asked us to slow down"),
+    "server_error": Policy(6, 10, 900, 10, "5xx, 408 or 425 from the other side"),
+    "bad_answer": Policy(3, 5, 60, 5, "the answer could not be used: cut off, empty, not the schema"),
+    "storage": Policy(5, 10, 600, 5, "a file could not be written or read"),
+    "crashed": Policy(2, 5, 60, 5, "a child process died; once more, then the document is at fault"),
+    "unexpected": Policy(3, 60, 900, 15, "an exception nobody named: a bug until shown otherwise"),
+    "not_found": once("no such document at the source"),
+    "not_pdf": once("what was fetched is not a PDF"),
+    "encrypted": once("the PDF asks for a password"),
+    "damaged": once("the PDF cannot be read"),
+    "no_text": once("neither a text layer nor OCR gave any text"),
+    "too_large": once("larger than the configured limit"),
+    "resource_limit": once("reading it passed the time or memory allowed"),
+    "http_error": once("4xx: the other side refuses this request"),
+    "refused_address": once("the address may not be fetched: private, local, or not http(s)"),
+    "quota": once("the account's quota is used up"),
+    "bad_request": once("the request itself is wrong"),
+    "unresolvable": once("no source offers a PDF for this identifier"),
+    "poison": once("it ended its worker three times"),
+}
+
+MAX_LOST = 3
+"""Attempts that may end with their worker before the work is called poison."""
+
+
+def policy_for(kind: str) -> Policy:
+    """The policy of `kind`; kinds nobody named are treated as unexpected."""
+    return POLICIES.get(kind, POLICIES["unexpected"])
+
+
+def backoff(policy: Policy, attempt: int) -> float:
+    """Seconds before try `attempt + 1`: `min(ceiling, base * 2**(attempt-1))`.
+
+    The power is capped before it can overflow: past 2**32 every base is at its ceiling.
+    """
+    return min(policy.ceiling, policy.base * 2.0 ** min(attempt - 1, 32))
+
+
+def decide(
+    kind: str, attempt: int, *, retry_after: float | None = None, rng: random.Random | None = None
+) -> RetryDecision:
+    """What follows failure number `attempt` (from 1) of this kind at this step.
+
+    A server's `retry_after` is a minimum and replaces the backoff; jitter is only ever added.
+    """
+    policy = policy_for(kind)
+    if attempt >= policy.max_attempts:
+        return RetryDecision(again=False)
+    wait = backoff(policy, attempt) if retry_after is None else max(0.0, retry_after)
+    jitter = (rng or random).uniform(0.0, policy.jitter)
+    return RetryDecision(again=True, wait=wait + jitter)

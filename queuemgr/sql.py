@@ -1,0 +1,94 @@
+"""Running SQL by hand where a statement runs thousands of times a second: values in, values out.
+
+The hot path (begin, finish, decide, lease) is written in SQL because building a query costs the ORM
+several times what the database needs to run it; everything else uses the ORM. Both databases speak
+the same statements but for the types in `TYPES`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+TYPES: dict[str, dict[str, str]] = {
+    "postgresql": {
+        "new_id": "gen_random_uuid()",
+        "bigint": "%s::bigint",
+        "date": "%s::date",
+        "time": "%s::timestamptz",
+        "integer": "%s::integer",
+        "text": "%s::text",
+        "lock_leases": "FOR UPDATE OF l",
+    },
+    "sqlite": {
+        "new_id": "lower(hex(randomblob(16)))",
+        **dict.fromkeys(("bigint", "date", "time", "integer", "text"), "%s"),
+        "lock_leases": "",
+    },
+}
+"""What differs: PostgreSQL must be told the type of a bare parameter in a SELECT list."""
+
+
+def rows(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Run a statement that gives rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, _given(parameters))
+        return cursor.fetchall()
+
+
+def run(statement: str, parameters: Sequence[Any] = ()) -> int:
+    """Run a statement that gives none; returns how many rows it touched."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, _given(parameters))
+        return cursor.rowcount
+
+
+def typed(statement: str, **parts: str) -> str:
+    """The statement with this database's types and the given parts put in."""
+    return statement.format(**TYPES[connection.vendor], **parts)
+
+
+def marks(count: int) -> str:
+    """So many parameter marks."""
+    return ", ".join(["%s"] * count)
+
+
+def _given(parameters: Sequence[Any]) -> list[Any]:
+    """The values as this database's driver takes them."""
+    adapt = _ADAPTERS[connection.vendor]
+    return [adapt[type(v)](v) if type(v) in adapt else v for v in parameters]
+
+
+_ADAPTERS: dict[str, dict[type, Callable[[Any], Any]]] = {
+    "postgresql": {dict: json.dumps},
+    "sqlite": {
+        dict: json.dumps,
+        datetime: lambda moment: str(moment.astimezone(UTC).replace(tzinfo=None)),
+        date: date.isoformat,
+        UUID: lambda value: value.hex,
+    },
+}
+
+
+def as_datetime(value: Any) -> datetime:
+    """A moment out of a statement; SQLite gives text in UTC."""
+    return value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=UTC)
+
+
+def as_date(value: Any) -> date:
+    return value if isinstance(value, date) else date.fromisoformat(value)
+
+
+def as_uuid(value: Any) -> UUID:
+    """An id out of a statement; SQLite gives 32 hex digits."""
+    return value if isinstance(value, UUID) else UUID(value)
+
+
+def as_json(value: Any) -> Any:
+    """JSON out of a statement: text on both, since Django's PostgreSQL connection leaves it so."""
+    return json.loads(value) if isinstance(value, str) else value

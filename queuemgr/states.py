@@ -1,0 +1,71 @@
+"""The life of an execution: one table of legal moves, and the one guarded way to make them.
+
+```mermaid
+stateDiagram-v2
+    [*] --> waiting
+    waiting --> leased: granted, message on its way
+    waiting --> running: granted to a slot that just came free
+    leased --> running: a worker began it
+    leased --> waiting: nobody began it in time
+    running --> waiting: next step, retry, snooze, shutdown, worker lost
+    running --> done
+    running --> skipped
+    running --> failed
+    waiting --> failed: its flow or step is gone
+    waiting --> cancelled
+    leased --> cancelled
+    running --> cancelled
+    waiting --> skipped
+    failed --> waiting: a person retries it
+    cancelled --> waiting: a person retries it
+    skipped --> waiting: a person retries it
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from queuemgr import sql
+from queuemgr.errors import IllegalMove
+from queuemgr.models import Execution, State
+
+MOVES: Mapping[str, frozenset[str]] = {
+    State.WAITING: frozenset(
+        {State.LEASED, State.RUNNING, State.CANCELLED, State.SKIPPED, State.FAILED}
+    ),
+    State.LEASED: frozenset({State.RUNNING, State.WAITING, State.CANCELLED}),
+    State.RUNNING: frozenset(
+        {State.WAITING, State.DONE, State.SKIPPED, State.FAILED, State.CANCELLED}
+    ),
+    State.DONE: frozenset(),
+    State.FAILED: frozenset({State.WAITING}),
+    State.SKIPPED: frozenset({State.WAITING}),
+    State.CANCELLED: frozenset({State.WAITING}),
+}
+
+
+def sources(to: str) -> list[str]:
+    """The states an execution may come from to be in `to`."""
+    return [str(state) for state, targets in MOVES.items() if to in targets]
+
+
+def move(ids: Collection[int], to: State, **changes: Any) -> None:
+    """Put these executions in state `to`, with further columns; all of them or none.
+
+    Raises `IllegalMove`, which undoes the transaction, when one of them is not in a state it may
+    come from.
+    """
+    if not ids:
+        return
+    legal = sources(to)
+    columns = "".join(f", {column} = %s" for column in changes)
+    moved = sql.run(
+        f"UPDATE queuemgr_execution SET state = %s{columns} "
+        f"WHERE id IN ({sql.marks(len(ids))}) AND state IN ({sql.marks(len(legal))})",
+        [to.value, *changes.values(), *ids, *legal],
+    )
+    if moved != len(ids):
+        found = Execution.objects.filter(pk__in=ids).values_list("pk", "state")
+        raise IllegalMove(f"to {to}: only {moved} of {len(ids)} may; found {dict(found)}")

@@ -1,0 +1,50 @@
+"""Celery entry points of the chores, and when beat sends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import shared_task
+
+from queuemgr import housekeeping
+from queuemgr.flow import HOUSEKEEPING
+from queuemgr.knobs import queue_knobs
+
+
+@shared_task(name="queuemgr.tick", queue=HOUSEKEEPING)
+def tick() -> dict[str, int] | None:
+    """Expire and dispatch; None when another did it just now."""
+    due = housekeeping.claim("tick", every=queue_knobs().poll_interval / 2)
+    return housekeeping.tick() if due else None
+
+
+@shared_task(name="queuemgr.seed", queue=HOUSEKEEPING)
+def seed() -> dict[str, int] | None:
+    """Make known items into executions."""
+    due = housekeeping.claim("seed", every=queue_knobs().stale_interval / 2)
+    return housekeeping.seed() if due else None
+
+
+@shared_task(name="queuemgr.prune", queue=HOUSEKEEPING)
+def prune() -> dict[str, int] | None:
+    """Forget what is old."""
+    due = housekeeping.claim("prune", every=queue_knobs().stale_interval / 2)
+    return housekeeping.prune() if due else None
+
+
+def beat_schedule() -> dict[str, Any]:
+    """The chores for `beat_schedule`. Messages beat could not get delivered expire, not pile up."""
+    knobs = queue_knobs()
+    chores = {
+        "tick": knobs.poll_interval,
+        "seed": knobs.stale_interval,
+        "prune": 10 * knobs.stale_interval,
+    }
+    return {
+        name: {
+            "task": f"queuemgr.{name}",
+            "schedule": every,
+            "options": {"queue": HOUSEKEEPING, "expires": every},
+        }
+        for name, every in chores.items()
+    }

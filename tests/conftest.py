@@ -1,0 +1,73 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from queuemgr import limits, routes
+from queuemgr.capacity import Group
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import all_queues
+from queuemgr.grant import Hands
+from queuemgr.knobs import queue_knobs
+from queuemgr.models import Worker
+
+
+@pytest.fixture(autouse=True)
+def _fresh_caches() -> Iterator[None]:
+    """Each test has a database of its own: what a process remembers of rows must not leak."""
+    routes.route_id.cache_clear()
+    queue_knobs.cache_clear()
+    yield
+    routes.route_id.cache_clear()
+    queue_knobs.cache_clear()
+
+
+@pytest.fixture
+def knobs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set knobs for one test: `knobs(max_workers=3)`."""
+
+    def set_knobs(**values: Any) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
+        queue_knobs.cache_clear()
+
+    return set_knobs
+
+
+@pytest.fixture
+def make_worker() -> Callable[..., Worker]:
+    """Enter a live worker in the fleet: `make_worker(slots=3, queues=[...])`."""
+
+    def make(slots: int = 8, queues: list[str] | None = None, name: str = "w@test") -> Worker:
+        limits.sync()
+        now = database_now()
+        return Worker.objects.create(
+            name=name, host="test", pid=1, queues=queues or all_queues(), slots=slots,
+            started_at=now, seen_at=now,
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def hands_of() -> Callable[..., Hands]:
+    """The free slots of a worker that just ended so many steps."""
+
+    def hands(worker: Worker, free: int = 1) -> Hands:
+        return Hands(worker.pk, Group(worker.queues), free)
+
+    return hands
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Catch what would be published instead of publishing it: these tests play the worker."""
+    from queuemgr import publish
+
+    caught: list[Any] = []
+    monkeypatch.setattr(publish, "send", lambda grants: caught.extend(grants) or len(grants))
+    return caught

@@ -1,0 +1,168 @@
+"""The pure decision: what starts, in which order, and why the rest waits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from queuemgr.admission import Rule, Snapshot, Use, WaitingRoute, admit
+from queuemgr.capacity import Capacity
+from queuemgr.flow import HIGH, LOW, NORMAL, PRIORITY_NAMES, queue_name
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+RANKS = {"expensive": 0, "wrap": 1, "prep": 2}
+EVERYWHERE = frozenset(queue_name(phase, rank) for phase in RANKS for rank in PRIORITY_NAMES)
+
+
+def route(number: int, **given: object) -> WaitingRoute:
+    fields: dict[str, object] = {
+        "phase": "prep", "priority": NORMAL, "resumed": False, "limit_key": "", "cost": 0,
+        "weight": 1, "due": 100, "head_at": NOW - timedelta(minutes=5), "served_at": NOW,
+    } | given  # fmt: skip
+    return WaitingRoute(id=number, phase_rank=RANKS[str(fields["phase"])], **fields)
+
+
+def snapshot(*routes: WaitingRoute, slots: int = 100, **given: object) -> Snapshot:
+    fields: dict[str, object] = {
+        "now": NOW, "rules": {}, "use": {}, "paused_queues": {}, "idle": {EVERYWHERE: slots},
+        "on_their_way": {}, "day_ends": NOW + timedelta(hours=12),
+    } | given  # fmt: skip
+    return Snapshot(routes=routes, **fields)
+
+
+@pytest.mark.parametrize(
+    ("high_running", "low_running", "starter", "may_start"),
+    [
+        (0, 0, LOW, True),
+        (0, 1, LOW, True),
+        (0, 2, LOW, False),
+        (0, 2, HIGH, True),
+        (1, 2, LOW, False),
+        (1, 1, LOW, True),
+        (2, 0, HIGH, True),
+        (3, 0, HIGH, False),
+        (2, 1, LOW, False),
+        (1, 2, HIGH, False),
+    ],
+)
+def test_three_slots_with_one_reserved_hold_the_seed_table_line_by_line(
+    high_running: int, low_running: int, starter: int, may_start: bool
+) -> None:
+    running = high_running + low_running
+    seen = snapshot(
+        route(1, priority=starter, due=1),
+        rules={"fleet": Rule(max_running=3, reserved_high=1)},
+        use={"fleet": Use(running=running, below_high=low_running)},
+    )
+    assert bool(admit(seen).starts) is may_start
+
+
+def test_resumed_work_starts_before_new_work_and_each_in_order_of_phase() -> None:
+    routes = [
+        route(number, phase=phase, resumed=resumed, due=1)
+        for number, (phase, resumed) in enumerate(
+            [("prep", False), ("wrap", False), ("expensive", False),
+             ("prep", True), ("wrap", True), ("expensive", True)]
+        )
+    ]  # fmt: skip
+    assert admit(snapshot(*routes)).starts == (5, 4, 3, 2, 1, 0)
+
+
+def test_a_higher_priority_starts_before_any_lower_one_whatever_the_phase() -> None:
+    low_expensive = route(1, phase="expensive", resumed=True, priority=LOW, due=1)
+    high_prep = route(2, priority=HIGH, due=1)
+    assert admit(snapshot(low_expensive, high_prep, slots=1)).starts == (2,)
+
+
+def test_keys_take_turns_however_many_rows_one_of_them_has() -> None:
+    many = route(1, limit_key="host:a", due=50, head_at=NOW - timedelta(hours=9))
+    few = route(2, limit_key="host:b", due=2)
+    assert admit(snapshot(many, few, slots=4)).starts == (1, 2, 1, 2)
+
+
+def test_a_full_key_is_passed_over_and_never_idles_a_slot() -> None:
+    full = route(1, limit_key="host:a", head_at=NOW - timedelta(hours=9))
+    free = route(2, limit_key="host:b")
+    decision = admit(
+        snapshot(full, free, slots=3, rules={"host:*": Rule(max_running=4)}, use={"host:a": Use(4)})
+    )
+    assert decision.starts == (2, 2, 2)
+    assert decision.reasons[1][0].text == "host:a 4/4"
+
+
+def test_the_rule_of_a_key_is_its_own_row_else_the_longest_pattern_that_matches() -> None:
+    rules = {"host:*": Rule(4), "host:slow*": Rule(1), "host:slow.org:443": Rule(9)}
+    seen = snapshot(rules=rules)
+    asked = ("host:fast.org:443", "host:slow.net:443", "host:slow.org:443", "tenant:x")
+    assert [seen.rule(name).max_running for name in asked] == [4, 1, 9, 0]
+
+
+def test_a_limit_lowered_below_what_runs_only_drains_and_says_by_how_much_it_is_over() -> None:
+    """P1-04: free slots below zero must never read as free."""
+    seen = snapshot(
+        route(1), route(2, phase="wrap", due=1),
+        rules={"phase:prep": Rule(max_running=4)}, use={"phase:prep": Use(running=10)},
+    )  # fmt: skip
+    decision = admit(seen)
+    assert decision.starts == (2,)
+    assert decision.reasons[1][0].text == "phase:prep 10/4, over its cap by 6"
+
+
+def test_the_budget_is_reserved_while_deciding_so_it_stops_on_the_number() -> None:
+    seen = snapshot(
+        route(1, cost=3),
+        rules={"fleet": Rule(daily_budget=20)},
+        use={"fleet": Use(spent=9, reserved=3)},
+    )
+    decision = admit(seen)
+    assert len(decision.starts) == 2
+    assert decision.reasons[1][0].text.startswith("fleet budget 9/20 spent and 9 reserved")
+
+
+def test_work_that_costs_nothing_starts_with_the_budget_spent() -> None:
+    seen = snapshot(
+        route(1, cost=0, due=1), rules={"fleet": Rule(daily_budget=5)}, use={"fleet": Use(spent=5)}
+    )
+    assert admit(seen).starts == (1,)
+
+
+def test_a_pause_stops_starts_and_says_who_paused_and_why() -> None:
+    seen = snapshot(route(1), rules={"fleet": Rule(paused="paused by ann: upgrade")})
+    decision = admit(seen)
+    assert decision.starts == ()
+    assert decision.reasons[1][0].text == "fleet paused by ann: upgrade"
+
+
+def test_nothing_is_granted_that_no_live_worker_consumes() -> None:
+    decision = admit(snapshot(route(1), idle={frozenset({"wrap.low"}): 5}))
+    assert decision.starts == ()
+    assert decision.reasons[1][0].text == "no live worker consumes prep.normal"
+
+
+def test_messages_on_their_way_hold_slots_so_none_waits_behind_a_busy_worker() -> None:
+    decision = admit(snapshot(route(1), slots=5, on_their_way={"prep.normal": 3}))
+    assert len(decision.starts) == 2
+
+
+def test_work_not_yet_due_is_left_alone_and_says_when_it_is() -> None:
+    later = NOW + timedelta(minutes=1)
+    decision = admit(snapshot(route(1, due=0, head_at=later)))
+    assert decision.starts == ()
+    assert decision.reasons[1][0].until == later
+
+
+def test_a_lease_is_matched_with_another_group_when_that_makes_room() -> None:
+    """One worker takes both queues, one only `a`: two leases fit in any order of asking."""
+    both, only_a = frozenset({"a", "b"}), frozenset({"a"})
+    capacity = Capacity({both: 1, only_a: 1}, {})
+    assert capacity.take("a")
+    assert capacity.take("b")
+    assert not capacity.take("a")
+    assert not capacity.take("b")
+
+
+def test_an_overfull_queue_of_messages_leaves_no_capacity_rather_than_negative_capacity() -> None:
+    capacity = Capacity({frozenset({"a"}): 1}, {"a": 5})
+    assert capacity.free == 0
+    assert not capacity.take("a")
