@@ -7,3 +7,9 @@ class PipelineConfig(AppConfig):
     name = "pipeline"
     verbose_name = "Papers"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from pipeline.flow import PAPERS
+        from queuemgr.flow import register
+
+        register(PAPERS)

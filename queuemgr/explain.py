@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Count
 
@@ -20,12 +21,13 @@ class RouteReasons:
     """Why the work of each waiting route did not start, at one moment."""
 
     by_route: Mapping[int, tuple[Reason, ...]]
+    now: datetime
 
     def of(self, execution: Execution) -> str:
         """Why this execution is where it is, in a sentence."""
         if execution.state != State.WAITING:
             return _not_waiting(execution)
-        if execution.run_after > database_now():
+        if execution.run_after > self.now:
             after = f" ({execution.wait_reason})" if execution.wait_reason else ""
             return f"not before {execution.run_after:%Y-%m-%d %H:%M:%S} UTC{after}"
         reasons = self.by_route.get(execution.route_id or 0, ())
@@ -41,8 +43,8 @@ def _not_waiting(execution: Execution) -> str:
 
 def reasons() -> RouteReasons:
     """Ask admission, as things stand now, what stops each waiting route."""
-    seen = snapshot.read(database_now(), explain=True)
-    return RouteReasons(admit(seen).reasons)
+    now = database_now()
+    return RouteReasons(admit(snapshot.read(now, explain=True)).reasons, now)
 
 
 def why(execution: Execution) -> str:
@@ -59,12 +61,12 @@ class Stopped:
     waiting: int
 
 
-def what_stops_work() -> list[Stopped]:
-    """The limits that stop waiting work, the one most wait on first."""
+def what_stops_work(phases: Sequence[str] = ()) -> list[Stopped]:
+    """The limits that stop waiting work (of these phases; none: all), most waited on first."""
     by_route = reasons().by_route
+    waiting = Execution.objects.waiting().filter(route_id__in=by_route)
     counts = dict(
-        Execution.objects.waiting()
-        .filter(route_id__in=by_route)
+        (waiting.filter(phase__in=phases) if phases else waiting)
         .values_list("route_id")
         .annotate(n=Count("pk"))
         .order_by()

@@ -74,7 +74,8 @@ class Flow:
     """A named list of phases.
 
     `take_in` turns what a person typed into an `Intake` (raising `BadInput`); `know` remembers it
-    for later; `seed(limit)` makes executions of at most that many known items and says how many.
+    for later; `seed(limit)` makes executions of at most that many known items and says how many;
+    `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Flow:
     take_in: Callable[[str], Intake] | None = None
     know: Callable[[Iterable[str]], None] | None = None
     seed: Callable[[int], int] | None = None
+    limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
 
     def places(self) -> Iterator[Place]:
         return (Place(phase, step) for phase in self.phases for step in phase.steps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Self
 
@@ -28,8 +28,16 @@ def from_command_line() -> dict[str, Any]:
 def tell_children(chosen: Mapping[str, Any]) -> None:
     """Put knobs given on the command line where this process and its children find them."""
     os.environ[COMMAND_LINE] = json.dumps({**from_command_line(), **chosen})
-    for loaded in _loaders:
-        loaded.cache_clear()
+    for forget in _forgetters:
+        forget()
+
+
+_forgetters: list[Callable[[], None]] = []
+
+
+def forget_on_change(loader: Any) -> None:
+    """Let a cached loader of knobs read again when the command line sets some."""
+    _forgetters.append(loader.cache_clear)
 
 
 class Knobs(BaseSettings):
@@ -159,4 +167,4 @@ def queue_knobs() -> QueueKnobs:
     return QueueKnobs.load(DJANGO_SETTINGS)
 
 
-_loaders = [queue_knobs]
+forget_on_change(queue_knobs)

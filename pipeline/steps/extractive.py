@@ -147,12 +147,12 @@ def best_sentences(candidates: Sequence[str], count: int) -> list[str]:
     if len(candidates) <= count:
         return list(candidates)
     # Imported here: numpy and nltk take the better part of a second.
-    from sumy.models.dom import (  # type: ignore[import-untyped]
+    from sumy.models.dom import (
         ObjectDocumentModel,
         Paragraph,
         Sentence,
     )
-    from sumy.summarizers.lsa import LsaSummarizer  # type: ignore[import-untyped]
+    from sumy.summarizers.lsa import LsaSummarizer
 
     vocabulary = {word for sentence in candidates for word in words_of(sentence)}
     if len(vocabulary) <= len(candidates):  # too repetitive for the ranking to mean anything

@@ -242,6 +242,7 @@ class _Call(Generic[T]):
     def _settle(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
             self.outcome.cancel()
+            self.outcome.set_running_or_notify_cancel()  # else `wait` never hears of it
         elif (error := task.exception()) is not None:
             self.outcome.set_exception(error)
         else:

@@ -115,7 +115,7 @@ class Child:
         self._limits = limits
         self._lock = threading.Lock()
         self._reaped = False
-        self._process = subprocess.Popen(  # noqa: S603 - our interpreter, our script, no shell
+        self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", str(CHILD), str(script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +24,7 @@ from urllib.parse import quote
 import pytest
 
 from pipeline.steps.addresses import is_public
-from pipeline.steps.fetch import FetchOptions, Fetched, adopt, fetch
+from pipeline.steps.fetch import Fetched, FetchOptions, adopt, fetch
 from pipeline.steps.http import HttpClient, HttpOptions, shared
 from pipeline.steps.http_failure import kind_of_status
 from pipeline.steps.inflate import PIECE, Unpacker
@@ -595,7 +596,8 @@ def test_cancelled_downloads_give_their_connections_back(faulty: FaultyServer, i
             signal = AbortSignal()
             timer = threading.Timer(0.01 * burst, signal.abort, ["cut"])
             timer.start()
-            list(threads.map(lambda n: burst_item(n, faulty, into, client, signal), range(20)))
+            one = partial(burst_item, faulty=faulty, into=into, client=client, signal=signal)
+            list(threads.map(one, range(20)))
             timer.join()
         began = time.monotonic()
         urls = [faulty.url(f"/pdf?id={n}") for n in range(50)]
@@ -660,7 +662,7 @@ client.close()
 @contextmanager
 def tls_server(directory: Path) -> Iterator[tuple[FaultyServer, Path]]:
     key, certificate = directory / "key.pem", directory / "certificate.pem"
-    subprocess.run(
+    subprocess.run(  # noqa: S603 - our own arguments
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",  # noqa: S607
          "-keyout", str(key), "-out", str(certificate), "-subj", "/CN=127.0.0.1",
          "-addext", "subjectAltName=IP:127.0.0.1"],
@@ -705,11 +707,11 @@ def test_the_shared_client_is_one_for_equal_options() -> None:
 def test_a_process_that_forgets_to_close_ends_without_a_word(
     faulty: FaultyServer, into: Path
 ) -> None:
-    script = FORKING.partition("item(")[0].replace("HttpClient()", "shared(HttpOptions())")
+    script = FORKING.partition("def item")[0].replace("HttpClient()", "shared(HttpOptions())")
     script = script.replace("import HttpClient", "import HttpOptions, shared")
     script += "\nfetch(f'{base}/pdf', into, options, client, NEVER)\n"
     ended = subprocess.run(  # noqa: S603 - our own interpreter and script
-        [sys.executable, "-X", "dev", "-W", "error", "-c", script, faulty.url(""), str(into)],
+        [sys.executable, "-W", "error", "-c", script, faulty.url(""), str(into)],
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         capture_output=True,
         text=True,

@@ -1,0 +1,78 @@
+"""Putting files on Django's storage: made beside, promoted only while the lease holds."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.files import File
+from django.core.files.storage import default_storage
+
+from queuemgr.errors import StepFailed
+from queuemgr.leased_task import Work
+
+
+def scratch() -> Path:
+    """Where files are made: on the disk of the local storage, so that promoting is a rename."""
+    folder: Path = settings.SLUICE_SCRATCH
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class _Made(File):  # type: ignore[type-arg]  # Django's File is not generic at run time
+    """A finished file; the storage renames it into place where it can, instead of copying."""
+
+    def temporary_file_path(self) -> str:
+        return str(self.name)
+
+
+def promote(work: Work, made: Path, name: str) -> str:
+    """Put a finished file in its final place; returns its name there.
+
+    Raises `LeaseLost` or `Aborted` when it is no longer ours to place, and `StepFailed("storage")`.
+    The file made is gone either way.
+    """
+    try:
+        work.check()
+        with made.open("rb") as handle:
+            return str(default_storage.save(name, _Made(handle, name=str(made))))
+    except OSError as error:
+        raise StepFailed("storage", f"{name} could not be stored: {error.strerror}") from error
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def promote_text(work: Work, text: str, name: str) -> str:
+    """Write text to a file and promote it."""
+    try:
+        descriptor, path = tempfile.mkstemp(dir=scratch())
+        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+            handle.write(text)
+    except OSError as error:
+        raise StepFailed("storage", f"{name} could not be written: {error.strerror}") from error
+    return promote(work, Path(path), name)
+
+
+@contextmanager
+def on_disk(file: Any) -> Iterator[Path]:
+    """A path of a stored file: its own on local storage, else of a copy that is removed again."""
+    try:
+        yield Path(file.path)
+        return
+    except NotImplementedError:
+        pass
+    with tempfile.NamedTemporaryFile(dir=scratch(), suffix=".pdf") as copy:
+        with file.open("rb") as stored:
+            copy.writelines(stored.chunks())
+        copy.flush()
+        yield Path(copy.name)
+
+
+def exists(file: Any) -> bool:
+    """Is there a stored file behind this field?"""
+    return bool(file) and default_storage.exists(file.name)

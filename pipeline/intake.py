@@ -1,0 +1,100 @@
+"""From what a person typed to a Document and its execution, the same thing typed twice being one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from pipeline.models import FLOW, Document
+from pipeline.steps.identify import Identifier, identify
+from queuemgr.enqueue import Enqueued, enqueue_many
+from queuemgr.errors import BadInput
+from queuemgr.flow import Intake
+from queuemgr.models import Execution
+
+SETTLED_SECONDS = 2.0
+"""A file in the inbox is taken once it has not changed for so long: it may still be copied."""
+
+
+def take_in(item: str) -> Intake:
+    """Know the document an item, or a line of a list, names.
+
+    Raises `BadInput` quoting what cannot be understood.
+    """
+    found = identify(item_of(item))
+    know([found])
+    return intake_of(found.key, found.kind)
+
+
+def intake_of(key: str, kind: str) -> Intake:
+    return Intake(key, {"kind": kind})
+
+
+def know(items: Iterable[Identifier]) -> None:
+    """Remember documents without starting them."""
+    Document.objects.bulk_create(
+        [Document(key=i.key, kind=i.kind, source=i.value) for i in items], ignore_conflicts=True
+    )
+
+
+def know_items(items: Iterable[str]) -> None:
+    """Remember what these items name; raises `BadInput` on the first that cannot be understood."""
+    know([identify(item_of(item)) for item in items])
+
+
+def seed(limit: int) -> int:
+    """Make executions of at most `limit` known documents, oldest first; returns how many."""
+    know(inbox())
+    _mark_begun()
+    chosen = list(Document.objects.not_under_way().order_by("pk")[:limit])
+    return start(chosen).new
+
+
+def _mark_begun() -> None:
+    """Documents enqueued by name leave the index of those not under way."""
+    begun = Execution.objects.filter(flow=FLOW, key=OuterRef("key"))
+    Document.objects.filter(Exists(begun), begun=False).update(begun=True)
+
+
+def start(documents: Iterable[Document], priority: int | None = None) -> Enqueued:
+    """Enqueue known documents."""
+    chosen = list(documents)
+    intakes = [intake_of(document.key, document.kind) for document in chosen]
+    with transaction.atomic():
+        chosen_ids = [document.pk for document in chosen]
+        Document.objects.filter(pk__in=chosen_ids).update(begun=True)
+        return enqueue_many(FLOW, intakes, **({} if priority is None else {"priority": priority}))
+
+
+def inbox() -> list[Identifier]:
+    """What PDFs lie in the inbox and have come to rest."""
+    folder: Path = settings.SLUICE_INBOX
+    folder.mkdir(parents=True, exist_ok=True)
+    return [identify(str(path)) for path in sorted(folder.glob("**/*.pdf")) if _at_rest(path)]
+
+
+def _at_rest(path: Path) -> bool:
+    return path.is_file() and time.time() - path.stat().st_mtime > SETTLED_SECONDS
+
+
+def item_of(line: str) -> str:
+    """The item on a line: JSON with `id`, `doi`, `url`, `path` or `source`, or the bare item.
+
+    Raises `BadInput`.
+    """
+    if not line.lstrip().startswith("{"):
+        return line.strip()
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise BadInput(f"not JSON: {error}") from None
+    for name in ("source", "id", "arxiv_id", "arxiv", "doi", "url", "path"):
+        if isinstance(record.get(name), str) and record[name].strip():
+            return str(record[name])
+    raise BadInput('no "id", "doi", "url", "path" or "source" in it')

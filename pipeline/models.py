@@ -1,0 +1,74 @@
+"""A document: what it is known by, and what each step made of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Self
+
+from django.db import models
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from queuemgr.models import Execution
+
+FLOW = "papers"
+
+
+class DocumentQuerySet(models.QuerySet["Document"]):
+    def not_under_way(self) -> Self:
+        """Known, but no execution was ever made of them."""
+        begun = Execution.objects.filter(flow=FLOW, key=OuterRef("key"))
+        return self.filter(~Exists(begun), begun=False)
+
+
+class Document(models.Model):
+    """One paper. Files live on Django's storage; every column is written by the step that made it."""
+
+    key = models.CharField(max_length=255, unique=True)
+    kind = models.CharField(max_length=8)
+    source = models.TextField(help_text="As it was given.")
+    begun = models.BooleanField(default=False, help_text="An execution was made of it.")
+    added_at = models.DateTimeField(default=timezone.now)
+
+    title = models.CharField(max_length=500, blank=True)
+    pdf_url = models.TextField(blank=True)
+    local_path = models.TextField(blank=True)
+
+    pdf = models.FileField(max_length=300, blank=True)
+    sha256 = models.CharField(max_length=64, blank=True)
+    size = models.PositiveBigIntegerField(null=True, blank=True)
+
+    pages_file = models.FileField(max_length=300, blank=True)
+    text = models.FileField(max_length=300, blank=True)
+    pages = models.PositiveIntegerField(null=True, blank=True)
+    pages_by = models.JSONField(default=dict, blank=True)
+    references = models.PositiveIntegerField(null=True, blank=True)
+    references_style = models.CharField(max_length=40, blank=True)
+    problem = models.TextField(blank=True, help_text="What of it could not be read, and why.")
+
+    analysis = models.JSONField(default=dict, blank=True)
+    method = models.CharField(max_length=120, blank=True)
+    requests = models.PositiveIntegerField(default=0)
+
+    report_markdown = models.FileField(max_length=300, blank=True)
+    report_json = models.FileField(max_length=300, blank=True)
+
+    objects = DocumentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-id",)
+        indexes = (
+            models.Index(
+                fields=("id",), condition=models.Q(begun=False), name="document_not_under_way"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.key
+
+    @property
+    def file_stem(self) -> str:
+        """A file name for it: readable, without a slash or dots to climb by, and unique to its key."""
+        readable = re.sub(r"[^\w-]+", "_", self.key.rpartition("/")[2] or self.key).strip("_")[:60]
+        return f"{readable}-{hashlib.sha256(self.key.encode()).hexdigest()[:10]}"

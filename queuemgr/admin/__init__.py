@@ -1,0 +1,16 @@
+"""The operator's pages: what waits and why, and the verbs of `controls` as buttons.
+
+A file per page. Whatever a page says of its rows is read once for the page, never once a row.
+"""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from queuemgr.admin import attempts, changes, executions, limits, queues, usage, workers
+
+__all__ = ("attempts", "changes", "executions", "limits", "queues", "usage", "workers")
+
+admin.site.site_header = "Sluicegate"
+admin.site.site_title = "Sluicegate"
+admin.site.index_title = "What waits, what runs, what stopped"

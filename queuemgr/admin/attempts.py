@@ -1,0 +1,83 @@
+"""Attempts: what each lease came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.forms.models import BaseInlineFormSet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+
+from queuemgr.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
+from queuemgr.admin.read_only import ReadOnlyAdmin
+from queuemgr.models import Attempt, Execution
+
+if TYPE_CHECKING:
+    _Inline = admin.TabularInline[Attempt, Execution]
+    _FormSet = BaseInlineFormSet[Attempt, Execution, Any]
+else:
+    _Inline = admin.TabularInline
+    _FormSet = BaseInlineFormSet
+
+SHOWN = 100
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnlyAdmin):
+    list_display = (
+        "id", "of", "phase", "step", "outcome", "error_kind", "worker", "took", "cost", "ended_at",
+    )  # fmt: skip
+    list_filter = (
+        PhaseFilter, "outcome", recent_values("error_kind"), PriorityFilter, EndedFilter,
+    )  # fmt: skip
+    search_fields = ("execution__key",)
+    search_help_text = "The whole key of an execution."
+    ordering = ("-id",)
+    sortable_by = ()
+    unlisted = ("error_message", "execution__payload", "execution__context")
+    list_select_related = ("execution",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        key = search_term.strip()
+        return queryset.filter(execution__key=key) if key else queryset, False
+
+    @admin.display(description="execution")
+    def of(self, attempt: Attempt) -> str:
+        page = reverse("admin:queuemgr_execution_change", args=[attempt.execution_id])
+        return format_html('<a href="{}">{}</a>', page, attempt.execution)
+
+    @admin.display(description="took")
+    def took(self, attempt: Attempt) -> str:
+        return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
+
+
+class _Newest(_FormSet):
+    """The newest attempts, newest first: a step that snoozed for a week has thousands."""
+
+    def get_queryset(self) -> QuerySet[Attempt]:
+        if not hasattr(self, "_newest"):
+            self._newest = super().get_queryset().order_by("-pk")[:SHOWN]
+        return self._newest
+
+
+class AttemptInline(_Inline):
+    model = Attempt
+    formset = _Newest
+    verbose_name_plural = f"attempts, the newest {SHOWN}"
+    fields = ("outcome", "worker", "started_at", "ended_at", "cost", "error_kind", "error_message")
+    extra = 0
+    show_change_link = True
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

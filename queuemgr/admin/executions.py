@@ -1,0 +1,195 @@
+"""Executions: where each stands and why it waits; retry, cancel, raise and lower priority."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db import connection
+from django.db.models import Count, F, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.timesince import timesince
+
+from queuemgr import controls, explain
+from queuemgr.admin.attempts import AttemptInline
+from queuemgr.admin.filters import (
+    AgeFilter,
+    ErrorKindFilter,
+    FlowFilter,
+    PhaseFilter,
+    PriorityFilter,
+    StatusFilter,
+    values_by_index,
+)
+from queuemgr.admin.read_only import ReadOnlyAdmin, by
+from queuemgr.controls import By
+from queuemgr.errors import SluiceError, UnknownFlow
+from queuemgr.flow import HIGH, LOW, NORMAL, get_flow
+from queuemgr.models import Attempt, Execution, Outcome, State
+from queuemgr.redaction import clean
+
+NOT_TRIES = (Outcome.SNOOZED, Outcome.INTERRUPTED)
+LAST_CHARACTER = "\U0010ffff"
+
+Verb = Callable[[QuerySet[Execution], By], int]
+
+
+@admin.register(Execution)
+class ExecutionAdmin(ReadOnlyAdmin):
+    list_display = (
+        "key", "flow", "status", "phase", "step", "priority", "why", "tries", "error_kind", "age",
+    )  # fmt: skip
+    list_filter = (
+        FlowFilter, PhaseFilter, StatusFilter, ErrorKindFilter, PriorityFilter, AgeFilter,
+    )  # fmt: skip
+    search_fields = ("key",)
+    search_help_text = "The beginning of a key, or all of it."
+    ordering = ("-id",)
+    sortable_by = ()
+    unlisted = ("payload", "context")
+    recorded = True
+    actions = ("retry", "cancel", "raise_priority", "lower_priority")
+    inlines = (AttemptInline,)
+    readonly_fields = ("status", "why_it_waits", "document", "payload_text", "context_text")
+    fieldsets = (
+        (None, {"fields": ("key", "flow", "document", "status", "why_it_waits")}),
+        ("Where it stands", {"fields": ("state", "phase", "step", "priority", "resumed", "route")}),
+        ("When", {"fields": ("created_at", "run_after", "tries_from", "finished_at")}),
+        ("Last error", {"fields": ("error_kind", "error_message")}),
+        ("What it was given, and learnt", {"fields": ("payload_text", "context_text")}),
+    )
+
+    def read_page(self, rows: Sequence[Any]) -> None:
+        tries, reasons = _tries(rows), explain.reasons()
+        for row in rows:
+            row.why = reasons.of(row)
+            row.tries = tries.get(row.pk, 0)
+            row.age = timesince(row.created_at, reasons.now, depth=1)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return keys_beginning_with(search_term.strip(), queryset), False
+
+    @admin.display(description="why it waits")
+    def why(self, row: Any) -> str:
+        return str(row.why)
+
+    @admin.display(description="tries")
+    def tries(self, row: Any) -> int:
+        return int(row.tries)
+
+    @admin.display(description="age")
+    def age(self, row: Any) -> str:
+        return str(row.age)
+
+    @admin.display(description="why it waits")
+    def why_it_waits(self, execution: Execution) -> str:
+        return explain.why(execution)
+
+    @admin.display(description="document", empty_value="none")
+    def document(self, execution: Execution) -> str | None:
+        address = _document_address(execution)
+        return format_html('<a href="{}">{}</a>', address, execution.key) if address else None
+
+    @admin.display(description="payload")
+    def payload_text(self, execution: Execution) -> str:
+        return _indented(execution.payload)
+
+    @admin.display(description="context")
+    def context_text(self, execution: Execution) -> str:
+        return _indented(execution.context)
+
+    @admin.action(description="Retry", permissions=["change"])
+    def retry(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
+        self._act(request, queryset, _over_rows(controls.retry), "told to go on")
+
+    @admin.action(description="Cancel", permissions=["change"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
+        self._act(request, queryset, _over_rows(controls.cancel), "cancelled or asked to stop")
+
+    @admin.action(description="Raise priority", permissions=["change"])
+    def raise_priority(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
+        self._act(request, queryset, partial(_shift, moves=RAISE), "raised in priority")
+
+    @admin.action(description="Lower priority", permissions=["change"])
+    def lower_priority(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
+        self._act(request, queryset, partial(_shift, moves=LOWER), "lowered in priority")
+
+    def _act(
+        self, request: HttpRequest, queryset: QuerySet[Execution], verb: Verb, became: str
+    ) -> None:
+        try:
+            changed = verb(queryset, by(request))
+        except SluiceError as error:
+            self.message_user(request, f"Stopped before the end: {error}", messages.ERROR)
+            return
+        level = messages.SUCCESS if changed else messages.WARNING
+        noun = "execution was" if changed == 1 else "executions were"
+        self.message_user(request, f"{changed:,} {noun} {became}.", level)
+
+
+def _rows(queryset: QuerySet[Execution]) -> Iterable[Execution]:
+    """The selected rows, of which the verbs only want the ids: never their payloads."""
+    return queryset.only("pk").order_by("pk").iterator()
+
+
+def _over_rows(verb: Callable[[Iterable[Execution], By], int]) -> Verb:
+    return lambda queryset, by: verb(_rows(queryset), by)
+
+
+RAISE = ((NORMAL, HIGH), (LOW, NORMAL))
+LOWER = ((NORMAL, LOW), (HIGH, NORMAL))
+"""Moves from one priority to the next, the far end first so that nothing is moved twice."""
+
+
+def _shift(queryset: QuerySet[Execution], by: By, moves: Iterable[tuple[int, int]]) -> int:
+    unfinished = queryset.exclude(state=State.DONE)
+    return sum(
+        controls.set_priority(_rows(unfinished.filter(priority=here)), there, by)
+        for here, there in moves
+    )
+
+
+def _tries(rows: Sequence[Execution]) -> dict[int, int]:
+    """Tries of the step each stands at, since it came there or a person last retried it."""
+    at_its_step = {"phase": F("execution__phase"), "step": F("execution__step")}
+    tried = (
+        Attempt.objects.filter(execution__in=[row.pk for row in rows], **at_its_step)
+        .filter(leased_at__gte=F("execution__tries_from"))
+        .exclude(outcome__in=NOT_TRIES)
+    )
+    return dict(tried.order_by().values_list("execution_id").annotate(n=Count("pk")))
+
+
+def keys_beginning_with(term: str, queryset: QuerySet[Any]) -> QuerySet[Any]:
+    """Those whose key begins so, by the unique index on flow and key.
+
+    SQLite uses no index for LIKE but compares text by bytes, so there a range says the same.
+    """
+    if not term:
+        return queryset
+    begins = (
+        {"key__gte": term, "key__lt": term + LAST_CHARACTER}
+        if connection.vendor == "sqlite"
+        else {"key__startswith": term}
+    )
+    return queryset.filter(flow__in=values_by_index(Execution, "flow"), **begins)
+
+
+def _document_address(execution: Execution) -> str:
+    """The page its flow has about it, if any."""
+    try:
+        address_of = getattr(get_flow(execution.flow), "document_url", None)
+    except UnknownFlow:
+        return ""
+    return str(address_of(execution.key) or "") if address_of else ""
+
+
+def _indented(given: dict[str, Any]) -> str:
+    text = clean(json.dumps(given, indent=2, ensure_ascii=False, sort_keys=True))
+    return format_html('<pre style="white-space: pre-wrap; margin: 0">{}</pre>', text)

@@ -1,0 +1,149 @@
+"""Filters that offer their choices without reading the table they filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+
+from queuemgr import sql
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import PRIORITIES, all_phases
+from queuemgr.models import FINAL, HELD, Execution, State
+
+RECENT = 10_000
+Choices = Iterable[tuple[str, str]]
+
+
+class ValueFilter(admin.SimpleListFilter):
+    """One column, named by `parameter_name`, must hold the chosen value."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
+
+
+class FlowFilter(ValueFilter):
+    title = "flow"
+    parameter_name = "flow"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+        return [(flow, flow) for flow in values_by_index(Execution, "flow")]
+
+
+class ErrorKindFilter(ValueFilter):
+    title = "error"
+    parameter_name = "error_kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+        return [(kind, kind) for kind in values_by_index(Execution, "error_kind")]
+
+
+class PhaseFilter(ValueFilter):
+    title = "phase"
+    parameter_name = "phase"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+        return [(phase, phase) for phase in all_phases()]
+
+
+class PriorityFilter(admin.SimpleListFilter):
+    title = "priority"
+    parameter_name = "priority"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+        return [(name, name) for name in PRIORITIES]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        name = self.value()
+        return queryset if name is None else queryset.filter(priority=PRIORITIES.get(name))
+
+
+class StatusFilter(admin.SimpleListFilter):
+    """By the operator's words, each of which stands for states in a phase."""
+
+    title = "status"
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+        return [(word, word) for word in statuses()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        word = self.value()
+        return queryset if word is None else queryset.filter(statuses().get(word, Q(pk=None)))
+
+
+def statuses() -> Mapping[str, Q]:
+    """What each word an operator sees stands for, in the order work meets them."""
+    words: dict[str, Q] = {}
+    for phase in all_phases().values():
+        waits = Q(state=State.WAITING, phase=phase.name)
+        runs = Q(state__in=HELD, phase=phase.name)
+        words[phase.waiting] = words.get(phase.waiting, Q()) | waits
+        words[phase.running] = words.get(phase.running, Q()) | runs
+    return words | {str(state): Q(state=state) for state in FINAL}
+
+
+class AgeFilter(admin.SimpleListFilter):
+    """Compared by the database's clock, as everything that is timed."""
+
+    title = "age"
+    parameter_name = "age"
+    column = "created_at"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+        return [("hour", "last hour"), ("day", "last 24 hours"), ("older", "older than a day")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        now = database_now()
+        bounds = {
+            "hour": {f"{self.column}__gte": now - timedelta(hours=1)},
+            "day": {f"{self.column}__gte": now - timedelta(days=1)},
+            "older": {f"{self.column}__lt": now - timedelta(days=1)},
+        }
+        return queryset.filter(**bounds.get(self.value() or "", {}))
+
+
+class EndedFilter(AgeFilter):
+    title = "ended"
+    column = "ended_at"
+
+
+class ChangedFilter(AgeFilter):
+    title = "when"
+    column = "at"
+
+
+def recent_values(column: str) -> type[ValueFilter]:
+    """A filter that offers the values the newest rows hold in a column without an index."""
+
+    class RecentValues(ValueFilter):
+        title = column.replace("_", " ")
+        parameter_name = column
+
+        def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+            newest = model_admin.model.objects.order_by("-pk").values("pk")[:RECENT]
+            values = model_admin.model.objects.filter(pk__in=newest).order_by(column)
+            return [(v, v) for v in values.values_list(column, flat=True).distinct() if v]
+
+    return RecentValues
+
+
+_NEXT_VALUE = """
+    WITH RECURSIVE found(value) AS (
+        SELECT MIN({column}) FROM {table} WHERE {column} <> ''
+        UNION ALL
+        SELECT (SELECT MIN({column}) FROM {table} WHERE {column} <> '' AND {column} > found.value)
+          FROM found WHERE found.value IS NOT NULL)
+    SELECT value FROM found WHERE value IS NOT NULL
+"""
+
+
+def values_by_index(model: type[Model], column: str) -> list[str]:
+    """The distinct values of a column an index begins with: one look at the index for each."""
+    statement = _NEXT_VALUE.format(column=column, table=model._meta.db_table)
+    return [str(value) for (value,) in sql.rows(statement)]

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from queuemgr.enqueue import enqueue_many, priority_of
+from queuemgr.errors import BadInput
+from queuemgr.flow import PRIORITIES, Intake, all_phases, get_flow
+
+NAME = "enqueue"
+HELP = "make executions of items (papers: arXiv ids, DOIs, URLs, paths) or of probes"
+EXAMPLES = """
+  queue enqueue arXiv:2101.00001v2 10.1000/xyz123 paper.pdf
+  queue enqueue --flow probe --count 200 --seconds 0.2 --phase prep --priority high
+  queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("items", nargs="*", help="what to work on, as the flow understands it")
+    parser.add_argument("--flow", default="papers", help="which flow (default papers)")
+    parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
+    probe = parser.add_argument_group("probes (--flow probe)")
+    probe.add_argument("--count", type=int, default=1, help="how many (default 1)")
+    probe.add_argument("--seconds", type=float, default=0, help="seconds each waits")
+    probe.add_argument("--cpu-ms", type=float, default=0, help="CPU milliseconds each burns")
+    probe.add_argument("--phase", default="prep", choices=list(all_phases()), help="default prep")
+    probe.add_argument("--requests", type=int, default=0, help="requests each costs the budget")
+    probe.add_argument("--key-prefix", default="", help="keys are PREFIX-0, PREFIX-1, …")
+    probe.add_argument("--limit-key", default="", help="limit each works under, such as host:a")
+    probe.add_argument("--trace", default="", help="file each appends its start and end to")
+    probe.add_argument("--fail", default="", metavar="KIND", help="end failing, with this error kind")
+    probe.add_argument("--die", action="store_true", help="kill its own worker")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    intakes = _probes(options) if options["flow"] == "probe" else _items(options)
+    done = enqueue_many(options["flow"], intakes, priority=priority_of(options["priority"]))
+    out.write(f"{done.new} new, {done.already} already there")
+    return 0
+
+
+def _items(options: dict[str, Any]) -> list[Intake]:
+    """All of them understood before any is enqueued."""
+    flow = get_flow(options["flow"])
+    if flow.take_in is None:
+        raise BadInput(f"flow {flow.name!r} takes no items")
+    if not options["items"]:
+        raise BadInput("no items given: name arXiv ids, DOIs, URLs or paths")
+    return [flow.take_in(item) for item in options["items"]]
+
+
+PROBE_PAYLOAD = ("seconds", "cpu_ms", "phase", "requests", "limit_key", "trace", "fail", "die")
+
+
+def _probes(options: dict[str, Any]) -> Iterator[Intake]:
+    if options["items"]:
+        raise BadInput("probes take no items: say --count")
+    if options["count"] < 1:
+        raise BadInput(f"--count {options['count']}: at least 1")
+    prefix = options["key_prefix"] or f"probe-{secrets.token_hex(4)}"
+    payload = {name: options[name] for name in PROBE_PAYLOAD if options[name]}
+    return (Intake(f"{prefix}-{n}", payload) for n in range(options["count"]))

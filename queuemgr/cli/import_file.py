@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from queuemgr.enqueue import Enqueued, enqueue_many, priority_of
+from queuemgr.errors import BadInput
+from queuemgr.flow import PRIORITIES, Flow, Intake, get_flow
+
+NAME = "import"
+HELP = "make executions of the items in a file, a line each (JSON or bare); - reads standard input"
+EXAMPLES = """
+  queue import papers.jsonl                  lines: {"doi": "10.1000/xyz"} or arXiv:2101.00001
+  queue import --later millions.jsonl        know them; beat starts SLUICE_SEED_LIMIT at a time
+  queue import --priority low - < ids.txt
+  exit codes: 0 every line was good, 2 some were bad (named; the others went in), 3 no such file
+"""
+
+LINES_AT_A_TIME = 500
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("file", help="a file of lines, or - for standard input")
+    parser.add_argument("--flow", default="papers", help="which flow (default papers)")
+    parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
+    parser.add_argument("--later", action="store_true", help="only know them: seeding starts them")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    flow = get_flow(options["flow"])
+    if flow.take_in is None or (options["later"] and flow.know is None):
+        raise BadInput(f"flow {flow.name!r} takes no items from a file")
+    bad: list[tuple[int, str]] = []
+    total, known = Enqueued(), 0
+    with _opened(options["file"]) as lines:
+        for some in _chunks(lines):
+            if options["later"]:
+                known += _know(flow, some, bad)
+            else:
+                total += enqueue_many(
+                    flow.name, _understood(flow, some, bad), priority=priority_of(options["priority"])
+                )
+    if options["later"]:
+        out.write(f"{known} known for later, {len(bad)} bad")
+    else:
+        out.write(f"{total.new} new, {total.already} already there, {len(bad)} bad")
+    for number, problem in bad:
+        out.write(f"line {number}: {problem}")
+    return 2 if bad else 0
+
+
+def _opened(name: str) -> Any:
+    if name == "-":
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(name).open("rb")
+    except OSError as error:
+        raise BadInput(f"{name} cannot be read: {error.strerror}") from None
+
+
+def _chunks(lines: Any) -> Iterator[list[tuple[int, str]]]:
+    """Lines with their numbers, blank ones left out; what is not UTF-8 is kept to be refused."""
+    some: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8", "replace").strip()
+        if text:
+            some.append((number, text))
+        if len(some) == LINES_AT_A_TIME:
+            yield some
+            some = []
+    yield some
+
+
+def _understood(
+    flow: Flow, lines: list[tuple[int, str]], bad: list[tuple[int, str]]
+) -> Iterator[Intake]:
+    assert flow.take_in is not None
+    for number, line in lines:
+        try:
+            yield flow.take_in(line)
+        except BadInput as error:
+            bad.append((number, str(error)))
+
+
+def _know(flow: Flow, lines: list[tuple[int, str]], bad: list[tuple[int, str]]) -> int:
+    assert flow.know is not None
+    known = 0
+    for number, line in lines:
+        try:
+            flow.know([line])
+            known += 1
+        except BadInput as error:
+            bad.append((number, str(error)))
+    return known

@@ -1,0 +1,53 @@
+"""Knobs as command line options, made from their own definitions: `--max-prep`, `--lease-seconds`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import SecretStr
+
+from queuemgr.knobs import Knobs, tell_children
+
+PREFIX = "knob_"
+
+
+def add(parser: Any, group: type[Knobs], names: Iterable[str] | None = None, **aliases: str) -> None:
+    """Offer knobs of a group as options; `aliases` gives one a second name (`daily_budget="--budget"`).
+
+    Secrets are not offered: a command line shows in the process list.
+    """
+    section = parser.add_argument_group(f"knobs ({group.__doc__.strip()[:-1].lower()})")
+    for name in names or group.model_fields:
+        field = group.model_fields[name]
+        if field.annotation is SecretStr:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        default = field.default if field.default != "" else "none"
+        section.add_argument(
+            *([option, aliases[name]] if name in aliases else [option]),
+            dest=PREFIX + name,
+            metavar="VALUE",
+            help=f"{field.description} (default {default}; env {group.variable(name)})".replace("%", "%%"),
+        )
+
+
+def apply(options: dict[str, Any]) -> dict[str, Any]:
+    """Put the knobs given into force, here and in the processes started from here; returns them."""
+    chosen = {
+        name.removeprefix(PREFIX): value
+        for name, value in options.items()
+        if name.startswith(PREFIX) and value is not None
+    }
+    if chosen:
+        tell_children(chosen)
+    return chosen
+
+
+def positive(text: str) -> int:
+    """An argparse type: a whole number of at least 1."""
+    number = int(text) if text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return number

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from queuemgr import controls
+from queuemgr.cli.output import by_command
+from queuemgr.fleet_lock import database_now
+
+NAME = "pause"
+HELP = "stop starts through a queue, a limit, a phase, or everything; what runs goes on"
+EXAMPLES = """
+  queue pause everything --reason "moving the database"
+  queue pause prep.low
+  queue pause host:arxiv.org:443 --minutes 30 --reason "they asked us to"
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("target", help="everything, a queue (prep.low), a phase, a limit (host:…)")
+    parser.add_argument("--minutes", type=float, help="resume by itself after so many")
+    parser.add_argument("--reason", default="", help="why, shown to whoever asks what waits")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    minutes = options["minutes"]
+    until = database_now() + timedelta(minutes=minutes) if minutes else None
+    controls.pause(options["target"], by_command(options["reason"]), until)
+    out.write(f"{options['target']} paused")
+    return 0

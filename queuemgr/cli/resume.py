@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from typing import Any
+
+from queuemgr import controls
+from queuemgr.cli.output import by_command
+
+NAME = "resume"
+HELP = "undo a pause"
+EXAMPLES = """
+  queue resume everything
+  queue resume prep.low --reason "disk replaced"
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("target", help="what was paused")
+    parser.add_argument("--reason", default="", help="why, for the record")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    controls.resume(options["target"], by_command(options["reason"]))
+    out.write(f"{options['target']} resumed")
+    return 0

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from queuemgr import draining, limits
+from queuemgr.cli import knob_options
+from queuemgr.errors import ConfigurationError
+from queuemgr.fleet_lock import database_now
+from queuemgr.knobs import QueueKnobs
+from queuemgr.local_fleet import Wanted, running
+from queuemgr.models import Execution
+
+NAME = "run"
+HELP = "run a fleet on this machine: private broker (unless BROKER_URL is set), workers, beat"
+EXAMPLES = """
+  queue run --drain --workers 50 --max-prep 10
+  queue run --drain --budget 20
+  queue run --prep-only --pool prefork
+  exit codes with --drain: 0 all done, 2 something failed, 3 could not run,
+  4 stopped with work left (at the budget, or paused)
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("--drain", action="store_true", help="end when all is done or failed")
+    parser.add_argument("--workers", type=knob_options.positive, default=8, help="slots (default 8)")
+    parser.add_argument("--pool", choices=("threads", "prefork"), default="threads", help="default threads")
+    parser.add_argument("--prep-only", action="store_true", help="only the first phase, prep")
+    knob_options.add(parser, QueueKnobs, daily_budget="--budget")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    phases = ("prep",) if options["prep_only"] else ()
+    limits.sync(forced=knob_options.apply(options))
+    began = database_now()
+    wanted = Wanted(options["workers"], options["pool"], phases)
+    try:
+        with running(wanted) as fleet:
+            if not options["drain"]:
+                out.write(f"running {options['workers']} slots; Ctrl-C stops; logs in {fleet.logs}")
+                _wait_for_signal()
+                return 0
+            drained = draining.drain(out, phases, fleet.check)
+    except ConfigurationError as error:
+        out.write(f"could not run: {error}")
+        return draining.COULD_NOT_RUN
+    tell(drained, began, out)
+    return drained.exit_code
+
+
+def tell(drained: draining.Drained, began: Any, out: Any) -> None:
+    """The summary of a run, what failed, and what stopped it."""
+    counts = draining.summary(began)
+    out.write("  ".join(f"{name} {count}" for name, count in counts.items()))
+    for execution in Execution.objects.failed().order_by("pk")[:20]:
+        out.write(f"failed: {execution.key}: {execution.error_kind}: {execution.error_message}")
+    for stopped in drained.stopped:
+        out.write(f"stopped: {stopped.waiting} wait: {stopped.text}")
+
+
+def _wait_for_signal() -> None:
+    signal.sigwait([signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import Any
+
+from queuemgr import explain
+from queuemgr.cli.output import as_json, console, table
+from queuemgr.errors import BadInput
+from queuemgr.flow import PRIORITY_NAMES
+from queuemgr.models import Execution
+
+NAME = "show"
+HELP = "one execution: where it stands, why it waits, and every attempt"
+EXAMPLES = """
+  queue show arxiv:2101.00001
+  queue show probe-12 --flow probe --json
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("key", help="the execution's key")
+    parser.add_argument("--flow", help="its flow, when several have this key")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def find(key: str, flow: str | None) -> Execution:
+    """The execution of this key; raises `BadInput` when there is none, or several flows have it."""
+    found = Execution.objects.filter(key=key, **({"flow": flow} if flow else {}))[:2]
+    if not found:
+        raise BadInput(f"no execution has the key {key!r}")
+    if len(found) > 1:
+        raise BadInput(f"several flows have the key {key!r}: say which with --flow")
+    return found[0]
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    execution = find(options["key"], options["flow"])
+    facts = _facts(execution)
+    attempts = list(execution.attempts.values(*ATTEMPT))
+    if options["json"]:
+        out.write(as_json({**facts, "attempts": attempts}))
+        return 0
+    screen = console(out)
+    screen.print(table("", ["", ""], facts.items()))
+    rows = ([attempt[name] for name in ATTEMPT] for attempt in attempts)
+    screen.print(table("\nAttempts", ATTEMPT, rows))
+    return 0
+
+
+ATTEMPT = ("phase", "step", "started_at", "ended_at", "outcome", "error_kind", "error_message", "worker")
+
+
+def _facts(execution: Execution) -> dict[str, Any]:
+    return {
+        "key": execution.key,
+        "flow": execution.flow,
+        "status": execution.status,
+        "phase": execution.phase,
+        "step": execution.step,
+        "priority": PRIORITY_NAMES[execution.priority],
+        "why": explain.why(execution),
+        "error_kind": execution.error_kind,
+        "error": execution.error_message,
+        "created": execution.created_at,
+        "finished": execution.finished_at,
+        "payload": execution.payload,
+        "context": execution.context,
+    }

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+
+from queuemgr import standing
+from queuemgr.cli.output import as_json, console, table
+
+NAME = "stats"
+HELP = "how the work stands: counts, queues, limits, budget, workers, and what work waits on"
+EXAMPLES = """
+  queue stats
+  queue stats --json
+  queue stats --watch
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object, stable names")
+    parser.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
+    parser.add_argument("--every", type=float, default=2, help="seconds between looks (default 2)")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    if options["json"]:
+        while True:
+            out.write(as_json(standing.stats()))
+            if not options["watch"]:
+                return 0
+            time.sleep(options["every"])
+    screen = console(out)
+    if not options["watch"]:
+        screen.print(_picture())
+        return 0
+    with Live(_picture(), console=screen, auto_refresh=False) as live:
+        while True:
+            time.sleep(options["every"])
+            live.update(_picture(), refresh=True)
+
+
+def _picture() -> Group:
+    seen = standing.stats()
+    budget = seen["budget"]
+    return Group(
+        table("Executions", ["status", "count"], sorted(seen["statuses"].items())),
+        table(
+            "\nQueues",
+            ["queue", "waiting", "leased", "running"],
+            ([q["queue"], q["waiting"], q["leased"], q["running"]] for q in seen["queues"]),
+        ),
+        table(
+            "\nLimits",
+            ["limit", "running", "of", "reserved for high", ""],
+            (
+                [n["limit"], n["running"], n["max_running"] or "no cap", n["reserved_high"], n["paused"]]
+                for n in seen["limits"]
+            ),
+        ),
+        f"\nBudget {budget['day']}: {budget['spent']} spent and {budget['reserved']} reserved "
+        f"of {budget['budget'] if budget['budget'] is not None else 'no limit'} requests",
+        table(
+            "\nWorkers",
+            ["worker", "busy", "slots", ""],
+            (
+                [w["worker"], w["busy"], w["slots"], "draining" if w["draining"] else ""]
+                for w in seen["workers"]
+            ),
+        ),
+        table(
+            "\nWaiting on",
+            ["waiting", "because"],
+            ([w["waiting"], w["reason"]] for w in seen["waiting_on"]),
+        ),
+    )

@@ -1,0 +1,108 @@
+"""Following a run until there is no more to do: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from queuemgr import standing
+from queuemgr.cli.output import console
+from queuemgr.explain import Stopped
+from queuemgr.flow import all_phases
+from queuemgr.models import Attempt, Outcome
+
+ALL_DONE, SOME_FAILED, COULD_NOT_RUN, STOPPED_SHORT = 0, 2, 3, 4
+"""Exit codes of a drained run."""
+
+LOOK_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class Drained:
+    """How a run ended: the counts, and what stops the work that is left."""
+
+    standing: standing.Standing
+    stopped: Sequence[Stopped] = ()
+
+    @property
+    def exit_code(self) -> int:
+        if self.stopped:
+            return STOPPED_SHORT
+        return SOME_FAILED if self.standing.failed else ALL_DONE
+
+
+def drain(out: Any, phases: Sequence[str] = (), check: Callable[[], None] = lambda: None) -> Drained:
+    """Follow the work of these phases (none: all) until it is done or can go no further."""
+    with _shown(out) as show:
+        while True:
+            now = standing.standing()
+            show(now)
+            if not now.unfinished(phases):
+                return Drained(now)
+            stopped = standing.stuck(phases)
+            if stopped:
+                return Drained(now, stopped)
+            check()
+            time.sleep(LOOK_SECONDS)
+
+
+@contextmanager
+def _shown(out: Any) -> Iterator[Callable[[standing.Standing], None]]:
+    """A function that shows how the work stands, each time better than before."""
+    if not out.isatty():
+        yield _Lines(out)
+        return
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(),
+               TextColumn("{task.fields[note]}"), TimeElapsedColumn())  # fmt: skip
+    with Progress(*columns, console=console(out), transient=False) as progress:
+        yield _Bars(progress)
+
+
+class _Lines:
+    """A line whenever the picture changed, at most one a second."""
+
+    def __init__(self, out: Any) -> None:
+        self._out, self._last, self._next = out, "", 0.0
+
+    def __call__(self, now: standing.Standing) -> None:
+        line = "  ".join(f"{status} {count}" for status, count in sorted(now.by_status.items()))
+        if line != self._last and time.monotonic() >= self._next:
+            self._out.write(line or "nothing to do")
+            self._last, self._next = line, time.monotonic() + 1
+
+
+class _Bars:
+    """A bar per phase: how many executions have left it behind."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._bars: dict[str, TaskID] = {
+            name: progress.add_task(name, total=0, note="") for name in all_phases()
+        }
+
+    def __call__(self, now: standing.Standing) -> None:
+        for name, bar in self._bars.items():
+            running = now.by_phase[name, "running"]
+            notes = [f"{running} running"] if running else []
+            notes += [f"{now.failed} failed"] if now.failed else []
+            self._progress.update(
+                bar, total=now.total - now.failed, completed=now.beyond(name), note=", ".join(notes)
+            )
+
+
+def summary(since: datetime) -> dict[str, int]:
+    """Steps done per phase since a moment, attempts that had to be resumed, and errors."""
+    attempts = Attempt.objects.filter(ended_at__gte=since)
+    counts = {
+        phase: attempts.filter(phase=phase, outcome=Outcome.DONE).count() for phase in all_phases()
+    }
+    again = (Outcome.RETRIED, Outcome.LOST, Outcome.INTERRUPTED, Outcome.SNOOZED)
+    counts["resumed"] = attempts.filter(outcome__in=again).count()
+    counts["errors"] = attempts.filter(outcome__in=(Outcome.FAILED, Outcome.RETRIED)).count()
+    return counts

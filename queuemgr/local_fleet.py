@@ -1,0 +1,144 @@
+"""A fleet on this machine: broker, workers, chores and beat, each a plain command anyone could run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from celery import current_app
+from django.conf import settings
+from django.db.models import Sum
+
+from queuemgr import snapshot
+from queuemgr.errors import ConfigurationError
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
+from queuemgr.knobs import queue_knobs
+from queuemgr.models import Worker
+from queuemgr.private_servers import RedisServer
+from queuemgr.supervision import Program, Supervisor
+
+READY_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to run here: slots, the pool they live in, and phases (none: all)."""
+
+    slots: int
+    pool: str = "threads"
+    phases: Sequence[str] = ()
+    events: bool = True
+    beat: bool = True
+
+
+def worker_command(
+    slots: int, pool: str, queues: Sequence[str], name: str, *, events: bool = True
+) -> list[str]:
+    """The plain Celery command of a worker: what `manage.py worker` runs."""
+    return [
+        *celery(), "worker", "--pool", pool, "--concurrency", str(slots), "--queues",
+        ",".join(queues), "--hostname", f"{name}@%h", "--loglevel", "INFO",
+        *(["--task-events"] if events else []),
+    ]  # fmt: skip
+
+
+def celery() -> list[str]:
+    """`celery -A …` of this interpreter."""
+    app = getattr(settings, "SLUICE_CELERY_APP", "project")
+    return [sys.executable, "-m", "celery", "-A", app]
+
+
+def queues_of(phases: Sequence[str]) -> list[str]:
+    """The queues of these phases (none: all); raises `ConfigurationError` on an unknown one."""
+    unknown = set(phases) - set(all_phases())
+    if unknown:
+        raise ConfigurationError(
+            f"no phase is called {', '.join(sorted(unknown))}; there are {', '.join(all_phases())}"
+        )
+    return [queue_name(p, rank) for p in phases for rank in PRIORITY_NAMES] or all_queues()
+
+
+def programs(wanted: Wanted) -> list[Program]:
+    """The workers, the chores and beat. Chores have a worker of their own: steps may be long."""
+    grace = queue_knobs().shutdown_grace + 5
+    found = []
+    if wanted.slots:
+        command = worker_command(
+            wanted.slots, wanted.pool, queues_of(wanted.phases), "steps", events=wanted.events
+        )
+        found.append(Program("worker", command, order=30, stop_seconds=grace))
+    if wanted.beat:
+        chores = worker_command(1, "solo", [HOUSEKEEPING], "chores", events=wanted.events)
+        schedule = str(Path(settings.SLUICE_DATA_DIR) / "beat-schedule")
+        beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
+        found.append(Program("chores", [*chores, "--without-gossip", "--without-mingle"], order=20))
+        found.append(Program("beat", beat, order=40))
+    return found
+
+
+@contextmanager
+def running(wanted: Wanted, also: Sequence[Program] = ()) -> Iterator[Supervisor]:
+    """Run this fleet, and other programs with it, while the block runs.
+
+    Without a broker configured a private one is started. Raises `ConfigurationError` when another
+    run holds the data directory, or something does not come up.
+    """
+    directory = Path(settings.SLUICE_DATA_DIR)
+    with _only_run_in(directory):
+        servers = _broker(directory)
+        with Supervisor(directory, [*servers, *programs(wanted), *also]) as supervisor:
+            _wait_for_worker(wanted.slots, supervisor)
+            yield supervisor
+
+
+def _broker(directory: Path) -> list[Program]:
+    """The private broker, and this process told of it; nothing when one is configured."""
+    if os.environ.get("BROKER_URL"):
+        return []
+    redis = RedisServer(directory / "redis")
+    os.environ["SLUICE_PRIVATE_BROKER"] = redis.url
+    current_app.conf.broker_url = redis.url
+    current_app.conf.broker_read_url = current_app.conf.broker_write_url = redis.url
+    return [Program("redis", redis.command, order=10)]
+
+
+def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while slots and _live_slots() < slots:
+        supervisor.check()
+        if time.monotonic() > deadline:
+            raise ConfigurationError(
+                f"no worker with {slots} slots came up within {READY_SECONDS} s: see "
+                f"{supervisor.logs / 'worker.log'}"
+            )
+        time.sleep(0.1)
+
+
+def _live_slots() -> int:
+    alive = Worker.objects.filter(
+        seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True
+    )
+    return alive.aggregate(slots=Sum("slots"))["slots"] or 0
+
+
+@contextmanager
+def _only_run_in(directory: Path) -> Iterator[None]:
+    """Hold the data directory, so that two runs do not fight over it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "run.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigurationError(
+                f"another run uses {directory}: stop it, or set SLUICE_DATA_DIR to another directory"
+            ) from None
+        yield
+
+

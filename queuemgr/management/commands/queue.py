@@ -1,0 +1,58 @@
+"""`manage.py queue …`: everything an operator does from a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import signal
+from types import ModuleType
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from queuemgr import cli
+from queuemgr.errors import SluiceError
+
+
+def subcommands() -> dict[str, ModuleType]:
+    """The modules of `queuemgr.cli` that are subcommands, by name."""
+    modules = (importlib.import_module(f"{cli.__name__}.{m.name}") for m in pkgutil.iter_modules(cli.__path__))
+    return {module.NAME: module for module in modules if hasattr(module, "NAME")}
+
+
+class Command(BaseCommand):
+    help = "Work the queue: enqueue, run, watch, explain, pause, retry."
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: Any) -> None:
+        parsers = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+        for name, module in sorted(subcommands().items()):
+            sub = parsers.add_parser(
+                name,
+                help=module.HELP,
+                description=module.HELP,
+                epilog="examples:" + module.EXAMPLES,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+            module.add_arguments(sub)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        try:
+            code = subcommands()[options["subcommand"]].run(options, self.stdout)
+        except SluiceError as error:
+            raise CommandError(str(error), returncode=3) from None
+        except ValidationError as error:
+            raise CommandError("; ".join(error.messages), returncode=3) from None
+        except DatabaseError as error:
+            raise CommandError(
+                f"the database does not answer as it should ({error}): run `manage.py doctor`",
+                returncode=3,
+            ) from None
+        except KeyboardInterrupt:
+            raise CommandError("stopped", returncode=130) from None
+        if code:
+            raise SystemExit(code)

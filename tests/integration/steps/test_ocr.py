@@ -1,0 +1,145 @@
+"""The local OCR engine on scans made here. Each page costs seconds, so there are few."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pypdf import PdfWriter
+
+from pipeline.steps.ocr import OcrOptions, OcrResult, ocr
+from pipeline.steps.pdf_ocr_child import Box, in_reading_order
+from queuemgr.abort import NEVER, AbortSignal
+from queuemgr.errors import Aborted, StepFailed
+from tests.made_pdfs import document, picture_of_text, scanned, text_content, written
+
+pytest.importorskip("rapidocr")
+pytest.importorskip("pypdfium2")
+
+LEFT = ["First column opens here", "and it continues below", "until its last line ends"]
+RIGHT = ["Second column follows it", "with words of its own", "down to the final stop"]
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> OcrResult:
+    """Page 1 in two columns, page 2 blank, page 3 upside down, and page 9, which is not there."""
+    columns = picture_of_text([LEFT, RIGHT])
+    blank = picture_of_text([[]])
+    turned = picture_of_text([LEFT]).rotate(180)
+    path = written(tmp_path_factory.mktemp("ocr"), scanned([columns, blank, turned]))
+    return ocr(path, [1, 2, 3, 9], OcrOptions(), NEVER)
+
+
+def test_two_columns_are_read_left_then_right(read: OcrResult) -> None:
+    assert read.pages[0].text.split("\n") == [*LEFT, *RIGHT]
+    assert (read.pages[0].number, read.pages[0].source) == (1, "ocr")
+
+
+def test_a_blank_page_is_not_recognised_but_named_blank(read: OcrResult) -> None:
+    assert read.blank == (2,)
+
+
+def test_a_page_upside_down_is_read_in_order(read: OcrResult) -> None:
+    assert read.pages[1].text.split("\n") == LEFT
+
+
+def test_a_page_that_cannot_be_read_is_named_with_its_reason(read: OcrResult) -> None:
+    """P7-13: missing pages are visible."""
+    assert read.failed == {9: "it could not be drawn or recognised (no such page)"}
+
+
+def test_a_page_that_takes_too_long_is_named_and_the_next_is_read(tmp_path: Path) -> None:
+    """P7-13: a hung page costs itself alone; the blank one behind it needs no engine."""
+    path = written(tmp_path, scanned([picture_of_text([LEFT]), picture_of_text([[]])]))
+    found = ocr(path, [1, 2], replace(OcrOptions(), page_seconds=0.3), NEVER)
+    assert found.failed == {1: "it took longer than a page may"}
+    assert found.blank == (2,)
+
+
+def test_an_abort_ends_recognition(tmp_path: Path) -> None:
+    signal = AbortSignal()
+    signal.abort("stop")
+    with pytest.raises(Aborted):
+        ocr(written(tmp_path, document([text_content("x")])), [1], OcrOptions(), signal)
+
+
+def test_an_encrypted_scan_says_so(tmp_path: Path) -> None:
+    writer = PdfWriter()
+    writer.add_blank_page(200, 200)
+    writer.encrypt("secret", algorithm="RC4-128")
+    writer.write(tmp_path / "locked.pdf")
+    with pytest.raises(StepFailed, match="password") as caught:
+        ocr(tmp_path / "locked.pdf", [1], OcrOptions(), NEVER)
+    assert caught.value.kind == "encrypted"
+
+
+def test_a_damaged_scan_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StepFailed, match="damaged") as caught:
+        ocr(written(tmp_path, b"%PDF-1.7 and no more"), [1], OcrOptions(), NEVER)
+    assert caught.value.kind == "damaged"
+
+
+def test_a_missing_engine_is_a_matter_of_configuration() -> None:
+    """Run in an interpreter without site-packages: nothing optional is installed there."""
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path.cwd())!r})\n"
+        "from pathlib import Path\n"
+        "from pipeline.steps.ocr import OcrOptions, ocr\n"
+        "from queuemgr.abort import NEVER\n"
+        "from queuemgr.errors import StepFailed\n"
+        "try:\n    ocr(Path('x.pdf'), [1], OcrOptions(), NEVER)\n"
+        "except StepFailed as failed:\n    print(failed.kind, failed.message)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("bad_request")
+    assert "pip install sluicegate[ocr]" in done.stdout
+
+
+# ---- reading order
+
+
+def line(left: float, top: float, right: float, text: str) -> Box:
+    return Box(left, top, right, top + 20, text)
+
+
+def column(left: float, right: float, first: float, *words: str) -> list[Box]:
+    return [line(left, first + 30 * i, right, word) for i, word in enumerate(words)]
+
+
+def test_a_title_and_a_wide_figure_part_the_columns_into_bands() -> None:
+    boxes = [
+        *column(0, 450, 50, "a", "b", "c"),
+        *column(500, 950, 52, "d", "e", "f"),
+        line(0, 200, 950, "caption"),
+        *column(0, 450, 250, "g", "h", "i"),
+        *column(500, 950, 250, "j", "k", "l"),
+        line(100, 0, 850, "title"),
+    ]
+    expected = "title a b c d e f caption g h i j k l"
+    assert in_reading_order(boxes) == expected.replace(" ", "\n")
+
+
+def test_one_column_stays_one_column() -> None:
+    boxes = [*column(0, 950, 0, "a", "b", "c", "d", "e"), line(0, 150, 300, "end")]
+    assert in_reading_order(boxes) == "a\nb\nc\nd\ne\nend"
+
+
+def test_pieces_of_one_line_are_joined_from_left_to_right() -> None:
+    boxes = [line(300, 3, 500, "world"), line(0, 0, 290, "hello"), line(0, 40, 500, "next line")]
+    assert in_reading_order(boxes) == "hello world\nnext line"
+
+
+def test_vertical_writing_is_read_from_the_right() -> None:
+    boxes = [
+        Box(x, 0, x + 20, 400, text) for x, text in ((0, "三番目"), (40, "二番目"), (80, "一番"))
+    ]
+    assert in_reading_order(boxes) == "一番\n二番目\n三番目"
+
+
+def test_an_empty_page_has_no_text() -> None:
+    assert in_reading_order([]) == ""

@@ -1,0 +1,133 @@
+"""PDFs made to order, byte by byte: plain ones, scans, and such as no program should write."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image, ImageDraw, ImageFont
+
+
+def pdf_of(objects: Sequence[bytes], root: int = 1) -> bytes:
+    """A file of these objects, numbered from 1, with a correct table of where each begins."""
+    out = bytearray(b"%PDF-1.7\n")
+    offsets = []
+    for number, body in enumerate(objects, 1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    out += b"trailer\n<< /Size %d /Root %d 0 R >>\n" % (len(objects) + 1, root)
+    return bytes(out + b"startxref\n%d\n%%%%EOF\n" % table)
+
+
+def stream(content: bytes, extra: bytes = b"") -> bytes:
+    """A deflated stream object."""
+    packed = zlib.compress(content, 9)
+    head = b"<< /Length %d /Filter /FlateDecode %s >>" % (len(packed), extra)
+    return head + b"\nstream\n" + packed + b"\nendstream"
+
+
+def document(
+    contents: Sequence[bytes], resources: bytes = b"", more: Sequence[bytes] = ()
+) -> bytes:
+    """One page per content stream; font F1 is Helvetica. `more` objects come last, from number
+    `4 + 2 * len(contents)` on."""
+    kids = b" ".join(b"%d 0 R" % (4 + 2 * i) for i in range(len(contents)))
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(contents), kids),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+    ]
+    for i, content in enumerate(contents):
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
+            b"/Resources << /Font << /F1 3 0 R >> %s >> >>" % (5 + 2 * i, resources)
+        )
+        objects.append(stream(content))
+    return pdf_of([*objects, *more])
+
+
+def text_content(*lines: str) -> bytes:
+    """A content stream that writes the lines one below the other."""
+    shown = b" T* ".join(b"(%s) Tj" % escaped(line) for line in lines)
+    return b"BT /F1 12 Tf 14 TL 72 720 Td " + shown + b" ET"
+
+
+def escaped(line: str) -> bytes:
+    raw = line.encode("cp1252")
+    return raw.replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)")
+
+
+def written(folder: Path, content: bytes, name: str = "made.pdf") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def operators(count: int = 900_000) -> bytes:
+    """A content stream of a few kilobytes that shows a letter this often: minutes of work."""
+    return b"BT /F1 1 Tf " + b"(a) Tj " * count + b"ET"
+
+
+def nested_forms(width: int = 12, depth: int = 6) -> bytes:
+    """A page whose form draws 12 forms, each of which draws 12: three million of the last."""
+    first = 6
+    more = [
+        stream(
+            b"/X%d Do " % (level + 1) * width,
+            b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] "
+            b"/Resources << /XObject << /X%d %d 0 R >> >>" % (level + 1, first + level + 1),
+        )
+        for level in range(depth)
+    ]
+    more.append(
+        stream(
+            b"BT /F1 1 Tf (deep) Tj ET",
+            b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /Font << /F1 3 0 R >> >>",
+        )
+    )
+    return document([b"/X0 Do"], b"/XObject << /X0 %d 0 R >>" % first, more)
+
+
+def self_drawing_form() -> bytes:
+    """A form that draws itself."""
+    form = stream(
+        b"/X0 Do",
+        b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X0 6 0 R >> >>",
+    )
+    return document([b"/X0 Do"], b"/XObject << /X0 6 0 R >>", [form])
+
+
+def long_string(length: int = 70_000_000) -> bytes:
+    """One string of so many letters, some 70 KB when deflated."""
+    return document([b"BT /F1 12 Tf (" + b"a" * length + b") Tj ET"])
+
+
+def nested_array(depth: int = 100_000) -> bytes:
+    """An array in an array, and so on, never closed."""
+    return document([b"BT /F1 12 Tf " + b"[" * depth + b" TJ ET"])
+
+
+def picture_of_text(
+    columns: Sequence[Sequence[str]], width: int = 1275, height: int = 1650, size: int = 30
+) -> Image.Image:
+    """A page as a scanner sees it (150 dpi), with its lines in so many columns."""
+    page = Image.new("L", (width, height), 255)
+    draw = ImageDraw.Draw(page)
+    font = ImageFont.load_default(size)
+    for at, lines in enumerate(columns):
+        for row, line in enumerate(lines):
+            place = (100 + at * (width - 150) / len(columns), 120 + row * size * 1.6)
+            draw.text(place, line, font=font, fill=0)
+    return page
+
+
+def scanned(pages: Sequence[Image.Image]) -> bytes:
+    """A PDF of nothing but pictures, one a page."""
+    out = io.BytesIO()
+    pages[0].save(out, "PDF", save_all=True, append_images=list(pages[1:]), resolution=150)
+    return out.getvalue()
