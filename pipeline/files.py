@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ from django.core.files.storage import default_storage
 
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import Work
+
+LEFT_BEHIND_SECONDS = 24 * 3600
+"""Longer than any step may take, so no file still being written is removed."""
 
 
 def scratch() -> Path:
@@ -76,3 +80,12 @@ def on_disk(file: Any) -> Iterator[Path]:
 def exists(file: Any) -> bool:
     """Is there a stored file behind this field?"""
     return bool(file) and default_storage.exists(file.name)
+
+
+def tidy() -> int:
+    """Remove half-made files of workers that were killed: those untouched for a day."""
+    old = time.time() - LEFT_BEHIND_SECONDS
+    left = [path for path in scratch().iterdir() if path.is_file() and path.stat().st_mtime < old]
+    for path in left:
+        path.unlink(missing_ok=True)
+    return len(left)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pipeline import intake
+from pipeline.checkup import checkup
+from pipeline.files import tidy
 from pipeline.knobs import pipeline_knobs
 from queuemgr.flow import Context, Flow, Phase, Step
 
@@ -63,4 +65,7 @@ PAPERS = Flow(
     know=intake.know_items,
     seed=intake.seed,
     limits=_limits,
+    checkup=checkup,
+    link=intake.link,
+    tidy=tidy,
 )  # fmt: skip

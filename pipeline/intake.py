@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterable
@@ -10,10 +11,11 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef
+from django.urls import reverse
 
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import Identifier, identify
-from queuemgr.enqueue import Enqueued, enqueue_many
+from queuemgr.enqueue import MAX_KEY, Enqueued, enqueue_many
 from queuemgr.errors import BadInput
 from queuemgr.flow import Intake
 from queuemgr.models import Execution
@@ -29,7 +31,15 @@ def take_in(item: str) -> Intake:
     """
     found = identify(item_of(item))
     know([found])
-    return intake_of(found.key, found.kind)
+    return intake_of(key_of(found), found.kind)
+
+
+def key_of(found: Identifier) -> str:
+    """The document's key; one too long for a row (a URL) is cut and told apart by its hash."""
+    if len(found.key) <= MAX_KEY:
+        return found.key
+    digest = hashlib.sha256(found.key.encode()).hexdigest()[:32]
+    return f"{found.key[: MAX_KEY - 33]}~{digest}"
 
 
 def intake_of(key: str, kind: str) -> Intake:
@@ -39,7 +49,7 @@ def intake_of(key: str, kind: str) -> Intake:
 def know(items: Iterable[Identifier]) -> None:
     """Remember documents without starting them."""
     Document.objects.bulk_create(
-        [Document(key=i.key, kind=i.kind, source=i.value) for i in items], ignore_conflicts=True
+        [Document(key=key_of(i), kind=i.kind, source=i.value) for i in items], ignore_conflicts=True
     )
 
 
@@ -62,14 +72,14 @@ def _mark_begun() -> None:
     Document.objects.filter(Exists(begun), begun=False).update(begun=True)
 
 
-def start(documents: Iterable[Document], priority: int | None = None) -> Enqueued:
+def start(documents: Iterable[Document]) -> Enqueued:
     """Enqueue known documents."""
     chosen = list(documents)
     intakes = [intake_of(document.key, document.kind) for document in chosen]
     with transaction.atomic():
         chosen_ids = [document.pk for document in chosen]
         Document.objects.filter(pk__in=chosen_ids).update(begun=True)
-        return enqueue_many(FLOW, intakes, **({} if priority is None else {"priority": priority}))
+        return enqueue_many(FLOW, intakes)
 
 
 def inbox() -> list[Identifier]:
@@ -98,3 +108,9 @@ def item_of(line: str) -> str:
         if isinstance(record.get(name), str) and record[name].strip():
             return str(record[name])
     raise BadInput('no "id", "doi", "url", "path" or "source" in it')
+
+
+def link(key: str) -> str:
+    """The admin page of a document."""
+    pk = Document.objects.filter(key=key).values_list("pk", flat=True).first()
+    return reverse("admin:pipeline_document_change", args=[pk]) if pk else ""

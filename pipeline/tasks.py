@@ -4,6 +4,7 @@ a step works; what it found is stored in the transaction that ends its lease."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pipeline import files
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.steps.addresses import shown
-from pipeline.steps.analyse import Analysis, AnalyseOptions, analyse
+from pipeline.steps.analyse import AnalyseOptions, Analysis, analyse
 from pipeline.steps.extract import ExtractOptions, PageText, extract, letters, with_page_marks
 from pipeline.steps.fetch import Fetched, FetchOptions, adopt, fetch
 from pipeline.steps.http import HttpClient, HttpOptions, shared
@@ -70,7 +71,8 @@ def extract_step(work: Work) -> Done:
     with files.on_disk(document.pdf) as pdf:
         read = extract(pdf, options, work.signal)
     context = {"pages_without_text": list(read.without_text)}
-    return _pages_done(work, document, read.pages, context, pages=read.page_count, problem=read.problem)
+    read_columns = {"pages": read.page_count, "problem": read.problem}
+    return _pages_done(work, document, read.pages, context, read_columns)
 
 
 @shared_task(base=LeasedTask, name="papers.ocr")
@@ -90,7 +92,9 @@ def ocr_step(work: Work) -> Done:
     pages |= {n: PageText(n, "", "blank") for n in read.blank}
     pages |= {n: PageText(n, pages[n].text if n in pages else "", "failed") for n in read.failed}
     problem = " ".join(filter(None, (document.problem, _ocr_problem(read))))
-    return _pages_done(work, document, sorted(pages.values(), key=_number), {}, problem=problem)
+    return _pages_done(
+        work, document, sorted(pages.values(), key=_number), {}, {"problem": problem}
+    )
 
 
 @shared_task(base=LeasedTask, name="papers.analyse")
@@ -128,9 +132,7 @@ def _load(work: Work) -> Document:
 
 def _done(document: Document, context: dict[str, Any] | None = None, **columns: Any) -> Done:
     """Done, storing these columns when the lease ends."""
-    return Done(
-        context or {}, store=lambda: _store(document.pk, columns)
-    )
+    return Done(context or {}, store=lambda: _store(document.pk, columns))
 
 
 def _store(pk: int, columns: dict[str, Any]) -> None:
@@ -142,7 +144,10 @@ def _http() -> HttpClient:
     contact = f" (mailto:{knobs.contact_email})" if knobs.contact_email else ""
     return shared(
         HttpOptions(
-            knobs.http_max_conn, knobs.http_keepalive, knobs.http_timeout, f"Sluicegate/0.1{contact}"
+            knobs.http_max_conn,
+            knobs.http_keepalive,
+            knobs.http_timeout,
+            f"Sluicegate/0.1{contact}",
         )
     )
 
@@ -158,7 +163,11 @@ def _fetched(document: Document, work: Work) -> Fetched:
 
 
 def _pages_done(
-    work: Work, document: Document, pages: Any, context: dict[str, Any], **columns: Any
+    work: Work,
+    document: Document,
+    pages: Iterable[PageText],
+    context: dict[str, Any],
+    columns: dict[str, Any],
 ) -> Done:
     """Store the pages read so far, their text as one, and what follows from it."""
     pages = list(pages)
@@ -167,7 +176,7 @@ def _pages_done(
         raise StepFailed("no_text", columns.get("problem") or "No page of it has any text.")
     stem, text = document.file_stem, with_page_marks(pages)
     found = find_references(text)
-    as_lines = "".join(json.dumps(vars_of(page), ensure_ascii=False) + "\n" for page in pages)
+    as_lines = "".join(json.dumps(_as_plain(page), ensure_ascii=False) + "\n" for page in pages)
     return _done(
         document,
         context,
@@ -180,7 +189,7 @@ def _pages_done(
     )
 
 
-def vars_of(page: PageText) -> dict[str, Any]:
+def _as_plain(page: PageText) -> dict[str, Any]:
     return {"number": page.number, "text": page.text, "source": page.source}
 
 
@@ -188,7 +197,7 @@ def _number(page: PageText) -> int:
     return page.number
 
 
-def _has_text(pages: Any) -> bool:
+def _has_text(pages: Iterable[PageText]) -> bool:
     return any(letters(page.text) for page in pages)
 
 

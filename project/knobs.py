@@ -14,13 +14,19 @@ class ProjectKnobs(Knobs):
 
     data_dir: Path = Field(Path("var"), description="directory that holds all state")
     database_url: str = Field(
-        "", validation_alias="DATABASE_URL", description="database; empty: SQLite in the data directory"
+        "",
+        validation_alias="DATABASE_URL",
+        description="database; empty: SQLite in the data directory",
     )
     broker_url: str = Field(
         "", validation_alias="BROKER_URL", description="broker; empty: a private server is started"
     )
     secret_key: str = Field(
-        "", validation_alias="DJANGO_SECRET_KEY", description="signing key; empty: one is made and kept"
+        "",
+        validation_alias="DJANGO_SECRET_KEY",
+        description="signing key; empty: one is made and kept",
     )
     debug: bool = Field(False, description="Django's debug pages")
-    allowed_hosts: str = Field("localhost,127.0.0.1,[::1]", description="host names served, by comma")
+    allowed_hosts: str = Field(
+        "localhost,127.0.0.1,[::1]", description="host names served, by comma"
+    )

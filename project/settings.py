@@ -41,7 +41,7 @@ def _database() -> dict[str, Any]:
     if not KNOBS.database_url:
         return sqlite(DATA_DIR / "sluice.sqlite3")
     try:
-        config = dict(dj_database_url.parse(KNOBS.database_url))
+        config: dict[str, Any] = {**dj_database_url.parse(KNOBS.database_url)}
     except ValueError:
         raise SystemExit(
             "configuration: DATABASE_URL cannot be read; right is postgres://user:password@host:5432/name"
@@ -150,7 +150,12 @@ CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_TIMEOUT = 2
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    {"socket_timeout": 5, "socket_connect_timeout": 2, "visibility_timeout": 6 * 3600}
+    {
+        "socket_timeout": 5,
+        "socket_connect_timeout": 2,
+        "connect_retries_timeout": 2,
+        "visibility_timeout": 6 * 3600,
+    }
     if BROKER_URL.startswith(("redis", "unix", "valkey"))
     else {}
 )

@@ -2,7 +2,12 @@ from django.contrib import admin
 from django.urls import path
 from django.views.generic import RedirectView
 
+from pipeline.views import artifact
+from queuemgr.health import healthz
+
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
+    path("healthz", healthz),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

@@ -204,7 +204,10 @@ def _concurrency(name: str, rule: Rule, use: Use, route: WaitingRoute) -> Iterab
         over = use.running - rule.max_running
         note = f", over its cap by {over}" if over > 0 else ""
         yield Reason(name, f"{name} {use.running}/{rule.max_running}{note}")
-    elif route.priority != HIGH and use.below_high + route.weight > rule.max_running - rule.reserved_high:
+    elif (
+        route.priority != HIGH
+        and use.below_high + route.weight > rule.max_running - rule.reserved_high
+    ):
         open_to_all = rule.max_running - rule.reserved_high
         text = f"{name} {use.below_high}/{open_to_all} open to work below high, {rule.reserved_high} reserved"
         yield Reason(name, text)

@@ -19,10 +19,10 @@ from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, connection
 
 from queuemgr import begin as beginning
-from queuemgr import finish, publish
-from queuemgr.events import StepEvents
+from queuemgr import finish
 from queuemgr.finish import Ending
 from queuemgr.grant import Grant, Hands
+from queuemgr.outbox import Outbox
 from queuemgr.outcomes import Result
 from queuemgr.this_worker import ThisWorker
 
@@ -53,16 +53,16 @@ class Combiner:
     def __init__(self, worker: ThisWorker) -> None:
         self._worker = worker
         self._calls: SimpleQueue[_Call] = SimpleQueue()
-        self._outbox: SimpleQueue[list[Grant]] = SimpleQueue()
-        self._events = StepEvents(worker.name, enabled=worker.sends_events)
-        for name, loop in (("sluice-combiner", self._serve), ("sluice-publisher", self._publish)):
-            threading.Thread(target=loop, name=name, daemon=True).start()
+        self._outbox = Outbox(worker)
+        threading.Thread(target=self._serve, name="sluice-combiner", daemon=True).start()
 
     def begin(self, lease_id: UUID) -> Grant | None:
         """Begin the lease a message brought; None when it is not there to begin."""
         return self._ask(_Call(lease_id))
 
-    def end(self, lease_id: UUID, result: Result, runtime: float, *, wants_next: bool) -> Grant | None:
+    def end(
+        self, lease_id: UUID, result: Result, runtime: float, *, wants_next: bool
+    ) -> Grant | None:
         """End a lease; returns what this slot runs next, or None when it is free to go."""
         return self._ask(_Call(lease_id, result, wants_next, runtime))
 
@@ -79,7 +79,6 @@ class Combiner:
             for batch, serve in ((begins, self._begin), (ends, self._end)):
                 if batch:
                     self._serve_patiently(batch, serve)
-            self._events.flush()
 
     def _gather(self) -> list[_Call]:
         calls = [self._calls.get()]
@@ -101,7 +100,9 @@ class Combiner:
                 for call in calls:
                     self._serve_patiently([call], serve)
             else:
-                logger.exception("lease %s could not be written; it will run out", calls[0].lease_id)
+                logger.exception(
+                    "lease %s could not be written; it will run out", calls[0].lease_id
+                )
         finally:
             for call in calls:
                 call.answered.set()
@@ -113,7 +114,7 @@ class Combiner:
         by_lease = {grant.lease_id: grant for grant in begun}
         for call in calls:
             call.answer = by_lease.pop(call.lease_id, None)
-        self._events.began(begun)
+        self._outbox.began(begun)
 
     def _end(self, calls: Sequence[_Call]) -> None:
         endings = [Ending(call.lease_id, call.result) for call in calls if call.result is not None]
@@ -122,13 +123,12 @@ class Combiner:
         for call in calls:
             call.answer = handed.pop() if handed and call.wants_next else None
         self._release(calls)
-        if ended.granted.to_send:
-            self._outbox.put(ended.granted.to_send)
+        self._outbox.send(ended.granted.to_send)
         for call in calls:
             if call.lease_id in ended.outcomes:
                 outcome = ended.outcomes[call.lease_id]
-                self._events.ended(str(call.lease_id), outcome, call.result, call.runtime)
-        self._events.began(ended.granted.handed)
+                self._outbox.ended(str(call.lease_id), outcome, call.result, call.runtime)
+        self._outbox.began(ended.granted.handed)
 
     @staticmethod
     def _release(calls: Sequence[_Call]) -> None:
@@ -141,15 +141,8 @@ class Combiner:
             return None
         return Hands(self._worker.worker_id, self._worker.queues, free)
 
-    def _publish(self) -> None:
-        """Send messages from a thread of their own: a broker that hangs stops no slot."""
-        while True:
-            publish.send(self._outbox.get())
 
-
-def _with_patience(
-    serve: Callable[[Sequence[_Call]], None], calls: Sequence[_Call]
-) -> None:
+def _with_patience(serve: Callable[[Sequence[_Call]], None], calls: Sequence[_Call]) -> None:
     for wait in (*PATIENCE, None):
         try:
             return serve(calls)

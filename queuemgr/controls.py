@@ -181,7 +181,10 @@ def _pausable(target: str) -> Sequence[Pausable]:
     if limit is None and ":" in name:
         limit = _named_like_its_pattern(name)
     if limit is None:
-        known = [*Queue.objects.values_list("name", flat=True), *Limit.objects.values_list("name", flat=True)]
+        known = [
+            *Queue.objects.values_list("name", flat=True),
+            *Limit.objects.values_list("name", flat=True),
+        ]
         raise BadInput(f"nothing is called {target!r}; there are: everything, {', '.join(known)}")
     return [limit]
 
@@ -205,5 +208,3 @@ def _change_pause(
     after = row.pause_sentence() if paused_at else "running"
     action = "pause" if paused_at else "resume"
     by.record(action, str(row), {"is": before}, {"is": after})
-
-

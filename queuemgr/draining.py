@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from queuemgr import standing
 from queuemgr.cli.output import console
@@ -37,7 +44,9 @@ class Drained:
         return SOME_FAILED if self.standing.failed else ALL_DONE
 
 
-def drain(out: Any, phases: Sequence[str] = (), check: Callable[[], None] = lambda: None) -> Drained:
+def drain(
+    out: Any, phases: Sequence[str] = (), check: Callable[[], None] = lambda: None
+) -> Drained:
     """Follow the work of these phases (none: all) until it is done or can go no further."""
     with _shown(out) as show:
         while True:

@@ -93,7 +93,9 @@ def _execution(
 ) -> Execution:
     """The row of an intake; `fits` remembers the routes already found to fit."""
     if not 0 < len(intake.key) <= MAX_KEY:
-        raise BadInput(f"key {intake.key[:60]!r} has {len(intake.key)} characters; 1 to {MAX_KEY} fit")
+        raise BadInput(
+            f"key {intake.key[:60]!r} has {len(intake.key)} characters; 1 to {MAX_KEY} fit"
+        )
     place = get_flow(flow_name).first(intake.payload)
     key = routes.key_of(place, priority, intake.payload, resumed=False)
     if key not in fits:
@@ -118,14 +120,16 @@ def _insert_new(rows: Sequence[Execution]) -> list[str]:
     """Insert those whose key is not there; returns their keys. One statement, so races are settled
     by the unique constraint and the count is exact."""
     fields = [f for f in Execution._meta.concrete_fields if not f.primary_key]
-    columns = ", ".join(connection.ops.quote_name(f.column) for f in fields)
+    columns = ", ".join(connection.ops.quote_name(str(f.column)) for f in fields)
     values = "(" + ", ".join(["%s"] * len(fields)) + ")"
     statement = (
         f"INSERT INTO {Execution._meta.db_table} ({columns}) "
         f"VALUES {', '.join([values] * len(rows))} "
         "ON CONFLICT (flow, key) DO NOTHING RETURNING key"
     )
-    parameters = [f.get_db_prep_save(f.pre_save(row, True), connection) for row in rows for f in fields]
+    parameters = [
+        f.get_db_prep_save(f.pre_save(row, True), connection) for row in rows for f in fields
+    ]
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return [key for (key,) in cursor.fetchall()]

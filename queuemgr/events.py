@@ -8,13 +8,16 @@ carries a slot through many steps.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from functools import lru_cache
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from celery import current_app
+from celery.app import app_or_default
 from celery.events import EventDispatcher
 
+from queuemgr.follow_up import HeldLease
 from queuemgr.grant import Grant
 from queuemgr.models import Outcome
 from queuemgr.outcomes import Failed, Interrupted, Result, Skipped, Snoozed
@@ -22,6 +25,8 @@ from queuemgr.publish import GIVE_UP, task_of
 from queuemgr.redaction import clean
 
 logger = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 5.0
 
 _ENDS = {
     Outcome.DONE: "task-succeeded",
@@ -38,20 +43,28 @@ _ENDS = {
 class StepEvents:
     """Sends the events of one worker's steps; every method is a no-op unless events are on (`-E`).
 
-    Not thread-safe on purpose: the one thread that ends leases owns it.
+    Not thread-safe on purpose: one thread owns it. While the broker is away events are dropped, as
+    Celery's own are of no use later.
     """
 
     def __init__(self, hostname: str, *, enabled: bool) -> None:
-        self._hostname = hostname
-        self._dispatcher = _connect(hostname) if enabled else None
+        self._connection = current_app.connection_for_write()
+        self._dispatcher = _connect(self._connection, hostname) if enabled else None
+        self._silent_until = 0.0
 
     def began(self, grants: Iterable[Grant]) -> None:
         for grant in grants:
-            name, uuid = task_of(grant), str(grant.lease_id)
+            uuid = str(grant.lease_id)
             self._send(
-                "task-received", uuid=uuid, name=name, args=f"({grant.key!r},)",
-                kwargs=f"{{'flow': {grant.flow!r}, 'phase': {grant.phase!r}}}", retries=0, eta=None,
-                root_id=uuid, parent_id=None,
+                "task-received",
+                uuid=uuid,
+                name=task_of(grant),
+                args=f"({grant.key!r},)",
+                kwargs=f"{{'flow': {grant.flow!r}, 'phase': {grant.phase!r}}}",
+                retries=0,
+                eta=None,
+                root_id=uuid,
+                parent_id=None,
             )
             self._send("task-started", uuid=uuid)
 
@@ -61,14 +74,26 @@ class StepEvents:
 
     def flush(self) -> None:
         if self._dispatcher is not None:
-            try:
-                self._dispatcher.flush()
-            except GIVE_UP as error:
-                logger.warning("events not sent, broker does not answer (%s)", type(error).__name__)
+            self._bear(self._dispatcher.flush)
+
+    def close(self) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+            self._connection.release()
 
     def _send(self, kind: str, **fields: Any) -> None:
         if self._dispatcher is not None:
-            self._dispatcher.send(kind, **fields)
+            self._bear(partial(self._dispatcher.send, kind, **fields))
+
+    def _bear(self, send: Callable[[], Any]) -> None:
+        """Send, and when the broker does not answer say nothing more for a while."""
+        if time.monotonic() < self._silent_until:
+            return
+        try:
+            send()
+        except GIVE_UP as error:
+            self._silent_until = time.monotonic() + SILENCE_SECONDS
+            logger.warning("events not sent, broker does not answer (%s)", type(error).__name__)
 
 
 def _said(kind: str, outcome: str, result: Result | None) -> dict[str, Any]:
@@ -84,18 +109,22 @@ def _said(kind: str, outcome: str, result: Result | None) -> dict[str, Any]:
     return {"exception": message, "traceback": ""}
 
 
-def _connect(hostname: str) -> EventDispatcher:
+def _connect(connection: Any, hostname: str) -> EventDispatcher:
     return EventDispatcher(
-        current_app.connection_for_write(),
+        connection,
         hostname=hostname,
-        app=current_app._get_current_object(),
+        app=app_or_default(),
         buffer_group=["task"],
         buffer_limit=50,
-        buffer_while_offline=True,
+        buffer_while_offline=False,
     )
 
 
-@lru_cache(maxsize=64)
-def events_of(hostname: str) -> StepEvents:
-    """The events sent on behalf of a worker that can no longer send its own."""
-    return StepEvents(hostname, enabled=True)
+def lost(leases: Iterable[HeldLease]) -> None:
+    """Tell of steps whose worker can no longer tell itself, so that no screen shows them running."""
+    senders = {lease.worker: StepEvents(lease.worker, enabled=True) for lease in leases}
+    for lease in leases:
+        senders[lease.worker].ended(str(lease.lease_id), Outcome.LOST, None, 0.0)
+    for sender in senders.values():
+        sender.flush()
+        sender.close()

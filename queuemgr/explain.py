@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count
-
-from queuemgr import snapshot
+from queuemgr import snapshot, sql
 from queuemgr.admission import Reason, admit
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import HELD, Execution, State
@@ -18,10 +16,11 @@ NEXT_IN_LINE = "next in line: it starts as soon as a worker's slot is free"
 
 @dataclass(frozen=True)
 class RouteReasons:
-    """Why the work of each waiting route did not start, at one moment."""
+    """Why the work of each waiting route did not start, at one moment, and how many could."""
 
     by_route: Mapping[int, tuple[Reason, ...]]
     now: datetime
+    could_start: int = 0
 
     def of(self, execution: Execution) -> str:
         """Why this execution is where it is, in a sentence."""
@@ -44,12 +43,28 @@ def _not_waiting(execution: Execution) -> str:
 def reasons() -> RouteReasons:
     """Ask admission, as things stand now, what stops each waiting route."""
     now = database_now()
-    return RouteReasons(admit(snapshot.read(now, explain=True)).reasons, now)
+    decision = admit(snapshot.read(now, explain=True))
+    return RouteReasons(decision.reasons, now, len(decision.starts))
 
 
 def why(execution: Execution) -> str:
     """Why this execution waits, or what became of it, in a sentence."""
     return reasons().of(execution)
+
+
+_WAITING = """
+    SELECT r.id, r.phase, (SELECT COUNT(*) FROM queuemgr_execution e
+                            WHERE e.route_id = r.id AND e.state = 'waiting')
+      FROM queuemgr_route r
+"""
+
+
+def waiting_by_route(phases: Sequence[str] = ()) -> dict[int, int]:
+    """How many executions wait on each route (of these phases; none: all).
+
+    Counted along the index admission uses; SQLite knows it only by a condition written out.
+    """
+    return {pk: n for pk, phase, n in sql.rows(_WAITING) if not phases or phase in phases}
 
 
 @dataclass(frozen=True)
@@ -61,16 +76,10 @@ class Stopped:
     waiting: int
 
 
-def what_stops_work(phases: Sequence[str] = ()) -> list[Stopped]:
+def what_stops_work(phases: Sequence[str] = (), seen: RouteReasons | None = None) -> list[Stopped]:
     """The limits that stop waiting work (of these phases; none: all), most waited on first."""
-    by_route = reasons().by_route
-    waiting = Execution.objects.waiting().filter(route_id__in=by_route)
-    counts = dict(
-        (waiting.filter(phase__in=phases) if phases else waiting)
-        .values_list("route_id")
-        .annotate(n=Count("pk"))
-        .order_by()
-    )
+    by_route = (seen or reasons()).by_route
+    counts = waiting_by_route(phases)
     totals: dict[tuple[str, str], int] = {}
     for route, stopped in by_route.items():
         for reason in stopped:

@@ -130,15 +130,21 @@ def _take(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]
         and_expired="AND l.expires_at < %s" if expired_by else "",
     )
     parameters = [*lease_ids, *([expired_by] if expired_by else [])]
-    return [
-        HeldLease(
-            sql.as_uuid(lease), *columns, sql.as_date(day), worker, cancel_by,
-            sql.as_datetime(tries_from), sql.as_json(payload), sql.as_json(context),
-        )
-        for lease, *columns, day, worker, cancel_by, tries_from, payload, context in sql.rows(
-            statement, parameters
-        )
-    ]  # fmt: skip
+    return [_held(*row) for row in sql.rows(statement, parameters)]
+
+
+def _held(lease_id: Any, *row: Any) -> HeldLease:
+    *columns, day, worker, cancel_by, tries_from, payload, context = row
+    rest = [
+        *columns,
+        sql.as_date(day),
+        worker,
+        cancel_by,
+        sql.as_datetime(tries_from),
+        sql.as_json(payload),
+        sql.as_json(context),
+    ]
+    return HeldLease(*[sql.as_uuid(lease_id), *rest])
 
 
 def _stored(result: Result) -> Result:

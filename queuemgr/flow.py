@@ -70,12 +70,23 @@ class Intake:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """One thing looked at: `good`, `note` (works, but know it) or `bad`, and what to do about it."""
+
+    level: str
+    what: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
 class Flow:
     """A named list of phases.
 
     `take_in` turns what a person typed into an `Intake` (raising `BadInput`); `know` remembers it
     for later; `seed(limit)` makes executions of at most that many known items and says how many;
-    `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name.
+    `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name; `checkup()`
+    looks for what is wrong with the set-up; `link(key)` is a page about an item, or empty;
+    `tidy()` removes what killed workers left behind and says how much.
     """
 
     name: str
@@ -84,6 +95,9 @@ class Flow:
     know: Callable[[Iterable[str]], None] | None = None
     seed: Callable[[int], int] | None = None
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    checkup: Callable[[], Iterable[Finding]] = tuple
+    link: Callable[[str], str] = lambda key: ""
+    tidy: Callable[[], int] = lambda: 0
 
     def places(self) -> Iterator[Place]:
         return (Place(phase, step) for phase in self.phases for step in phase.steps)

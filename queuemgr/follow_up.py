@@ -124,7 +124,9 @@ def _with_error(settled: Settlement, failed: Failed) -> Settlement:
 def _after_loss(lease: HeldLease, lost: Lost, now: datetime) -> Settlement:
     message = f"worker {lease.worker} stopped renewing its lease"
     if _attempts(lease, Outcome.LOST) + 1 < retry.MAX_LOST:
-        return Settlement(lease, State.WAITING, Outcome.LOST, _again(lease, now, ""), message=message)
+        return Settlement(
+            lease, State.WAITING, Outcome.LOST, _again(lease, now, ""), message=message
+        )
     message = f"its worker was lost {retry.MAX_LOST} times at step {lease.step}; last: {message}"
     changes = _final(now, error_kind="poison", error_message=message)
     return Settlement(lease, State.FAILED, Outcome.LOST, changes, None, "poison", message)

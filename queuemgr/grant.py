@@ -123,10 +123,12 @@ def grants(leases: Mapping[int, UUID]) -> list[Grant]:
     if not leases:
         return []
     found = sql.rows(_GRANTS.format(ids=sql.marks(len(leases))), list(leases))
-    return [
-        Grant(leases[pk], pk, *rest, sql.as_json(payload), sql.as_json(context))
-        for pk, *rest, payload, context in found
-    ]
+    return [_grant(leases[row[0]], *row) for row in found]
+
+
+def _grant(lease_id: UUID, *row: Any) -> Grant:
+    *columns, payload, context = row
+    return Grant(*[lease_id, *columns, sql.as_json(payload), sql.as_json(context)])
 
 
 _HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
@@ -147,8 +149,13 @@ _INSERT = """
 def _insert(now: datetime, routes: list[tuple[int, int]], worker_id: int | None) -> dict[int, UUID]:
     """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
     born_started = worker_id is not None
-    parameters = [worker_id, now.astimezone(UTC).date(), now, now if born_started else None,
-                  expiry(now, started=born_started)]
+    parameters = [
+        worker_id,
+        now.astimezone(UTC).date(),
+        now,
+        now if born_started else None,
+        expiry(now, started=born_started),
+    ]
     for route, count in routes:
         parameters += [route, now, count]
     heads = " UNION ALL ".join([_HEADS] * len(routes))

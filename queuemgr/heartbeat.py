@@ -107,7 +107,9 @@ class Heartbeat:
         self._hear_of_shutdown()
 
     def _hear_of_shutdown(self) -> None:
-        told = Worker.objects.filter(pk=self._worker.worker_id).values_list("draining_at", flat=True)
+        told = Worker.objects.filter(pk=self._worker.worker_id).values_list(
+            "draining_at", flat=True
+        )
         draining_at = told.first()
         if draining_at is None:
             return

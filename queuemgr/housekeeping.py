@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from queuemgr import finish
+from queuemgr import events, finish
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import all_flows
@@ -38,10 +38,14 @@ def claim(chore: str, every: float) -> bool:
 def tick() -> dict[str, int]:
     """Release what ran out and start what fell due; returns counts of both."""
     with deciding() as now:
-        expired = finish.expire(now)
-    if expired:
-        logger.warning("%d leases ran out and were released", expired)
-    return {"expired": expired, "started": dispatch()}
+        lost = finish.expire(now)
+    for lease in lost:
+        logger.warning(
+            "lease of %s/%s on %s ran out: released", lease.flow, lease.step, lease.worker
+        )
+    started = dispatch()
+    events.lost(lost)
+    return {"lost": len(lost), "started": started}
 
 
 def tick_if_overdue() -> None:
@@ -59,7 +63,8 @@ def seed(limit: int | None = None) -> dict[str, int]:
 def prune() -> dict[str, int]:
     """Forget old attempts of finished executions (if told to keep them so long) and gone workers."""
     now = database_now()
-    return {"attempts": _prune_attempts(now), "workers": _prune_workers(now)}
+    tidied = sum(flow.tidy() for flow in all_flows())
+    return {"attempts": _prune_attempts(now), "workers": _prune_workers(now), "files": tidied}
 
 
 def _prune_attempts(now: datetime) -> int:

@@ -106,10 +106,16 @@ class QueueKnobs(Knobs):
     heartbeat_seconds: float = Field(30, ge=0.1, description="seconds between renewals of a lease")
     stale_interval: float = Field(120, ge=1, description="seconds between seeding and clean-up")
     seed_limit: int = Field(500, ge=1, le=100_000, description="known items made work at a time")
-    poll_interval: float = Field(5, ge=0.1, le=3600, description="seconds between housekeeping ticks")
-    slice_seconds: float = Field(30, ge=0, description="seconds a slot is handed on before a message")
+    poll_interval: float = Field(
+        5, ge=0.1, le=3600, description="seconds between housekeeping ticks"
+    )
+    slice_seconds: float = Field(
+        30, ge=0, description="seconds a slot is handed on before a message"
+    )
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
-    keep_attempts_days: float = Field(0, ge=0, description="days finished attempts are kept; 0: all")
+    keep_attempts_days: float = Field(
+        0, ge=0, description="days finished attempts are kept; 0: all"
+    )
 
     @model_validator(mode="after")
     def _lease_outlives_heartbeats(self) -> Self:

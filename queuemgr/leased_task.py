@@ -54,7 +54,7 @@ class Work:
             raise LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
 
 
-class LeasedTask(Task):
+class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     """Base of step tasks: `@shared_task(base=LeasedTask, name="papers.fetch")`.
 
     The function takes a `Work` and returns an outcome (`Done(...)`, `Skipped(...)`, `Snoozed(...)`) or
@@ -78,9 +78,7 @@ class LeasedTask(Task):
             started = time.monotonic()
             result = self._run_step(grant, slot.heartbeat)
             now = time.monotonic()
-            grant = slot.combiner.end(
-                grant.lease_id, result, now - started, wants_next=now < ends
-            )
+            grant = slot.combiner.end(grant.lease_id, result, now - started, wants_next=now < ends)
 
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
         with heartbeat.keeping(grant.lease_id) as signal:
@@ -134,5 +132,3 @@ def unknown_step(work: Work) -> Result:
     grant = work.grant
     message = f"no step {grant.phase}/{grant.step} in flow {grant.flow!r} on this worker"
     return Failed("unexpected", message)
-
-

@@ -66,7 +66,9 @@ _FIGURES = {
 
 
 def _forced_figures(limit: str, knobs: Collection[str]) -> set[str]:
-    places = [_FIGURES.get(knob, (f"phase:{knob.removeprefix('max_')}", "max_running")) for knob in knobs]
+    places = [
+        _FIGURES.get(knob, (f"phase:{knob.removeprefix('max_')}", "max_running")) for knob in knobs
+    ]
     return {figure for name, figure in places if name == limit}
 
 

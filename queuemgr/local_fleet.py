@@ -104,8 +104,9 @@ def _broker(directory: Path) -> list[Program]:
         return []
     redis = RedisServer(directory / "redis")
     os.environ["SLUICE_PRIVATE_BROKER"] = redis.url
-    current_app.conf.broker_url = redis.url
-    current_app.conf.broker_read_url = current_app.conf.broker_write_url = redis.url
+    current_app.conf.update(
+        broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url
+    )
     return [Program("redis", redis.command, order=10)]
 
 
@@ -140,5 +141,3 @@ def _only_run_in(directory: Path) -> Iterator[None]:
                 f"another run uses {directory}: stop it, or set SLUICE_DATA_DIR to another directory"
             ) from None
         yield
-
-

@@ -113,7 +113,9 @@ class Limit(Pausable):
         default=0, help_text="Of these slots, how many only high-priority work may take."
     )
     daily_budget = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Requests a UTC day may cost (fleet and phases); empty: none."
+        null=True,
+        blank=True,
+        help_text="Requests a UTC day may cost (fleet and phases); empty: none.",
     )
     from_settings = models.JSONField(default=dict, editable=False)
 
@@ -123,7 +125,9 @@ class Limit(Pausable):
         ordering = ("name",)
         constraints = (
             models.CheckConstraint(
-                condition=Q(max_running=0) | Q(reserved_high__lt=F("max_running")) | Q(max_running=1),
+                condition=Q(max_running=0)
+                | Q(reserved_high__lt=F("max_running"))
+                | Q(max_running=1),
                 name="limit_reserve_leaves_room",
                 violation_error_message="The reserve must be smaller than the limit it is part of.",
             ),

@@ -16,7 +16,7 @@ from celery import bootsteps
 from celery.signals import worker_process_init
 from django.db import connection
 
-from queuemgr import finish, leased_task, limits
+from queuemgr import events, finish, leased_task, limits
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import HOUSEKEEPING, all_queues, queue_name
@@ -84,8 +84,13 @@ def sign_on(name: str, queues: list[str], slot_count: int) -> Worker:
         if not psutil.pid_exists(earlier.pid):
             release_dead(earlier)
     return Worker.objects.create(
-        name=name, host=host, pid=os.getpid(), queues=queues, slots=slot_count,
-        started_at=now, seen_at=now,
+        name=name,
+        host=host,
+        pid=os.getpid(),
+        queues=queues,
+        slots=slot_count,
+        started_at=now,
+        seen_at=now,
     )
 
 
@@ -94,7 +99,10 @@ def release_dead(worker: Worker) -> None:
     with deciding() as now:
         released = finish.end_leases_of_dead_worker(worker.pk, now)
         Worker.objects.filter(pk=worker.pk).update(draining_at=now)
-    logger.warning("%s (pid %d) died holding %d leases: released", worker, worker.pid, released)
+    logger.warning(
+        "%s (pid %d) died holding %d leases: released", worker, worker.pid, len(released)
+    )
+    events.lost(released)
 
 
 def sign_off(worker_id: int) -> None:

@@ -51,7 +51,8 @@ def _step(phase: str) -> Step:
 PROBE = Flow(
     name="probe",
     phases=tuple(
-        Phase(name, rank, waiting, running, (_step(name),)) for name, rank, waiting, running in PHASES
+        Phase(name, rank, waiting, running, (_step(name),))
+        for name, rank, waiting, running in PHASES
     ),
 )
 

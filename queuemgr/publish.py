@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from celery import current_app
 from kombu.exceptions import OperationalError
@@ -28,22 +29,27 @@ def send(grants: Sequence[Grant]) -> int:
     sent = 0
     try:
         with current_app.producer_or_acquire(None) as producer:
-            for sent, grant in enumerate(grants, start=1):
-                current_app.send_task(
-                    task_of(grant),
-                    args=[str(grant.lease_id)],
-                    task_id=str(grant.lease_id),
-                    queue=grant.queue,
-                    producer=producer,
-                    retry=False,
-                    ignore_result=True,
-                    argsrepr=repr(grant.key),
-                )
+            for grant in grants:
+                _send(grant, producer)
+                sent += 1
     except GIVE_UP as error:
-        logger.warning("broker does not answer (%s): %d leases wait to be given out again",
-                       type(error).__name__, len(grants) - sent + 1)
-        return sent - 1
+        left, name = len(grants) - sent, type(error).__name__
+        logger.warning("broker does not answer (%s): %d leases will be given out again", name, left)
     return sent
+
+
+def _send(grant: Grant, producer: Any) -> None:
+    lease_id = str(grant.lease_id)
+    current_app.send_task(
+        task_of(grant),
+        args=[lease_id],
+        task_id=lease_id,
+        queue=grant.queue,
+        producer=producer,
+        retry=False,
+        ignore_result=True,
+        argsrepr=repr(grant.key),
+    )
 
 
 def task_of(grant: Grant) -> str:

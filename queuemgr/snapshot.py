@@ -97,7 +97,7 @@ class _Held(NamedTuple):
     limit_key: str
     worker: int | None
     day: Any
-    count: int
+    leases: int
     weight: int
     cost: int
     unstarted: int
@@ -106,7 +106,7 @@ class _Held(NamedTuple):
 def _idle(now: datetime, held: Iterable[_Held]) -> dict[Group, int]:
     running: Counter[int | None] = Counter()
     for lease in held:
-        running[lease.worker] += lease.count - lease.unstarted
+        running[lease.worker] += lease.leases - lease.unstarted
     idle: dict[Group, int] = defaultdict(int)
     for pk, queues, slots in sql.rows(_WORKERS, [live_since(now)]):
         idle[frozenset(json.loads(queues))] += max(0, slots - running[pk])

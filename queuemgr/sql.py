@@ -38,14 +38,15 @@ def rows(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]
     """Run a statement that gives rows."""
     with connection.cursor() as cursor:
         cursor.execute(statement, _given(parameters))
-        return cursor.fetchall()
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+    return found
 
 
 def run(statement: str, parameters: Sequence[Any] = ()) -> int:
     """Run a statement that gives none; returns how many rows it touched."""
     with connection.cursor() as cursor:
         cursor.execute(statement, _given(parameters))
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 def typed(statement: str, **parts: str) -> str:
@@ -76,8 +77,9 @@ _ADAPTERS: dict[str, dict[type, Callable[[Any], Any]]] = {
 
 
 def as_datetime(value: Any) -> datetime:
-    """A moment out of a statement; SQLite gives text in UTC."""
-    return value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=UTC)
+    """A moment out of a statement; SQLite gives UTC without saying so, as text for expressions."""
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def as_date(value: Any) -> date:

@@ -49,14 +49,22 @@ class Standing:
         order = list(all_phases())
         later = order[order.index(phase) + 1 :]
         ended = self.done
-        return ended + sum(n for (p, s), n in self.by_phase.items() if p in later and s not in FINAL)
+        return ended + sum(
+            n for (p, s), n in self.by_phase.items() if p in later and s not in FINAL
+        )
 
 
 def standing(since: Any = None) -> Standing:
     """Count executions (those made since a moment, when given)."""
     found = Standing()
-    rows = Execution.objects.all() if since is None else Execution.objects.filter(created_at__gte=since)
-    for phase, state, count in rows.values_list("phase", "state").annotate(n=Count("pk")).order_by():
+    rows = (
+        Execution.objects.all()
+        if since is None
+        else Execution.objects.filter(created_at__gte=since)
+    )
+    for phase, state, count in (
+        rows.values_list("phase", "state").annotate(n=Count("pk")).order_by()
+    ):
         found.by_status[operator_status(state, phase)] += count
         found.by_phase[phase, state] += count
     return found
@@ -69,9 +77,10 @@ def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
     """
     if Lease.objects.exists() or _retries_waiting():
         return []
-    stopped = explain.what_stops_work(phases)
+    seen = explain.reasons()
+    stopped = explain.what_stops_work(phases, seen)
     moving = [s for s in stopped if s.limit != "budget" and "paused by" not in s.text]
-    return [] if moving else stopped
+    return [] if moving or seen.could_start or Lease.objects.exists() else stopped
 
 
 def _retries_waiting() -> bool:
@@ -151,12 +160,14 @@ def _budget(now: Any) -> dict[str, Any]:
 
 
 def _workers(now: Any) -> list[dict[str, Any]]:
-    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now)).annotate(busy=Count("lease"))
+    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now)).annotate(
+        busy=Count("lease")
+    )
     return [
         {
             "worker": worker.name,
             "slots": worker.slots,
-            "busy": worker.busy,  # type: ignore[attr-defined]  # the annotation above
+            "busy": worker.busy,
             "queues": worker.queues,
             "draining": worker.draining_at is not None,
         }

@@ -53,7 +53,16 @@ class Supervisor:
         config.write_text(self._config())
         with (self.logs / "supervisord.out").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "supervisor.supervisord", "-n", "-c", str(config)],
+                [
+                    sys.executable,
+                    "-W",
+                    "ignore",
+                    "-m",
+                    "supervisor.supervisord",
+                    "-n",
+                    "-c",
+                    str(config),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -101,8 +110,7 @@ class Supervisor:
         head = (
             f"[supervisord]\nnodaemon=true\npidfile={self._pid_file}\n"
             f"logfile={self.logs / 'supervisord.log'}\nlogfile_maxbytes=1MB\nlogfile_backups=1\n"
-            f"childlogdir={self.logs}\nminfds=1024\n"
-            + ("user=root\n" if os.getuid() == 0 else "")
+            f"childlogdir={self.logs}\nminfds=1024\n" + ("user=root\n" if os.getuid() == 0 else "")
         )
         return head + "".join(map(self._section, self._programs))
 

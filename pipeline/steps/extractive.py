@@ -20,6 +20,12 @@ from pipeline.steps.references import unbroken
 MAX_SENTENCES = 300
 """Ranked at most: the matrix grows with words times sentences, and 300 take well under a second."""
 
+LONGEST = 450
+"""Characters of the longest sentence picked; longer ones are lists or broken tables."""
+
+MAX_CHARS = 400_000
+"""Read at most: 100 pages of a paper; a book's first chapters stand for the rest."""
+
 ABSTRACT_CHARS = 2_000
 """A printed abstract is seldom longer; what follows it then is the introduction."""
 
@@ -35,6 +41,13 @@ WORD = re.compile(rf"[^\W\d_{CJK}][^\W\d_{CJK}'’-]{{2,}}|[{CJK}]{{2,}}")
 CAPTION = re.compile(r"^(?:fig(?:ure)?|table|tab|algorithm|listing|scheme|图|圖|表)\.?\s*\d", re.I)
 
 HEADING = re.compile(r"^(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?[A-Z][^.!?,;]{2,60}$")
+JOURNAL = re.compile(
+    r"\(?\b(?:19|20)\d\d\b|\bdoi\b|https?:|\bissn\b|\bvol(?:ume)?\b|licen[sc]e|arxiv|^journal\b|"
+    r"proceedings|open access",
+    re.I,
+)
+"""What stands above a title: the journal, its number, the licence."""
+
 ABSTRACT = re.compile(
     r"^\s*(?:abstract|summary|摘\s*要|概\s*要|要\s*旨|초\s*록)\b\s*[.:：—–-]*\s*", re.I
 )
@@ -72,7 +85,7 @@ STOP_WORDS = frozenset(
 
 def picked(text: str, title_hint: str, sentences: int) -> dict[str, Any]:
     """The parts of an analysis, from a paper's text without its references."""
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    lines = [line.strip() for line in text[:MAX_CHARS].split("\n") if line.strip()]
     abstract, body = abstract_and_body(lines)
     sentences_found = split_sentences(unbroken(without_headings(body)))
     candidates = list(filter(is_prose, sentences_found))[:MAX_SENTENCES]
@@ -103,7 +116,8 @@ def without_headings(lines: Sequence[str]) -> Iterator[str]:
     """The lines but headings: short, unpunctuated, between a sentence's end and a capital."""
     for before, line, after in zip((".", *lines), lines, (*lines[1:], "."), strict=False):
         ends, starts = before[-1] in ".!?:", not after[0].islower()
-        if not (ABSTRACT_END.fullmatch(line) or (ends and starts and HEADING.match(line))):
+        furniture = ABSTRACT_END.fullmatch(line) or KEYWORDS.match(line)
+        if not (furniture or (ends and starts and HEADING.match(line))):
             yield line
 
 
@@ -122,7 +136,8 @@ def split_sentences(text: str) -> list[str]:
     """Sentences of running text; a piece that ends in an abbreviation goes on in the next."""
     sentences: list[str] = []
     for piece in SENTENCE_END.split(text):
-        if sentences and ABBREVIATION.search(sentences[-1]):
+        open_end = sentences and len(sentences[-1]) < LONGEST
+        if open_end and ABBREVIATION.search(sentences[-1][-12:]):
             sentences[-1] += " " + piece.strip()
         elif piece.strip():
             sentences.append(piece.strip())
@@ -131,7 +146,7 @@ def split_sentences(text: str) -> list[str]:
 
 def is_prose(sentence: str) -> bool:
     """Whether it reads as a sentence: no caption, formula, address, or line of a table."""
-    shortest, longest = (15, 250) if re.search(f"[{CJK}]", sentence) else (50, 450)
+    shortest, longest = (15, 250) if re.search(f"[{CJK}]", sentence) else (50, LONGEST)
     letters = sum(char.isalpha() for char in sentence)
     return (
         shortest <= len(sentence) <= longest
@@ -180,10 +195,14 @@ def words_of(sentence: str) -> Iterator[str]:
 
 def first_title(lines: Sequence[str]) -> str:
     """The first line that could be a title; the first one at all when none could."""
-    at = next((i for i, line in enumerate(lines[:15]) if sum(map(str.isalpha, line)) > 7), 0)
+    at = next((i for i, line in enumerate(lines[:15]) if could_be_title(line)), 0)
     title = lines[at][:250]
     after = lines[at + 1 : at + 2] if title.endswith((":", "-", "–")) else []
     return " ".join((title, *after))
+
+
+def could_be_title(line: str) -> bool:
+    return sum(map(str.isalpha, line)) > 7 and not JOURNAL.search(line)
 
 
 def fallback(lines: Sequence[str]) -> str:

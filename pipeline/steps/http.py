@@ -128,7 +128,7 @@ class HttpClient:
 
     def close(self) -> None:
         """Cancel what runs, close every connection, end the thread. The next use starts anew."""
-        engine = self._engines.pop(os.getpid(), None)
+        engine = self._engines.get(os.getpid())
         if engine is not None and engine.alive:
             engine.stop()
 
@@ -185,8 +185,9 @@ class _Engine:
 
     def stop(self) -> None:
         with self._lock:
-            self._closing = True
-            self._loop.call_soon_threadsafe(self._stopped.set)
+            if not self._closing:
+                self._closing = True
+                self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
         self._lookups.shutdown(wait=False, cancel_futures=True)
 

@@ -33,6 +33,8 @@ EXCERPT = 300
 
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
+MILLISECONDS = re.compile(r"\d{1,10}(?:\.\d{1,9})?")
+
 NO_MONEY = re.compile(
     r"insufficient[_ ](?:quota|credits?|balance|funds)|billing|payment required|credit balance",
     re.IGNORECASE,
@@ -304,7 +306,8 @@ def excerpt(said: str, endpoint: Endpoint) -> str:
 
 def wait_of(response: httpx.Response) -> float | None:
     """Seconds the server asks to wait; `retry-after-ms` is the finer one where both are sent."""
-    with suppress(ValueError):
-        return max(0.0, float(response.headers.get("retry-after-ms", "")) / 1000)
+    milliseconds = response.headers.get("retry-after-ms", "").strip()
+    if MILLISECONDS.fullmatch(milliseconds):
+        return float(milliseconds) / 1000
     clock = http_date(response.headers.get("date", "")) or datetime.now(UTC)
     return retry_after_seconds(response.headers.get("retry-after"), now=clock)

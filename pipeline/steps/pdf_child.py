@@ -56,10 +56,17 @@ def take_limits(memory_bytes: int, cpu_seconds: int) -> None:
 
 
 def lower(what: int, wanted: int) -> None:
-    """Set soft and hard limit, never above the hard limit this process was born with."""
+    """Set soft and hard limit, never above the hard limit this process was born with.
+
+    macOS knows no limit on address space and refuses to set one; there time alone protects.
+    """
     hard = resource.getrlimit(what)[1]
     value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(what, (value, value))
+    try:
+        resource.setrlimit(what, (value, value))
+    except (ValueError, OSError):
+        if sys.platform != "darwin":
+            raise
 
 
 def die_with_parent() -> None:

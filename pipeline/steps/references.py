@@ -23,6 +23,9 @@ HEAD_PAGES = 3
 LOOK_AHEAD = 60
 """Lines after a heading in which entries must show."""
 
+MAX_STARTS = 20
+"""Lines starting with `[1]` that are tried as the start of a list, from the last."""
+
 MAX_GAP = 3
 """Numbers a chain may miss in a row: a marker lost in a bad line break."""
 
@@ -69,6 +72,12 @@ AUTHOR_YEAR = (
     re.compile(rf"\({YEAR}\)\s(?=\w)"),  # Springer: Name A (2004) Title
 )
 """How the year stands in an entry, by style; the style found most often is the list's own."""
+
+SPACELESS = "\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
+"""Scripts written without spaces: Chinese and Japanese with their punctuation."""
+
+BREAK = re.compile(rf"(?<=[^\W\d])- (?=[a-z])|(?<=[{SPACELESS}]) (?=[{SPACELESS}])")
+"""What joining lines leaves behind: a hyphen in a word, a space in a script that has none."""
 
 ENTRY_HINT = re.compile(rf"\b{YEAR}\b|^[\[(]?\d{{1,3}}[\]).]")
 
@@ -118,10 +127,16 @@ def tidy(line: str) -> str:
 
 
 def without_running_heads(pages: Sequence[Sequence[str]]) -> list[str]:
-    """All lines but those that, digits aside, stand on many pages."""
-    often = Counter(shape for page in pages for shape in set(map(shape_of, page)))
+    """All lines but those that, digits aside, stand once or twice on many pages."""
+    shapes = [Counter(map(shape_of, page)) for page in pages]
+    often = Counter(shape for page in shapes for shape in page)
+    total = sum(shapes, Counter())
     least = max(HEAD_PAGES, HEAD_SHARE * len(pages))
-    heads = {shape for shape, count in often.items() if count >= least and has_words(shape)}
+    heads = {
+        shape
+        for shape, on in often.items()
+        if on >= least and total[shape] <= 2 * on and has_words(shape)
+    }
     return [
         line
         for page in pages
@@ -155,11 +170,13 @@ def section_of(lines: Sequence[str]) -> list[str]:
 def heading_index(lines: Sequence[str]) -> int | None:
     """The last heading whose next lines look like entries: the first is often a sentence's end."""
     headings = [i for i, line in enumerate(lines) if len(line) < 60 and HEADING.match(line)]
-    return next((i for i in reversed(headings) if looks_like_entries(lines[i + 1 :])), None)
+    return next(
+        (i for i in reversed(headings) if looks_like_entries(lines[i + 1 : i + 1 + LOOK_AHEAD])),
+        None,
+    )
 
 
-def looks_like_entries(lines: Sequence[str]) -> bool:
-    near = lines[:LOOK_AHEAD]
+def looks_like_entries(near: Sequence[str]) -> bool:
     hints = sum(bool(ENTRY_HINT.search(line)) for line in near)
     return hints >= max(1, min(5, len(near) / 5))
 
@@ -202,14 +219,14 @@ def years_counted(section: Sequence[str]) -> int:
 
 def unbroken(lines: Iterable[str]) -> str:
     """The lines as one, words that were broken over two made whole."""
-    return re.sub(r"(?<=[^\W\d])- (?=[a-z])", "", " ".join(lines)) + " "
+    return BREAK.sub("", " ".join(lines)) + " "
 
 
 def without_heading(lines: Sequence[str]) -> tuple[list[str], int | None, str]:
     """Physics papers often set their list without a heading: the last chain of [n] from 1 on."""
     pattern = NUMBERED["bracketed"]
     starts = [i for i, line in enumerate(lines) if (m := pattern.match(line)) and m[1] == "1"]
-    for start in reversed(starts):
+    for start in reversed(starts[-MAX_STARTS:]):
         section = list(takewhile(lambda line: not SECTION_END.match(line), lines[start:]))
         last, members = chain(section, pattern)
         if last >= HEAD_PAGES and is_list(last, members):

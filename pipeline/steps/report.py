@@ -14,7 +14,7 @@ from pipeline.steps.analyse import EXTRACTIVE, Analysis
 SCHEMA = 1
 """Version of the JSON report; grows when a field changes its meaning or goes."""
 
-MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!])")
+MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!])")
 LINE_START = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])", re.MULTILINE)
 BARE_LINK = re.compile(r"(?<=\w)(://|@)|\b(www)(\.)", re.IGNORECASE)
 
@@ -166,8 +166,9 @@ def on_one_line(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Text that every Markdown reader shows as it is; links are not made clickable."""
-    text = BARE_LINK.sub(lambda match: unlinked(match[0]), MARKDOWN.sub(r"\\\1", plain(text)))
-    return LINE_START.sub(lambda match: match[1] + unlisted(match[2]), text.replace("&", "&amp;"))
+    text = MARKDOWN.sub(r"\\\1", html.escape(plain(text), quote=False))
+    text = BARE_LINK.sub(lambda match: unlinked(match[0]), text)
+    return LINE_START.sub(lambda match: match[1] + unlisted(match[2]), text)
 
 
 def unlinked(sign: str) -> str:
@@ -191,5 +192,5 @@ def plain(text: str) -> str:
 def code(text: str) -> str:
     """Verbatim, in a table cell: as HTML, where neither pipes nor backticks can end it."""
     shown = html.escape(" ".join(plain(text).split())).replace("|", "&#124;")
-    shown = re.sub(r"[\\`*_\[\]~:@]", lambda sign: f"&#{ord(sign[0])};", shown)
+    shown = re.sub(r"[\\`*_\[\]~:@]|(?<=www)\.", lambda sign: f"&#{ord(sign[0])};", shown)
     return f"<code>{shown}</code>"

@@ -13,4 +13,5 @@ __all__ = ("attempts", "changes", "executions", "limits", "queues", "usage", "wo
 
 admin.site.site_header = "Sluicegate"
 admin.site.site_title = "Sluicegate"
+admin.site.enable_nav_sidebar = False  # lists need its room: why something waits is a sentence
 admin.site.index_title = "What waits, what runs, what stopped"

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from queuemgr.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
+from queuemgr.admin.key_search import with_key
 from queuemgr.admin.read_only import ReadOnlyAdmin
 from queuemgr.models import Attempt, Execution
 
@@ -25,10 +26,15 @@ else:
 SHOWN = 100
 
 
+@admin.display(description="took")
+def took(attempt: Attempt) -> str:
+    return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
+
+
 @admin.register(Attempt)
 class AttemptAdmin(ReadOnlyAdmin):
     list_display = (
-        "id", "of", "phase", "step", "outcome", "error_kind", "worker", "took", "cost", "ended_at",
+        "id", "of", "phase", "step", "outcome", "error_kind", "worker", took, "cost", "ended_at",
     )  # fmt: skip
     list_filter = (
         PhaseFilter, "outcome", recent_values("error_kind"), PriorityFilter, EndedFilter,
@@ -44,16 +50,12 @@ class AttemptAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         key = search_term.strip()
-        return queryset.filter(execution__key=key) if key else queryset, False
+        return queryset.filter(execution__in=with_key(key)) if key else queryset, False
 
     @admin.display(description="execution")
     def of(self, attempt: Attempt) -> str:
         page = reverse("admin:queuemgr_execution_change", args=[attempt.execution_id])
         return format_html('<a href="{}">{}</a>', page, attempt.execution)
-
-    @admin.display(description="took")
-    def took(self, attempt: Attempt) -> str:
-        return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
 
 
 class _Newest(_FormSet):
@@ -69,7 +71,8 @@ class AttemptInline(_Inline):
     model = Attempt
     formset = _Newest
     verbose_name_plural = f"attempts, the newest {SHOWN}"
-    fields = ("outcome", "worker", "started_at", "ended_at", "cost", "error_kind", "error_message")
+    fields = ("outcome", "worker", "started_at", took, "cost", "error_kind", "error_message")
+    readonly_fields = (took,)
     extra = 0
     show_change_link = True
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db import connection
 from django.db.models import Count, F, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -23,8 +22,8 @@ from queuemgr.admin.filters import (
     PhaseFilter,
     PriorityFilter,
     StatusFilter,
-    values_by_index,
 )
+from queuemgr.admin.key_search import with_key_from
 from queuemgr.admin.read_only import ReadOnlyAdmin, by
 from queuemgr.controls import By
 from queuemgr.errors import SluiceError, UnknownFlow
@@ -33,7 +32,6 @@ from queuemgr.models import Attempt, Execution, Outcome, State
 from queuemgr.redaction import clean
 
 NOT_TRIES = (Outcome.SNOOZED, Outcome.INTERRUPTED)
-LAST_CHARACTER = "\U0010ffff"
 
 Verb = Callable[[QuerySet[Execution], By], int]
 
@@ -57,8 +55,11 @@ class ExecutionAdmin(ReadOnlyAdmin):
     readonly_fields = ("status", "why_it_waits", "document", "payload_text", "context_text")
     fieldsets = (
         (None, {"fields": ("key", "flow", "document", "status", "why_it_waits")}),
-        ("Where it stands", {"fields": ("state", "phase", "step", "priority", "resumed", "route")}),
-        ("When", {"fields": ("created_at", "run_after", "tries_from", "finished_at")}),
+        (
+            "Where it stands",
+            {"fields": (("phase", "step", "priority"), ("state", "route", "resumed"))},
+        ),
+        ("When", {"fields": (("created_at", "run_after"), ("tries_from", "finished_at"))}),
         ("Last error", {"fields": ("error_kind", "error_message")}),
         ("What it was given, and learnt", {"fields": ("payload_text", "context_text")}),
     )
@@ -73,7 +74,8 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return keys_beginning_with(search_term.strip(), queryset), False
+        term = search_term.strip()
+        return with_key_from(queryset, term) if term else queryset, False
 
     @admin.display(description="why it waits")
     def why(self, row: Any) -> str:
@@ -91,10 +93,10 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def why_it_waits(self, execution: Execution) -> str:
         return explain.why(execution)
 
-    @admin.display(description="document", empty_value="none")
-    def document(self, execution: Execution) -> str | None:
+    @admin.display(description="document")
+    def document(self, execution: Execution) -> str:
         address = _document_address(execution)
-        return format_html('<a href="{}">{}</a>', address, execution.key) if address else None
+        return format_html('<a href="{}">{}</a>', address, execution.key) if address else "-"
 
     @admin.display(description="payload")
     def payload_text(self, execution: Execution) -> str:
@@ -166,28 +168,12 @@ def _tries(rows: Sequence[Execution]) -> dict[int, int]:
     return dict(tried.order_by().values_list("execution_id").annotate(n=Count("pk")))
 
 
-def keys_beginning_with(term: str, queryset: QuerySet[Any]) -> QuerySet[Any]:
-    """Those whose key begins so, by the unique index on flow and key.
-
-    SQLite uses no index for LIKE but compares text by bytes, so there a range says the same.
-    """
-    if not term:
-        return queryset
-    begins = (
-        {"key__gte": term, "key__lt": term + LAST_CHARACTER}
-        if connection.vendor == "sqlite"
-        else {"key__startswith": term}
-    )
-    return queryset.filter(flow__in=values_by_index(Execution, "flow"), **begins)
-
-
 def _document_address(execution: Execution) -> str:
     """The page its flow has about it, if any."""
     try:
-        address_of = getattr(get_flow(execution.flow), "document_url", None)
+        return get_flow(execution.flow).link(execution.key)
     except UnknownFlow:
         return ""
-    return str(address_of(execution.key) or "") if address_of else ""
 
 
 def _indented(given: dict[str, Any]) -> str:

@@ -44,7 +44,10 @@ def check_name(name: str) -> None:
 
 class LimitForm(_LimitForm):
     reason = forms.CharField(
-        max_length=200, required=False, help_text="Why; kept in the record of changes."
+        max_length=200,
+        required=False,
+        widget=forms.TextInput(attrs={"class": "vTextField"}),
+        help_text="Why; kept in the record of changes.",
     )
 
     class Meta:

@@ -19,7 +19,11 @@ from queuemgr.models import Pausable
 
 
 class PauseForm(forms.Form):
-    reason = forms.CharField(max_length=200, help_text="Shown wherever work waits because of it.")
+    reason = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs={"class": "vTextField", "autofocus": True}),
+        help_text="Shown wherever work waits because of it.",
+    )
     until = forms.DateTimeField(
         required=False,
         label="Until (UTC)",

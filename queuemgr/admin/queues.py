@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count
 
+from queuemgr import explain
 from queuemgr.admin.pausing import PausingAdmin
 from queuemgr.admin.read_only import ReadOnlyAdmin
 from queuemgr.flow import queue_name
-from queuemgr.models import Execution, Lease, Queue, Route
+from queuemgr.models import Lease, Queue, Route
 
 
 @admin.register(Queue)
@@ -24,7 +26,7 @@ class QueueAdmin(PausingAdmin, ReadOnlyAdmin):
         super().read_page(rows)
         waiting, held = waiting_by_queue(), held_by_queue()
         for row in rows:
-            row.waiting, row.held = waiting.get(row.name, 0), held.get(row.name, 0)
+            row.waiting, row.held = waiting[row.name], held.get(row.name, 0)
 
     @admin.display(description="waiting")
     def waiting(self, row: Any) -> str:
@@ -35,16 +37,12 @@ class QueueAdmin(PausingAdmin, ReadOnlyAdmin):
         return f"{row.held:,}"
 
 
-def waiting_by_queue() -> dict[str, int]:
-    """How many executions wait in each queue, counted along the index that admission uses."""
-    by_route = dict(
-        Execution.objects.waiting().order_by().values_list("route_id").annotate(n=Count("pk"))
-    )
-    counts: dict[str, int] = {}
+def waiting_by_queue() -> Counter[str]:
+    """How many executions wait in each queue."""
+    by_route, waiting = explain.waiting_by_route(), Counter[str]()
     for pk, phase, priority in Route.objects.values_list("pk", "phase", "priority"):
-        name = queue_name(phase, priority)
-        counts[name] = counts.get(name, 0) + by_route.get(pk, 0)
-    return counts
+        waiting[queue_name(phase, priority)] += by_route.get(pk, 0)
+    return waiting
 
 
 def held_by_queue() -> dict[str, int]:

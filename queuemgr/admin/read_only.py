@@ -36,7 +36,6 @@ class Page(ChangeList):
         rows = list(self.result_list)
         self.model_admin.read_page(rows)
         self.result_list = rows
-        self.title = str(self.opts.verbose_name_plural).capitalize()
 
 
 class KeptAdmin(_ModelAdmin):
@@ -56,6 +55,10 @@ class KeptAdmin(_ModelAdmin):
 
     def read_page(self, rows: Sequence[Any]) -> None:
         """Put on the rows of one page what the list says of them beyond their columns."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        title = str(self.opts.verbose_name_plural).capitalize()
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return Page

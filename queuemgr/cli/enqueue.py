@@ -30,7 +30,9 @@ def add_arguments(parser: Any) -> None:
     probe.add_argument("--key-prefix", default="", help="keys are PREFIX-0, PREFIX-1, …")
     probe.add_argument("--limit-key", default="", help="limit each works under, such as host:a")
     probe.add_argument("--trace", default="", help="file each appends its start and end to")
-    probe.add_argument("--fail", default="", metavar="KIND", help="end failing, with this error kind")
+    probe.add_argument(
+        "--fail", default="", metavar="KIND", help="end failing, with this error kind"
+    )
     probe.add_argument("--die", action="store_true", help="kill its own worker")
 
 

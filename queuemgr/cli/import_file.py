@@ -41,7 +41,9 @@ def run(options: dict[str, Any], out: Any) -> int:
                 known += _know(flow, some, bad)
             else:
                 total += enqueue_many(
-                    flow.name, _understood(flow, some, bad), priority=priority_of(options["priority"])
+                    flow.name,
+                    _understood(flow, some, bad),
+                    priority=priority_of(options["priority"]),
                 )
     if options["later"]:
         out.write(f"{known} known for later, {len(bad)} bad")

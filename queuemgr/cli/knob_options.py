@@ -13,12 +13,14 @@ from queuemgr.knobs import Knobs, tell_children
 PREFIX = "knob_"
 
 
-def add(parser: Any, group: type[Knobs], names: Iterable[str] | None = None, **aliases: str) -> None:
+def add(
+    parser: Any, group: type[Knobs], names: Iterable[str] | None = None, **aliases: str
+) -> None:
     """Offer knobs of a group as options; `aliases` gives one a second name (`daily_budget="--budget"`).
 
     Secrets are not offered: a command line shows in the process list.
     """
-    section = parser.add_argument_group(f"knobs ({group.__doc__.strip()[:-1].lower()})")
+    section = parser.add_argument_group(f"knobs ({str(group.__doc__).strip()[:-1].lower()})")
     for name in names or group.model_fields:
         field = group.model_fields[name]
         if field.annotation is SecretStr:
@@ -29,7 +31,9 @@ def add(parser: Any, group: type[Knobs], names: Iterable[str] | None = None, **a
             *([option, aliases[name]] if name in aliases else [option]),
             dest=PREFIX + name,
             metavar="VALUE",
-            help=f"{field.description} (default {default}; env {group.variable(name)})".replace("%", "%%"),
+            help=f"{field.description} (default {default}; env {group.variable(name)})".replace(
+                "%", "%%"
+            ),
         )
 
 

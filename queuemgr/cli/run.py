@@ -24,8 +24,12 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("--drain", action="store_true", help="end when all is done or failed")
-    parser.add_argument("--workers", type=knob_options.positive, default=8, help="slots (default 8)")
-    parser.add_argument("--pool", choices=("threads", "prefork"), default="threads", help="default threads")
+    parser.add_argument(
+        "--workers", type=knob_options.positive, default=8, help="slots (default 8)"
+    )
+    parser.add_argument(
+        "--pool", choices=("threads", "prefork"), default="threads", help="default threads"
+    )
     parser.add_argument("--prep-only", action="store_true", help="only the first phase, prep")
     knob_options.add(parser, QueueKnobs, daily_budget="--budget")
 

@@ -46,7 +46,16 @@ def run(options: dict[str, Any], out: Any) -> int:
     return 0
 
 
-ATTEMPT = ("phase", "step", "started_at", "ended_at", "outcome", "error_kind", "error_message", "worker")
+ATTEMPT = (
+    "phase",
+    "step",
+    "started_at",
+    "ended_at",
+    "outcome",
+    "error_kind",
+    "error_message",
+    "worker",
+)
 
 
 def _facts(execution: Execution) -> dict[str, Any]:

@@ -55,7 +55,13 @@ def _picture() -> Group:
             "\nLimits",
             ["limit", "running", "of", "reserved for high", ""],
             (
-                [n["limit"], n["running"], n["max_running"] or "no cap", n["reserved_high"], n["paused"]]
+                [
+                    n["limit"],
+                    n["running"],
+                    n["max_running"] or "no cap",
+                    n["reserved_high"],
+                    n["paused"],
+                ]
                 for n in seen["limits"]
             ),
         ),

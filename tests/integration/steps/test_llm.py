@@ -185,6 +185,8 @@ def test_a_wait_in_seconds_or_milliseconds_or_as_a_date_is_kept(liar: Liar) -> N
     until = format_datetime(clock + timedelta(seconds=90), usegmt=True)
     liar.say({}, 503, Retry_After=until, Date=format_datetime(clock, usegmt=True))
     assert failed(liar.base_url).retry_after == 90
+    liar.say({}, 429, Retry_After="3", Retry_After_Ms="inf")
+    assert failed(liar.base_url).retry_after == 3
     liar.say({}, 429, Retry_After="soon")
     assert failed(liar.base_url).retry_after is None
 

@@ -1,0 +1,59 @@
+# Everything happens inside this checkout: .venv for packages, var for state.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+SAMPLES ?= samples
+WORKERS ?= 8
+POOL    ?= threads
+DRAIN   ?=
+BUDGET  ?=
+
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test test-sqlite test-postgres lint check bench proof clean
+
+help: ## show this
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: $(STAMP) ## make .venv with pinned dependencies
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@echo "installing dependencies into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ocr,postgres,test,check]'
+	@touch $@
+
+run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|prefork DRAIN=1 BUDGET=n
+	@$(BIN)/python manage.py up $(SAMPLES) --workers $(WORKERS) --pool $(POOL) $(if $(DRAIN),--drain) $(if $(BUDGET),--budget $(BUDGET)); \
+	code=$$?; exit $$code
+
+test: install ## every test on SQLite and on PostgreSQL, with servers of our own
+	@$(BIN)/python -m tests.on_both_databases
+
+test-sqlite: install ## every test on SQLite
+	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest
+
+test-postgres: install ## every test on PostgreSQL
+	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest
+
+check: lint test ## lint, then the tests
+
+lint: install ## ruff, mypy, layers of imports, migrations
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python manage.py makemigrations --check --dry-run
+
+bench: install ## side by side with plain Celery: see docs/benchmarks.md
+	@$(BIN)/python -m bench
+
+proof: install ## the faults of the acceptance tests, with nothing left out
+	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q
+	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q
+
+clean: ## forget packages and state
+	@rm -rf $(VENV) var

@@ -1,0 +1,198 @@
+"""`manage.py up`: the whole system on this machine, with documents to try it on."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db.models import F, Sum
+
+from pipeline import intake
+from pipeline.knobs import PipelineKnobs
+from pipeline.models import FLOW, Document
+from queuemgr import draining, limits
+from queuemgr.cli import knob_options
+from queuemgr.cli.output import console, table
+from queuemgr.cli.run import tell
+from queuemgr.enqueue import Enqueued, enqueue_many
+from queuemgr.errors import BadInput, ConfigurationError
+from queuemgr.fleet_lock import database_now
+from queuemgr.knobs import DJANGO_SETTINGS, QueueKnobs, tell_children
+from queuemgr.local_fleet import Wanted, celery, running
+from queuemgr.models import Attempt, Execution
+from queuemgr.private_servers import free_port, wait_for_port
+from queuemgr.supervision import Program
+
+GRACE_SECONDS = 2
+"""Ctrl-C stops at once: steps under way get this long, and resume at the next start."""
+
+SHOWN = 40
+
+
+class Command(BaseCommand):
+    help = (
+        "Run everything on this machine: broker, workers, beat, admin and Flower; take in documents, "
+        "follow them to their reports, then keep serving. Ctrl-C stops it all; the next start goes on. "
+        "Exit codes with --drain: 0 all done, 2 something failed, 3 could not run, 4 stopped with work left."
+    )
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument(
+            "documents", nargs="*", help="PDFs, folders of PDFs, arXiv ids, DOIs, URLs"
+        )
+        parser.add_argument("--drain", action="store_true", help="end when all is done or failed")
+        parser.add_argument(
+            "--workers", type=knob_options.positive, default=8, help="slots (default 8)"
+        )
+        parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
+        parser.add_argument(
+            "--port", type=int, default=0, help="of the admin (default: a free one)"
+        )
+        knob_options.add(parser, QueueKnobs, daily_budget="--budget")
+        knob_options.add(parser, PipelineKnobs)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            code = self._up(options)
+        except (ConfigurationError, BadInput) as error:
+            raise CommandError(
+                f"could not run: {error}", returncode=draining.COULD_NOT_RUN
+            ) from None
+        except KeyboardInterrupt:
+            self.stdout.write("\nstopped; the next start goes on from here")
+            code = 0 if not options["drain"] else 130
+        if code:
+            sys.exit(code)
+
+    def _up(self, options: dict[str, Any]) -> int:
+        _stop_at_once()
+        forced = knob_options.apply(options)
+        call_command("migrate", verbosity=0)
+        limits.sync(forced)
+        items = list(_items(options["documents"]))
+        login = _login()
+        web, flower = _web(options["port"]), _flower(login)
+        with running(
+            Wanted(options["workers"], options["pool"]), also=[web.program, flower.program]
+        ) as fleet:
+            began = database_now()
+            wait_for_port(web.port)
+            self._say_where(login, web.port, flower.port)
+            taken = enqueue_many(FLOW, map(intake.take_in, items))
+            self._say_taken(taken)
+            drained = draining.drain(self.stdout, check=fleet.check)
+            console(self.stdout).print(_results())
+            tell(drained, began, self.stdout)
+            if options["drain"]:
+                return drained.exit_code
+            self._say_where(login, web.port, flower.port)
+            self.stdout.write(f"logs in {fleet.logs}; Ctrl-C stops everything")
+            while True:
+                fleet.check()
+                time.sleep(1)
+
+    def _say_where(self, login: tuple[str, str], web: int, flower: int) -> None:
+        self.stdout.write(f"admin   http://127.0.0.1:{web}/admin/  login {login[0]} / {login[1]}")
+        self.stdout.write(f"Flower  http://127.0.0.1:{flower}/  same login")
+        self.stdout.flush()
+
+    def _say_taken(self, taken: Enqueued) -> None:
+        if taken.new or taken.already:
+            self.stdout.write(f"{taken.new} documents taken in, {taken.already} known from before")
+
+
+def _stop_at_once() -> None:
+    if QueueKnobs.source("shutdown_grace", DJANGO_SETTINGS) == "default":
+        tell_children({"shutdown_grace": GRACE_SECONDS})
+
+
+def _items(documents: list[str]) -> Iterator[str]:
+    """Folders stand for the PDFs in them (not in theirs); anything else for itself."""
+    for document in documents:
+        folder = Path(document)
+        if not folder.is_dir():
+            yield document
+            continue
+        found = sorted(folder.glob("*.pdf"))
+        if not found:
+            raise BadInput(f"folder {document} holds no .pdf file")
+        yield from map(str, found)
+
+
+class _Served:
+    """A web program and the port it serves on."""
+
+    def __init__(self, program: Program, port: int) -> None:
+        self.program, self.port = program, port
+
+
+def _web(port: int) -> _Served:
+    port = port or free_port()
+    command = [sys.executable, "-m", "gunicorn", "project.wsgi", "--bind", f"127.0.0.1:{port}",
+               "--threads", "4", "--worker-tmp-dir", str(settings.SLUICE_DATA_DIR),
+               "--log-level", "warning", "--no-control-socket"]  # fmt: skip
+    return _Served(Program("web", command, order=60), port)
+
+
+def _flower(login: tuple[str, str]) -> _Served:
+    port = free_port()
+    command = [*celery(), "flower", "--address=127.0.0.1", f"--port={port}", "--logging=warning"]
+    secret = {"FLOWER_BASIC_AUTH": ":".join(login)}
+    return _Served(Program("flower", command, order=70, environment=secret), port)
+
+
+def _login() -> tuple[str, str]:
+    """The admin's name and password, made once for this data directory."""
+    kept = Path(settings.SLUICE_DATA_DIR) / "admin-password"
+    if not kept.exists():
+        kept.touch(mode=0o600)
+        kept.write_text(secrets.token_urlsafe(9))
+    password, users = kept.read_text(), get_user_model().objects
+    user = users.filter(username="admin").first() or users.create_superuser("admin")
+    if not user.check_password(password):
+        user.set_password(password)
+        user.save()
+    return "admin", password
+
+
+def _results() -> Any:
+    """A line per document: pages, references, requests, seconds of work, and its report."""
+    documents = list(Document.objects.order_by("-pk")[:SHOWN])
+    work = _work([document.key for document in documents])
+    rows = (
+        _row(document, *work.get(document.key, (0, None, ""))) for document in reversed(documents)
+    )
+    columns = ["document", "pages", "references", "requests", "seconds", "status", "report"]
+    return table("", columns, rows)
+
+
+def _row(document: Document, requests: int, seconds: Any, status: str) -> list[Any]:
+    name = Path(document.source).name if document.kind == "file" else document.source
+    report = os.path.relpath(document.report_markdown.path) if document.report_markdown else ""
+    partial = " (partial)" if document.problem and report else ""
+    took = f"{seconds.total_seconds():.1f}" if seconds is not None else ""
+    return [name, document.pages, document.references, requests, took, status + partial, report]
+
+
+def _work(keys: list[str]) -> dict[str, tuple[int, Any, str]]:
+    """Requests, time under way and status, by key."""
+    executions = {e.pk: e for e in Execution.objects.filter(flow=FLOW, key__in=keys)}
+    spent = (
+        Attempt.objects.filter(execution_id__in=executions)
+        .values_list("execution_id")
+        .annotate(requests=Sum("cost"), took=Sum(F("ended_at") - F("started_at")))
+        .order_by()
+    )
+    found = {pk: (cost, seconds) for pk, cost, seconds in spent}
+    return {e.key: (*found.get(pk, (0, None)), e.status) for pk, e in executions.items()}

@@ -1,0 +1,148 @@
+"""What is wrong with this set-up, and the remedy: the checks behind `manage.py doctor`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from celery import current_app
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from queuemgr import snapshot
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import Finding, all_flows, all_queues
+from queuemgr.knobs import queue_knobs
+from queuemgr.models import Chore, Execution, Lease, Worker
+from queuemgr.publish import GIVE_UP
+
+SKEW_SECONDS = 5
+FREE_BYTES = 1 << 30
+
+
+def findings() -> Iterator[Finding]:
+    """Every check in turn; one that breaks is itself a finding, and stops no other."""
+    flows = [flow.checkup for flow in all_flows()]
+    for check in (data_directory, database, migrations, clock, broker, workers, chores,
+                  leases, *flows):  # fmt: skip
+        try:
+            yield from check()
+        except DatabaseError as error:
+            yield Finding(
+                "bad", f"{_name(check)}: {str(error).splitlines()[0]}", "mend the database first"
+            )
+
+
+def _name(check: Callable[[], object]) -> str:
+    return getattr(check, "__name__", "check").replace("_", " ")
+
+
+def data_directory() -> Iterator[Finding]:
+    folder = Path(settings.SLUICE_DATA_DIR)
+    if not os.access(folder, os.W_OK):
+        yield Finding(
+            "bad", f"{folder} is not writable", "set SLUICE_DATA_DIR to a directory that is"
+        )
+        return
+    free = shutil.disk_usage(folder).free
+    level, remedy = (
+        ("good", "") if free > FREE_BYTES else ("bad", "make room: files and reports go there")
+    )
+    yield Finding(level, f"{folder} is writable, {free >> 20} MiB free", remedy)
+
+
+def database() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    if connection.vendor == "postgresql":
+        yield Finding("good", f"PostgreSQL {connection.pg_version // 10000} answers")  # type: ignore[attr-defined]
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode")
+        mode = str(cursor.fetchone()[0])
+    if mode == "wal":
+        yield Finding(
+            "note", "SQLite (WAL): one machine only", "set DATABASE_URL for more than one"
+        )
+    else:
+        yield Finding(
+            "bad", f"SQLite in journal mode {mode}", "use project.settings.sqlite() for WAL"
+        )
+
+
+def migrations() -> Iterator[Finding]:
+    executor = MigrationExecutor(connection)
+    missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    if missing:
+        yield Finding("bad", f"{missing} migrations are not applied", "run `manage.py migrate`")
+    else:
+        yield Finding("good", "every migration is applied")
+
+
+def clock() -> Iterator[Finding]:
+    skew = abs((database_now() - timezone.now()).total_seconds())
+    if skew > SKEW_SECONDS:
+        yield Finding("note", f"this clock is {skew:.0f} s off the database's",
+                      "leases go by the database's clock; set this one right for readable logs")  # fmt: skip
+    else:
+        yield Finding("good", "this clock and the database's agree")
+
+
+def broker() -> Iterator[Finding]:
+    if not os.environ.get("BROKER_URL"):
+        yield Finding("note", "no BROKER_URL: `up` and `queue run` start a private broker",
+                      "set BROKER_URL for workers started by hand")  # fmt: skip
+        return
+    address = current_app.connection_for_write().as_uri()
+    try:
+        with current_app.connection_for_write() as link:
+            link.ensure_connection(max_retries=1, timeout=2)
+        yield Finding("good", f"broker {address} answers")
+    except GIVE_UP as error:
+        yield Finding("bad", f"broker {address} does not answer ({type(error).__name__})",
+                      "start it, or mend BROKER_URL; work waits in the database meanwhile")  # fmt: skip
+
+
+def workers() -> Iterator[Finding]:
+    alive = Worker.objects.filter(
+        seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True
+    )
+    served = {queue for queues in alive.values_list("queues", flat=True) for queue in queues}
+    idle = [queue for queue in all_queues() if queue not in served]
+    if not served:
+        yield Finding("note", "no worker is alive", "start `manage.py up`, `queue run` or `worker`")
+    elif idle:
+        yield Finding(
+            "bad", f"no live worker consumes {', '.join(idle)}", "start one with these in -Q"
+        )
+    else:
+        yield Finding("good", f"{len(alive)} workers alive, every queue consumed")
+
+
+def chores() -> Iterator[Finding]:
+    last = Chore.objects.filter(name="tick").values_list("ran_at", flat=True).first()
+    every = timedelta(seconds=queue_knobs().poll_interval)
+    if last is None or not Worker.objects.exists():
+        return
+    late = database_now() - last
+    if late > 6 * every:
+        yield Finding("note", f"the last tick was {late.total_seconds():.0f} s ago",
+                      "start `celery -A project beat` and a worker on the queue housekeeping")  # fmt: skip
+    else:
+        yield Finding("good", "chores run on time")
+
+
+def leases() -> Iterator[Finding]:
+    expired = Lease.objects.expired(database_now() - timedelta(seconds=60)).count()
+    if expired:
+        yield Finding("bad", f"{expired} leases ran out over a minute ago and were not released",
+                      "no tick runs: see the line on chores")  # fmt: skip
+    waiting = Execution.objects.waiting().exists()
+    if waiting and not expired:
+        yield Finding("good", "work is waiting; `queue stats` says on what")

@@ -1,0 +1,46 @@
+"""What a worker process tells the broker, messages and events, from a thread of its own.
+
+A broker that hangs stops this thread and no slot.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
+
+from queuemgr import publish
+from queuemgr.events import StepEvents
+from queuemgr.grant import Grant
+from queuemgr.outcomes import Result
+from queuemgr.this_worker import ThisWorker
+
+
+class Outbox:
+    """Everything put in goes out in the order it was put in."""
+
+    def __init__(self, worker: ThisWorker) -> None:
+        self._events = StepEvents(worker.name, enabled=worker.sends_events)
+        self._letters: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        threading.Thread(target=self._carry, name="sluice-outbox", daemon=True).start()
+
+    def send(self, grants: Sequence[Grant]) -> None:
+        """Publish leases as messages."""
+        if grants:
+            self._letters.put(partial(publish.send, grants))
+
+    def began(self, grants: Sequence[Grant]) -> None:
+        """Tell that these steps began."""
+        if grants:
+            self._letters.put(partial(self._events.began, grants))
+
+    def ended(self, lease_id: str, outcome: str, result: Result | None, runtime: float) -> None:
+        """Tell how a step ended, `runtime` in seconds."""
+        self._letters.put(partial(self._events.ended, lease_id, outcome, result, runtime))
+
+    def _carry(self) -> None:
+        while True:
+            self._letters.get()()
+            if self._letters.empty():
+                self._events.flush()

@@ -1,0 +1,79 @@
+"""Fleets for tests: each with a broker and a database of its own, and nothing left of it at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.databases import FILE, Database, PostgresDatabase, SqliteFile
+from tests.acceptance.fleet import Fleet, environment
+from tests.acceptance.processes import REPOSITORY
+from tests.private_servers import POSTGRES
+
+HERE = Path(__file__).parent
+MakeFleet = Callable[..., Fleet]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("acceptance")
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory, database: str) -> Database:
+    """A database migrated once, for fleets to copy; no one works in it."""
+    directory = tmp_path_factory.mktemp("migrated")
+    made: Database
+    made = (
+        PostgresDatabase.create(POSTGRES)
+        if database == "postgres"
+        else SqliteFile(directory / FILE)
+    )
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        env=environment(directory, made), cwd=REPOSITORY, check=True,
+    )  # fmt: skip
+    return made
+
+
+@pytest.fixture(scope="module")
+def make_shared_fleet(
+    tmp_path_factory: pytest.TempPathFactory, migrated: Database
+) -> Iterator[MakeFleet]:
+    """Make a fleet that lives as long as the module's tests."""
+    yield from _maker(tmp_path_factory.mktemp("fleets"), migrated)
+
+
+@pytest.fixture
+def make_fleet(tmp_path: Path, migrated: Database) -> Iterator[MakeFleet]:
+    """Make a fleet with these knobs: `make_fleet(max_prep=10)`."""
+    yield from _maker(tmp_path, migrated)
+
+
+@pytest.fixture
+def fleet(make_fleet: MakeFleet) -> Fleet:
+    return make_fleet()
+
+
+def _maker(directory: Path, migrated: Database) -> Iterator[MakeFleet]:
+    """A function that makes fleets; all are closed at the end, and must have left nothing behind."""
+    made: list[Fleet] = []
+    numbers = count(1)
+
+    def make(**knobs: object) -> Fleet:
+        home = directory / f"fleet-{next(numbers)}"
+        home.mkdir()
+        made.append(Fleet(home, migrated.copy(home), **knobs))
+        return made[-1]
+
+    yield make
+    left = [(fleet.close(), fleet.complaints()) for fleet in made]
+    for processes, complaints in left:
+        assert not processes, f"left running: {processes}"
+        assert not complaints, "logged: " + "\n".join(complaints)

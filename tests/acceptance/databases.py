@@ -1,0 +1,109 @@
+"""A database of its own for every fleet, copied from one that was migrated once.
+
+Looked at from outside through plain drivers, so that a test sees what was committed and nothing else.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+from queuemgr.private_servers import PostgresServer
+
+FILE = "sluice.sqlite3"
+"""What the settings call the SQLite file in the data directory."""
+
+
+class Database(Protocol):
+    """One fleet's database, as its tests see it."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that lead a process here."""
+
+    def copy(self, directory: Path) -> Database:
+        """A new database like this one, which nobody uses, for the fleet of this directory."""
+
+    def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """What a query gives; parameters are marked `%s`."""
+
+    def run(self, statement: str, *parameters: Any) -> None:
+        """Run a statement and commit it."""
+
+    def drop(self) -> None:
+        """Remove it, whoever is still connected."""
+
+
+class SqliteFile:
+    """A SQLite file in the fleet's data directory."""
+
+    environment: dict[str, str] = {}
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def copy(self, directory: Path) -> SqliteFile:
+        shutil.copy(self.path, directory / FILE)
+        return SqliteFile(directory / FILE)
+
+    def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.path, timeout=30)) as connection:
+            return connection.execute(statement.replace("%s", "?"), parameters).fetchall()
+
+    def run(self, statement: str, *parameters: Any) -> None:
+        with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
+            connection.execute(statement.replace("%s", "?"), parameters)
+
+    def drop(self) -> None:
+        """It goes with its directory."""
+
+
+class PostgresDatabase:
+    """A database of the tests' private PostgreSQL."""
+
+    _numbers = count(1)
+
+    def __init__(self, server: PostgresServer, name: str) -> None:
+        self._server, self.name = server, name
+        self._connection = _connect(server, name)
+
+    @classmethod
+    def create(cls, server: PostgresServer, template: str = "template0") -> PostgresDatabase:
+        name = f"fleet_{next(cls._numbers)}"
+        _as_owner(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+        return cls(server, name)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"DATABASE_URL": f"{self._server.url.rpartition('/')[0]}/{self.name}"}
+
+    def copy(self, directory: Path) -> PostgresDatabase:
+        self._connection.close()
+        return self.create(self._server, self.name)
+
+    def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, parameters).fetchall()
+
+    def run(self, statement: str, *parameters: Any) -> None:
+        self._connection.execute(statement, parameters)
+
+    def drop(self) -> None:
+        self._connection.close()
+        _as_owner(self._server, f"DROP DATABASE {self.name} WITH (FORCE)")
+
+
+def _connect(server: PostgresServer, name: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(
+        host="127.0.0.1", port=server.port, user="sluice", dbname=name, autocommit=True
+    )
+
+
+def _as_owner(server: PostgresServer, statement: str) -> None:
+    with closing(_connect(server, "postgres")) as connection:
+        connection.execute(statement)

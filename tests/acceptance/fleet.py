@@ -1,0 +1,253 @@
+"""A whole fleet for one test: broker, database, workers, beat, commands; all of it real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+from celery import Celery
+from redis import Redis
+
+from queuemgr.private_servers import RedisServer, wait_for_port
+from tests.acceptance.databases import Database
+from tests.acceptance.processes import REPOSITORY, Process, using
+from tests.acceptance.trace import Trace
+
+QUICK = {
+    "lease_seconds": 10, "heartbeat_seconds": 1, "poll_interval": 1, "stale_interval": 5,
+    "shutdown_grace": 2,
+}  # fmt: skip
+"""Knobs of a fleet whose faults heal while a test watches; each test may change them."""
+
+STEP_QUEUES = ",".join(f"{phase}.{name}" for phase in ("prep", "expensive", "wrap")
+                       for name in ("high", "normal", "low"))  # fmt: skip
+COMPLAINT = re.compile(r"Traceback \(most| (ERROR|CRITICAL) |ERROR/|CRITICAL/|database is locked")
+
+
+def environment(
+    directory: Path, database: Database, knobs: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """What a process of ours is told: where its state is, and knobs; nothing of this test run's own."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
+    for name in ("DATABASE_URL", "BROKER_URL"):
+        inherited.pop(name, None)
+    return {
+        **inherited,
+        **{f"SLUICE_{name.upper()}": str(value) for name, value in (knobs or {}).items()},
+        **database.environment,
+        "SLUICE_DATA_DIR": str(directory),
+    }
+
+
+class Fleet:
+    """The processes and the state of one test, gone when it is closed."""
+
+    def __init__(self, directory: Path, database: Database, **knobs: Any) -> None:
+        self.directory, self.database = directory, database
+        self.processes: list[Process] = []
+        self._redis_server = RedisServer(directory / "redis")
+        self.broker_url = self._redis_server.url
+        self.environment = {
+            **environment(directory, database, {**QUICK, **knobs}),
+            "BROKER_URL": self.broker_url,
+        }
+        self._tolerated: list[str] = []
+        self.redis_process = self.start_redis()
+
+    # Starting things
+
+    def start(self, name: str, *command: str) -> Process:
+        process = Process(name, command, self.environment, self.directory / f"{name}.log")
+        self.processes.append(process)
+        return process
+
+    def start_redis(self) -> Process:
+        """Start the broker, on the port it always has."""
+        self.redis_process = self.start("redis", *self._redis_server.command)
+        wait_for_port(self._redis_server.port)
+        return self.redis_process
+
+    def start_worker(
+        self, slots: int = 8, pool: str = "threads", queues: str = STEP_QUEUES, *,
+        name: str = "worker", options: Sequence[str] = (), wait: bool = True,
+    ) -> Process:  # fmt: skip
+        """A plain `celery worker`, and wait until it has signed on."""
+        process = self.start(
+            name, sys.executable, "-W", "ignore", "-m", "celery", "-A", "project", "worker", "-P", pool,
+            "-c", str(slots), "-Q", queues, "-n", f"{name}@%h", "-l", "INFO", *options,
+        )  # fmt: skip
+        if wait:
+            self.wait_for_workers(process)
+        return process
+
+    def start_chores(self) -> Process:
+        """The worker that does what beat sends."""
+        return self.start_worker(1, "solo", "housekeeping", name="chores", wait=False)
+
+    def start_beat(self, name: str = "beat") -> Process:
+        return self.start(
+            name, sys.executable, "-m", "celery", "-A", "project", "beat",
+            "--schedule", str(self.directory / f"{name}-schedule"), "--pidfile", "",
+        )  # fmt: skip
+
+    def wait_for_workers(self, *workers: Process) -> None:
+        """Wait until these workers have signed on and take work from the broker."""
+        self.wait_until(
+            f"{', '.join(w.name for w in workers)} ready",
+            lambda: all("ready." in worker.said for worker in workers),
+        )
+
+    # Commands
+
+    def start_command(self, *arguments: str) -> subprocess.Popen[str]:
+        """`manage.py queue …`, under way."""
+        return subprocess.Popen(
+            [sys.executable, "manage.py", "queue", *arguments], env=self.environment, cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def command(self, *arguments: str, code: int = 0, within: float = 60) -> str:
+        """Run `manage.py queue …` to its end, which must be this exit code; returns what it said."""
+        return self._finish(self.start_command(*arguments), code, within)
+
+    def commands(self, *all_arguments: Sequence[str]) -> list[str]:
+        """Run several commands at once; returns what each said."""
+        running = [self.start_command(*arguments) for arguments in all_arguments]
+        return [self._finish(command, 0, 60) for command in running]
+
+    @staticmethod
+    def _finish(running: subprocess.Popen[str], code: int, within: float) -> str:
+        with running:
+            try:
+                out, complaints = running.communicate(timeout=within)
+            except subprocess.TimeoutExpired:
+                running.kill()
+                raise
+        assert running.returncode == code, f"exit code {running.returncode}: {out}{complaints}"
+        return out
+
+    def enqueue(self, count: int = 1, **options: Any) -> str:
+        """`queue enqueue --flow probe …`; options as on its command line, underscored."""
+        return self.command(*probes(count, **options))
+
+    def stats(self) -> dict[str, Any]:
+        return dict(json.loads(self.command("stats", "--json")))
+
+    def attempts(self, *options: str) -> list[dict[str, Any]]:
+        said = self.command("attempts", "--json", *options)
+        return [json.loads(line) for line in said.splitlines()]
+
+    # Looking
+
+    @property
+    def trace_file(self) -> Path:
+        return self.directory / "trace.jsonl"
+
+    def trace(self) -> Trace:
+        return Trace.read(self.trace_file)
+
+    def redis(self) -> Redis:
+        """A client of the broker."""
+        return Redis.from_url(self.broker_url, socket_timeout=5)
+
+    def celery(self) -> Celery:
+        """A Celery application of someone else's, on this fleet's broker."""
+        app = Celery("bystander", broker=self.broker_url, set_as_current=False)
+        app.conf.broker_connection_retry_on_startup = True
+        return app
+
+    def states(self, like: str = "%") -> Counter[str]:
+        """How many executions whose key is like this are in each state."""
+        rows = self.database.rows(
+            "SELECT state, COUNT(*) FROM queuemgr_execution WHERE key LIKE %s GROUP BY state", like
+        )
+        return Counter(dict(rows))
+
+    def outcomes(self, like: str = "%") -> Counter[str]:
+        """How many attempts of executions whose key is like this ended in each way."""
+        rows = self.database.rows(
+            "SELECT a.outcome, COUNT(*) FROM queuemgr_attempt a "
+            "JOIN queuemgr_execution e ON e.id = a.execution_id WHERE e.key LIKE %s GROUP BY a.outcome",
+            like,
+        )
+        return Counter(dict(rows))
+
+    def one(self, statement: str, *parameters: Any) -> Any:
+        """The one value a query gives."""
+        return self.database.rows(statement, *parameters)[0][0]
+
+    def wait_until(self, what: str, true: Callable[[], object], within: float = 30) -> None:
+        """Wait until this holds, or fail telling how things stand."""
+        deadline = time.monotonic() + within
+        while not true():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {within:g} s: {what}\n{self.picture()}")
+            time.sleep(0.05)
+
+    def wait_until_done(self, count: int, like: str = "%", within: float = 40) -> None:
+        self.wait_until(f"{count} done", lambda: self.states(like)["done"] == count, within)
+
+    def picture(self) -> str:
+        """How things stand, for a person who reads why a test failed."""
+        tails = (f"--- {p.name}, alive: {p.alive}\n{p.said[-1500:]}" for p in self.processes[1:])
+        return "\n".join([str(dict(self.states())), str(dict(self.outcomes())), *tails])
+
+    def tolerate(self, *patterns: str) -> None:
+        """Let our processes complain of what this test does to them."""
+        self._tolerated += patterns
+
+    def complaints(self) -> list[str]:
+        """Errors our processes logged, but for those tolerated: a fleet that works logs none."""
+        logs = [*self.directory.glob("*.log"), *self.directory.glob("log/*.log")]
+        lines = (line for log in logs for line in log.read_text(errors="replace").splitlines())
+        return [
+            line for line in lines
+            if COMPLAINT.search(line) and not any(re.search(p, line) for p in self._tolerated)
+        ]  # fmt: skip
+
+    # Faults
+
+    def enlist_nobody(self, *queues: str, slots: int) -> None:
+        """Enter a live worker of these queues that no process stands behind: messages are sent, and
+        stay in the broker."""
+        now = datetime.now(UTC).replace(tzinfo=None)
+        self.database.run(
+            "INSERT INTO queuemgr_worker (name, host, pid, queues, slots, started_at, seen_at) "
+            "VALUES ('nobody', 'nowhere', 1, %s, %s, %s, %s)",
+            json.dumps(queues), slots, str(now), str(now + timedelta(hours=1)),
+        )  # fmt: skip
+
+    def dismiss_nobody(self) -> None:
+        self.database.run("DELETE FROM queuemgr_worker WHERE name = 'nobody'")
+
+    # Ending
+
+    def close(self) -> list[psutil.Process]:
+        """Kill what this test started; returns what else it left running, killed too."""
+        for process in self.processes:
+            process.kill_group()
+        left = [process for process in using(self.directory) if process.pid != os.getpid()]
+        for process in left:
+            process.send_signal(signal.SIGKILL)
+        self.database.drop()
+        return left
+
+
+def probes(count: int, **options: Any) -> list[str]:
+    """The command line that enqueues so many probes."""
+    said = [("--" + name.replace("_", "-"), value) for name, value in options.items()]
+    flags = [
+        part for name, value in said for part in ([name] if value is True else [name, str(value)])
+    ]
+    return ["enqueue", "--flow", "probe", "--count", str(count), *flags]

@@ -1,0 +1,71 @@
+"""The broker holds hints only: flushed, frozen or killed, it costs time and nothing else."""
+
+from __future__ import annotations
+
+import time
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet
+
+BOUND = 15
+"""Seconds an enqueue may take while the broker does not answer, the command's own start included."""
+
+RECOVERY = 60
+"""Seconds within which work goes on by itself once the broker is back (P2-01)."""
+
+
+def test_flushall_in_mid_run_loses_nothing_and_nothing_runs_twice(make_fleet: MakeFleet) -> None:
+    """G1, P2-11: every start goes by message (no hand-over), and the broker forgets all, twice."""
+    fleet = make_fleet(lease_seconds=4, slice_seconds=0)
+    fleet.start_worker(8)
+    fleet.enqueue(150, seconds=0.1, trace=fleet.trace_file)
+    with fleet.redis() as redis:
+        for done in (30, 90):
+            fleet.wait_until(f"{done} done", lambda done=done: fleet.states()["done"] >= done)
+            redis.flushall()
+    fleet.wait_until_done(150)
+    _check_each_ran_once(fleet, 150)
+
+
+def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
+    make_fleet: MakeFleet,
+) -> None:
+    """P2-01, P4-01: what was stored while nothing could be published is picked up by itself."""
+    fleet = make_fleet(lease_seconds=4, slice_seconds=0)
+    fleet.tolerate("")
+    fleet.start_worker(8)
+    fleet.enqueue(10, seconds=0.1, trace=fleet.trace_file)
+    fleet.wait_until_done(10)
+    fleet.redis_process.freeze()
+    _enqueue_in_bounded_time(fleet)
+    fleet.redis_process.thaw()
+    fleet.wait_until_done(30, within=RECOVERY)
+    _check_each_ran_once(fleet, 30)
+
+
+def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
+    make_fleet: MakeFleet,
+) -> None:
+    """P2-01, P2-11, P4-01: killed with messages in it, back empty on the same port."""
+    fleet = make_fleet(lease_seconds=4, slice_seconds=0)
+    fleet.tolerate("")
+    fleet.start_worker(8)
+    fleet.enqueue(60, seconds=0.2, trace=fleet.trace_file)
+    fleet.redis_process.kill_group()
+    _enqueue_in_bounded_time(fleet)
+    fleet.start_redis()
+    fleet.wait_until_done(80, within=RECOVERY)
+    _check_each_ran_once(fleet, 80)
+
+
+def _enqueue_in_bounded_time(fleet: Fleet) -> None:
+    began = time.monotonic()
+    said = fleet.enqueue(20, seconds=0.1, trace=fleet.trace_file)
+    assert said.startswith("20 new")
+    assert time.monotonic() - began < BOUND
+
+
+def _check_each_ran_once(fleet: Fleet, count: int) -> None:
+    assert fleet.outcomes() == {"done": count}
+    trace = fleet.trace()
+    assert (len(trace.runs), trace.started_again(), trace.unended()) == (count, [], [])

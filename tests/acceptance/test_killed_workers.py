@@ -1,0 +1,144 @@
+"""`kill -9` of whole workers: nothing is lost, nothing is done twice, slots come back by themselves."""
+
+from __future__ import annotations
+
+import signal
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet, probes
+from tests.acceptance.trace import Trace
+
+LEASE, TICK = 4, 4
+"""Seconds: a lease unrenewed, and the longest pause between two looks of a fleet without beat: twice the
+poll interval of 1 s, seen by a heartbeat that looks every second, on a machine with other work."""
+
+
+@pytest.mark.parametrize(("pool", "slots"), [("threads", 8), ("prefork", 4)])
+def test_a_worker_killed_in_mid_run_loses_nothing_and_nothing_is_done_twice(
+    make_fleet: MakeFleet, pool: str, slots: int
+) -> None:
+    """G3, P1-01, P2-04, P2-10: another worker lives; no beat, so heartbeats stand in."""
+    fleet = make_fleet(lease_seconds=LEASE, max_prep=10)
+    doomed = fleet.start_worker(slots, pool, name="doomed", wait=False)
+    survivor = fleet.start_worker(8, pool, name="survivor", wait=False)
+    fleet.wait_for_workers(doomed, survivor)
+    fleet.enqueue(200, seconds=0.15, trace=fleet.trace_file)
+    _wait_until_busy(fleet, "doomed")
+    doomed.kill_group()
+    died, died_at = time.monotonic_ns(), datetime.now(UTC)
+    fleet.wait_until_done(200)
+
+    attempts = fleet.attempts()
+    lost = [attempt for attempt in attempts if attempt["outcome"] == "lost"]
+    assert 1 <= len(lost) <= slots
+    assert {attempt["worker"].partition("@")[0] for attempt in lost} == {"doomed"}
+    late = [datetime.fromisoformat(attempt["ended"]) - died_at for attempt in lost]
+    assert max(late).total_seconds() < LEASE + TICK
+    _check_all_done_once(fleet, 200)
+    _check_trace(fleet.trace().until({"doomed@": died}), cap=10, lost={a["key"] for a in lost})
+
+
+def test_a_restarted_worker_frees_what_its_killed_namesake_held_without_waiting_for_the_lease(
+    make_fleet: MakeFleet,
+) -> None:
+    """P1-01, P2-10: leases of 60 s, the same node name, and slots back as soon as it signs on."""
+    fleet = make_fleet(lease_seconds=60, max_prep=4)
+    first = fleet.start_worker(8, name="phoenix")
+    fleet.enqueue(60, seconds=0.1, trace=fleet.trace_file)
+    _wait_until_busy(fleet, "phoenix", done=20)
+    first.kill_group()
+    died = time.monotonic_ns()
+    fleet.start_worker(8, name="phoenix")
+    fleet.wait_until_done(60, within=20)
+
+    _check_all_done_once(fleet, 60)
+    lost = {attempt["key"] for attempt in fleet.attempts("--outcome", "lost")}
+    assert 1 <= len(lost) <= 4
+    _check_trace(fleet.trace().until({"phoenix@": died}), cap=4, lost=lost)
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_work_that_kills_its_worker_three_times_is_poison_and_the_rest_finishes(
+    make_fleet: MakeFleet, pool: str
+) -> None:
+    """P2-05: exactly three attempts, a final state that says why, and everything else done."""
+    fleet = make_fleet(lease_seconds=2)
+    fleet.tolerate("WorkerLostError|SIGKILL|exited with")
+    fleet.enqueue(1, key_prefix="deadly", die=True, seconds=0.2)
+    fleet.enqueue(30, key_prefix="good", seconds=0.3)
+    said = fleet.command("run", "--drain", "--workers", "4", "--pool", pool, code=2)
+
+    assert "deadly-0: poison" in said
+    assert fleet.states("deadly-%") == {"failed": 1}
+    assert fleet.outcomes("deadly-%") == {"lost": 3}
+    assert fleet.states("good-%") == {"done": 30}
+    assert fleet.outcomes("good-%")["done"] == 30
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_a_stopped_worker_gives_back_what_it_has_not_begun_and_hands_on_what_is_long(
+    make_fleet: MakeFleet, pool: str
+) -> None:
+    """P2-07: SIGTERM; short steps finish, long ones are interrupted after the grace and go on elsewhere."""
+    fleet = make_fleet(lease_seconds=60, heartbeat_seconds=20, shutdown_grace=2)
+    leaving = fleet.start_worker(4, pool, name="leaving")
+    fleet.enlist_nobody("prep.low", slots=3)
+    fleet.commands(
+        probes(2, key_prefix="short", seconds=2.5),
+        probes(2, key_prefix="long", seconds=40),
+    )
+    fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 4)
+    fleet.enqueue(3, key_prefix="unbegun", priority="low")
+    assert fleet.states("unbegun-%") == {"leased": 3}
+    fleet.dismiss_nobody()
+
+    leaving.signal(signal.SIGTERM)
+    fleet.wait_until(
+        "unbegun leases back", lambda: fleet.states("unbegun-%") == {"waiting": 3}, within=3
+    )
+    assert leaving.wait(15) == 0
+    assert fleet.outcomes("short-%") == {"done": 2}
+    assert fleet.outcomes("long-%") == {"interrupted": 2}
+    assert fleet.outcomes("unbegun-%") == {}
+
+    fleet.start_worker(8, pool, name="elsewhere")
+    fleet.wait_until(
+        "the rest goes on",
+        lambda: (
+            fleet.states("unbegun-%") == {"done": 3} and fleet.states("long-%") == {"running": 2}
+        ),
+    )
+    kinds = fleet.database.rows("SELECT DISTINCT error_kind FROM queuemgr_execution")
+    assert kinds == [("",)], "an interruption is no failure"
+
+
+def _wait_until_busy(fleet: Fleet, worker: str, done: int = 40) -> None:
+    """Wait until some are done and this worker is in the middle of others."""
+    fleet.wait_until(
+        f"{worker} is busy",
+        lambda: fleet.states()["done"] >= done
+        and fleet.one(
+            "SELECT COUNT(*) FROM queuemgr_lease l JOIN queuemgr_worker w ON w.id = l.worker_id "
+            "WHERE w.name LIKE %s", f"{worker}@%",
+        ),
+    )  # fmt: skip
+
+
+def _check_all_done_once(fleet: Fleet, count: int) -> None:
+    per_execution = (
+        "SELECT COUNT(*) FROM queuemgr_attempt WHERE outcome = 'done' "
+        "GROUP BY execution_id HAVING COUNT(*) = 1"
+    )
+    assert len(fleet.database.rows(per_execution)) == count
+    assert fleet.outcomes()["done"] == count
+    assert fleet.states() == {"done": count}
+
+
+def _check_trace(trace: Trace, cap: int, lost: set[str]) -> None:
+    assert trace.passed(cap) == []
+    assert set(trace.started_again()) <= lost
+    assert (trace.overlapping(), trace.unended()) == ([], [])

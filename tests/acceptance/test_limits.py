@@ -1,0 +1,83 @@
+"""Limits hold with real workers racing each other: caps, the reserve for high, the daily budget."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet, probes
+from tests.acceptance.trace import Trace
+
+
+def test_a_cap_of_10_under_50_slots_never_shows_11_and_stays_full_while_work_waits(
+    fleet: Fleet,
+) -> None:
+    """A2, A10, P1-06: 300 probes of 0.1 s; waiting for a slot is no failure and no attempt."""
+    fleet.enqueue(300, seconds=0.1, trace=fleet.trace_file)
+    fleet.command("run", "--drain", "--workers", "50", "--max-prep", "10")
+    trace = fleet.trace()
+    assert trace.passed(10) == []
+    assert trace.most_at_once() == 10
+    assert trace.share_of_time_at(10) > 0, "never full while work waited"
+    assert (trace.unended(), trace.started_again()) == ([], [])
+    assert fleet.outcomes() == {"done": 300}
+
+
+def test_the_table_of_reserved_capacity_holds_line_by_line(make_fleet: MakeFleet) -> None:
+    """B1 to B3: max 3, reserved 1; the scenarios of the seed's table, one after the other."""
+    fleet = make_fleet(max_workers=3, high_priority_reserved=1)
+    fleet.start_worker(6)
+
+    all_low = _run(fleet, "all-low", low=5)
+    assert (all_low.most_at_once(), all_low.passed(2)) == (2, [])
+    all_high = _run(fleet, "all-high", high=5)
+    assert (all_high.most_at_once(), all_high.passed(3)) == (3, [])
+    mixed = _run(fleet, "mixed", low=6, high=4)
+    assert (mixed.most_at_once(), mixed.passed(3)) == (3, [])
+    assert (mixed.where(priority="low").most_at_once(), mixed.where(priority="low").passed(2)) == (
+        2,
+        [],
+    )
+
+
+def _run(fleet: Fleet, name: str, **counts: int) -> Trace:
+    """Run so many probes of each priority to their end."""
+    fleet.trace_file.unlink(missing_ok=True)
+    fleet.commands(
+        *(probes(n, key_prefix=f"{name}-{p}", priority=p, seconds=0.5, trace=fleet.trace_file)
+          for p, n in counts.items())
+    )  # fmt: skip
+    fleet.wait_until_done(sum(counts.values()), f"{name}-%")
+    return fleet.trace()
+
+
+@pytest.mark.parametrize(("cost", "spent"), [(1, 20), (3, 18)])
+def test_a_budget_of_20_under_40_racing_slots_stops_on_the_number(
+    fleet: Fleet, cost: int, spent: int
+) -> None:
+    """A3, A10, P1-06: exactly the last value that fits; the rest waits unfailed and says why."""
+    fleet.enqueue(60, key_prefix="paid", requests=cost, seconds=0.05, trace=fleet.trace_file)
+    fleet.command("run", "--drain", "--workers", "40", "--budget", "20", code=4)
+    count = spent // cost
+    assert fleet.one("SELECT SUM(spent) FROM queuemgr_dailyusage") == spent
+    assert fleet.states() == {"done": count, "waiting": 60 - count}
+    assert fleet.outcomes() == {"done": count}
+    assert len(fleet.trace().runs) == count
+    waiting = fleet.one("SELECT key FROM queuemgr_execution WHERE state = 'waiting' LIMIT 1")
+    assert f"budget {spent}/20 spent" in fleet.command("why", waiting)
+
+
+def test_a_cap_lowered_while_busy_drains_and_starts_nothing_above_it(fleet: Fleet) -> None:
+    """P1-04: 10 run, the cap becomes 4; starts wait until fewer than 4 run, other phases go on."""
+    fleet.start_worker(12)
+    fleet.enqueue(24, key_prefix="capped", seconds=1, trace=fleet.trace_file)
+    fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 12)
+    fleet.database.run("UPDATE queuemgr_limit SET max_running = 4 WHERE name = 'phase:prep'")
+    lowered = time.monotonic_ns()
+    fleet.enqueue(4, key_prefix="free", phase="wrap")
+    fleet.wait_until_done(28)
+    trace = fleet.trace()
+    assert [run for run in trace.where(phase="prep").passed(4) if run.start > lowered] == []
+    assert fleet.outcomes("capped-%") == {"done": 24}

@@ -1,0 +1,111 @@
+"""An operator's round through the admin, in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from queuemgr import limits
+from queuemgr.enqueue import enqueue
+from queuemgr.models import Execution, State
+
+pytest.importorskip("playwright", reason="needs the playwright package")
+
+from playwright.sync_api import Page, expect, sync_playwright
+
+CHROMIUM = (
+    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
+if not CHROMIUM:
+    pytest.skip("needs Chromium: install it, or name it in CHROMIUM", allow_module_level=True)
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+ARGUMENTS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+PASSWORD = "a password for tests"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def static_root() -> None:
+    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
+    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+
+
+@pytest.fixture
+def work() -> None:
+    """One failed execution, one that waits; all rows are made before the browser starts."""
+    limits.sync()
+    User.objects.create_superuser("sam", password=PASSWORD)
+    for key in ("doc:failed", "doc:waiting"):
+        enqueue("probe", key)
+    Execution.objects.filter(key="doc:failed").update(
+        state=State.FAILED, finished_at=timezone.now(), route=None,
+        error_kind="not_pdf", error_message="it is a web page",
+    )  # fmt: skip
+
+
+def _browser_page(scripts: bool) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = browser.new_page(
+            viewport={"width": 1280, "height": 900}, java_script_enabled=scripts
+        )
+        yield page
+        browser.close()
+
+
+@pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
+def page(request: Any, static_root: None, work: None, live_server: Any) -> Iterator[Page]:
+    """The admin's front page, logged in."""
+    for page in _browser_page(request.param):
+        page.goto(f"{live_server.url}/admin/")
+        page.fill("#id_username", "sam")
+        page.fill("#id_password", PASSWORD)
+        page.click("input[type=submit]")
+        yield page
+
+
+def act(page: Page, row: str, action: str) -> None:
+    page.locator("#result_list tr", has_text=row).locator("input[type=checkbox]").check()
+    page.select_option("select[name=action]", label=action)
+    page.click("button[name=index]")
+
+
+def test_an_operator_retries_a_failure_and_pauses_a_queue_with_a_reason(page: Page) -> None:
+    rows = page.locator("#result_list tbody tr")
+
+    page.get_by_role("link", name="Executions").first.click()
+    expect(rows).to_have_count(2)
+    page.locator("#changelist-filter").get_by_role("link", name="failed", exact=True).click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("failed: it is a web page")
+
+    act(page, "doc:failed", "Retry")
+    expect(page.locator(".messagelist")).to_have_text("1 execution was told to go on.")
+    expect(rows).to_have_count(0)
+
+    page.get_by_role("link", name="Queue", exact=True).click()
+    page.get_by_role("link", name="Queues").first.click()
+    act(page, "prep.normal", "Pause…")
+    page.fill("#id_reason", "the disk is full")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".messagelist")).to_have_text("Paused: prep.normal.")
+    expect(rows.filter(has_text="prep.normal")).to_contain_text("paused by sam: the disk is full")
+
+    page.get_by_role("link", name="Queue", exact=True).click()
+    page.get_by_role("link", name="Executions").first.click()
+    page.get_by_role("link", name="doc:failed").click()
+    why = page.locator(".field-why_it_waits")
+    expect(why).to_contain_text(re.compile(r"prep\.normal paused by sam: the disk is full"))

@@ -1,0 +1,58 @@
+"""A worker played by the test: it takes grants, ends leases, and dies when told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from queuemgr import begin, finish
+from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import enqueue_many
+from queuemgr.finish import Ending
+from queuemgr.flow import NORMAL, Intake
+from queuemgr.grant import Grant
+from queuemgr.models import Execution, Lease, Worker
+from queuemgr.outcomes import Done, Result
+
+
+class PlayedWorker:
+    """One worker's moves, made by the test."""
+
+    def __init__(self, row: Worker, hands_of: Callable[..., Any]) -> None:
+        self.row, self._hands_of = row, hands_of
+
+    def begin_all(self) -> list[Grant]:
+        """Begin every lease on its way, as if their messages had come."""
+        unstarted = list(Lease.objects.unstarted().values_list("pk", flat=True))
+        return begin.begin(unstarted, self.row.pk)
+
+    def end(
+        self, grant: Grant, result: Result | None = None, *, next_too: bool = True
+    ) -> list[Grant]:
+        """End one lease; returns what the slot was handed."""
+        hands = self._hands_of(self.row) if next_too else None
+        return finish.end([Ending(grant.lease_id, result or Done())], hands).granted.handed
+
+
+@pytest.fixture
+def played(
+    transactional_db: None, make_worker: Callable[..., Worker], hands_of: Any, sent: list[Any]
+) -> Callable[..., PlayedWorker]:
+    return lambda **given: PlayedWorker(make_worker(**given), hands_of)
+
+
+@pytest.fixture
+def probes(transactional_db: None, sent: list[Any]) -> Callable[..., list[Execution]]:
+    """Enqueue probes: `probes(3, phase="wrap")`; returns them in order."""
+
+    def make(
+        count: int = 1, priority: int = NORMAL, prefix: str = "p", **payload: Any
+    ) -> list[Execution]:
+        keys = [f"{prefix}{number}" for number in range(count)]
+        enqueue_many("probe", [Intake(key, payload) for key in keys], priority=priority)
+        dispatch()
+        return list(Execution.objects.filter(key__in=keys).order_by("pk"))
+
+    return make

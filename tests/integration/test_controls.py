@@ -1,0 +1,172 @@
+"""What a person may do, and that each of it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from queuemgr import controls, explain, limits
+from queuemgr.controls import By
+from queuemgr.errors import BadInput
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import HIGH, LOW
+from queuemgr.models import Change, Execution, Lease, Limit, State
+from queuemgr.outcomes import Done, Failed, Interrupted
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ANN = By("ann", "admin", "because")
+
+
+def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> None:
+    (execution,) = probes(1)
+    assert controls.cancel([execution], ANN) == 1
+    execution.refresh_from_db()
+    assert execution.state == State.CANCELLED
+    change = Change.objects.get()
+    assert (change.actor, change.action, change.target) == ("ann", "cancel", "probe/p0")
+    assert (change.before, change.after, change.reason) == (
+        {"state": "waiting"}, {"state": "cancelled"}, "because",
+    )  # fmt: skip
+
+
+def test_cancelling_what_is_on_its_way_withdraws_the_lease(played: Any, probes: Any) -> None:
+    played(slots=1)
+    (execution,) = probes(1)
+    assert controls.cancel([execution], ANN) == 1
+    assert not Lease.objects.exists()
+    assert Execution.objects.get().state == State.CANCELLED
+
+
+@pytest.mark.parametrize("result", [Interrupted("cancelled"), Failed("network", "x")])
+def test_cancelling_what_runs_asks_it_to_stop_and_it_ends_cancelled(
+    result: Any, played: Any, probes: Any
+) -> None:
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    controls.cancel([execution], ANN)
+    assert Execution.objects.get().state == State.RUNNING
+    worker.end(grant, result)
+    assert Execution.objects.get().state == State.CANCELLED
+
+
+def test_work_that_ends_well_in_spite_of_a_cancel_is_done(played: Any, probes: Any) -> None:
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    controls.cancel([execution], ANN)
+    worker.end(grant, Done())
+    assert Execution.objects.get().state == State.DONE
+
+
+def test_retrying_what_failed_goes_on_from_its_step_with_fresh_attempts(
+    played: Any, probes: Any
+) -> None:
+    """P4-16: and makes no copy."""
+    worker = played(slots=1)
+    (execution,) = probes(1, phase="wrap")
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("not_found", "404"))
+    assert controls.retry(Execution.objects.all(), ANN) == 1
+    execution = Execution.objects.get()
+    assert (execution.phase, execution.state) == ("wrap", State.LEASED)
+    assert execution.error_message == "404"
+    assert controls.retry(Execution.objects.all(), ANN) == 0
+
+
+def test_a_priority_raised_while_waiting_moves_the_work_to_its_new_queue(
+    played: Any, probes: Any
+) -> None:
+    (execution,) = probes(1, priority=LOW)
+    controls.set_priority([execution], HIGH, ANN)
+    execution.refresh_from_db()
+    assert execution.route is not None
+    assert execution.route.priority == HIGH
+
+
+def test_a_pause_says_who_and_why_to_whoever_asks_and_ends_by_itself(
+    played: Any, probes: Any
+) -> None:
+    played(slots=1)
+    controls.pause("prep.normal", ANN, until=database_now() + timedelta(seconds=60))
+    (execution,) = probes(1)
+    assert "prep.normal paused by ann: because, until" in explain.why(execution)
+    assert not Lease.objects.exists()
+    controls.pause("prep.normal", ANN, until=database_now() - timedelta(seconds=1))
+    assert "paused" not in explain.why(execution)
+
+
+@pytest.mark.parametrize("target", ["everything", "prep", "prep.normal", "host:a"])
+def test_resuming_starts_what_waited_at_once(target: str, played: Any, probes: Any) -> None:
+    played(slots=1)
+    controls.pause(target, ANN)
+    probes(1, limit_key="host:a")
+    assert not Lease.objects.exists()
+    controls.resume(target, ANN)
+    assert Lease.objects.count() == 1
+    assert [c.action for c in Change.objects.order_by("pk")] == ["pause", "resume"]
+
+
+def test_a_key_paused_by_name_keeps_the_figures_of_its_pattern(played: Any) -> None:
+    played()
+    controls.pause("host:a", ANN)
+    assert Limit.objects.get(name="host:a").max_running == 4
+
+
+def test_pausing_what_does_not_exist_names_what_does(played: Any) -> None:
+    played()
+    with pytest.raises(BadInput, match=r"nothing is called 'prepp'.*prep\.high"):
+        controls.pause("prepp", ANN)
+
+
+def test_raising_a_limit_starts_waiting_work_at_once(played: Any, probes: Any) -> None:
+    played(slots=8)
+    controls.edit_limit("phase:prep", ANN, max_running=2)
+    probes(5)
+    assert Lease.objects.count() == 2
+    controls.edit_limit("phase:prep", ANN, max_running=4)
+    assert Lease.objects.count() == 4
+    assert Change.objects.latest("pk").before == {"max_running": 2}
+
+
+def test_a_limit_lowered_while_busy_drains_and_starts_nothing(played: Any, probes: Any) -> None:
+    """P1-04"""
+    worker = played(slots=8)
+    probes(8)
+    begun = worker.begin_all()
+    controls.edit_limit("phase:prep", ANN, max_running=4)
+    handed = [worker.end(grant) for grant in begun[:4]]
+    assert handed == [[], [], [], []]
+    assert Lease.objects.count() == 4
+
+
+def test_an_impossible_limit_is_refused_with_the_reason(played: Any) -> None:
+    played()
+    with pytest.raises(ValidationError, match="reserve must be smaller"):
+        controls.edit_limit("fleet", ANN, max_running=3, reserved_high=3)
+
+
+def test_an_operators_edit_survives_a_restart_and_a_changed_setting_still_takes_effect(
+    played: Any, knobs: Callable[..., None]
+) -> None:
+    played()
+    controls.edit_limit("phase:prep", ANN, max_running=7)
+    limits.sync()
+    assert Limit.objects.get(name="phase:prep").max_running == 7
+    knobs(max_prep=11)
+    limits.sync()
+    assert Limit.objects.get(name="phase:prep").max_running == 11
+
+
+def test_a_limit_given_on_the_command_line_wins_over_an_operators_edit(
+    played: Any, knobs: Callable[..., None]
+) -> None:
+    knobs(max_prep=11)
+    played()
+    controls.edit_limit("phase:prep", ANN, max_running=7)
+    limits.sync(forced={"max_prep"})
+    assert Limit.objects.get(name="phase:prep").max_running == 11

@@ -1,0 +1,274 @@
+"""The life of a lease: begun once, ended once, released when it runs out, fenced ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from queuemgr import begin, finish, housekeeping, presence, retry
+from queuemgr.dispatch import dispatch
+from queuemgr.finish import Ending
+from queuemgr.fleet_lock import database_now, deciding
+from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
+from queuemgr.outcomes import Done, Failed, Interrupted, Snoozed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Played = Callable[..., Any]
+Probes = Callable[..., list[Execution]]
+
+
+def run_out(**which: Any) -> None:
+    Lease.objects.filter(**which).update(expires_at=database_now() - timedelta(seconds=1))
+
+
+def test_a_message_delivered_three_times_begins_once(played: Played, probes: Probes) -> None:
+    """P2-02, celery/celery#3270: the same message may come again, and late."""
+    worker = played(slots=1)
+    probes(1)
+    lease = Lease.objects.get().pk
+    begun = [begin.begin([lease], worker.row.pk) for _ in range(3)]
+    assert [len(grants) for grants in begun] == [1, 0, 0]
+
+
+def test_a_freed_slot_is_handed_the_next_work_without_a_message(
+    played: Played, probes: Probes, sent: list[Any]
+) -> None:
+    worker = played(slots=1)
+    probes(2)
+    (first,) = worker.begin_all()
+    sent.clear()
+    (second,) = worker.end(first)
+    assert second.key == "p1"
+    assert sent == []
+    assert Execution.objects.get(key="p1").state == State.RUNNING
+
+
+def test_a_slot_that_wants_no_more_leaves_the_next_work_to_a_message(
+    played: Played, probes: Probes, sent: list[Any]
+) -> None:
+    worker = played(slots=1)
+    probes(2)
+    (first,) = worker.begin_all()
+    sent.clear()
+    assert worker.end(first, next_too=False) == []
+    assert [grant.key for grant in sent] == []
+    assert Lease.objects.unstarted().count() == 1
+
+
+def test_whoever_lost_its_lease_stores_nothing(played: Played, probes: Probes) -> None:
+    """A worker frozen beyond its lease comes back with a result: it is too late."""
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    run_out()
+    housekeeping.tick()
+    stored: list[str] = []
+    worker.end(grant, Done({"found": 1}, store=lambda: stored.append("late")))
+    execution = Execution.objects.get()
+    assert stored == []
+    assert execution.context == {}
+    assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST]
+
+
+def test_expiry_releases_exactly_the_leases_that_ran_out(played: Played, probes: Probes) -> None:
+    worker = played(slots=3)
+    probes(3)
+    worker.begin_all()
+    run_out(execution__key="p1")
+    with deciding() as now:
+        lost = finish.expire(now)
+    assert len(lost) == 1
+    assert set(Lease.objects.values_list("execution__key", flat=True)) == {"p0", "p2"}
+    assert Execution.objects.get(key="p1").state == State.WAITING
+
+
+def test_a_lease_nobody_began_is_given_out_again_and_is_no_attempt(
+    played: Played, probes: Probes
+) -> None:
+    """A message lost in the broker costs time, nothing else."""
+    played(slots=1)
+    probes(1)
+    before = Lease.objects.get().pk
+    run_out()
+    housekeeping.tick()
+    assert Lease.objects.get().pk != before
+    assert not Attempt.objects.exists()
+
+
+def test_work_that_ends_its_worker_three_times_is_poison(played: Played, probes: Probes) -> None:
+    """P2-05: not redelivered for ever."""
+    worker = played(slots=1)
+    probes(1)
+    for _ in range(retry.MAX_LOST):
+        worker.begin_all()
+        run_out()
+        housekeeping.tick()
+    execution = Execution.objects.get()
+    assert (execution.state, execution.error_kind) == (State.FAILED, "poison")
+    assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST] * 3
+
+
+def test_a_worker_reborn_under_its_name_frees_what_its_dead_self_held(
+    played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1-01, P2-10: the lease is the fallback; a known death frees the slot at once."""
+    worker = played(slots=1)
+    probes(1)
+    worker.begin_all()
+    monkeypatch.setattr(presence.psutil, "pid_exists", lambda pid: False)
+    monkeypatch.setattr(presence.socket, "gethostname", lambda: "test")
+    presence.sign_on(worker.row.name, worker.row.queues, 1)
+    assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST]
+    assert not Lease.objects.filter(worker=worker.row).exists()
+
+
+def test_a_failure_waits_in_the_database_and_keeps_queue_priority_and_key(
+    played: Played, probes: Probes
+) -> None:
+    """P3-01"""
+    worker = played(slots=1)
+    probes(1, priority=2, phase="wrap", limit_key="host:a")
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("network", "reset"))
+    execution = Execution.objects.get()
+    assert execution.state == State.WAITING
+    assert execution.run_after > database_now() + timedelta(seconds=4)
+    assert (execution.phase, execution.priority) == ("wrap", 2)
+    assert execution.route is not None
+    assert execution.route.limit_key == "host:a"
+    assert execution.wait_reason == "try 2 of 6 after network"
+
+
+def test_a_servers_retry_after_is_obeyed_to_the_second(played: Played, probes: Probes) -> None:
+    """P3-08"""
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("rate_limited", "429", retry_after=1800))
+    wait = Execution.objects.get().run_after - database_now()
+    assert timedelta(seconds=1795) < wait < timedelta(seconds=1815)
+
+
+def test_attempts_are_counted_per_step_and_end_in_a_failure_a_person_sees(
+    played: Played, probes: Probes
+) -> None:
+    """P3-03: giving up is reached, and once."""
+    worker = played(slots=1)
+    probes(1)
+    for _ in range(3):
+        Execution.objects.update(run_after=database_now())
+        dispatch()
+        (grant,) = worker.begin_all()
+        worker.end(grant, Failed("bad_answer", "not the schema"))
+    execution = Execution.objects.get()
+    assert (execution.state, execution.error_kind) == (State.FAILED, "bad_answer")
+    assert [a.outcome for a in Attempt.objects.all()] == ["retried", "retried", "failed"]
+
+
+@pytest.mark.parametrize("result", [Interrupted("shutdown"), Snoozed(0, "not yet")])
+def test_being_stopped_or_asking_to_wait_is_no_failed_attempt(
+    result: Any, played: Played, probes: Probes
+) -> None:
+    """P1-06: ordinary back-pressure is not stored as failure."""
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    for _ in range(12):
+        (grant,) = worker.end(grant, result)
+    assert Execution.objects.get().state == State.RUNNING
+    assert not Attempt.objects.filter(outcome__in=("failed", "retried")).exists()
+
+
+def test_a_store_that_fails_fails_its_own_step_and_spoils_no_other_in_the_batch(
+    played: Played, probes: Probes
+) -> None:
+    worker = played(slots=2)
+    probes(2)
+    bad, good = worker.begin_all()
+
+    def explode() -> None:
+        Execution.objects.create(flow="probe", key="p0", finished_at=database_now())
+
+    finish.end([Ending(bad.lease_id, Done(store=explode)), Ending(good.lease_id, Done())], None)
+    assert Execution.objects.get(key=good.key).state == State.DONE
+    assert Execution.objects.get(key=bad.key).error_kind == "unexpected"
+
+
+def test_result_and_end_of_lease_commit_together(
+    played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    store = lambda: Worker.objects.filter(pk=worker.row.pk).update(host="stored")  # noqa: E731
+
+    def fail(settled: Any) -> None:
+        raise RuntimeError("the plug is pulled")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(finish, "_write_usage", fail)
+        with pytest.raises(RuntimeError):
+            worker.end(grant, Done(store=store))
+    assert Worker.objects.get(pk=worker.row.pk).host == "test"
+    assert Lease.objects.filter(pk=grant.lease_id).exists()
+
+
+def test_the_budget_never_passes_its_number_and_lost_work_is_charged(
+    played: Played, probes: Probes, knobs: Callable[..., None]
+) -> None:
+    """P7-08, P7-09: reserved when granted, settled when ended, given back when never begun."""
+    knobs(daily_budget=3)
+    worker = played(slots=5)
+    probes(5, requests=1)
+    begun = worker.begin_all()
+    assert len(begun) == 3
+    run_out(pk=begun[0].lease_id)
+    housekeeping.tick()
+    for grant in begun[1:]:
+        worker.end(grant)
+    assert sum(DailyUsage.objects.values_list("spent", flat=True)) == 3
+    assert not Lease.objects.exists()
+    assert Execution.objects.waiting().count() == 3
+
+
+def test_a_step_that_used_fewer_requests_than_reserved_gives_the_rest_back(
+    played: Played, probes: Probes, knobs: Callable[..., None]
+) -> None:
+    knobs(daily_budget=4)
+    worker = played(slots=5)
+    probes(3, requests=2)
+    one, two = worker.begin_all()
+    (three,) = worker.end(one, Done(cost=0))
+    worker.end(two)
+    worker.end(three)
+    assert sum(DailyUsage.objects.values_list("spent", flat=True)) == 4
+
+
+def test_secrets_never_reach_error_rows(played: Played, probes: Probes) -> None:
+    from queuemgr.redaction import keep_secret
+
+    keep_secret("sk-very-secret")
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    worker.end(
+        grant, Failed("bad_request", "401 for https://u:hunter22@h/ key sk-very-secret \x00")
+    )
+    rows = [Execution.objects.get().error_message, Attempt.objects.get().error_message]
+    assert all("secret" not in row and "hunter22" not in row and "\x00" not in row for row in rows)
+
+
+def test_the_database_refuses_a_second_lease_and_a_second_record_of_one() -> None:
+    from django.db import IntegrityError
+
+    columns = {c.name for c in Lease._meta.constraints} | {
+        c.name for c in Execution._meta.constraints
+    }
+    assert {"started_on_a_worker", "one_execution_per_key", "waiting_has_a_route"} <= columns
+    assert Lease._meta.get_field("execution").unique
+    assert Attempt._meta.get_field("lease_id").unique
+    with pytest.raises(IntegrityError):
+        Execution.objects.create(flow="probe", key="x", state=State.WAITING)

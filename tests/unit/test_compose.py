@@ -1,0 +1,214 @@
+"""compose.yaml keeps what its README promises: whole, pinned, bounded, and with no secret in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+
+import pytest
+from celery.bin.base import CLIContext
+from celery.bin.worker import worker as celery_worker
+
+from pipeline.knobs import PipelineKnobs
+from project.celery import app as celery_app
+from queuemgr.flow import HOUSEKEEPING, all_queues
+from queuemgr.knobs import QueueKnobs
+from tests import compose_file
+
+SERVICES = compose_file.services()
+WORKERS = compose_file.workers()
+OURS = [name for name in SERVICES if "build" in SERVICES[name]]
+LASTING = [name for name in SERVICES if name != "migrate"]
+
+
+def options(words: list[str]) -> dict[str, Any]:
+    """What Celery's own parser makes of a worker's command; it refuses what it does not know."""
+    celery = CLIContext(celery_app, no_color=True, workdir=None)
+    return dict(celery_worker.make_context("worker", words[4:], obj=celery).params)
+
+
+def queues(worker: str) -> list[str]:
+    named = options(WORKERS[worker])["queues"]
+    return named.split(",") if isinstance(named, str) else list(named)
+
+
+def seconds(text: str) -> float:
+    unit = {"s": 1, "m": 60}[text[-1]]
+    return float(text[:-1]) * unit
+
+
+def compose_command() -> list[str] | None:
+    """A compose that can read the file here; it needs no engine for that."""
+    if shutil.which("docker-compose"):
+        return ["docker-compose"]
+    docker = shutil.which("docker")
+    if (
+        docker
+        and subprocess.run([docker, "compose", "version"], capture_output=True).returncode == 0
+    ):
+        return [docker, "compose"]
+    return None
+
+
+def read_by_compose(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = compose_command()
+    if command is None:
+        pytest.skip("no docker-compose here")
+    files = ["--file", str(compose_file.FILE), "--env-file", str(compose_file.EXAMPLE)]
+    return subprocess.run(
+        [*command, *files, "config", "--quiet"],
+        env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_compose_accepts_the_file():
+    read = read_by_compose(compose_file.example_names())
+    assert read.returncode == 0, read.stderr
+
+
+def test_compose_refuses_the_file_before_the_secrets_are_filled_in():
+    read = read_by_compose({})
+    assert read.returncode != 0
+    assert "set it in compose/.env" in read.stderr
+
+
+def test_nothing_starts_while_a_secret_is_missing():
+    for missing in compose_file.example_names():
+        names = compose_file.example_names()
+        del names[missing]
+        with pytest.raises(KeyError, match=missing):
+            for service in SERVICES.values():
+                compose_file.environment(service, names)
+
+
+def test_no_secret_is_written_down_or_has_a_default():
+    text = compose_file.FILE.read_text()
+    named = re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY|TOKEN)\w*)(:[^}]*)?\}", text)
+    assert {name for name, _ in named} == {
+        "POSTGRES_PASSWORD",
+        "BROKER_PASSWORD",
+        "DJANGO_SECRET_KEY",
+        "FLOWER_PASSWORD",
+    }
+    assert all(rest.startswith(":?") for _, rest in named)
+    stated = [
+        v
+        for s in SERVICES.values()
+        for n, v in s.get("environment", {}).items()
+        if re.search("PASSWORD|SECRET|API_KEY", n)
+    ]
+    assert stated
+    assert all(value is None or value.startswith("${") for value in stated)
+
+
+def test_workers_cover_every_queue_once_for_its_phase_and_high_work_once_more():
+    served = Counter(queue for worker in WORKERS for queue in queues(worker))
+    high = [queue for queue in all_queues() if queue.endswith(".high")]
+    assert served == Counter([*all_queues(), *high, HOUSEKEEPING])
+    assert queues("worker-high") == high
+    assert queues("worker-housekeeping") == [HOUSEKEEPING]
+
+
+@pytest.mark.parametrize("phase", ["prep", "expensive", "wrap"])
+def test_each_phase_has_a_worker_of_its_own(phase: str):
+    assert queues(f"worker-{phase}") == [q for q in all_queues() if q.startswith(f"{phase}.")]
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_is_a_plain_celery_command(name: str):
+    told = options(WORKERS[name])
+    assert told["hostname"] == f"{name.removeprefix('worker-')}@{gethostname()}"
+    assert told["concurrency"] >= 1
+    assert told["task_events"]
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_health_check_asks_for_its_own_worker(name: str):
+    *_, script, asked = compose_file.health_check(SERVICES[name])
+    assert (compose_file.ROOT / script).exists()
+    assert options(WORKERS[name])["hostname"] == f"{asked}@{gethostname()}"
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_is_given_longer_to_stop_than_its_steps(name: str):
+    grace = float(SERVICES[name]["environment"]["SLUICE_SHUTDOWN_GRACE"])
+    assert grace == QueueKnobs.model_fields["shutdown_grace"].default
+    assert seconds(SERVICES[name]["stop_grace_period"]) >= grace + 10
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_what_lasts_has_a_health_check_and_comes_back(name: str):
+    assert SERVICES[name]["healthcheck"]["test"]
+    assert SERVICES[name]["restart"] == "unless-stopped"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_memory_is_bounded(name: str):
+    assert re.fullmatch(r"\d+[mg]", SERVICES[name]["mem_limit"])
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_images_are_pinned_to_a_major_version(name: str):
+    image = SERVICES[name]["image"].replace("${SLUICEGATE_TAG:-", "").rstrip("}")
+    assert re.search(r":\d", image), image
+
+
+def test_migration_runs_once_and_before_what_needs_it():
+    assert SERVICES["migrate"]["restart"] == "no"
+    for name in set(OURS) - {"migrate"}:
+        waits_for = SERVICES[name]["depends_on"]["migrate"]
+        assert waits_for == {"condition": "service_completed_successfully"}
+
+
+def test_only_web_and_flower_are_reached_and_only_from_this_machine():
+    published = {name: s["ports"] for name, s in SERVICES.items() if "ports" in s}
+    assert set(published) == {"web", "flower"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+    assert all(SERVICES[name]["networks"] == ["inside"] for name in ("db", "broker"))
+
+
+def test_flower_asks_for_a_login_and_only_looks():
+    told = compose_file.environment(SERVICES["flower"], {**compose_file.example_names()})
+    assert told["FLOWER_BASIC_AUTH"] == "filled-in:filled-in"
+    assert told["FLOWER_READ_ONLY"] == "true"
+    assert "FLOWER_UNAUTHENTICATED_API" not in told
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_containers_may_do_little(name: str):
+    service = SERVICES[name]
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_process_is_given_every_knob(name: str):
+    knobs = {g.variable(field) for g in (QueueKnobs, PipelineKnobs) for field in g.model_fields}
+    told = set(SERVICES[name]["environment"])
+    assert knobs - {"SLUICE_LLM_API_KEY"} <= told
+
+
+def test_the_model_s_key_goes_only_where_the_model_is_asked():
+    holders = {name for name in OURS if "SLUICE_LLM_API_KEY" in SERVICES[name]["environment"]}
+    assert holders == {"worker-expensive", "worker-high"}
+
+
+def test_the_image_runs_as_nobody_special_and_installs_what_was_tested():
+    text = (Path(compose_file.ROOT) / "compose" / "Dockerfile").read_text()
+    last = text.rpartition("\nFROM ")[2]
+    assert last.startswith("python:3.12-slim")
+    assert "\nUSER sluice\n" in last
+    assert "--constraint constraints.txt" in text
+    assert not re.search(r"^(ARG|ENV) .*(PASSWORD|SECRET|KEY)", text, re.MULTILINE)
+
+
+def test_secrets_of_this_checkout_do_not_get_into_the_image():
+    ignored = (compose_file.ROOT / ".dockerignore").read_text().splitlines()
+    assert {"**/.env", "var", ".git", ".venv"} <= set(ignored)
