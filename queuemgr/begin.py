@@ -21,11 +21,11 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> list[grant.Grant]:
     unstarted = Lease.objects.unstarted().filter(pk__in=lease_ids)
     if connection.features.has_select_for_update:
         unstarted = unstarted.select_for_update()
-    leases = {execution: pk for pk, execution in unstarted.values_list("pk", "execution_id")}
+    leases = dict(unstarted.values_list("pk", "execution_id"))
     if not leases:
         return []
-    Lease.objects.filter(pk__in=leases.values()).update(
+    Lease.objects.filter(pk__in=leases).update(
         worker_id=worker_id, started_at=now, expires_at=grant.expiry(now, started=True)
     )
-    states.move(leases.keys(), State.RUNNING)
-    return grant.grants(leases)
+    states.move(leases.values(), State.RUNNING)
+    return grant.of_leases(list(leases))

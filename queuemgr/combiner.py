@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 BATCH = 256
 """Most begins and ends in one transaction."""
 
+COMPANY_SECONDS = 0.001
+"""How long a batch waits to become as large as the one before: a transaction costs more than that."""
+
 PATIENCE = (0.05, 0.2, 1, 2, 5, 5, 10, 10, 10, 10)
 """Seconds between tries while the database does not answer; a lease seldom outlives their sum."""
 
@@ -53,6 +56,7 @@ class Combiner:
     def __init__(self, worker: ThisWorker) -> None:
         self._worker = worker
         self._calls: SimpleQueue[_Call] = SimpleQueue()
+        self._company = 1
         self._outbox = Outbox(worker)
         threading.Thread(target=self._serve, name="sluice-combiner", daemon=True).start()
 
@@ -81,12 +85,16 @@ class Combiner:
                     self._serve_patiently(batch, serve)
 
     def _gather(self) -> list[_Call]:
+        """What has arrived; when calls came in company last time, wait a moment for as many."""
         calls = [self._calls.get()]
+        until = time.monotonic() + COMPANY_SECONDS
         while len(calls) < BATCH:
+            patience = until - time.monotonic() if len(calls) < self._company else 0
             try:
-                calls.append(self._calls.get_nowait())
+                calls.append(self._calls.get(patience > 0, max(patience, 0)))
             except Empty:
                 break
+        self._company = len(calls)
         return calls
 
     def _serve_patiently(

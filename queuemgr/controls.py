@@ -5,7 +5,8 @@ Every verb takes `by`: who acts, through what, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,12 +16,15 @@ from django.db import transaction
 from queuemgr import finish, routes, states
 from queuemgr.admission import FLEET
 from queuemgr.dispatch import dispatch
-from queuemgr.errors import BadInput
+from queuemgr.errors import BadInput, UnknownFlow, UnknownStep
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import Change, Execution, Lease, Limit, Pausable, Queue, State
 
 ROWS_AT_A_TIME = 500
+
+Chunk = list[Execution]
+Fact = Callable[[Execution], dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,18 @@ class By:
     reason: str = ""
 
     def record(self, action: str, target: str, before: Any = None, after: Any = None) -> None:
-        Change.objects.create(
+        self._change(action, target, before, after).save()
+
+    def record_each(
+        self, action: str, executions: Iterable[Execution], before: Fact, after: Fact
+    ) -> None:
+        """One record per execution, written together."""
+        Change.objects.bulk_create(
+            self._change(action, str(e), before(e), after(e)) for e in executions
+        )
+
+    def _change(self, action: str, target: str, before: Any, after: Any) -> Change:
+        return Change(
             actor=self.actor,
             source=self.source,
             reason=self.reason,
@@ -46,21 +61,19 @@ class By:
 def retry(executions: Iterable[Execution], by: By) -> int:
     """Let failed, cancelled or skipped executions go on from the step they stopped at.
 
-    Others are left alone; returns how many wait again.
+    Others, and those whose flow or step is gone, are left alone; returns how many wait again.
     """
-    return _in_chunks(executions, by, _retry_one)
+    return _in_chunks(executions, lambda chunk, now: _retry(chunk, now, by))
 
 
 def cancel(executions: Iterable[Execution], by: By) -> int:
     """Cancel what waits at once; ask what runs to stop, which its worker hears within seconds."""
-    return _in_chunks(executions, by, _cancel_one)
+    return _in_chunks(executions, lambda chunk, now: _cancel(chunk, now, by))
 
 
 def set_priority(executions: Iterable[Execution], priority: int, by: By) -> int:
     """Raise or lower the priority; work under way keeps its slot and goes on at the new one."""
-    return _in_chunks(
-        executions, by, lambda execution, now, by: _set_priority(execution, priority, by)
-    )
+    return _in_chunks(executions, lambda chunk, now: _set_priority(chunk, priority, by))
 
 
 def pause(target: str, by: By, until: datetime | None = None) -> None:
@@ -94,81 +107,92 @@ def edit_limit(name: str, by: By, **figures: Any) -> Limit:
     return limit
 
 
-def _in_chunks(executions: Iterable[Execution], by: By, act: Any) -> int:
+def _in_chunks(executions: Iterable[Execution], act: Callable[[Chunk, datetime], int]) -> int:
+    """Act on some hundred at a time, each time under the fleet's lock and on rows read under it."""
     ids = [execution.pk for execution in executions]
     changed = 0
     for start in range(0, len(ids), ROWS_AT_A_TIME):
         with deciding() as now:
-            rows = Execution.objects.filter(pk__in=ids[start : start + ROWS_AT_A_TIME])
-            changed += sum(act(execution, now, by) for execution in rows)
+            some = Execution.objects.filter(pk__in=ids[start : start + ROWS_AT_A_TIME])
+            changed += act(list(some.order_by("pk")), now)
     dispatch()
     return changed
 
 
-def _retry_one(execution: Execution, now: datetime, by: By) -> bool:
-    if State.WAITING not in states.MOVES[execution.state] or execution.state in (
-        State.LEASED,
-        State.RUNNING,
-    ):
-        return False
-    _record(execution, by, "retry", State.WAITING)
-    changes = _route(execution, execution.priority, resumed=True)
-    states.move(
-        [execution.pk],
-        State.WAITING,
-        **changes,
-        resumed=True,
-        run_after=now,
-        tries_from=now,
-        finished_at=None,
-        wait_reason="",
-    )
-    return True
+def _retry(chunk: Chunk, now: datetime, by: By) -> int:
+    ended = [e for e in chunk if e.state in (State.FAILED, State.CANCELLED, State.SKIPPED)]
+    again = {
+        "run_after": now,
+        "tries_from": now,
+        "resumed": True,
+        "finished_at": None,
+        "wait_reason": "",
+    }
+    by_route = _by_route(ended, lambda execution: (execution.priority, True))
+    for route_id, some in by_route.items():
+        by.record_each("retry", some, _state, lambda execution: {"state": State.WAITING.value})
+        states.move([e.pk for e in some], State.WAITING, route_id=route_id, **again)
+    return sum(map(len, by_route.values()))
 
 
-def _cancel_one(execution: Execution, now: datetime, by: By) -> bool:
-    finish.give_back(list(_lease(execution).unstarted().values_list("pk", flat=True)))
-    if _lease(execution).filter(cancel_by="").update(cancel_by=by.actor or by.source):
-        _record(execution, by, "cancel", "asked to stop")
-        return True
-    if execution.state not in (State.WAITING, State.LEASED):
-        return False
-    _record(execution, by, "cancel", State.CANCELLED)
+def _cancel(chunk: Chunk, now: datetime, by: By) -> int:
+    _give_back_unstarted(chunk)
+    leases = Lease.objects.filter(execution__in=chunk, cancel_by="")
+    running = set(leases.values_list("execution_id", flat=True))
+    leases.update(cancel_by=by.actor or by.source)
+    asked = [e for e in chunk if e.pk in running]
+    waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED) and e not in asked]
+    by.record_each("cancel", asked, _state, lambda execution: {"state": "asked to stop"})
+    by.record_each("cancel", waiting, _state, lambda execution: {"state": State.CANCELLED.value})
     states.move(
-        [execution.pk],
+        [execution.pk for execution in waiting],
         State.CANCELLED,
         finished_at=now,
         route_id=None,
         wait_reason=f"cancelled by {by.actor}"[:200],
     )
-    return True
+    return len(asked) + len(waiting)
 
 
-def _set_priority(execution: Execution, priority: int, by: By) -> bool:
-    if execution.priority == priority:
-        return False
-    names = {"priority": PRIORITY_NAMES[execution.priority]}, {"priority": PRIORITY_NAMES[priority]}
-    by.record("set priority", str(execution), *names)
-    changes: dict[str, Any] = {"priority": priority}
-    if execution.state in (State.WAITING, State.LEASED):
-        finish.give_back(list(_lease(execution).unstarted().values_list("pk", flat=True)))
-        changes |= _route(execution, priority, resumed=execution.resumed)
-    Execution.objects.filter(pk=execution.pk).update(**changes)
-    return True
+def _set_priority(chunk: Chunk, priority: int, by: By) -> int:
+    others = [execution for execution in chunk if execution.priority != priority]
+    _give_back_unstarted(others)
+    by.record_each(
+        "set priority",
+        others,
+        lambda execution: {"priority": PRIORITY_NAMES[execution.priority]},
+        lambda execution: {"priority": PRIORITY_NAMES[priority]},
+    )
+    waiting = [e for e in others if e.state in (State.WAITING, State.LEASED)]
+    for route_id, some in _by_route(waiting, lambda e: (priority, e.resumed)).items():
+        Execution.objects.filter(pk__in=[e.pk for e in some]).update(route_id=route_id)
+    Execution.objects.filter(pk__in=[e.pk for e in others]).update(priority=priority)
+    return len(others)
 
 
-def _lease(execution: Execution) -> Any:
-    return Lease.objects.filter(execution=execution)
+def _state(execution: Execution) -> dict[str, str]:
+    return {"state": execution.state}
 
 
-def _route(execution: Execution, priority: int, *, resumed: bool) -> dict[str, Any]:
-    place = get_flow(execution.flow).at(execution.phase, execution.step)
-    key = routes.key_of(place, priority, execution.given, resumed=resumed)
-    return {"route_id": routes.route_id(key)}
+def _give_back_unstarted(chunk: Chunk) -> None:
+    unstarted = Lease.objects.unstarted().filter(execution__in=chunk)
+    finish.give_back(list(unstarted.values_list("pk", flat=True)))
 
 
-def _record(execution: Execution, by: By, action: str, after: str) -> None:
-    by.record(action, str(execution), {"state": execution.state}, {"state": str(after)})
+def _by_route(
+    executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool]]
+) -> dict[int, list[Execution]]:
+    """The executions by the route they would wait on; without those whose flow or step is gone."""
+    by_route: dict[int, list[Execution]] = defaultdict(list)
+    for execution in executions:
+        priority, resumed = ranked(execution)
+        try:
+            place = get_flow(execution.flow).at(execution.phase, execution.step)
+        except (UnknownFlow, UnknownStep):
+            continue
+        key = routes.key_of(place, priority, execution.given, resumed=resumed)
+        by_route[routes.route_id(key)].append(execution)
+    return by_route
 
 
 def _pausable(target: str) -> Sequence[Pausable]:

@@ -37,6 +37,8 @@ def _not_waiting(execution: Execution) -> str:
     if execution.state in HELD:
         return f"{execution.status}: step {execution.step} has a slot"
     because = execution.error_message or execution.wait_reason
+    if because.startswith(execution.state):
+        return because
     return f"{execution.state}: {because}" if because else str(execution.state)
 
 

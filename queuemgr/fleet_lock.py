@@ -34,20 +34,26 @@ def database_now() -> datetime:
 def deciding(line: PlaceInLine | None = None) -> Iterator[datetime]:
     """Hold the fleet's lock for one transaction, waiting for it; yields the database's now."""
     with transaction.atomic():
-        if _has_locks():
-            _ask("SELECT pg_advisory_xact_lock(%s)", DECIDING)
+        _, now = _take("pg_advisory_xact_lock")
         if line is not None:
             line.leave()
-        yield database_now()
+        yield now
 
 
 def take_within(milliseconds: int) -> datetime | None:
     """Inside a transaction: take the fleet's lock and tell the time; None if it stayed busy so long."""
+    taken, now = _take("pg_try_advisory_xact_lock")
+    if taken:
+        return now
+    return database_now() if _wait(milliseconds) else None
+
+
+def _take(function: str) -> tuple[object, datetime]:
+    """Call a locking function, and tell the time after it; one trip for both."""
     if not _has_locks():
-        return timezone.now()
-    if _ask("SELECT pg_try_advisory_xact_lock(%s)", DECIDING) or _wait(milliseconds):
-        return database_now()
-    return None
+        return True, timezone.now()
+    taken, now = sql.rows(f"SELECT {function}(%s), clock_timestamp()", [DECIDING])[0]
+    return taken, now
 
 
 def _wait(milliseconds: int) -> bool:

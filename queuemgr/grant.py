@@ -7,21 +7,18 @@ started; any other waits for the worker its message reaches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from queuemgr import snapshot, sql, states
-from queuemgr.admission import Decision, admit, count_starts
+from queuemgr.admission import Decision, WaitingRoute, admit, count_starts
 from queuemgr.capacity import Group
 from queuemgr.flow import queue_name
 from queuemgr.knobs import queue_knobs
 from queuemgr.models import State
-
-ROUTES_PER_STATEMENT = 200
-"""SQLite allows 500 terms in a compound SELECT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +69,24 @@ def start_what_may(now: datetime, hands: Hands | None = None) -> Granted:
     decision = admit(seen)
     if not decision.starts:
         return NOTHING
-    queue_of = {route.id: route.queue for route in seen.routes}
+    routes = {route.id: route for route in seen.routes}
+    queue_of = {pk: route.queue for pk, route in routes.items()}
     handed = _for_hands(decision, queue_of, hands) if hands else Counter()
     to_send = count_starts(decision) - handed
+    if len(routes) > 1:
+        _remember_turns(decision, now)
     return Granted(
-        _lease_out(now, handed, hands.worker_id) if hands and handed else [],
-        _lease_out(now, to_send, None) if to_send else [],
+        _lease_out(now, handed, routes, hands.worker_id) if hands and handed else [],
+        _lease_out(now, to_send, routes, None) if to_send else [],
+    )
+
+
+def _remember_turns(decision: Decision, now: datetime) -> None:
+    """Routes that were served go behind those that were not, next time; one alone need not."""
+    served = set(decision.starts)
+    sql.run(
+        f"UPDATE queuemgr_route SET served_at = %s WHERE id IN ({sql.marks(len(served))})",
+        [now, *served],
     )
 
 
@@ -98,69 +107,71 @@ def _for_hands(decision: Decision, queue_of: Mapping[int, str], hands: Hands) ->
     return handed
 
 
-def _lease_out(now: datetime, counts: Counter[int], worker_id: int | None) -> list[Grant]:
-    leases: dict[int, UUID] = {}
-    routes = list(counts.items())
-    for start in range(0, len(routes), ROUTES_PER_STATEMENT):
-        leases |= _insert(now, routes[start : start + ROUTES_PER_STATEMENT], worker_id)
-    states.move(leases.keys(), State.RUNNING if worker_id else State.LEASED)
-    sql.run(
-        f"UPDATE queuemgr_route SET served_at = %s WHERE id IN ({sql.marks(len(counts))})",
-        [now, *counts],
-    )
-    return grants(leases)
+def _lease_out(
+    now: datetime,
+    counts: Counter[int],
+    routes: Mapping[int, WaitingRoute],
+    worker_id: int | None,
+) -> list[Grant]:
+    """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
+    to = State.RUNNING if worker_id else State.LEASED
+    granted = []
+    for pk, route_id, *columns, payload, context in states.take_heads(counts, to, now):
+        key = routes[route_id].limit_key
+        known = [key, sql.as_json(payload), sql.as_json(context)]
+        granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id]))
+    _insert(granted, now, worker_id)
+    return [grant for grant, _ in granted]
 
 
-_GRANTS = """
-    SELECT e.id, e.flow, e.key, e.phase, e.step, e.priority, r.limit_key, e.payload, e.context
-      FROM queuemgr_execution e JOIN queuemgr_route r ON r.id = e.route_id
-     WHERE e.id IN ({ids})
-"""
-
-
-def grants(leases: Mapping[int, UUID]) -> list[Grant]:
-    """The grants of these leases, by execution id."""
-    if not leases:
-        return []
-    found = sql.rows(_GRANTS.format(ids=sql.marks(len(leases))), list(leases))
-    return [_grant(leases[row[0]], *row) for row in found]
-
-
-def _grant(lease_id: UUID, *row: Any) -> Grant:
-    *columns, payload, context = row
-    return Grant(*[lease_id, *columns, sql.as_json(payload), sql.as_json(context)])
-
-
-_HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
-     WHERE route_id = %s AND state = 'waiting' AND run_after <= %s
-     ORDER BY run_after, id LIMIT %s) AS heads"""
+COLUMNS, ROWS_PER_STATEMENT = 14, 1000
+"""SQLite allows 32,766 parameters in a statement."""
 
 _INSERT = """
     INSERT INTO queuemgr_lease (id, execution_id, phase, step, priority, limit_key, cost, weight,
                                 worker_id, budget_day, leased_at, started_at, expires_at, cancel_by)
-    SELECT {new_id}, e.id, e.phase, e.step, e.priority, r.limit_key, r.cost, r.weight,
-           {bigint}, {date}, {time}, {time}, {time}, ''
-      FROM queuemgr_execution e JOIN queuemgr_route r ON r.id = e.route_id
-     WHERE e.id IN ({heads})
-    RETURNING execution_id, id
+    VALUES {rows}
 """
 
 
-def _insert(now: datetime, routes: list[tuple[int, int]], worker_id: int | None) -> dict[int, UUID]:
-    """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
+def _insert(
+    granted: list[tuple[Grant, WaitingRoute]], now: datetime, worker_id: int | None
+) -> None:
     born_started = worker_id is not None
-    parameters = [
+    shared = [
         worker_id,
         now.astimezone(UTC).date(),
         now,
         now if born_started else None,
         expiry(now, started=born_started),
+        "",
     ]
-    for route, count in routes:
-        parameters += [route, now, count]
-    heads = " UNION ALL ".join([_HEADS] * len(routes))
-    leased = sql.rows(sql.typed(_INSERT, heads=heads), parameters)
-    return {execution: sql.as_uuid(lease) for execution, lease in leased}
+    parameters: list[Any] = []
+    for g, route in granted:
+        parameters += [g.lease_id, g.execution_id, g.phase, g.step, g.priority, g.limit_key]
+        parameters += [route.cost, route.weight, *shared]
+    for start in range(0, len(granted), ROWS_PER_STATEMENT):
+        some = parameters[start * COLUMNS : (start + ROWS_PER_STATEMENT) * COLUMNS]
+        rows = ", ".join([f"({sql.marks(COLUMNS)})"] * (len(some) // COLUMNS))
+        sql.run(_INSERT.format(rows=rows), some)
+
+
+_GRANTS = """
+    SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_key, e.payload, e.context
+      FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
+     WHERE l.id IN ({ids})
+"""
+
+
+def of_leases(lease_ids: Sequence[UUID]) -> list[Grant]:
+    """The grants of leases given out before."""
+    found = sql.rows(_GRANTS.format(ids=sql.marks(len(lease_ids))), lease_ids)
+    return [_grant(*row) for row in found]
+
+
+def _grant(lease_id: Any, *row: Any) -> Grant:
+    *columns, payload, context = row
+    return Grant(*[sql.as_uuid(lease_id), *columns, sql.as_json(payload), sql.as_json(context)])
 
 
 def expiry(now: datetime, *, started: bool) -> datetime:

@@ -92,5 +92,5 @@ def _write(name: str, figures: Mapping[str, Any], forced: Collection[str]) -> No
 def rule_of(name: str) -> Rule:
     """The rule in force for a limit's name, patterns included."""
     now = timezone.now()
-    rules = dict(read_rules(now))
+    rules, _ = read_rules(now)
     return Snapshot(now, (), rules, {}, {}, {}, {}).rule(name)

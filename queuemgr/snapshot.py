@@ -30,14 +30,12 @@ _WORKERS = """
     SELECT id, queues, slots FROM queuemgr_worker WHERE seen_at > %s AND draining_at IS NULL
 """
 
-_LIMITS = """
-    SELECT name, max_running, reserved_high, daily_budget,
+_RULES = """
+    SELECT 'limit', name, max_running, reserved_high, daily_budget,
            paused_at, paused_by, pause_reason, paused_until
       FROM queuemgr_limit
-"""
-
-_PAUSED_QUEUES = """
-    SELECT name, paused_at, paused_by, pause_reason, paused_until
+     UNION ALL
+    SELECT 'queue', name, 0, 0, NULL, paused_at, paused_by, pause_reason, paused_until
       FROM queuemgr_queue WHERE paused_at IS NOT NULL
 """
 
@@ -67,12 +65,13 @@ def read(now: datetime, *, explain: bool = False) -> Snapshot:
     idle, on_their_way = _idle(now, held), _on_their_way(held)
     spare = max(0, sum(idle.values()) - sum(on_their_way.values()))
     look_ahead = max(spare, 1) if explain else spare
+    rules, paused_queues = read_rules(now)
     return Snapshot(
         now=now,
         routes=tuple(_routes(now, look_ahead)) if look_ahead else (),
-        rules=dict(read_rules(now)),
+        rules=rules,
         use=_use(held, now),
-        paused_queues=dict(_paused_queues(now)),
+        paused_queues=paused_queues,
         idle=idle,
         on_their_way=on_their_way,
         day_ends=day_ends(now),
@@ -136,18 +135,17 @@ def _use(held: Iterable[_Held], now: datetime) -> dict[str, Use]:
     return dict(use)
 
 
-def read_rules(now: datetime) -> Iterable[tuple[str, Rule]]:
-    """Every limit's rule as it stands at `now`."""
-    for name, most, reserved, budget, *pause in sql.rows(_LIMITS):
+def read_rules(now: datetime) -> tuple[dict[str, Rule], dict[str, Reason]]:
+    """Every limit's rule as it stands at `now`, and every paused queue's reason."""
+    rules: dict[str, Rule] = {}
+    paused: dict[str, Reason] = {}
+    for of, name, most, reserved, budget, *pause in sql.rows(_RULES):
         sentence, until = _pause(now, *pause)
-        yield name, Rule(most, reserved, budget, sentence, until)
-
-
-def _paused_queues(now: datetime) -> Iterable[tuple[str, Reason]]:
-    for name, *pause in sql.rows(_PAUSED_QUEUES):
-        sentence, until = _pause(now, *pause)
-        if sentence:
-            yield name, Reason(name, f"{name} {sentence}", until)
+        if of == "limit":
+            rules[name] = Rule(most, reserved, budget, sentence, until)
+        elif sentence:
+            paused[name] = Reason(name, f"{name} {sentence}", until)
+    return rules, paused
 
 
 def _pause(now: datetime, at: Any, by: str, reason: str, until: Any) -> tuple[str, datetime | None]:

@@ -17,17 +17,13 @@ from django.db import connection
 
 TYPES: dict[str, dict[str, str]] = {
     "postgresql": {
-        "new_id": "gen_random_uuid()",
-        "bigint": "%s::bigint",
-        "date": "%s::date",
         "time": "%s::timestamptz",
         "integer": "%s::integer",
         "text": "%s::text",
         "lock_leases": "FOR UPDATE OF l",
     },
     "sqlite": {
-        "new_id": "lower(hex(randomblob(16)))",
-        **dict.fromkeys(("bigint", "date", "time", "integer", "text"), "%s"),
+        **dict.fromkeys(("time", "integer", "text"), "%s"),
         "lock_leases": "",
     },
 }

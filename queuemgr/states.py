@@ -25,6 +25,7 @@ stateDiagram-v2
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any
 
 from queuemgr import sql
@@ -69,3 +70,30 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
     if moved != len(ids):
         found = Execution.objects.filter(pk__in=ids).values_list("pk", "state")
         raise IllegalMove(f"to {to}: only {moved} of {len(ids)} may; found {dict(found)}")
+
+
+ROUTES_PER_STATEMENT = 200
+"""SQLite allows 500 terms in a compound SELECT."""
+
+_HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
+     WHERE route_id = %s AND state = 'waiting' AND run_after <= %s
+     ORDER BY run_after, id LIMIT %s) AS heads"""
+
+
+def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[tuple[Any, ...]]:
+    """Move so many executions from the head of each route, and only waiting ones, to state `to`.
+
+    Returns (id, route_id, flow, key, phase, step, priority, payload, context) of each.
+    """
+    taken: list[tuple[Any, ...]] = []
+    routes = list(counts.items())
+    for start in range(0, len(routes), ROUTES_PER_STATEMENT):
+        some = routes[start : start + ROUTES_PER_STATEMENT]
+        heads = " UNION ALL ".join([_HEADS] * len(some))
+        places = [value for route, count in some for value in (route, now, count)]
+        taken += sql.rows(
+            f"UPDATE queuemgr_execution SET state = %s WHERE id IN ({heads}) "
+            "RETURNING id, route_id, flow, key, phase, step, priority, payload, context",
+            [to.value, *places],
+        )
+    return taken

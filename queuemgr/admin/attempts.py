@@ -26,15 +26,16 @@ else:
 SHOWN = 100
 
 
-@admin.display(description="took")
-def took(attempt: Attempt) -> str:
-    return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
+class SaysHowLong:
+    @admin.display(description="took")
+    def took(self, attempt: Attempt) -> str:
+        return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
 
 
 @admin.register(Attempt)
-class AttemptAdmin(ReadOnlyAdmin):
+class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
     list_display = (
-        "id", "of", "phase", "step", "outcome", "error_kind", "worker", took, "cost", "ended_at",
+        "id", "of", "phase", "step", "outcome", "error_kind", "worker", "took", "cost", "ended_at",
     )  # fmt: skip
     list_filter = (
         PhaseFilter, "outcome", recent_values("error_kind"), PriorityFilter, EndedFilter,
@@ -67,12 +68,12 @@ class _Newest(_FormSet):
         return self._newest
 
 
-class AttemptInline(_Inline):
+class AttemptInline(SaysHowLong, _Inline):
     model = Attempt
     formset = _Newest
     verbose_name_plural = f"attempts, the newest {SHOWN}"
-    fields = ("outcome", "worker", "started_at", took, "cost", "error_kind", "error_message")
-    readonly_fields = (took,)
+    fields = ("outcome", "worker", "started_at", "took", "cost", "error_kind", "error_message")
+    readonly_fields = ("took",)
     extra = 0
     show_change_link = True
 

@@ -177,5 +177,14 @@ def _document_address(execution: Execution) -> str:
 
 
 def _indented(given: dict[str, Any]) -> str:
-    text = clean(json.dumps(given, indent=2, ensure_ascii=False, sort_keys=True))
-    return format_html('<pre style="white-space: pre-wrap; margin: 0">{}</pre>', text)
+    text = json.dumps(_masked(given), indent=2, ensure_ascii=False, sort_keys=True)
+    return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', text)
+
+
+def _masked(value: Any) -> Any:
+    """The same with secrets masked, and each text cut where error messages are."""
+    if isinstance(value, dict):
+        return {name: _masked(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner) for inner in value]
+    return clean(value) if isinstance(value, str) else value

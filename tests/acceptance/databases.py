@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +35,9 @@ class Database(Protocol):
     def run(self, statement: str, *parameters: Any) -> None:
         """Run a statement and commit it."""
 
+    def locked(self, table: str) -> AbstractContextManager[None]:
+        """Keep everyone from writing to this table while the block runs."""
+
     def drop(self) -> None:
         """Remove it, whoever is still connected."""
 
@@ -57,6 +61,14 @@ class SqliteFile:
     def run(self, statement: str, *parameters: Any) -> None:
         with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
             connection.execute(statement.replace("%s", "?"), parameters)
+
+    @contextmanager
+    def locked(self, table: str) -> Iterator[None]:
+        """SQLite knows one lock for all tables."""
+        with closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+            connection.execute("ROLLBACK")
 
     def drop(self) -> None:
         """It goes with its directory."""
@@ -90,6 +102,12 @@ class PostgresDatabase:
 
     def run(self, statement: str, *parameters: Any) -> None:
         self._connection.execute(statement, parameters)
+
+    @contextmanager
+    def locked(self, table: str) -> Iterator[None]:
+        with closing(_connect(self._server, self.name)) as connection, connection.transaction():
+            connection.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
+            yield
 
     def drop(self) -> None:
         self._connection.close()

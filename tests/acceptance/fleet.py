@@ -235,7 +235,7 @@ class Fleet:
 
     def close(self) -> list[psutil.Process]:
         """Kill what this test started; returns what else it left running, killed too."""
-        for process in self.processes:
+        for process in reversed(self.processes):
             process.kill_group()
         left = [process for process in using(self.directory) if process.pid != os.getpid()]
         for process in left:

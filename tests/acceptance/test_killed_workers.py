@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from datetime import UTC, datetime
 
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import Fleet, probes
+from tests.acceptance.fleet import Fleet
 from tests.acceptance.trace import Trace
 
 LEASE, TICK = 4, 4
@@ -59,61 +58,6 @@ def test_a_restarted_worker_frees_what_its_killed_namesake_held_without_waiting_
     lost = {attempt["key"] for attempt in fleet.attempts("--outcome", "lost")}
     assert 1 <= len(lost) <= 4
     _check_trace(fleet.trace().until({"phoenix@": died}), cap=4, lost=lost)
-
-
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
-def test_work_that_kills_its_worker_three_times_is_poison_and_the_rest_finishes(
-    make_fleet: MakeFleet, pool: str
-) -> None:
-    """P2-05: exactly three attempts, a final state that says why, and everything else done."""
-    fleet = make_fleet(lease_seconds=2)
-    fleet.tolerate("WorkerLostError|SIGKILL|exited with")
-    fleet.enqueue(1, key_prefix="deadly", die=True, seconds=0.2)
-    fleet.enqueue(30, key_prefix="good", seconds=0.3)
-    said = fleet.command("run", "--drain", "--workers", "4", "--pool", pool, code=2)
-
-    assert "deadly-0: poison" in said
-    assert fleet.states("deadly-%") == {"failed": 1}
-    assert fleet.outcomes("deadly-%") == {"lost": 3}
-    assert fleet.states("good-%") == {"done": 30}
-    assert fleet.outcomes("good-%")["done"] == 30
-
-
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
-def test_a_stopped_worker_gives_back_what_it_has_not_begun_and_hands_on_what_is_long(
-    make_fleet: MakeFleet, pool: str
-) -> None:
-    """P2-07: SIGTERM; short steps finish, long ones are interrupted after the grace and go on elsewhere."""
-    fleet = make_fleet(lease_seconds=60, heartbeat_seconds=20, shutdown_grace=2)
-    leaving = fleet.start_worker(4, pool, name="leaving")
-    fleet.enlist_nobody("prep.low", slots=3)
-    fleet.commands(
-        probes(2, key_prefix="short", seconds=2.5),
-        probes(2, key_prefix="long", seconds=40),
-    )
-    fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 4)
-    fleet.enqueue(3, key_prefix="unbegun", priority="low")
-    assert fleet.states("unbegun-%") == {"leased": 3}
-    fleet.dismiss_nobody()
-
-    leaving.signal(signal.SIGTERM)
-    fleet.wait_until(
-        "unbegun leases back", lambda: fleet.states("unbegun-%") == {"waiting": 3}, within=3
-    )
-    assert leaving.wait(15) == 0
-    assert fleet.outcomes("short-%") == {"done": 2}
-    assert fleet.outcomes("long-%") == {"interrupted": 2}
-    assert fleet.outcomes("unbegun-%") == {}
-
-    fleet.start_worker(8, pool, name="elsewhere")
-    fleet.wait_until(
-        "the rest goes on",
-        lambda: (
-            fleet.states("unbegun-%") == {"done": 3} and fleet.states("long-%") == {"running": 2}
-        ),
-    )
-    kinds = fleet.database.rows("SELECT DISTINCT error_kind FROM queuemgr_execution")
-    assert kinds == [("",)], "an interruption is no failure"
 
 
 def _wait_until_busy(fleet: Fleet, worker: str, done: int = 40) -> None:

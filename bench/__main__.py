@@ -1,0 +1,121 @@
+"""`python -m bench`: every figure of docs/benchmarks.md, side by side in one run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.contestants import Load, Result, plain_celery, servers, sluicegate
+from bench.gaps import gaps_ms, shown
+from queuemgr.private_servers import PostgresServer
+
+Contestant = Callable[[Load], Result]
+
+
+def main() -> None:
+    options = _options()
+    console = Console(width=110)
+    console.print(f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} CPUs, "
+                  f"load {os.getloadavg()[0]:.1f} at the start, {options.rounds} rounds")  # fmt: skip
+    with servers() as (redis, postgres, root):
+        contestants: dict[str, Contestant] = {
+            "plain Celery": lambda load: plain_celery(load, redis, root),
+            "SQLite": lambda load: sluicegate(load, redis, root, ""),
+            "PostgreSQL": lambda load: sluicegate(load, redis, root, _new_database(postgres)),
+        }
+        for slots in (8, 50):
+            console.print(_throughput(contestants, Load(options.count, 0, slots), options.rounds))
+        console.print(_gaps(contestants, Load(options.count // 5, 0.05, 8, traced=True)))
+        if not options.quick:
+            console.print(_shares(contestants, Load(12_000, 0.05, 200), options.rounds))
+            console.print(_shares(contestants, Load(2_000, 1.0, 200), 1))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--count", type=int, default=5000, help="no-op probes a round (default 5000)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="rounds; medians are shown (default 3)"
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out the runs on 200 slots")
+    return parser.parse_args()
+
+
+_databases = iter(range(10_000))
+
+
+def _new_database(postgres: PostgresServer) -> str:
+    """A fresh database on the private server."""
+    import psycopg
+
+    name = f"bench{next(_databases)}"
+    with psycopg.connect(postgres.url, autocommit=True) as link:
+        link.execute(f"CREATE DATABASE {name}")
+    return postgres.url.rpartition("/")[0] + f"/{name}"
+
+
+def _rates(contestants: dict[str, Contestant], load: Load, rounds: int) -> dict[str, list[float]]:
+    """In turn, round by round, so that a machine that slows down slows all of them."""
+    rates: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            rates[name].append(run(load).rate)
+    return rates
+
+
+def _throughput(contestants: dict[str, Contestant], load: Load, rounds: int) -> Table:
+    rates = _rates(contestants, load, rounds)
+    plain = rates["plain Celery"]
+    rows = []
+    for name, found in rates.items():
+        ratios = [mine / theirs for mine, theirs in zip(found, plain, strict=True)]
+        rows.append([name, f"{median(found):,.0f}/s", f"{median(ratios):.2f}", _spread(ratios)])
+    title = f"{load.count} no-ops, {load.slots} slots"
+    return _table(title, ["", "rate", "ratio to plain", "lowest - highest"], rows)
+
+
+def _shares(contestants: dict[str, Contestant], load: Load, rounds: int) -> Table:
+    rates = _rates(contestants, load, rounds)
+    rows = []
+    for name, found in rates.items():
+        shares = [rate / load.ideal for rate in found]
+        rows.append([name, f"{median(found):,.0f}/s", f"{median(shares):.2f}", _spread(shares)])
+    title = f"{load.count} of {load.seconds:g} s on {load.slots} slots, ideal {load.ideal:,.0f}/s"
+    return _table(title, ["", "rate", "share of ideal", "lowest - highest"], rows)
+
+
+def _gaps(contestants: dict[str, Contestant], load: Load) -> Table:
+    rows = []
+    for name, run in contestants.items():
+        result = run(load)
+        middle, tail = shown(gaps_ms(result.starts, result.ends, load.slots))
+        rows.append([name, f"{middle:.1f} ms", f"{tail:.1f} ms"])
+    title = (
+        f"End of one to start of the next, {load.count} of {load.seconds:g} s on {load.slots} slots"
+    )
+    return _table(title, ["", "median", "99th percentile"], rows)
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{min(values):.2f} - {max(values):.2f}"
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=f"\n{title}", title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if not column else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+if __name__ == "__main__":
+    main()

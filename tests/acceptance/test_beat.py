@@ -1,0 +1,46 @@
+"""Periodic work with two beats is done once; with none, the workers' heartbeats stand in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet
+
+TASK_RESULTS = (
+    "SELECT result FROM django_celery_results_taskresult "
+    "WHERE task_name = 'queuemgr.tick' AND status = 'SUCCESS'"
+)
+
+
+def test_two_beats_do_no_harm_and_the_one_left_goes_on(make_fleet: MakeFleet) -> None:
+    """P5-01: nothing runs twice, usage is exact, chores run once a period, also after one is killed."""
+    fleet = make_fleet(lease_seconds=4)
+    began = datetime.now(UTC)
+    first, _ = fleet.start_beat("beat-1"), fleet.start_beat("beat-2")
+    workers = fleet.start_chores(), fleet.start_worker(8, wait=False)
+    fleet.enqueue(60, seconds=0.3, requests=2, trace=fleet.trace_file)
+    fleet.wait_for_workers(*workers)
+    fleet.wait_until_done(60)
+    first.kill_group()
+    ticks = len(fleet.database.rows(TASK_RESULTS))
+    fleet.wait_until("ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2)
+
+    assert fleet.outcomes() == {"done": 60}
+    assert fleet.trace().started_again() == []
+    assert fleet.one("SELECT SUM(spent) FROM queuemgr_dailyusage") == 120
+    worked = [result for (result,) in fleet.database.rows(TASK_RESULTS) if result != "null"]
+    periods = (datetime.now(UTC) - began) / timedelta(seconds=0.5)
+    assert 2 < len(worked) <= periods + 1, "a tick within half a period of another does nothing"
+
+
+def test_without_beat_work_starts_when_it_falls_due(fleet: Fleet) -> None:
+    """P5-11 turned round: no beat at all, nothing else happening, and due work starts by itself."""
+    fleet.enqueue(5)
+    due = datetime.now(UTC) + timedelta(seconds=5)
+    fleet.database.run("UPDATE queuemgr_execution SET run_after = %s", str(due.replace(tzinfo=None)))
+    fleet.start_worker(4)
+    fleet.wait_until_done(5)
+    started = [datetime.fromisoformat(attempt["started"]) for attempt in fleet.attempts()]
+    assert due <= min(started)
+    assert max(started) < due + timedelta(seconds=5)

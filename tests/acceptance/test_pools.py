@@ -1,0 +1,42 @@
+"""Plain `celery worker` commands: the pools that work, and those refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+
+import pytest
+
+from queuemgr.presence import refuse_pool
+from tests.acceptance.fleet import Fleet
+
+
+def test_a_plain_prefork_worker_runs_every_phase_of_its_queues(fleet: Fleet) -> None:
+    """F, P4-03: `celery -A project worker -P prefork -c 4 -Q …`, nothing else; each child works."""
+    queues = "prep.high,prep.normal,prep.low,expensive.normal,wrap.normal"
+    fleet.start(
+        "plain", sys.executable, "-m", "celery", "-A", "project", "worker",
+        "-P", "prefork", "-c", "4", "-Q", queues,
+    )  # fmt: skip
+    fleet.enqueue(60, seconds=0.05, cpu_ms=5, trace=fleet.trace_file)
+    fleet.wait_until_done(60)
+    trace = fleet.trace()
+    assert (trace.most_at_once(), trace.passed(4), trace.started_again()) == (4, [], [])
+    assert len({run.worker for run in trace.runs}) == 4, "each child has its share"
+    assert fleet.outcomes() == {"done": 60}
+
+
+@pytest.mark.parametrize("name", ["gevent", "eventlet"])
+def test_pools_that_break_the_promises_of_leases_are_refused_with_the_reason(name: str) -> None:
+    pool = types.new_class("TaskPool")
+    pool.__module__ = f"celery.concurrency.{name}"
+    with pytest.raises(SystemExit, match=f"pool {name} is not supported: .*use -P threads"):
+        refuse_pool(pool)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gevent") is None, reason="gevent is not installed")
+def test_a_gevent_worker_ends_at_once_and_says_why(fleet: Fleet) -> None:
+    worker = fleet.start_worker(4, "gevent", wait=False)
+    assert worker.wait(30) != 0
+    assert "pool gevent is not supported" in worker.said

@@ -1,0 +1,43 @@
+"""A worker asked to end leaves nothing half done: what it has not begun goes back, the rest goes on."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import probes
+
+GRACE = 5
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_a_worker_that_is_stopped_gives_back_what_it_has_not_begun_and_hands_on_what_is_long(
+    make_fleet: MakeFleet, pool: str
+) -> None:
+    """P2-07: at SIGTERM two short steps, two long ones, and three messages nobody has begun."""
+    fleet = make_fleet(lease_seconds=60, heartbeat_seconds=20, shutdown_grace=GRACE)
+    leaving = fleet.start_worker(4, pool, name="leaving")
+    fleet.enlist_nobody("prep.low", slots=3)
+    fleet.commands(
+        probes(2, key_prefix="short", seconds=GRACE), probes(2, key_prefix="long", seconds=60)
+    )
+    fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 4)
+    fleet.enqueue(3, key_prefix="unbegun", priority="low")
+    assert fleet.states("unbegun-%") == {"leased": 3}
+    fleet.dismiss_nobody()
+
+    leaving.signal(signal.SIGTERM)
+    back = {"waiting": 3}
+    fleet.wait_until("given back", lambda: fleet.states("unbegun-%") == back, within=3)
+    assert leaving.wait(GRACE + 10) == 0
+    assert fleet.outcomes("short-%") == {"done": 2}
+    assert fleet.outcomes("long-%") == {"interrupted": 2}
+    assert fleet.outcomes("unbegun-%") == {}, "given back without an attempt"
+
+    fleet.start_worker(8, pool, name="elsewhere")
+    fleet.wait_until_done(3, "unbegun-%")
+    fleet.wait_until("long goes on", lambda: fleet.states("long-%") == {"running": 2})
+    kinds = fleet.database.rows("SELECT DISTINCT error_kind FROM queuemgr_execution")
+    assert kinds == [("",)], "an interruption is no failure"
