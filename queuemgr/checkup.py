@@ -16,11 +16,12 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from queuemgr import snapshot
+from queuemgr.errors import ConfigurationError
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import Finding, all_flows, all_queues
 from queuemgr.knobs import queue_knobs
+from queuemgr.local_fleet import check_broker
 from queuemgr.models import Chore, Execution, Lease, Worker
-from queuemgr.publish import GIVE_UP
 
 SKEW_SECONDS = 5
 FREE_BYTES = 1 << 30
@@ -99,14 +100,12 @@ def broker() -> Iterator[Finding]:
         yield Finding("note", "no BROKER_URL: `up` and `queue run` start a private broker",
                       "set BROKER_URL for workers started by hand")  # fmt: skip
         return
-    address = current_app.connection_for_write().as_uri()
     try:
-        with current_app.connection_for_write() as link:
-            link.ensure_connection(max_retries=1, timeout=2)
-        yield Finding("good", f"broker {address} answers")
-    except GIVE_UP as error:
-        yield Finding("bad", f"broker {address} does not answer ({type(error).__name__})",
-                      "start it, or mend BROKER_URL; work waits in the database meanwhile")  # fmt: skip
+        check_broker()
+        yield Finding("good", f"broker {current_app.connection_for_write().as_uri()} answers")
+    except ConfigurationError as error:
+        what, _, remedy = str(error).partition(": start")
+        yield Finding("bad", what, f"start{remedy}; work waits in the database meanwhile")
 
 
 def workers() -> Iterator[Finding]:

@@ -16,10 +16,15 @@ def dispatch() -> int:
 
     Must not be called inside a transaction: use `transaction.on_commit(dispatch)` there.
     """
+    leased = lease_out()
+    publish.send(leased)
+    return len(leased)
+
+
+def lease_out() -> list[grant.Grant]:
+    """Lease what may start; the caller publishes. Nothing when another is about to look anyway."""
     with PlaceInLine() as line:
         if not line.mine:
-            return 0
+            return []
         with deciding(line) as now:
-            granted = grant.start_what_may(now)
-    publish.send(granted.to_send)
-    return len(granted.to_send)
+            return grant.start_what_may(now).to_send

@@ -29,6 +29,9 @@ ALL_DONE, SOME_FAILED, COULD_NOT_RUN, STOPPED_SHORT = 0, 2, 3, 4
 
 LOOK_SECONDS = 0.3
 
+LOOK_SHARE = 5
+"""Seconds between looks per second a look takes: a large catalogue is counted less often."""
+
 
 @dataclass(frozen=True)
 class Drained:
@@ -50,6 +53,7 @@ def drain(
     """Follow the work of these phases (none: all) until it is done or can go no further."""
     with _shown(out) as show:
         while True:
+            began = time.monotonic()
             now = standing.standing()
             show(now)
             if not now.unfinished(phases):
@@ -58,7 +62,7 @@ def drain(
             if stopped:
                 return Drained(now, stopped)
             check()
-            time.sleep(LOOK_SECONDS)
+            time.sleep(max(LOOK_SECONDS, LOOK_SHARE * (time.monotonic() - began)))
 
 
 @contextmanager

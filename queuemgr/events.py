@@ -21,7 +21,7 @@ from queuemgr.follow_up import HeldLease
 from queuemgr.grant import Grant
 from queuemgr.models import Outcome
 from queuemgr.outcomes import Failed, Interrupted, Result, Skipped, Snoozed
-from queuemgr.publish import GIVE_UP, task_of
+from queuemgr.publish import broker_errors, task_of
 from queuemgr.redaction import clean
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class StepEvents:
             return
         try:
             send()
-        except GIVE_UP as error:
+        except broker_errors() as error:
             self._silent_until = time.monotonic() + SILENCE_SECONDS
             logger.warning("events not sent, broker does not answer (%s)", type(error).__name__)
 

@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import transaction
 
 from queuemgr import fleet_lock, grant, sql, states
-from queuemgr.dispatch import dispatch
+from queuemgr.dispatch import lease_out
 from queuemgr.errors import StepFailed
 from queuemgr.follow_up import HeldLease, Settlement, follow_up
 from queuemgr.models import Lease, State
@@ -57,7 +57,7 @@ def end(endings: Sequence[Ending], hands: grant.Hands | None) -> Ended:
         outcomes = settle(endings, now or fleet_lock.database_now())
         granted = grant.start_what_may(now, hands) if now else grant.NOTHING
     if not now:
-        dispatch()
+        granted = grant.Granted([], lease_out())
     return Ended(outcomes, granted)
 
 

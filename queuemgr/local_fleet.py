@@ -22,6 +22,7 @@ from queuemgr.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, 
 from queuemgr.knobs import queue_knobs
 from queuemgr.models import Worker
 from queuemgr.private_servers import RedisServer
+from queuemgr.publish import broker_errors
 from queuemgr.supervision import Program, Supervisor
 
 READY_SECONDS = 60
@@ -101,6 +102,7 @@ def running(wanted: Wanted, also: Sequence[Program] = ()) -> Iterator[Supervisor
 def _broker(directory: Path) -> list[Program]:
     """The private broker, and this process told of it; nothing when one is configured."""
     if os.environ.get("BROKER_URL"):
+        check_broker()
         return []
     redis = RedisServer(directory / "redis")
     os.environ["SLUICE_PRIVATE_BROKER"] = redis.url
@@ -108,6 +110,19 @@ def _broker(directory: Path) -> list[Program]:
         broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url
     )
     return [Program("redis", redis.command, order=10)]
+
+
+def check_broker() -> None:
+    """Raise `ConfigurationError` when the configured broker does not answer within seconds."""
+    link = current_app.connection_for_write()
+    try:
+        with link:
+            link.ensure_connection(max_retries=1, timeout=3)
+    except broker_errors() as error:
+        raise ConfigurationError(
+            f"the broker {link.as_uri()} does not answer ({type(error).__name__}): start it, mend "
+            "BROKER_URL, or unset BROKER_URL for a private one"
+        ) from None
 
 
 def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from celery import current_app
@@ -19,7 +20,13 @@ from queuemgr.grant import Grant
 logger = logging.getLogger(__name__)
 
 UNKNOWN_STEP = "queuemgr.unknown_step"
-GIVE_UP = (OperationalError, OSError, TimeoutError)
+
+
+@lru_cache(maxsize=1)
+def broker_errors() -> tuple[type[Exception], ...]:
+    """All that a broker that is down, gone or silent raises, through whichever transport."""
+    link = current_app.connection_for_write()
+    return (*link.connection_errors, *link.channel_errors, OperationalError, OSError)
 
 
 def send(grants: Sequence[Grant]) -> int:
@@ -32,7 +39,7 @@ def send(grants: Sequence[Grant]) -> int:
             for grant in grants:
                 _send(grant, producer)
                 sent += 1
-    except GIVE_UP as error:
+    except broker_errors() as error:
         left, name = len(grants) - sent, type(error).__name__
         logger.warning("broker does not answer (%s): %d leases will be given out again", name, left)
     return sent

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import partial
 from typing import NamedTuple
+
+from django.db import transaction
 
 from queuemgr.errors import NeverFits
 from queuemgr.flow import Context, Place
@@ -29,11 +31,32 @@ def key_of(place: Place, priority: int, context: Context, *, resumed: bool) -> R
     )
 
 
-@lru_cache(maxsize=50_000)
+_known: dict[RouteKey, int] = {}
+MOST_KNOWN = 50_000
+
+
 def route_id(key: RouteKey) -> int:
-    """The id of the row of this route. Rows are never deleted, so it may be remembered."""
-    route, _ = Route.objects.get_or_create(**key._asdict())
-    return route.pk
+    """The id of the row of this route, made when new.
+
+    Rows are never deleted, so it is remembered; but only once the transaction that may have made it
+    has committed.
+    """
+    found = _known.get(key)
+    if found is None:
+        found = Route.objects.get_or_create(**key._asdict())[0].pk
+        transaction.on_commit(partial(_remember, key, found))
+    return found
+
+
+def _remember(key: RouteKey, pk: int) -> None:
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    _known[key] = pk
+
+
+def forget() -> None:
+    """Forget every route, as a test that starts with an empty database must."""
+    _known.clear()
 
 
 def check_fits(key: RouteKey) -> None:

@@ -19,10 +19,10 @@ from queuemgr.models import Worker
 @pytest.fixture(autouse=True)
 def _fresh_caches() -> Iterator[None]:
     """Each test has a database of its own: what a process remembers of rows must not leak."""
-    routes.route_id.cache_clear()
+    routes.forget()
     queue_knobs.cache_clear()
     yield
-    routes.route_id.cache_clear()
+    routes.forget()
     queue_knobs.cache_clear()
 
 

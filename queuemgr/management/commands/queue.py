@@ -44,6 +44,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             code = subcommands()[options["subcommand"]].run(options, self.stdout)
         except SluiceError as error:
