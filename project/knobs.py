@@ -27,6 +27,13 @@ class ProjectKnobs(Knobs):
         description="signing key; empty: one is made and kept",
     )
     debug: bool = Field(False, description="Django's debug pages")
+    trusted_origins: str = Field(
+        "",
+        description="origins forms may come from through a proxy, by comma: https://papers.example.org",
+    )
+    behind_tls_proxy: bool = Field(
+        False, description="a proxy ends TLS and sets X-Forwarded-Proto; cookies are then secure"
+    )
     allowed_hosts: str = Field(
         "localhost,127.0.0.1,[::1]", description="host names served, by comma"
     )

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import dj_database_url
 
+from pipeline.knobs import PipelineKnobs
 from project.knobs import ProjectKnobs
 from queuemgr.errors import ConfigurationError
 from queuemgr.flow import HOUSEKEEPING
+from queuemgr.knobs import QueueKnobs
 from queuemgr.redaction import keep_secret
+
+COULD_NOT_RUN = 3
+"""Exit code of whatever is started with a configuration that cannot work."""
+
+
+def stop(problem: str) -> NoReturn:
+    """End here, with one line that says what is wrong."""
+    sys.stderr.write(f"configuration: {problem}\n")
+    raise SystemExit(COULD_NOT_RUN)
+
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 try:
     KNOBS = ProjectKnobs.load()
 except ConfigurationError as error:
-    raise SystemExit(f"configuration: {error}") from None
+    stop(str(error))
 
 DATA_DIR = (BASE_DIR / KNOBS.data_dir).resolve()
 DATA_DIR.mkdir(parents=True, exist_ok=True)
@@ -43,15 +56,13 @@ def _database() -> dict[str, Any]:
     try:
         config: dict[str, Any] = {**dj_database_url.parse(KNOBS.database_url)}
     except ValueError:
-        raise SystemExit(
-            "configuration: DATABASE_URL cannot be read; right is postgres://user:password@host:5432/name"
-        ) from None
+        stop("DATABASE_URL cannot be read; right is postgres://user:password@host:5432/name")
     if config["ENGINE"].endswith("sqlite3"):
         return sqlite(Path(str(config["NAME"])))
     if not config["ENGINE"].endswith("postgresql"):
-        raise SystemExit("configuration: DATABASE_URL must name PostgreSQL or SQLite")
+        stop("DATABASE_URL must name PostgreSQL or SQLite")
     options = dict(config.get("OPTIONS", {}))
-    options.setdefault("pool", {"min_size": 1, "max_size": 32, "timeout": 30})
+    options.setdefault("pool", {"min_size": 1, "max_size": 32, "timeout": 5})
     return {**config, "OPTIONS": options, "CONN_HEALTH_CHECKS": True}
 
 
@@ -73,6 +84,10 @@ SECRET_KEY = _secret_key()
 keep_secret(SECRET_KEY)
 DEBUG = KNOBS.debug
 ALLOWED_HOSTS = [host.strip() for host in KNOBS.allowed_hosts.split(",")]
+CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in KNOBS.trusted_origins.split(",") if origin]
+if KNOBS.behind_tls_proxy:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
 INSTALLED_APPS = [
     "pipeline",
@@ -167,11 +182,24 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = True
 
+for knobs in (QueueKnobs, PipelineKnobs):
+    try:
+        knobs.load(globals())
+    except ConfigurationError as error:
+        stop(str(error))
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("SLUICE_LOG_LEVEL", "INFO")},
-    "loggers": {"httpx": {"level": "WARNING"}, "httpcore": {"level": "WARNING"}},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+        "psycopg.pool": {"level": "ERROR"},
+        # A message carries a slot through many steps; each step has a line of its own instead.
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+    },
 }

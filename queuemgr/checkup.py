@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from queuemgr import snapshot
 from queuemgr.errors import ConfigurationError
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import Finding, all_flows, all_queues
-from queuemgr.knobs import queue_knobs
+from queuemgr.knobs import COMMAND_LINE, Knobs, queue_knobs
 from queuemgr.local_fleet import check_broker
 from queuemgr.models import Chore, Execution, Lease, Worker
 
@@ -30,7 +31,7 @@ FREE_BYTES = 1 << 30
 def findings() -> Iterator[Finding]:
     """Every check in turn; one that breaks is itself a finding, and stops no other."""
     flows = [flow.checkup for flow in all_flows()]
-    for check in (data_directory, database, migrations, clock, broker, workers, chores,
+    for check in (variables, data_directory, database, migrations, clock, broker, workers, chores,
                   leases, *flows):  # fmt: skip
         try:
             yield from check()
@@ -42,6 +43,23 @@ def findings() -> Iterator[Finding]:
 
 def _name(check: Callable[[], object]) -> str:
     return getattr(check, "__name__", "check").replace("_", " ")
+
+
+def variables() -> Iterator[Finding]:
+    """Environment variables that look like knobs and are none: a typo is otherwise silent."""
+    known = {knobs.variable(name) for knobs in _groups(Knobs) for name in knobs.model_fields}
+    known |= {COMMAND_LINE, "SLUICE_LOG_LEVEL", "SLUICE_PRIVATE_BROKER"}
+    for name in sorted(os.environ):
+        if name.startswith("SLUICE_") and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f"is {near[0]} meant?" if near else "docs/configuration.md lists them all"
+            yield Finding("note", f"{name} is set and no knob has that name", meant)
+
+
+def _groups(base: type[Knobs]) -> Iterator[type[Knobs]]:
+    for group in base.__subclasses__():
+        yield group
+        yield from _groups(group)
 
 
 def data_directory() -> Iterator[Finding]:

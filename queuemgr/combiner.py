@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from queue import Empty, SimpleQueue
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from queuemgr import begin as beginning
 from queuemgr import finish
 from queuemgr.finish import Ending
 from queuemgr.grant import Grant, Hands
+from queuemgr.knobs import queue_knobs
 from queuemgr.outbox import Outbox
 from queuemgr.outcomes import Result
 from queuemgr.this_worker import ThisWorker
@@ -34,8 +36,8 @@ BATCH = 256
 COMPANY_SECONDS = 0.001
 """How long a batch waits to become as large as the one before: a transaction costs more than that."""
 
-PATIENCE = (0.05, 0.2, 1, 2, 5, 5, 10, 10, 10, 10)
-"""Seconds between tries while the database does not answer; a lease seldom outlives their sum."""
+WAITS = (0.05, 0.2, 1, 2, 5)
+"""Seconds between tries while the database does not answer; the last is repeated."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class _Call:
     """A slot's request, and where it waits for the answer: the next grant, or None."""
 
     lease_id: UUID
+    ended: Grant | None = None
     result: Result | None = None
     wants_next: bool = False
     runtime: float = 0.0
@@ -65,10 +68,10 @@ class Combiner:
         return self._ask(_Call(lease_id))
 
     def end(
-        self, lease_id: UUID, result: Result, runtime: float, *, wants_next: bool
+        self, grant: Grant, result: Result, runtime: float, *, wants_next: bool
     ) -> Grant | None:
         """End a lease; returns what this slot runs next, or None when it is free to go."""
-        return self._ask(_Call(lease_id, result, wants_next, runtime))
+        return self._ask(_Call(grant.lease_id, grant, result, wants_next, runtime))
 
     def _ask(self, call: _Call) -> Grant | None:
         self._calls.put(call)
@@ -133,9 +136,9 @@ class Combiner:
         self._release(calls)
         self._outbox.send(ended.granted.to_send)
         for call in calls:
-            if call.lease_id in ended.outcomes:
-                outcome = ended.outcomes[call.lease_id]
-                self._outbox.ended(str(call.lease_id), outcome, call.result, call.runtime)
+            outcome = ended.outcomes.get(call.lease_id)
+            if outcome is not None and call.ended is not None:
+                self._outbox.ended(call.ended, outcome, call.result, call.runtime)
         self._outbox.began(ended.granted.handed)
 
     @staticmethod
@@ -151,12 +154,14 @@ class Combiner:
 
 
 def _with_patience(serve: Callable[[Sequence[_Call]], None], calls: Sequence[_Call]) -> None:
-    for wait in (*PATIENCE, None):
+    """Try until the database answers, or the leases have run out and nothing could be stored."""
+    give_up = time.monotonic() + queue_knobs().lease_seconds
+    for wait in chain(WAITS, repeat(WAITS[-1])):
         try:
             return serve(calls)
         except (OperationalError, InterfaceError) as error:
             connection.close()
-            if wait is None:
+            if time.monotonic() > give_up:
                 raise
             logger.warning("database does not answer (%s); again in %g s", error, wait)
             time.sleep(wait)

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import transaction
 
-from queuemgr import finish, routes, states
+from queuemgr import finish, limits, routes, states
 from queuemgr.admission import FLEET
 from queuemgr.dispatch import dispatch
 from queuemgr.errors import BadInput, UnknownFlow, UnknownStep
@@ -197,6 +197,7 @@ def _by_route(
 
 def _pausable(target: str) -> Sequence[Pausable]:
     """The rows a name a person gives stands for."""
+    limits.sync()
     name = FLEET if target in ("everything", "all") else target
     queue = Queue.objects.filter(name=name).first()
     if queue is not None:
@@ -215,9 +216,7 @@ def _pausable(target: str) -> Sequence[Pausable]:
 
 def _named_like_its_pattern(name: str) -> Limit:
     """A row of its own for a key that so far went by a pattern's figures, which it keeps."""
-    from queuemgr.limits import rule_of
-
-    rule = rule_of(name)
+    rule = limits.rule_of(name)
     return Limit(name=name, max_running=rule.max_running, reserved_high=rule.reserved_high)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from queuemgr.errors import ConfigurationError
@@ -44,7 +44,11 @@ class Knobs(BaseSettings):
     """Base of the groups of knobs; each group reads `SLUICE_<NAME>`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SLUICE_", extra="ignore", frozen=True, populate_by_name=True
+        env_prefix="SLUICE_",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
     )
 
     @classmethod
@@ -58,7 +62,10 @@ class Knobs(BaseSettings):
     def load(cls, settings: Mapping[str, Any] | None = None) -> Self:
         """Read this group; raises `ConfigurationError` naming the knob, its value and the range."""
         chosen = from_command_line()
-        given = {name: _given(cls, name, chosen, settings or {}) for name in cls.model_fields}
+        given = {
+            name: _given(cls, name, chosen, {} if settings is None else settings)
+            for name in cls.model_fields
+        }
         try:
             return cls(**{name: value for name, value in given.items() if value is not None})
         except ValidationError as error:
@@ -70,7 +77,7 @@ class Knobs(BaseSettings):
         variable = cls.variable(name)
         if name in from_command_line():
             return "command line"
-        if (settings or {}).get(variable) is not None:
+        if settings is not None and settings.get(variable) is not None:
             return "settings"
         return "environment" if variable in os.environ else "default"
 
@@ -82,13 +89,18 @@ def _given(
 
 
 def _explain(group: type[Knobs], error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors():
-        name = str(problem["loc"][0]) if problem["loc"] else ""
-        variable = group.variable(name) if name in group.model_fields else name
-        value = "" if problem["type"] == "missing" else f"={problem['input']!r}"
-        lines.append(f"{variable}{value}: {problem['msg']}" if variable else str(problem["msg"]))
-    return "; ".join(lines)
+    """Each problem as `VARIABLE=value: what is wrong`; the value of a secret is not shown."""
+    return "; ".join(_sentence(group, problem) for problem in error.errors())
+
+
+def _sentence(group: type[Knobs], problem: Any) -> str:
+    said = str(problem["msg"]).removeprefix("Value error, ")
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    if name not in group.model_fields:
+        return f"{name}: {said}" if name else said
+    secret = group.model_fields[name].annotation is SecretStr
+    value = "" if secret or problem["type"] == "missing" else f"={problem['input']!r}"
+    return f"{group.variable(name)}{value}: {said}"
 
 
 class QueueKnobs(Knobs):

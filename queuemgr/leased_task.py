@@ -78,7 +78,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             started = time.monotonic()
             result = self._run_step(grant, slot.heartbeat)
             now = time.monotonic()
-            grant = slot.combiner.end(grant.lease_id, result, now - started, wants_next=now < ends)
+            grant = slot.combiner.end(grant, result, now - started, wants_next=now < ends)
 
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
         with heartbeat.keeping(grant.lease_id) as signal:

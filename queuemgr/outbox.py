@@ -5,6 +5,7 @@ A broker that hangs stops this thread and no slot.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +15,10 @@ from queuemgr import publish
 from queuemgr.events import StepEvents
 from queuemgr.grant import Grant
 from queuemgr.outcomes import Result
+from queuemgr.publish import task_of
 from queuemgr.this_worker import ThisWorker
+
+logger = logging.getLogger("queuemgr.steps")
 
 
 class Outbox:
@@ -35,9 +39,13 @@ class Outbox:
         if grants:
             self._letters.put(partial(self._events.began, grants))
 
-    def ended(self, lease_id: str, outcome: str, result: Result | None, runtime: float) -> None:
+    def ended(self, grant: Grant, outcome: str, result: Result | None, runtime: float) -> None:
         """Tell how a step ended, `runtime` in seconds."""
-        self._letters.put(partial(self._events.ended, lease_id, outcome, result, runtime))
+        self._letters.put(partial(self._tell_end, grant, outcome, result, runtime))
+
+    def _tell_end(self, grant: Grant, outcome: str, result: Result | None, runtime: float) -> None:
+        logger.info("%s %s: %s in %.3f s", task_of(grant), grant.key, outcome, runtime)
+        self._events.ended(str(grant.lease_id), outcome, result, runtime)
 
     def _carry(self) -> None:
         while True:

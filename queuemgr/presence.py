@@ -80,7 +80,7 @@ def sign_on(name: str, queues: list[str], slot_count: int) -> Worker:
     """Enter this worker; what an earlier run of the same name left behind is released at once."""
     limits.sync()
     host, now = socket.gethostname(), database_now()
-    for earlier in Worker.objects.filter(name=name, host=host, lease__isnull=False).distinct():
+    for earlier in Worker.objects.filter(name=name, host=host, draining_at__isnull=True):
         if not psutil.pid_exists(earlier.pid):
             release_dead(earlier)
     return Worker.objects.create(
@@ -88,7 +88,7 @@ def sign_on(name: str, queues: list[str], slot_count: int) -> Worker:
         host=host,
         pid=os.getpid(),
         queues=queues,
-        slots=slot_count,
+        slots=slot_count if queues else 0,
         started_at=now,
         seen_at=now,
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet, probes
 from tests.acceptance.trace import Trace
@@ -46,27 +44,38 @@ def _run(fleet: Fleet, name: str, **counts: int) -> Trace:
     """Run so many probes of each priority to their end."""
     fleet.trace_file.unlink(missing_ok=True)
     fleet.commands(
-        *(probes(n, key_prefix=f"{name}-{p}", priority=p, seconds=0.5, trace=fleet.trace_file)
+        *(probes(n, key_prefix=f"{name}-{p}", priority=p, seconds=0.3, trace=fleet.trace_file)
           for p, n in counts.items())
     )  # fmt: skip
     fleet.wait_until_done(sum(counts.values()), f"{name}-%")
     return fleet.trace()
 
 
-@pytest.mark.parametrize(("cost", "spent"), [(1, 20), (3, 18)])
-def test_a_budget_of_20_under_40_racing_slots_stops_on_the_number(
-    fleet: Fleet, cost: int, spent: int
-) -> None:
-    """A3, A10, P1-06: exactly the last value that fits; the rest waits unfailed and says why."""
-    fleet.enqueue(60, key_prefix="paid", requests=cost, seconds=0.05, trace=fleet.trace_file)
-    fleet.command("run", "--drain", "--workers", "40", "--budget", "20", code=4)
-    count = spent // cost
+def test_a_run_with_a_budget_of_20_and_40_slots_stops_at_20(fleet: Fleet) -> None:
+    """A3, A10, P1-06: exactly 20 spent and done; the rest waits unfailed and says why."""
+    fleet.enqueue(60, requests=1, seconds=0.05, trace=fleet.trace_file)
+    said = fleet.command("run", "--drain", "--workers", "40", "--budget", "20", code=4)
+    assert "stopped: 40 wait: fleet budget 20/20 spent" in said
+    _check_spent(fleet, 20, done=20, waiting=40)
+
+
+def test_a_budget_of_20_stops_at_18_when_each_costs_3(make_fleet: MakeFleet) -> None:
+    """A3: the last value that fits, under 40 racing slots."""
+    fleet = make_fleet(daily_budget=20)
+    fleet.start_worker(40, wait=False)
+    fleet.enqueue(40, requests=3, seconds=0.05, trace=fleet.trace_file)
+    fleet.wait_until_done(6)
+    time.sleep(1)
+    _check_spent(fleet, 18, done=6, waiting=34)
+
+
+def _check_spent(fleet: Fleet, spent: int, *, done: int, waiting: int) -> None:
     assert fleet.one("SELECT SUM(spent) FROM queuemgr_dailyusage") == spent
-    assert fleet.states() == {"done": count, "waiting": 60 - count}
-    assert fleet.outcomes() == {"done": count}
-    assert len(fleet.trace().runs) == count
-    waiting = fleet.one("SELECT key FROM queuemgr_execution WHERE state = 'waiting' LIMIT 1")
-    assert f"budget {spent}/20 spent" in fleet.command("why", waiting)
+    assert fleet.states() == {"done": done, "waiting": waiting}
+    assert fleet.outcomes() == {"done": done}
+    assert len(fleet.trace().runs) == done
+    key = fleet.one("SELECT key FROM queuemgr_execution WHERE state = 'waiting' LIMIT 1")
+    assert f"budget {spent}/20 spent" in fleet.command("why", key)
 
 
 def test_a_cap_lowered_while_busy_drains_and_starts_nothing_above_it(fleet: Fleet) -> None:

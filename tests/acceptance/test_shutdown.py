@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import probes
 
-GRACE = 5
+GRACE = 4
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])

@@ -43,7 +43,6 @@ class Command(BaseCommand):
             module.add_arguments(sub)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             code = subcommands()[options["subcommand"]].run(options, self.stdout)
