@@ -68,7 +68,11 @@ def _worker(app: str, queue: str, slots: int, environment: dict[str, str]) -> It
     command = [*CELERY, "-A", app, "worker", "-P", "threads", "-c", str(slots), "-Q", queue,
                "-l", "ERROR", "--without-gossip", "--without-mingle"]  # fmt: skip
     process = subprocess.Popen(
-        command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True
+        command,
+        env={**environment, "PYTHONWARNINGS": "ignore"},
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         yield
@@ -110,6 +114,7 @@ def sluicegate(load: Load, redis: RedisServer, root: Path, database_url: str) ->
         "SLUICE_DATA_DIR": str(data),
         "SLUICE_MAX_WORKERS": "1000",
         "SLUICE_DAILY_BUDGET": "0",
+        "SLUICE_LOG_LEVEL": "WARNING",
     }
     manage = [sys.executable, "manage.py"]
     quiet = {"env": environment, "cwd": ROOT, "check": True, "stdout": subprocess.PIPE}

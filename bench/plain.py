@@ -25,7 +25,8 @@ def work(seconds: float, trace: str, last: int) -> None:
         _append(trace, time.monotonic_ns(), "end")
     number = next(_done)
     if number in (1, last):
-        Path(os.environ["PLAIN_MARKS"]).open("a").write(f"{time.monotonic_ns()}\n")
+        with Path(os.environ["PLAIN_MARKS"]).open("a") as marks:
+            marks.write(f"{time.monotonic_ns()}\n")
 
 
 def _append(trace: str, moment: int, event: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,8 @@ from queuemgr.enqueue import MAX_KEY, Enqueued, enqueue_many
 from queuemgr.errors import BadInput
 from queuemgr.flow import Intake
 from queuemgr.models import Execution
+
+logger = logging.getLogger(__name__)
 
 SETTLED_SECONDS = 2.0
 """A file in the inbox is taken once it has not changed for so long: it may still be copied."""
@@ -86,11 +89,25 @@ def inbox() -> list[Identifier]:
     """What PDFs lie in the inbox and have come to rest."""
     folder: Path = settings.SLUICE_INBOX
     folder.mkdir(parents=True, exist_ok=True)
-    return [identify(str(path)) for path in sorted(folder.glob("**/*.pdf")) if _at_rest(path)]
+    found = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() == ".pdf")
+    return list(filter(None, (_named(path) for path in found if _at_rest(path))))
+
+
+def _named(path: Path) -> Identifier | None:
+    """The file as an identifier; one whose name no row can hold stays where it is, and is named."""
+    try:
+        return identify(str(path))
+    except BadInput as error:
+        logger.warning("left in the inbox: %s", error)
+        return None
 
 
 def _at_rest(path: Path) -> bool:
-    return path.is_file() and time.time() - path.stat().st_mtime > SETTLED_SECONDS
+    """A file nobody wrote to lately. It may also be gone by now."""
+    try:
+        return path.is_file() and time.time() - path.stat().st_mtime > SETTLED_SECONDS
+    except FileNotFoundError:
+        return False
 
 
 def item_of(line: str) -> str:
@@ -102,7 +119,7 @@ def item_of(line: str) -> str:
         return line.strip()
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"not JSON: {error}") from None
     for name in ("source", "id", "arxiv_id", "arxiv", "doi", "url", "path"):
         if isinstance(record.get(name), str) and record[name].strip():

@@ -28,7 +28,7 @@ from pipeline.steps.report import ReportFacts, render_json, render_markdown
 from pipeline.steps.resolve import ResolveOptions, resolve
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done
+from queuemgr.outcomes import Done, Failed
 
 
 @shared_task(base=LeasedTask, name="papers.resolve")
@@ -98,11 +98,16 @@ def ocr_step(work: Work) -> Done:
 
 
 @shared_task(base=LeasedTask, name="papers.analyse")
-def analyse_step(work: Work) -> Done:
+def analyse_step(work: Work) -> Done | Failed:
     """Title, summary, keywords and contributions: by the model, or locally without one."""
     document = _load(work)
-    options = AnalyseOptions(_endpoint())
-    analysed = analyse(_text(document), document.title, options, work.signal)
+    asked: list[int] = []
+    options = AnalyseOptions(_endpoint(), before_request=asked.append)
+    try:
+        analysed = analyse(_text(document), document.title, options, work.signal)
+    except StepFailed as error:
+        cost = len(asked) if options.endpoint else None
+        return Failed(error.kind, error.message, error.retry_after, cost)
     done = _done(
         document,
         analysis=analysed.analysis.model_dump(),

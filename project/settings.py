@@ -153,7 +153,14 @@ SLUICE_SCRATCH = DATA_DIR / "scratch"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
-BROKER_URL = KNOBS.broker_url or os.environ.get("SLUICE_PRIVATE_BROKER", "redis://127.0.0.1:1/0")
+
+def _private_broker() -> str:
+    """The broker a run in this data directory started for itself; a dead end when there is none."""
+    kept = DATA_DIR / "private-broker"
+    return kept.read_text() if kept.exists() else "redis://127.0.0.1:1/0"
+
+
+BROKER_URL = KNOBS.broker_url or _private_broker()
 CELERY_BROKER_URL = BROKER_URL
 CELERY_RESULT_BACKEND = "django-db"
 CELERY_RESULT_EXTENDED = True

@@ -21,7 +21,7 @@ from queuemgr.errors import ConfigurationError
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import Finding, all_flows, all_queues
 from queuemgr.knobs import COMMAND_LINE, Knobs, queue_knobs
-from queuemgr.local_fleet import check_broker
+from queuemgr.local_fleet import PRIVATE_BROKER, check_broker
 from queuemgr.models import Chore, Execution, Lease, Worker
 
 SKEW_SECONDS = 5
@@ -29,13 +29,18 @@ FREE_BYTES = 1 << 30
 
 
 def findings() -> Iterator[Finding]:
-    """Every check in turn; one that breaks is itself a finding, and stops no other."""
+    """Every check in turn; one that breaks is itself a finding, and stops no other. A database that
+    does not answer is asked once: waiting for it again would tell no more."""
     flows = [flow.checkup for flow in all_flows()]
+    answers = True
     for check in (variables, data_directory, database, migrations, clock, broker, workers, chores,
                   leases, *flows):  # fmt: skip
+        if check in ASK_DATABASE and not answers:
+            continue
         try:
             yield from check()
         except DatabaseError as error:
+            answers = False
             yield Finding(
                 "bad", f"{_name(check)}: {str(error).splitlines()[0]}", "mend the database first"
             )
@@ -48,7 +53,7 @@ def _name(check: Callable[[], object]) -> str:
 def variables() -> Iterator[Finding]:
     """Environment variables that look like knobs and are none: a typo is otherwise silent."""
     known = {knobs.variable(name) for knobs in _groups(Knobs) for name in knobs.model_fields}
-    known |= {COMMAND_LINE, "SLUICE_LOG_LEVEL", "SLUICE_PRIVATE_BROKER"}
+    known |= {COMMAND_LINE, "SLUICE_LOG_LEVEL"}
     for name in sorted(os.environ):
         if name.startswith("SLUICE_") and name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -114,7 +119,8 @@ def clock() -> Iterator[Finding]:
 
 
 def broker() -> Iterator[Finding]:
-    if not os.environ.get("BROKER_URL"):
+    private = Path(settings.SLUICE_DATA_DIR) / PRIVATE_BROKER
+    if not os.environ.get("BROKER_URL") and not private.exists():
         yield Finding("note", "no BROKER_URL: `up` and `queue run` start a private broker",
                       "set BROKER_URL for workers started by hand")  # fmt: skip
         return
@@ -122,8 +128,8 @@ def broker() -> Iterator[Finding]:
         check_broker()
         yield Finding("good", f"broker {current_app.connection_for_write().as_uri()} answers")
     except ConfigurationError as error:
-        what, _, remedy = str(error).partition(": start")
-        yield Finding("bad", what, f"start{remedy}; work waits in the database meanwhile")
+        what, _, remedy = str(error).partition("): ")
+        yield Finding("bad", f"{what})", f"{remedy}; work waits in the database meanwhile")
 
 
 def workers() -> Iterator[Finding]:
@@ -163,3 +169,7 @@ def leases() -> Iterator[Finding]:
     waiting = Execution.objects.waiting().exists()
     if waiting and not expired:
         yield Finding("good", "work is waiting; `queue stats` says on what")
+
+
+ASK_DATABASE = (migrations, clock, workers, chores, leases)
+"""Checks that can say nothing when the database does not answer."""

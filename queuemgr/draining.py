@@ -69,7 +69,9 @@ def drain(
 def _shown(out: Any) -> Iterator[Callable[[standing.Standing], None]]:
     """A function that shows how the work stands, each time better than before."""
     if not out.isatty():
-        yield _Lines(out)
+        lines = _Lines(out)
+        yield lines
+        lines.last()
         return
     columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(),
                TextColumn("{task.fields[note]}"), TimeElapsedColumn())  # fmt: skip
@@ -81,13 +83,21 @@ class _Lines:
     """A line whenever the picture changed, at most one a second."""
 
     def __init__(self, out: Any) -> None:
-        self._out, self._last, self._next = out, "", 0.0
+        self._out, self._next = out, 0.0
+        self._seen = self._written = ""
 
     def __call__(self, now: standing.Standing) -> None:
-        line = "  ".join(f"{status} {count}" for status, count in sorted(now.by_status.items()))
-        if line != self._last and time.monotonic() >= self._next:
-            self._out.write(line or "nothing to do")
-            self._last, self._next = line, time.monotonic() + 1
+        counts = (f"{status} {count}" for status, count in sorted(now.by_status.items()))
+        self._seen = "  ".join(counts) or "nothing to do"
+        if time.monotonic() >= self._next:
+            self.last()
+
+    def last(self) -> None:
+        """Write how it stood when last seen; at once, for whoever reads along in a pipe."""
+        if self._seen != self._written:
+            self._out.write(self._seen)
+            self._out.flush()
+            self._written, self._next = self._seen, time.monotonic() + 1
 
 
 class _Bars:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from queuemgr.publish import broker_errors
 from queuemgr.supervision import Program, Supervisor
 
 READY_SECONDS = 60
+PRIVATE_BROKER = "private-broker"
 
 
 @dataclass(frozen=True)
@@ -74,47 +75,71 @@ def programs(wanted: Wanted) -> list[Program]:
         command = worker_command(
             wanted.slots, wanted.pool, queues_of(wanted.phases), "steps", events=wanted.events
         )
-        found.append(Program("worker", command, order=30, stop_seconds=grace))
+        found.append(Program("worker", command, stop_seconds=grace))
     if wanted.beat:
         chores = worker_command(1, "solo", [HOUSEKEEPING], "chores", events=wanted.events)
         schedule = str(Path(settings.SLUICE_DATA_DIR) / "beat-schedule")
         beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
-        found.append(Program("chores", [*chores, "--without-gossip", "--without-mingle"], order=20))
-        found.append(Program("beat", beat, order=40))
+        found.append(Program("chores", [*chores, "--without-gossip", "--without-mingle"]))
+        found.append(Program("beat", beat))
     return found
 
 
 @contextmanager
-def running(wanted: Wanted, also: Sequence[Program] = ()) -> Iterator[Supervisor]:
+def running(
+    wanted: Wanted,
+    also: Sequence[Program] = (),
+    prepare: Callable[[], None] = lambda: None,
+) -> Iterator[Supervisor]:
     """Run this fleet, and other programs with it, while the block runs.
 
+    `prepare` is called once the data directory is ours, before anything starts.
     Without a broker configured a private one is started. Raises `ConfigurationError` when another
     run holds the data directory, or something does not come up.
     """
     directory = Path(settings.SLUICE_DATA_DIR)
     with _only_run_in(directory):
-        servers = _broker(directory)
-        with Supervisor(directory, [*servers, *programs(wanted), *also]) as supervisor:
+        prepare()
+        with (
+            _broker(directory) as servers,
+            Supervisor(directory, [*servers, *programs(wanted), *also]) as supervisor,
+        ):
             _wait_for_worker(wanted.slots, supervisor)
             yield supervisor
 
 
-def _broker(directory: Path) -> list[Program]:
-    """The private broker, and this process told of it; nothing when one is configured."""
+@contextmanager
+def _broker(directory: Path) -> Iterator[list[Program]]:
+    """The private broker, and everyone told of it; nothing when one is configured.
+
+    While it runs its URL lies in the data directory, for commands given in another terminal.
+    """
     if os.environ.get("BROKER_URL"):
         check_broker()
-        return []
+        yield []
+        return
     redis = RedisServer(directory / "redis")
-    os.environ["SLUICE_PRIVATE_BROKER"] = redis.url
+    kept = directory / PRIVATE_BROKER
+    kept.touch(mode=0o600)
+    kept.write_text(redis.url)
     current_app.conf.update(
         broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url
     )
-    return [Program("redis", redis.command, order=10)]
+    try:
+        yield [Program("redis", redis.command, order=10)]
+    finally:
+        kept.unlink(missing_ok=True)
 
 
 def check_broker() -> None:
     """Raise `ConfigurationError` when the configured broker does not answer within seconds."""
-    link = current_app.connection_for_write()
+    try:
+        link = current_app.connection_for_write()
+    except KeyError as error:
+        raise ConfigurationError(
+            f"BROKER_URL cannot be used ({error.args[0]!s}): write redis://HOST:6379/0, or unset "
+            "BROKER_URL for a private one"
+        ) from None
     try:
         with link:
             link.ensure_connection(max_retries=1, timeout=3)

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Program:
-    """A program to keep running. Lower `order` starts earlier and stops later."""
+    """A program to keep running. Lower `order` starts earlier and stops later; equals stop together."""
 
     name: str
     command: Sequence[str]
@@ -112,7 +112,13 @@ class Supervisor:
             f"logfile={self.logs / 'supervisord.log'}\nlogfile_maxbytes=1MB\nlogfile_backups=1\n"
             f"childlogdir={self.logs}\nminfds=1024\n" + ("user=root\n" if os.getuid() == 0 else "")
         )
-        return head + "".join(map(self._section, self._programs))
+        return head + "".join([*map(self._section, self._programs), *self._groups()])
+
+    def _groups(self) -> Iterator[str]:
+        """Supervisor stops one group after another, and all of a group at once."""
+        for order in sorted({program.order for program in self._programs}):
+            names = ",".join(p.name for p in self._programs if p.order == order)
+            yield f"\n[group:order-{order}]\nprograms={names}\npriority={order}\n"
 
     def _section(self, program: Program) -> str:
         command = shlex.join(program.command).replace("%", "%%")

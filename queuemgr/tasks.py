@@ -1,4 +1,8 @@
-"""Celery entry points of the chores, and when beat sends them."""
+"""Celery entry points of the chores, and when beat sends them.
+
+They send no task events: what Flower counts are steps, one task an attempt. Their results are in the
+result backend, where the admin shows them.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,21 @@ from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import queue_knobs
 
 
-@shared_task(name="queuemgr.tick", queue=HOUSEKEEPING)
+@shared_task(name="queuemgr.tick", queue=HOUSEKEEPING, send_events=False)
 def tick() -> dict[str, int] | None:
     """Expire and dispatch; None when another did it just now."""
     due = housekeeping.claim("tick", every=queue_knobs().poll_interval / 2)
     return housekeeping.tick() if due else None
 
 
-@shared_task(name="queuemgr.seed", queue=HOUSEKEEPING)
+@shared_task(name="queuemgr.seed", queue=HOUSEKEEPING, send_events=False)
 def seed() -> dict[str, int] | None:
     """Make known items into executions."""
     due = housekeeping.claim("seed", every=queue_knobs().stale_interval / 2)
     return housekeeping.seed() if due else None
 
 
-@shared_task(name="queuemgr.prune", queue=HOUSEKEEPING)
+@shared_task(name="queuemgr.prune", queue=HOUSEKEEPING, send_events=False)
 def prune() -> dict[str, int] | None:
     """Forget what is old."""
     due = housekeeping.claim("prune", every=queue_knobs().stale_interval / 2)

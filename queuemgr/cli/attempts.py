@@ -6,7 +6,7 @@ from typing import Any
 
 from queuemgr.cli.output import as_json
 from queuemgr.flow import PRIORITY_NAMES
-from queuemgr.models import Attempt
+from queuemgr.models import Attempt, Outcome
 
 NAME = "attempts"
 HELP = "one line per attempt, oldest first"
@@ -27,7 +27,7 @@ def add_arguments(parser: Any) -> None:
     )
     parser.add_argument("--flow", help="only this flow")
     parser.add_argument("--key", help="only this execution")
-    parser.add_argument("--outcome", help="only this outcome")
+    parser.add_argument("--outcome", choices=Outcome.values, help="only this outcome")
 
 
 def run(options: dict[str, Any], out: Any) -> int:

@@ -22,5 +22,5 @@ def add_arguments(parser: Any) -> None:
 def run(options: dict[str, Any], out: Any) -> int:
     executions = [find(key, options["flow"]) for key in options["keys"]]
     cancelled = controls.cancel(executions, by_command(options["reason"]))
-    out.write(f"{cancelled} cancelled, {len(executions) - cancelled} had already ended")
+    out.write(f"{cancelled} cancelled, {len(executions) - cancelled} had ended or been cancelled")
     return 0

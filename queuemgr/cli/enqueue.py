@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+from queuemgr.cli.knob_options import natural, positive
 from queuemgr.enqueue import enqueue_many, priority_of
 from queuemgr.errors import BadInput
 from queuemgr.flow import PRIORITIES, Intake, all_phases, get_flow
@@ -22,11 +23,11 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--flow", default="papers", help="which flow (default papers)")
     parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
     probe = parser.add_argument_group("probes (--flow probe)")
-    probe.add_argument("--count", type=int, default=1, help="how many (default 1)")
+    probe.add_argument("--count", type=positive, default=1, help="how many (default 1)")
     probe.add_argument("--seconds", type=float, default=0, help="seconds each waits")
     probe.add_argument("--cpu-ms", type=float, default=0, help="CPU milliseconds each burns")
     probe.add_argument("--phase", default="prep", choices=list(all_phases()), help="default prep")
-    probe.add_argument("--requests", type=int, default=0, help="requests each costs the budget")
+    probe.add_argument("--requests", type=natural, default=0, help="requests each costs the budget")
     probe.add_argument("--key-prefix", default="", help="keys are PREFIX-0, PREFIX-1, …")
     probe.add_argument("--limit-key", default="", help="limit each works under, such as host:a")
     probe.add_argument("--trace", default="", help="file each appends its start and end to")
@@ -59,8 +60,6 @@ PROBE_PAYLOAD = ("seconds", "cpu_ms", "phase", "requests", "limit_key", "trace",
 def _probes(options: dict[str, Any]) -> Iterator[Intake]:
     if options["items"]:
         raise BadInput("probes take no items: say --count")
-    if options["count"] < 1:
-        raise BadInput(f"--count {options['count']}: at least 1")
     prefix = options["key_prefix"] or f"probe-{secrets.token_hex(4)}"
     payload = {name: options[name] for name in PROBE_PAYLOAD if options[name]}
     return (Intake(f"{prefix}-{n}", payload) for n in range(options["count"]))

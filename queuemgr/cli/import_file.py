@@ -21,6 +21,9 @@ EXAMPLES = """
 
 LINES_AT_A_TIME = 500
 
+Numbered = list[tuple[int, str]]
+"""Lines by their numbers, or what is wrong with them."""
+
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("file", help="a file of lines, or - for standard input")
@@ -33,7 +36,7 @@ def run(options: dict[str, Any], out: Any) -> int:
     flow = get_flow(options["flow"])
     if flow.take_in is None or (options["later"] and flow.know is None):
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
-    bad: list[tuple[int, str]] = []
+    bad: Numbered = []
     total, known = Enqueued(), 0
     with _opened(options["file"]) as lines:
         for some in _chunks(lines):
@@ -63,11 +66,12 @@ def _opened(name: str) -> Any:
         raise BadInput(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _chunks(lines: Any) -> Iterator[list[tuple[int, str]]]:
+def _chunks(lines: Any) -> Iterator[Numbered]:
     """Lines with their numbers, blank ones left out; what is not UTF-8 is kept to be refused."""
-    some: list[tuple[int, str]] = []
+    some: Numbered = []
     for number, line in enumerate(lines, start=1):
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8", "replace").strip()
+        encoding = "utf-8-sig" if number == 1 else "utf-8"
+        text = line.decode(encoding, "surrogateescape").strip()
         if text:
             some.append((number, text))
         if len(some) == LINES_AT_A_TIME:
@@ -76,24 +80,35 @@ def _chunks(lines: Any) -> Iterator[list[tuple[int, str]]]:
     yield some
 
 
-def _understood(
-    flow: Flow, lines: list[tuple[int, str]], bad: list[tuple[int, str]]
-) -> Iterator[Intake]:
+def _understood(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[Intake]:
     assert flow.take_in is not None
     for number, line in lines:
         try:
-            yield flow.take_in(line)
+            yield flow.take_in(_utf8(line))
         except BadInput as error:
             bad.append((number, str(error)))
 
 
-def _know(flow: Flow, lines: list[tuple[int, str]], bad: list[tuple[int, str]]) -> int:
+def _know(flow: Flow, lines: Numbered, bad: Numbered) -> int:
+    """Know all of them at once, or, when some are bad, one by one to learn which."""
     assert flow.know is not None
-    known = 0
+    try:
+        flow.know([_utf8(line) for _, line in lines])
+        return len(lines)
+    except BadInput:
+        known = 0
     for number, line in lines:
         try:
-            flow.know([line])
+            flow.know([_utf8(line)])
             known += 1
         except BadInput as error:
             bad.append((number, str(error)))
     return known
+
+
+def _utf8(line: str) -> str:
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        raise BadInput("not UTF-8") from None
+    return line

@@ -49,9 +49,29 @@ def apply(options: dict[str, Any]) -> dict[str, Any]:
     return chosen
 
 
+def above_zero(text: str) -> float:
+    """An argparse type: a number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and below a million")
+    return number
+
+
 def positive(text: str) -> int:
     """An argparse type: a whole number of at least 1."""
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return _whole(text, 1)
+
+
+def natural(text: str) -> int:
+    """An argparse type: a whole number of at least 0."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    number = int(text) if text.isdecimal() and len(text) < 10 else -1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
     return number

@@ -5,6 +5,8 @@ from __future__ import annotations
 import getpass
 import json
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from io import StringIO
 from typing import Any
 
 from rich.console import Console
@@ -15,12 +17,25 @@ from queuemgr.controls import By
 
 def console(stream: Any) -> Console:
     """A console on a command's own stream; in a pipe or file, plain text that is not folded."""
-    wide = None if stream.isatty() else 200
+    wide = None if stream.isatty() else 10_000
     return Console(file=stream, width=wide, highlight=False, soft_wrap=False)
 
 
+def show(stream: Any, what: Any) -> None:
+    """Print something on a command's own stream, without the blanks that pad its lines."""
+    if stream.isatty():
+        console(stream).print(what)
+        return
+    drawn = StringIO()
+    console(drawn).print(what)
+    stream.write("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()))
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    made = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    made = Table(
+        title=title, title_justify="left", box=None, header_style="bold", pad_edge=False,
+        show_header=any(columns),
+    )  # fmt: skip
     for column in columns:
         made.add_column(column, overflow="fold")
     for row in rows:
@@ -29,7 +44,14 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 
 def as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    """One line of JSON, moments as ISO 8601 in UTC."""
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    return str(value)
 
 
 def by_command(reason: str = "") -> By:

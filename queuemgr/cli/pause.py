@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from queuemgr import controls
+from queuemgr.cli.knob_options import above_zero
 from queuemgr.cli.output import by_command
 from queuemgr.fleet_lock import database_now
 
@@ -18,7 +19,7 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("target", help="everything, a queue (prep.low), a phase, a limit (host:…)")
-    parser.add_argument("--minutes", type=float, help="resume by itself after so many")
+    parser.add_argument("--minutes", type=above_zero, help="resume by itself after so many")
     parser.add_argument("--reason", default="", help="why, shown to whoever asks what waits")
 
 

@@ -36,19 +36,19 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     phases = ("prep",) if options["prep_only"] else ()
-    limits.sync(forced=knob_options.apply(options))
+    forced = knob_options.apply(options)
     began = database_now()
     wanted = Wanted(options["workers"], options["pool"], phases)
     try:
-        with running(wanted) as fleet:
+        with running(wanted, prepare=lambda: limits.sync(forced)) as fleet:
             if not options["drain"]:
                 out.write(f"running {options['workers']} slots; Ctrl-C stops; logs in {fleet.logs}")
+                out.flush()
                 _wait_for_signal()
                 return 0
             drained = draining.drain(out, phases, fleet.check)
     except ConfigurationError as error:
-        out.write(f"could not run: {error}")
-        return draining.COULD_NOT_RUN
+        raise ConfigurationError(f"could not run: {error}") from None
     tell(drained, began, out)
     return drained.exit_code
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from queuemgr import explain
-from queuemgr.cli.output import as_json, console, table
+from queuemgr.cli import output
+from queuemgr.cli.output import as_json, table
 from queuemgr.errors import BadInput
 from queuemgr.flow import PRIORITY_NAMES
 from queuemgr.models import Execution
@@ -39,10 +40,9 @@ def run(options: dict[str, Any], out: Any) -> int:
     if options["json"]:
         out.write(as_json({**facts, "attempts": attempts}))
         return 0
-    screen = console(out)
-    screen.print(table("", ["", ""], facts.items()))
     rows = ([attempt[name] for name in ATTEMPT] for attempt in attempts)
-    screen.print(table("\nAttempts", ATTEMPT, rows))
+    output.show(out, table("", ["", ""], facts.items()))
+    output.show(out, table("\nAttempts", ATTEMPT, rows))
     return 0
 
 

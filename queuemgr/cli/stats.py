@@ -7,7 +7,8 @@ from rich.console import Group
 from rich.live import Live
 
 from queuemgr import standing
-from queuemgr.cli.output import as_json, console, table
+from queuemgr.cli.knob_options import above_zero
+from queuemgr.cli.output import as_json, console, show, table
 
 NAME = "stats"
 HELP = "how the work stands: counts, queues, limits, budget, workers, and what work waits on"
@@ -21,21 +22,23 @@ EXAMPLES = """
 def add_arguments(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object, stable names")
     parser.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
-    parser.add_argument("--every", type=float, default=2, help="seconds between looks (default 2)")
+    parser.add_argument(
+        "--every", type=above_zero, default=2, help="seconds between looks (default 2)"
+    )
 
 
 def run(options: dict[str, Any], out: Any) -> int:
     if options["json"]:
         while True:
             out.write(as_json(standing.stats()))
+            out.flush()
             if not options["watch"]:
                 return 0
             time.sleep(options["every"])
-    screen = console(out)
     if not options["watch"]:
-        screen.print(_picture())
+        show(out, _picture())
         return 0
-    with Live(_picture(), console=screen, auto_refresh=False) as live:
+    with Live(_picture(), console=console(out), auto_refresh=False) as live:
         while True:
             time.sleep(options["every"])
             live.update(_picture(), refresh=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.console import REPOSITORY
 from tests.acceptance.databases import FILE, Database, PostgresDatabase, SqliteFile
 from tests.acceptance.fleet import Fleet, environment
-from tests.acceptance.processes import REPOSITORY
 from tests.private_servers import POSTGRES
 
 HERE = Path(__file__).parent

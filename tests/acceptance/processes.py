@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.acceptance.console import REPOSITORY
 
 
 class Process:

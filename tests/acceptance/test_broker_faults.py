@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import Fleet
+from tests.acceptance.fleet import Fleet, probes
 
 BOUND = 15
 """Seconds an enqueue may take while the broker does not answer, the command's own start included."""
@@ -60,7 +60,7 @@ def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
 
 def _enqueue_in_bounded_time(fleet: Fleet) -> None:
     began = time.monotonic()
-    said = fleet.enqueue(20, seconds=0.1, trace=fleet.trace_file)
+    said = fleet.command(*probes(20, seconds=0.1, trace=fleet.trace_file))
     assert said.startswith("20 new")
     assert time.monotonic() - began < BOUND
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import Fleet, probes
+from tests.acceptance.fleet import Fleet
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +21,10 @@ def busy(make_shared_fleet: MakeFleet) -> Fleet:
 
 
 def test_cancel_ends_waiting_work_at_once_and_running_work_within_seconds(busy: Fleet) -> None:
-    busy.commands(
-        probes(1, key_prefix="cancel-running", seconds=60),
-        probes(1, key_prefix="cancel-waiting", phase="wrap"),
-    )
+    busy.enqueue(1, key_prefix="cancel-running", seconds=60)
+    busy.enqueue(1, key_prefix="cancel-waiting", phase="wrap")
     busy.wait_until("it runs", lambda: busy.states("cancel-running-0")["running"] == 1)
-    said = busy.command("cancel", "cancel-running-0", "cancel-waiting-0", "--reason", "wrong paper")
+    said = busy.queue("cancel", "cancel-running-0", "cancel-waiting-0", "--reason", "wrong paper")
     assert said.startswith("2 cancelled")
     assert busy.states("cancel-waiting-0") == {"cancelled": 1}
     busy.wait_until(
@@ -39,14 +37,13 @@ def test_cancel_ends_waiting_work_at_once_and_running_work_within_seconds(busy: 
 def test_pause_of_a_queue_a_limit_and_everything_holds_and_resume_starts_the_work_at_once(
     busy: Fleet,
 ) -> None:
-    busy.commands(["pause", "prep.low", "--reason", "low later"], ["pause", "host:a"])
-    busy.commands(
-        probes(2, key_prefix="paused-queue", priority="low"),
-        probes(2, key_prefix="paused-limit", limit_key="host:a"),
-        probes(2, key_prefix="free", limit_key="host:b"),
-    )
+    busy.queue("pause", "prep.low", "--reason", "low later")
+    busy.queue("pause", "host:a")
+    busy.enqueue(2, key_prefix="paused-queue", priority="low")
+    busy.enqueue(2, key_prefix="paused-limit", limit_key="host:a")
+    busy.enqueue(2, key_prefix="free", limit_key="host:b")
     busy.wait_until_done(2, "free-%")
-    busy.command("pause", "everything", "--reason", "moving house")
+    busy.queue("pause", "everything", "--reason", "moving house")
     busy.enqueue(2, key_prefix="paused-all")
     assert busy.states("paused-%") == {"waiting": 6}
     reasons = " ".join(stopped["reason"] for stopped in busy.stats()["waiting_on"])
@@ -54,7 +51,7 @@ def test_pause_of_a_queue_a_limit_and_everything_holds_and_resume_starts_the_wor
         assert expected in reasons
 
     for target, like in [("everything", "all"), ("prep.low", "queue"), ("host:a", "limit")]:
-        busy.command("resume", target)
+        busy.queue("resume", target)
         busy.wait_until_done(2, f"paused-{like}-%", within=2)
     assert busy.outcomes("paused-%") == {"done": 6}, "waiting was no attempt"
 
@@ -69,7 +66,8 @@ def test_a_retry_keeps_key_queue_and_priority_and_waits_in_the_database(busy: Fl
     )[0]
     assert (state, reason) == ("waiting", "try 2 of 6 after network")
     with busy.redis() as redis:
-        assert redis.llen("expensive.high") == redis.hlen("unacked") == redis.zcard("unacked_index") == 0
+        held = redis.llen("expensive.high"), redis.hlen("unacked"), redis.zcard("unacked_index")
+    assert held == (0, 0, 0)
 
     due = datetime.now(UTC) + timedelta(seconds=2)
     busy.database.run(

@@ -11,9 +11,9 @@ from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.trace import Trace
 
-LEASE, TICK = 4, 4
+LEASE, TICK = 4, 3
 """Seconds: a lease unrenewed, and the longest pause between two looks of a fleet without beat: twice the
-poll interval of 1 s, seen by a heartbeat that looks every second, on a machine with other work."""
+poll interval of 0.5 s, by heartbeats that look every second, on a machine with other work."""
 
 
 @pytest.mark.parametrize(("pool", "slots"), [("threads", 8), ("prefork", 4)])

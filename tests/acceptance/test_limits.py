@@ -5,22 +5,24 @@ from __future__ import annotations
 import time
 
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import Fleet, probes
+from tests.acceptance.fleet import Fleet
 from tests.acceptance.trace import Trace
 
 
 def test_a_cap_of_10_under_50_slots_never_shows_11_and_stays_full_while_work_waits(
     fleet: Fleet,
 ) -> None:
-    """A2, A10, P1-06: 300 probes of 0.1 s; waiting for a slot is no failure and no attempt."""
+    """A2, A6, A10, P1-06: 300 probes of 0.1 s; waiting for a slot is no failure and no attempt."""
     fleet.enqueue(300, seconds=0.1, trace=fleet.trace_file)
-    fleet.command("run", "--drain", "--workers", "50", "--max-prep", "10")
-    trace = fleet.trace()
-    assert trace.passed(10) == []
-    assert trace.most_at_once() == 10
-    assert trace.share_of_time_at(10) > 0, "never full while work waited"
+    fleet.enqueue(20, seconds=0.1, trace=fleet.trace_file, phase="wrap")
+    said = fleet.command("run", "--drain", "--workers", "50", "--max-prep", "10")
+    assert "prep 300" in said
+    assert "wrap 20" in said
+    assert fleet.outcomes() == {"done": 320}
+    trace, prep = fleet.trace(), fleet.trace().where(phase="prep")
+    assert (prep.most_at_once(), prep.passed(10)) == (10, [])
+    assert prep.share_of_time_at(10) > 0, "never full while work waited"
     assert (trace.unended(), trace.started_again()) == ([], [])
-    assert fleet.outcomes() == {"done": 300}
 
 
 def test_the_table_of_reserved_capacity_holds_line_by_line(make_fleet: MakeFleet) -> None:
@@ -43,10 +45,9 @@ def test_the_table_of_reserved_capacity_holds_line_by_line(make_fleet: MakeFleet
 def _run(fleet: Fleet, name: str, **counts: int) -> Trace:
     """Run so many probes of each priority to their end."""
     fleet.trace_file.unlink(missing_ok=True)
-    fleet.commands(
-        *(probes(n, key_prefix=f"{name}-{p}", priority=p, seconds=0.3, trace=fleet.trace_file)
-          for p, n in counts.items())
-    )  # fmt: skip
+    for priority, count in counts.items():
+        options = {"key_prefix": f"{name}-{priority}", "priority": priority}
+        fleet.enqueue(count, seconds=0.4, trace=fleet.trace_file, **options)
     fleet.wait_until_done(sum(counts.values()), f"{name}-%")
     return fleet.trace()
 
@@ -75,13 +76,13 @@ def _check_spent(fleet: Fleet, spent: int, *, done: int, waiting: int) -> None:
     assert fleet.outcomes() == {"done": done}
     assert len(fleet.trace().runs) == done
     key = fleet.one("SELECT key FROM queuemgr_execution WHERE state = 'waiting' LIMIT 1")
-    assert f"budget {spent}/20 spent" in fleet.command("why", key)
+    assert f"budget {spent}/20 spent" in fleet.queue("why", key)
 
 
 def test_a_cap_lowered_while_busy_drains_and_starts_nothing_above_it(fleet: Fleet) -> None:
     """P1-04: 10 run, the cap becomes 4; starts wait until fewer than 4 run, other phases go on."""
-    fleet.start_worker(12)
-    fleet.enqueue(24, key_prefix="capped", seconds=1, trace=fleet.trace_file)
+    fleet.start_worker(12, wait=False)
+    fleet.enqueue(24, key_prefix="capped", seconds=0.5, trace=fleet.trace_file)
     fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 12)
     fleet.database.run("UPDATE queuemgr_limit SET max_running = 4 WHERE name = 'phase:prep'")
     lowered = time.monotonic_ns()

@@ -13,7 +13,7 @@ def test_work_waits_for_a_lock_held_for_seconds_and_no_attempt_fails(fleet: Flee
     fleet.enqueue(80, seconds=0.1, trace=fleet.trace_file)
     fleet.wait_until("under way", lambda: fleet.states()["done"] >= 8)
     with fleet.database.locked("queuemgr_lease"):
-        time.sleep(2)
+        time.sleep(1)
         done = fleet.states()["done"]
         time.sleep(1)
         assert fleet.states()["done"] == done < 80, "the lock held them up"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import Fleet, probes
+from tests.acceptance.fleet import Fleet
 
 
 def test_work_that_kills_its_process_three_times_is_poison_and_the_rest_finishes(
@@ -30,7 +30,7 @@ def test_work_that_kills_its_worker_three_times_is_poison_and_the_rest_finishes(
     _check(fleet)
 
 
-@pytest.mark.xfail(reason="those that run beside it are lost with it three times and called poison too")
+@pytest.mark.xfail(reason="what runs beside it is lost with it three times and called poison too")
 def test_work_that_runs_beside_poison_in_the_same_process_is_not_poison(fleet: Fleet) -> None:
     """P2-05, threads: 30 good probes share the worker of the deadly one."""
     _enqueue(fleet, good="prep")
@@ -52,10 +52,8 @@ def _restart_until_all_ended(fleet: Fleet) -> None:
 
 
 def _enqueue(fleet: Fleet, good: str) -> None:
-    fleet.commands(
-        probes(1, key_prefix="deadly", die=True, seconds=0.2),
-        probes(30, key_prefix="good", seconds=0.3, phase=good),
-    )
+    fleet.enqueue(1, key_prefix="deadly", die=True, seconds=0.2)
+    fleet.enqueue(30, key_prefix="good", seconds=0.3, phase=good)
 
 
 def _check(fleet: Fleet) -> None:

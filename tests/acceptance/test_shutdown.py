@@ -7,9 +7,8 @@ import signal
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import probes
 
-GRACE = 4
+GRACE = 2
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
@@ -20,9 +19,8 @@ def test_a_worker_that_is_stopped_gives_back_what_it_has_not_begun_and_hands_on_
     fleet = make_fleet(lease_seconds=60, heartbeat_seconds=20, shutdown_grace=GRACE)
     leaving = fleet.start_worker(4, pool, name="leaving")
     fleet.enlist_nobody("prep.low", slots=3)
-    fleet.commands(
-        probes(2, key_prefix="short", seconds=GRACE), probes(2, key_prefix="long", seconds=60)
-    )
+    fleet.enqueue(2, key_prefix="short", seconds=1.5)
+    fleet.enqueue(2, key_prefix="long", seconds=60)
     fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 4)
     fleet.enqueue(3, key_prefix="unbegun", priority="low")
     assert fleet.states("unbegun-%") == {"leased": 3}
@@ -36,7 +34,7 @@ def test_a_worker_that_is_stopped_gives_back_what_it_has_not_begun_and_hands_on_
     assert fleet.outcomes("long-%") == {"interrupted": 2}
     assert fleet.outcomes("unbegun-%") == {}, "given back without an attempt"
 
-    fleet.start_worker(8, pool, name="elsewhere")
+    fleet.start_worker(5, pool, name="elsewhere")
     fleet.wait_until_done(3, "unbegun-%")
     fleet.wait_until("long goes on", lambda: fleet.states("long-%") == {"running": 2})
     kinds = fleet.database.rows("SELECT DISTINCT error_kind FROM queuemgr_execution")

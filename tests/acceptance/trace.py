@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -65,7 +66,7 @@ class Trace:
         last = self.runs[-1].start if self.runs else 0
         if reached is None or last <= reached:
             return 0.0
-        moments = zip(steps, steps[1:], strict=False)
+        moments = pairwise(steps)
         full = sum(
             min(later, last) - at
             for (at, running), (later, _) in moments

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -15,17 +15,19 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.db import Error as DatabaseError
 from django.db.models import F, Sum
 
 from pipeline import intake
 from pipeline.knobs import PipelineKnobs
 from pipeline.models import FLOW, Document
+from pipeline.steps.identify import identify
 from queuemgr import draining, limits
 from queuemgr.cli import knob_options
-from queuemgr.cli.output import console, table
+from queuemgr.cli.output import show, table
 from queuemgr.cli.run import tell
 from queuemgr.enqueue import Enqueued, enqueue_many
-from queuemgr.errors import BadInput, ConfigurationError
+from queuemgr.errors import BadInput, ConfigurationError, SluiceError
 from queuemgr.fleet_lock import database_now
 from queuemgr.knobs import DJANGO_SETTINGS, QueueKnobs, tell_children
 from queuemgr.local_fleet import Wanted, celery, running
@@ -62,12 +64,16 @@ class Command(BaseCommand):
         knob_options.add(parser, PipelineKnobs)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, signal.default_int_handler)
         try:
             code = self._up(options)
-        except (ConfigurationError, BadInput) as error:
-            raise CommandError(
-                f"could not run: {error}", returncode=draining.COULD_NOT_RUN
+        except SluiceError as error:
+            raise _could_not_run(str(error)) from None
+        except DatabaseError as error:
+            raise _could_not_run(
+                f"the database does not answer as it should ({str(error).strip()}): mend DATABASE_URL, "
+                "or unset it for SQLite in the data directory"
             ) from None
         except KeyboardInterrupt:
             self.stdout.write("\nstopped; the next start goes on from here")
@@ -78,21 +84,22 @@ class Command(BaseCommand):
     def _up(self, options: dict[str, Any]) -> int:
         _stop_at_once()
         forced = knob_options.apply(options)
-        call_command("migrate", verbosity=0)
-        limits.sync(forced)
         items = list(_items(options["documents"]))
+        call_command("migrate", verbosity=0)
         login = _login()
         web, flower = _web(options["port"]), _flower(login)
+        wanted = Wanted(options["workers"], options["pool"])
         with running(
-            Wanted(options["workers"], options["pool"]), also=[web.program, flower.program]
+            wanted, also=[web.program, flower.program], prepare=lambda: limits.sync(forced)
         ) as fleet:
             began = database_now()
             wait_for_port(web.port)
+            wait_for_port(flower.port)
             self._say_where(login, web.port, flower.port)
             taken = enqueue_many(FLOW, map(intake.take_in, items))
             self._say_taken(taken)
             drained = draining.drain(self.stdout, check=fleet.check)
-            console(self.stdout).print(_results())
+            show(self.stdout, _results())
             tell(drained, began, self.stdout)
             if options["drain"]:
                 return drained.exit_code
@@ -109,7 +116,12 @@ class Command(BaseCommand):
 
     def _say_taken(self, taken: Enqueued) -> None:
         if taken.new or taken.already:
-            self.stdout.write(f"{taken.new} documents taken in, {taken.already} known from before")
+            self.stdout.write(f"taken in: {taken.new} new, {taken.already} known from before")
+            self.stdout.flush()
+
+
+def _could_not_run(why: str) -> CommandError:
+    return CommandError(f"could not run: {why}", returncode=draining.COULD_NOT_RUN)
 
 
 def _stop_at_once() -> None:
@@ -118,16 +130,26 @@ def _stop_at_once() -> None:
 
 
 def _items(documents: list[str]) -> Iterator[str]:
-    """Folders stand for the PDFs in them (not in theirs); anything else for itself."""
+    """Folders stand for the PDFs in them (not in theirs); anything else for itself.
+
+    Raises `BadInput` on what cannot be understood, and on a file that is not there.
+    """
     for document in documents:
         folder = Path(document)
-        if not folder.is_dir():
-            yield document
+        if folder.is_dir():
+            yield from _pdfs_in(folder)
             continue
-        found = sorted(folder.glob("*.pdf"))
-        if not found:
-            raise BadInput(f"folder {document} holds no .pdf file")
-        yield from map(str, found)
+        found = identify(document)
+        if found.kind == "file" and not Path(found.value).is_file():
+            raise BadInput(f"there is no file or folder {document}")
+        yield document
+
+
+def _pdfs_in(folder: Path) -> list[str]:
+    found = sorted(str(path) for path in folder.iterdir() if path.suffix.lower() == ".pdf")
+    if not found:
+        raise BadInput(f"folder {folder} holds no .pdf file")
+    return found
 
 
 class _Served:
@@ -138,11 +160,21 @@ class _Served:
 
 
 def _web(port: int) -> _Served:
-    port = port or free_port()
+    port = _free(port) if port else free_port()
+    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "gunicorn", "project.wsgi", "--bind", f"127.0.0.1:{port}",
                "--threads", "4", "--worker-tmp-dir", str(settings.SLUICE_DATA_DIR),
                "--log-level", "warning", "--no-control-socket"]  # fmt: skip
     return _Served(Program("web", command, order=60), port)
+
+
+def _free(port: int) -> int:
+    """The port, when we may listen there."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"--port {port} cannot be used: {error}") from None
+    return port
 
 
 def _flower(login: tuple[str, str]) -> _Served:
@@ -179,10 +211,16 @@ def _results() -> Any:
 
 def _row(document: Document, requests: int, seconds: Any, status: str) -> list[Any]:
     name = Path(document.source).name if document.kind == "file" else document.source
-    report = os.path.relpath(document.report_markdown.path) if document.report_markdown else ""
+    report = _shown(Path(document.report_markdown.path)) if document.report_markdown else ""
     partial = " (partial)" if document.problem and report else ""
     took = f"{seconds.total_seconds():.1f}" if seconds is not None else ""
     return [name, document.pages, document.references, requests, took, status + partial, report]
+
+
+def _shown(path: Path) -> str:
+    """A path as short as it can be opened from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _work(keys: list[str]) -> dict[str, tuple[int, Any, str]]:

@@ -43,7 +43,8 @@ class Command(BaseCommand):
             module.add_arguments(sub)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, signal.default_int_handler)
         try:
             code = subcommands()[options["subcommand"]].run(options, self.stdout)
         except SluiceError as error:

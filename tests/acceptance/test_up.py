@@ -1,0 +1,397 @@
+"""What a newcomer sees: `manage.py up` turns papers into reports, says how it ended, and leaves no
+process behind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.acceptance.databases import Database
+from tests.acceptance.fleet import environment
+from tests.acceptance.processes import REPOSITORY, using
+
+SAMPLES = {
+    # pages, references, how its report begins
+    "author-year.pdf": ("5", "17", "Night Openings and Invertebrate Drift"),
+    "cjk.pdf": ("2", "8", "小型闸门的双水位调度"),
+    "long.pdf": ("60", "41", "Marrow Basin"),
+    "scanned.pdf": ("2", "", "LOWLAND WEIR SOCIETY"),
+    "two-column.pdf": ("6", "24", "Hysteresis Gates"),
+}
+TROUBLED = {
+    "damaged.pdf": ("damaged", "The PDF is damaged and could not be opened"),
+    "encrypted.pdf": ("encrypted", "The PDF asks for a password"),
+    "html-named.pdf": ("not_pdf", "an HTML page titled 'Sign in to continue"),
+}
+STEPS = ["resolve", "fetch", "extract", "analyse", "report"]
+
+
+class Run:
+    """One `manage.py up …` without a terminal, under way or ended, and what it has said so far."""
+
+    def __init__(self, arguments: tuple[str, ...], told: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", *arguments], cwd=REPOSITORY, env=told, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        self.complaints: list[str] = []
+        self._readers = [
+            Thread(target=lambda: self.lines.extend(map(_line, self._process.stdout or ()))),
+            Thread(target=lambda: self.complaints.extend(map(_line, self._process.stderr or ()))),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def code(self) -> int:
+        """The exit code, once it has ended."""
+        return self.end(within=120)
+
+    @property
+    def table(self) -> dict[str, list[str]]:
+        """The cells of the table of results, by document."""
+        head = next(n for n, line in enumerate(self.lines) if line.startswith("document "))
+        starts = [match.start() for match in re.finditer(r"\S+", self.lines[head])]
+        rows = {}
+        for line in self.lines[head + 1 :]:
+            cells = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+            if not cells[0].endswith(".pdf"):
+                break
+            rows[cells[0]] = cells[1:]
+        return rows
+
+    def said(self, pattern: str) -> re.Match[str] | None:
+        """The first line that holds this pattern."""
+        return next(filter(None, (re.search(pattern, line) for line in self.lines)), None)
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
+
+    def end(self, within: float) -> int:
+        """Wait for it to end; returns the exit code."""
+        try:
+            code = self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {within:g} s: {self.lines}") from None
+        for reader, stream in zip(
+            self._readers, (self._process.stdout, self._process.stderr), strict=True
+        ):
+            reader.join()
+            if stream is not None:
+                stream.close()
+        return code
+
+
+def _line(text: str) -> str:
+    return text.rstrip("\n")
+
+
+@dataclass
+class Home:
+    """One data directory and its database, for any number of runs."""
+
+    directory: Path
+    database: Database
+
+    def up(self, *arguments: object, **variables: str) -> Run:
+        told = {**environment(self.directory, self.database), **variables}
+        told.pop("PYTHONUNBUFFERED", None)
+        return Run(tuple(map(str, arguments)), told)
+
+    def attempts(self) -> list[tuple[str, str, str]]:
+        """Key, step and outcome of each, in order."""
+        return self.database.rows(
+            "SELECT e.key, a.step, a.outcome FROM queuemgr_attempt a "
+            "JOIN queuemgr_execution e ON e.id = a.execution_id ORDER BY a.id"
+        )
+
+    def states(self) -> Counter[str]:
+        return Counter(s for (s,) in self.database.rows("SELECT state FROM queuemgr_execution"))
+
+    def left_running(self) -> list[str]:
+        """Processes still there that were told of this directory."""
+        return [" ".join(process.cmdline()) for process in using(self.directory)]
+
+
+MakeHome = Callable[[], Home]
+
+
+@pytest.fixture(scope="module")
+def make_home(tmp_path_factory: pytest.TempPathFactory, migrated: Database) -> Iterator[MakeHome]:
+    made: list[Home] = []
+    numbers = count(1)
+
+    def make() -> Home:
+        directory = tmp_path_factory.mktemp(f"home-{next(numbers)}")
+        made.append(Home(directory, migrated.copy(directory)))
+        return made[-1]
+
+    yield make
+    for home in made:
+        for process in using(home.directory):
+            process.kill()
+        home.database.drop()
+
+
+def sample(name: str) -> Path:
+    return REPOSITORY / "samples" / name
+
+
+def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 60) -> None:
+    deadline = time.monotonic() + within
+    while not true():
+        if time.monotonic() > deadline or not run.alive:
+            raise AssertionError(f"did not come: {what}; {run.lines} {run.complaints}")
+        time.sleep(0.05)
+
+
+# The samples, end to end. OCR takes its time: the run goes on while other tests are made.
+
+
+@pytest.fixture(scope="module")
+def home(make_home: MakeHome) -> Home:
+    return make_home()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _started(home: Home) -> Run:
+    return home.up("samples", "--drain")
+
+
+@pytest.fixture(scope="module")
+def finished(home: Home, _started: Run) -> Run:
+    """`up samples --drain`, ended."""
+    _started.end(within=180)
+    return _started
+
+
+@pytest.fixture(scope="module")
+def attempts_of_the_first(home: Home, finished: Run) -> list[tuple[str, str, str]]:
+    return home.attempts()
+
+
+@pytest.fixture(scope="module")
+def again(home: Home, attempts_of_the_first: Any) -> Run:
+    """A second run in the same place, of the same papers and the troubled ones."""
+    run = home.up("samples", "samples/troubled", "--drain")
+    run.end(within=120)
+    return run
+
+
+# What cannot run at all
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "complaint"),
+    [
+        (["samples/none.pdf"], {}, "there is no file or folder samples/none.pdf"),
+        (["tests/acceptance"], {}, "folder tests/acceptance holds no .pdf file"),
+        (["--max-workers", "none"], {}, "SLUICE_MAX_WORKERS='none'"),
+        ([], {"BROKER_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1/0 does not answer"),
+        ([], {"DATABASE_URL": "postgres://x@127.0.0.1:1/x"}, "the database does not answer"),
+    ],
+    ids=["no such file", "no pdf in the folder", "bad knob", "no broker", "no database"],
+)
+def test_what_cannot_run_ends_with_3_and_one_line_that_says_why(
+    arguments: list[str], variables: dict[str, str], complaint: str, make_home: MakeHome
+) -> None:
+    home = make_home()
+    run = home.up(*arguments, "--drain", **variables)
+    assert run.code == 3
+    (line,) = run.complaints
+    assert line.startswith("CommandError: could not run: ") and complaint in line
+    assert run.lines == []
+    assert home.states() == {}
+
+
+# Stopped at the budget
+
+
+def test_at_the_budget_it_ends_with_4_and_a_higher_one_goes_on_from_there(
+    make_home: MakeHome,
+) -> None:
+    """A3"""
+    home = make_home()
+    papers = [sample(name) for name in ("author-year.pdf", "cjk.pdf", "two-column.pdf")]
+    short = home.up(*papers, "--budget", "2", "--drain")
+    assert short.code == 4
+    assert short.said(r"^stopped: 1 wait: .*budget.* 2.*00:00 UTC")
+    assert home.states() == {"done": 2, "waiting": 1}
+    assert home.left_running() == []
+
+    rest = home.up(*papers, "--budget", "9", "--drain")
+    assert rest.code == 0
+    assert rest.said("^taken in: 0 new, 3 known from before")
+    assert home.states() == {"done": 3}
+    done = Counter((key, step) for key, step, outcome in home.attempts() if outcome == "done")
+    assert set(done.values()) == {1} and len(done) == 3 * len(STEPS)
+
+
+# Stopped by a person
+
+
+def test_ctrl_c_stops_everything_and_the_next_start_goes_on_and_keeps_serving(
+    make_home: MakeHome,
+) -> None:
+    home = make_home()
+    papers = [sample(name) for name in ("long.pdf", "author-year.pdf", "two-column.pdf")]
+    first = home.up(*papers, "--drain", "--workers", "2")
+    wait_until("a step done", home.attempts, first)
+    first.interrupt()
+    asked = time.monotonic()
+    assert first.code == 130
+    assert time.monotonic() - asked < 10
+    assert first.complaints == []
+    assert first.said("^stopped; the next start goes on from here")
+    assert home.left_running() == []
+    assert home.states()["done"] < 3, "it was stopped in the middle"
+
+    second = home.up(*papers, "--pool", "prefork", "--workers", "2")
+    wait_until("done and serving", lambda: second.said("Ctrl-C stops everything"), second)
+    assert home.states() == {"done": 3}
+    done = Counter((key, step) for key, step, outcome in home.attempts() if outcome == "done")
+    assert set(done.values()) == {1} and len(done) == 3 * len(STEPS)
+    assert {o for _, _, o in home.attempts()} <= {"done", "interrupted"}
+    _serves_admin_and_flower(second)
+    _refuses_a_second_run_here(home)
+    second.interrupt()
+    assert second.code == 0
+    assert second.complaints == []
+    assert home.left_running() == []
+
+
+def _serves_admin_and_flower(run: Run) -> None:
+    """Both are where it says they are, and let in whom it says."""
+    admin = run.said(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
+    flower = run.said(r"^Flower +(http://127\.0\.0\.1:\d+/)  same login$")
+    assert admin and flower
+    assert "Log in" in _page(admin[1])
+    with pytest.raises(HTTPError, match="401"):
+        _page(flower[1])
+    with pytest.raises(HTTPError, match="401"):
+        _page(flower[1], f"{admin[2]}:not-{admin[3]}")
+    assert "Flower" in _page(flower[1], f"{admin[2]}:{admin[3]}")
+
+
+def _page(address: str, login: str = "") -> str:
+    headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
+    with urlopen(Request(address, headers=headers if login else {}), timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def _refuses_a_second_run_here(home: Home) -> None:
+    before = home.database.rows("SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'")
+    other = home.up("--drain", "--budget", "1")
+    assert other.code == 3
+    (complaint,) = other.complaints
+    assert f"another run uses {home.directory}" in complaint
+    assert before == home.database.rows(
+        "SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'"
+    )
+
+
+# The samples
+
+
+def test_the_samples_are_done_and_it_ends_with_0(home: Home, finished: Run) -> None:
+    assert (finished.code, finished.complaints) == (0, [])
+    assert home.states() == {"done": len(SAMPLES)}
+    assert finished.said("^taken in: 5 new, 0 known from before$")
+
+
+def test_without_a_terminal_progress_is_plain_lines_up_to_the_end(finished: Run) -> None:
+    assert not any("\x1b" in line or "\r" in line for line in finished.lines)
+    progress = [line for line in finished.lines if re.fullmatch(r"(\w+ \d+ *)+", line)]
+    assert len(progress) > 2
+    assert "done 5" in progress
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_each_document_has_a_line_of_its_own_in_the_table(name: str, finished: Run) -> None:
+    pages, references, _ = SAMPLES[name]
+    *figures, seconds, status, _report = finished.table[name]
+    assert (figures, status) == ([pages, references, "1"], "done")
+    assert 0 < float(seconds) < 120
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_each_report_is_where_the_table_says_and_holds_the_title(name: str, finished: Run) -> None:
+    pages, references, title = SAMPLES[name]
+    report = REPOSITORY / finished.table[name][-1]
+    assert report.read_text().startswith(f"# {title}")
+    facts = json.loads(report.with_suffix(".json").read_text())
+    assert facts["title"].startswith(title)
+    assert facts["pages"]["total"] == int(pages)
+    assert facts["references"]["count"] == (int(references) if references else None)
+    assert (facts["partial"], facts["extractive"]) == (False, True)
+
+
+def test_the_scan_was_read_by_ocr_and_nothing_else_was(home: Home, finished: Run) -> None:
+    recognised = [Path(key).name for key, step, _ in home.attempts() if step == "ocr"]
+    assert recognised == ["scanned.pdf"]
+    (text,) = (home.directory / "files" / "text").glob("scanned*")
+    assert "read the wet mark and not the water" in " ".join(text.read_text().split())
+
+
+def test_every_step_ran_once(finished: Run, attempts_of_the_first: Any) -> None:
+    assert len(attempts_of_the_first) == len(SAMPLES) * len(STEPS) + 1
+    assert len(set(attempts_of_the_first)) == len(attempts_of_the_first)
+    assert {outcome for _, _, outcome in attempts_of_the_first} == {"done"}
+    assert finished.said("^prep 16  expensive 5  wrap 5  resumed 0  errors 0$")
+
+
+def test_after_the_drain_every_process_is_gone(home: Home, finished: Run) -> None:
+    assert home.left_running() == []
+
+
+def test_a_second_run_redoes_nothing(
+    home: Home, again: Run, attempts_of_the_first: list[tuple[str, str, str]]
+) -> None:
+    assert again.said("^taken in: 3 new, 5 known from before$")
+    of_samples = [row for row in home.attempts() if Path(row[0]).name in SAMPLES]
+    assert of_samples == attempts_of_the_first
+    assert again.table.keys() == SAMPLES.keys() | TROUBLED.keys()
+
+
+# The troubled
+
+
+def test_when_something_failed_it_ends_with_2(home: Home, again: Run) -> None:
+    assert (again.code, again.complaints) == (2, [])
+    assert home.states() == {"done": len(SAMPLES), "failed": len(TROUBLED)}
+
+
+@pytest.mark.parametrize("name", TROUBLED)
+def test_each_that_failed_is_named_with_a_sentence_that_explains_it(name: str, again: Run) -> None:
+    kind, sentence = TROUBLED[name]
+    assert again.said(rf"^failed: file:\S+/{name}: {kind}: .*{re.escape(sentence)}")
+    assert again.table[name][-2:] == ["failed", ""]
+
+
+def test_no_log_holds_a_traceback_or_an_error(home: Home, again: Run) -> None:
+    logs = {path.name: path.read_text() for path in (home.directory / "log").glob("*.log")}
+    assert {"worker.log", "beat.log", "chores.log", "web.log", "flower.log"} <= logs.keys()
+    for name, text in logs.items():
+        assert not re.search(r"Traceback| ERROR | CRITICAL |Warning: No directory", text), name

@@ -1,0 +1,215 @@
+"""Known is not under way: a catalogue becomes executions a few at a time, an inbox when it is at rest."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from pipeline import intake
+from pipeline.models import FLOW, Document
+from queuemgr import controls, housekeeping
+from queuemgr.controls import By
+from queuemgr.enqueue import enqueue_many
+from queuemgr.errors import BadInput
+from queuemgr.models import Execution, State
+from tests import made_pdfs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_sent(sent: list[Any]) -> None:
+    """These tests end where a worker would begin."""
+
+
+@pytest.fixture
+def inbox(settings: Any, tmp_path: Path) -> Path:
+    settings.SLUICE_INBOX = tmp_path / "inbox"
+    settings.SLUICE_INBOX.mkdir()
+    return tmp_path / "inbox"
+
+
+@pytest.fixture(autouse=True)
+def _empty_inbox(inbox: Path) -> None:
+    """Seeding looks there whatever it is asked for."""
+
+
+def drop(inbox: Path, name: str, age: float = 60) -> Path:
+    """A PDF in the inbox that nobody has written to for so many seconds."""
+    path = inbox / name
+    path.parent.mkdir(exist_ok=True)
+    made_pdfs.written(path.parent, made_pdfs.document([b""]), path.name)
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+def know(count: int, first: int = 0) -> None:
+    intake.know_items(f"10.1000/{number}" for number in range(first, first + count))
+
+
+def keys() -> list[str]:
+    return list(Execution.objects.order_by("pk").values_list("key", flat=True))
+
+
+# A catalogue
+
+
+def test_a_catalogue_is_known_and_none_of_it_is_under_way(tmp_path: Path) -> None:
+    """A4: millions of lines must not become millions of waiting rows."""
+    catalogue = tmp_path / "catalogue.jsonl"
+    catalogue.write_text("".join(json.dumps({"doi": f"10.1/{n}"}) + "\n" for n in range(1200)))
+    said = io.StringIO()
+    call_command("queue", "import", "--later", str(catalogue), stdout=said)
+    assert said.getvalue() == "1200 known for later, 0 bad\n"
+    assert (Document.objects.count(), Execution.objects.count()) == (1200, 0)
+
+
+def test_seeding_starts_at_most_so_many_oldest_first_and_goes_on_next_time() -> None:
+    know(25)
+    assert [housekeeping.seed(10) for _ in range(4)] == [
+        {"papers": 10}, {"papers": 10}, {"papers": 5}, {"papers": 0},
+    ]  # fmt: skip
+    assert keys() == [f"doi:10.1000/{number}" for number in range(25)]
+
+
+def test_seeding_without_a_limit_goes_by_its_knob(knobs: Callable[..., None]) -> None:
+    knobs(seed_limit=7)
+    know(10)
+    assert housekeeping.seed() == {"papers": 7}
+
+
+def test_of_two_beats_that_ask_at_once_one_seeds() -> None:
+    assert [housekeeping.claim("seed", every=60) for _ in range(2)] == [True, False]
+
+
+def test_what_was_enqueued_by_name_is_not_seeded_again() -> None:
+    know(3)
+    enqueue_many(FLOW, [intake.take_in("10.1000/1")])
+    assert housekeeping.seed(10) == {"papers": 2}
+    assert sorted(keys()) == [f"doi:10.1000/{number}" for number in range(3)]
+    assert not Document.objects.filter(begun=False).exists()
+
+
+def test_known_again_under_way_or_cancelled_a_document_is_not_started_again() -> None:
+    know(2)
+    housekeeping.seed(10)
+    controls.cancel(Execution.objects.filter(key="doi:10.1000/0"), By("ann", "command"))
+    know(3)
+    assert housekeeping.seed(10) == {"papers": 1}
+    assert Execution.objects.get(key="doi:10.1000/0").state == State.CANCELLED
+
+
+def test_a_document_whose_execution_was_never_made_is_found_by_the_next_seeding() -> None:
+    """A process that dies between knowing and enqueueing loses nothing."""
+    intake.take_in("10.1000/0")
+    assert housekeeping.seed(10) == {"papers": 1}
+
+
+def test_finding_what_to_seed_does_not_read_the_catalogue(
+    django_assert_max_num_queries: Any,
+) -> None:
+    know(2000)
+    housekeeping.seed(1000)
+    with django_assert_max_num_queries(20):
+        housekeeping.seed(10)
+
+
+# The inbox
+
+
+def test_pdfs_dropped_into_the_inbox_are_started(inbox: Path) -> None:
+    drop(inbox, "b.pdf")
+    drop(inbox, "a folder/UPPER.PDF")
+    assert housekeeping.seed(10) == {"papers": 2}
+    assert {Path(key).name for key in keys()} == {"b.pdf", "UPPER.PDF"}
+
+
+def test_a_file_still_being_written_is_left_alone_until_it_rests(inbox: Path) -> None:
+    written = drop(inbox, "a.pdf", age=0)
+    assert housekeeping.seed(10) == {"papers": 0}
+    os.utime(written, (time.time() - 60,) * 2)
+    assert housekeeping.seed(10) == {"papers": 1}
+
+
+def test_the_inbox_is_looked_through_again_and_again_and_starts_each_file_once(inbox: Path) -> None:
+    drop(inbox, "a.pdf")
+    assert [housekeeping.seed(10) for _ in range(2)] == [{"papers": 1}, {"papers": 0}]
+
+
+def test_a_full_inbox_is_taken_in_so_many_at_a_time(inbox: Path) -> None:
+    for number in range(5):
+        drop(inbox, f"{number}.pdf")
+    assert [housekeeping.seed(3) for _ in range(2)] == [{"papers": 3}, {"papers": 2}]
+
+
+def test_what_is_no_pdf_stays_in_the_inbox_unseen(inbox: Path) -> None:
+    for name in ("notes.txt", "paper.pdf.part", "pdf"):
+        (inbox / name).write_text("x")
+    (inbox / "folder.pdf").mkdir()
+    (inbox / "gone.pdf").symlink_to(inbox / "nowhere.pdf")
+    assert housekeeping.seed(10) == {"papers": 0}
+
+
+def test_a_file_whose_name_no_row_can_hold_does_not_stop_the_others(
+    inbox: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    drop(inbox, "good.pdf")
+    drop(inbox, os.fsdecode(b"caf\xe9.pdf"))
+    drop(inbox, "line\nbreak.pdf")
+    with caplog.at_level(logging.WARNING):
+        assert housekeeping.seed(10) == {"papers": 1}
+    assert caplog.text.count("left in the inbox") == 2
+
+
+def test_an_inbox_that_does_not_exist_yet_is_made(inbox: Path) -> None:
+    inbox.rmdir()
+    assert housekeeping.seed(10) == {"papers": 0}
+    assert inbox.is_dir()
+
+
+# What a line may say
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('{"id": "2101.00001v2"}', "arxiv:2101.00001v2"),
+        ('{"arxiv_id": "hep-th/9901001", "title": "x"}', "arxiv:hep-th/9901001"),
+        ('{"doi": "10.1000/AbC"}', "doi:10.1000/abc"),
+        ('{"url": "HTTP://Example.org:80/a.pdf"}', "url:http://example.org/a.pdf"),
+        ('{"path": "/tmp/a.pdf"}', "file:/tmp/a.pdf"),
+        ('  {"id": "", "source": "10.1000/x"}', "doi:10.1000/x"),
+        ("  arXiv:2101.00001 ", "arxiv:2101.00001"),
+        ("https://doi.org/10.1000/X", "doi:10.1000/x"),
+    ],
+)
+def test_a_line_is_json_or_the_bare_item(line: str, key: str) -> None:
+    assert intake.take_in(line).key == key
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{", "not JSON"),
+        ('{"id": 7}', 'no "id", "doi"'),
+        ('{"title": "x"}', 'no "id", "doi"'),
+        ('{"a":' * (sys.getrecursionlimit() + 10), "not JSON"),
+        ("[1, 2]", "cannot be used"),
+        ("nonsense", "'nonsense' cannot be used"),
+    ],
+    ids=["cut off", "a number", "nothing usable", "nested", "an array", "nonsense"],
+)
+def test_a_line_that_cannot_be_understood_is_refused_with_the_reason(line: str, why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        intake.take_in(line)
+    assert not Document.objects.exists()
