@@ -11,9 +11,12 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from queuemgr import retry, routes
 from queuemgr.errors import UnknownFlow, UnknownStep
 from queuemgr.flow import Place, get_flow
+from queuemgr.knobs import queue_knobs
 from queuemgr.models import Attempt, Outcome, State
 from queuemgr.outcomes import Done, Failed, Interrupted, Lost, Result, Skipped, Snoozed
 from queuemgr.redaction import clean
@@ -100,7 +103,7 @@ def _after_interruption(lease: HeldLease, stopped: Interrupted, now: datetime) -
 
 
 def _after_failure(lease: HeldLease, failed: Failed, now: datetime) -> Settlement:
-    number = 1 + _attempts(lease, Outcome.RETRIED, Outcome.FAILED)
+    number = 1 + _attempts(lease, Outcome.RETRIED, Outcome.FAILED).count()
     decision = retry.decide(failed.kind, number, retry_after=failed.retry_after)
     if not decision.again:
         return _given_up(lease, failed, now)
@@ -123,13 +126,27 @@ def _with_error(settled: Settlement, failed: Failed) -> Settlement:
 
 def _after_loss(lease: HeldLease, lost: Lost, now: datetime) -> Settlement:
     message = f"worker {lease.worker} stopped renewing its lease"
-    if _attempts(lease, Outcome.LOST) + 1 < retry.MAX_LOST:
-        return Settlement(
-            lease, State.WAITING, Outcome.LOST, _again(lease, now, ""), message=message
-        )
-    message = f"its worker was lost {retry.MAX_LOST} times at step {lease.step}; last: {message}"
+    losses = _attempts(lease, Outcome.LOST)
+    number = 1 + losses.count()
+    if number < retry.MAX_LOST or (number < retry.MAX_LOST_IN_COMPANY and _in_company(losses)):
+        wait = retry.apart(number, queue_knobs().lease_seconds)
+        changes = _again(lease, now + timedelta(seconds=wait), "")
+        return Settlement(lease, State.WAITING, Outcome.LOST, changes, message=message)
+    message = f"its worker was lost {number} times at step {lease.step}; last: {message}"
     changes = _final(now, error_kind="poison", error_message=message)
     return Settlement(lease, State.FAILED, Outcome.LOST, changes, None, "poison", message)
+
+
+def _in_company(losses: QuerySet[Attempt]) -> bool:
+    """Was some other work lost at each of these moments too? Then it may be the one to blame."""
+    suspects: set[int] | None = None
+    for loss in losses:
+        beside = Attempt.objects.filter(
+            worker=loss.worker, ended_at=loss.ended_at, outcome=Outcome.LOST
+        ).exclude(execution_id=loss.execution_id)
+        there = set(beside.values_list("execution_id", flat=True))
+        suspects = there if suspects is None else suspects & there
+    return bool(suspects)
 
 
 _RULES: Mapping[type, Callable[[HeldLease, Any, datetime], Settlement]] = {
@@ -142,7 +159,7 @@ _RULES: Mapping[type, Callable[[HeldLease, Any, datetime], Settlement]] = {
 }
 
 
-def _attempts(lease: HeldLease, *outcomes: Outcome) -> int:
+def _attempts(lease: HeldLease, *outcomes: Outcome) -> QuerySet[Attempt]:
     """Attempts that ended so at this step since it was enqueued, or last retried by a person."""
     return Attempt.objects.filter(
         execution_id=lease.execution_id,
@@ -150,7 +167,7 @@ def _attempts(lease: HeldLease, *outcomes: Outcome) -> int:
         step=lease.step,
         outcome__in=outcomes,
         leased_at__gte=lease.tries_from,
-    ).count()
+    )
 
 
 def _next(

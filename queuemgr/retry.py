@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+_rng = random.SystemRandom()
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -65,6 +67,15 @@ POLICIES: dict[str, Policy] = {
 MAX_LOST = 3
 """Attempts that may end with their worker before the work is called poison."""
 
+MAX_LOST_IN_COMPANY = 10
+"""The same where other work was lost with it each time, and it cannot be told which is to blame."""
+
+
+def apart(lost: int, lease_seconds: float) -> float:
+    """Seconds to wait after loss number `lost`: at once first, then anywhere within a lease, so that
+    work lost together is not run together again and the one to blame stands alone."""
+    return 0.0 if lost < MAX_LOST else _rng.uniform(0.0, lease_seconds)
+
 
 def policy_for(kind: str) -> Policy:
     """The policy of `kind`; kinds nobody named are treated as unexpected."""
@@ -90,5 +101,5 @@ def decide(
     if attempt >= policy.max_attempts:
         return RetryDecision(again=False)
     wait = backoff(policy, attempt) if retry_after is None else max(0.0, retry_after)
-    jitter = (rng or random).uniform(0.0, policy.jitter)
+    jitter = (rng or _rng).uniform(0.0, policy.jitter)
     return RetryDecision(again=True, wait=wait + jitter)

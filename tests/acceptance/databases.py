@@ -98,7 +98,7 @@ class PostgresDatabase:
         return self.create(self._server, self.name)
 
     def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        return self._connection.execute(statement, parameters).fetchall()
+        return list(self._connection.execute(statement, parameters).fetchall())
 
     def run(self, statement: str, *parameters: Any) -> None:
         self._connection.execute(statement, parameters)

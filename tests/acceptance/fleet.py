@@ -243,9 +243,11 @@ class Fleet:
         self._console.close()
         for process in reversed(self.processes):
             process.kill_group()
-        left = [process for process in using(self.directory) if process.pid != os.getpid()]
-        for process in left:
-            process.send_signal(signal.SIGKILL)
+        # A killed group's members die one after another: what is left is judged a moment later.
+        own = [process for process in using(self.directory) if process.pid != os.getpid()]
+        _, left = psutil.wait_procs(own, timeout=3)
+        for survivor in left:
+            survivor.send_signal(signal.SIGKILL)
         self.database.drop()
         return left
 

@@ -12,7 +12,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -20,8 +21,10 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import psutil
 import pytest
 
+from tests import made_pdfs
 from tests.acceptance.databases import Database
 from tests.acceptance.fleet import environment
 from tests.acceptance.processes import REPOSITORY, using
@@ -40,6 +43,13 @@ TROUBLED = {
     "html-named.pdf": ("not_pdf", "an HTML page titled 'Sign in to continue"),
 }
 STEPS = ["resolve", "fetch", "extract", "analyse", "report"]
+AT_ONCE = 20
+"""Seconds a stop may take where other tests keep the processors busy; alone it takes a few."""
+
+TEXT = made_pdfs.text_content(
+    "Gates in rivers hold the water back until somebody opens them again.",
+    "We measured forty gates over nine years and found that most leak a little.",
+)
 
 
 class Run:
@@ -114,11 +124,13 @@ class Home:
 
     directory: Path
     database: Database
+    runs: list[Run] = field(default_factory=list)
 
     def up(self, *arguments: object, **variables: str) -> Run:
         told = {**environment(self.directory, self.database), **variables}
         told.pop("PYTHONUNBUFFERED", None)
-        return Run(tuple(map(str, arguments)), told)
+        self.runs.append(Run(tuple(map(str, arguments)), told))
+        return self.runs[-1]
 
     def attempts(self) -> list[tuple[str, str, str]]:
         """Key, step and outcome of each, in order."""
@@ -131,8 +143,27 @@ class Home:
         return Counter(s for (s,) in self.database.rows("SELECT state FROM queuemgr_execution"))
 
     def left_running(self) -> list[str]:
-        """Processes still there that were told of this directory."""
-        return [" ".join(process.cmdline()) for process in using(self.directory)]
+        """Programs still there that keep their state in this directory."""
+        return [program.name() for program in self._programs()]
+
+    def _programs(self) -> Iterator[psutil.Process]:
+        """By what they were told; the broker, which writes over that, by where it runs."""
+        yield from using(self.directory)
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if Path(process.cwd()) == self.directory / "redis":
+                    yield process
+
+    def close(self) -> None:
+        """Kill what a failed test left running, and what is started in its place meanwhile."""
+        while left := list(self._programs()):
+            for program in left:
+                with suppress(psutil.Error):
+                    program.kill()
+            time.sleep(0.1)
+        for run in self.runs:
+            run.end(within=20)
+        self.database.drop()
 
 
 MakeHome = Callable[[], Home]
@@ -150,16 +181,10 @@ def make_home(tmp_path_factory: pytest.TempPathFactory, migrated: Database) -> I
 
     yield make
     for home in made:
-        for process in using(home.directory):
-            process.kill()
-        home.database.drop()
+        home.close()
 
 
-def sample(name: str) -> Path:
-    return REPOSITORY / "samples" / name
-
-
-def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 60) -> None:
+def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 90) -> None:
     deadline = time.monotonic() + within
     while not true():
         if time.monotonic() > deadline or not run.alive:
@@ -230,18 +255,19 @@ def test_what_cannot_run_ends_with_3_and_one_line_that_says_why(
 
 
 def test_at_the_budget_it_ends_with_4_and_a_higher_one_goes_on_from_there(
-    make_home: MakeHome,
+    make_home: MakeHome, tmp_path: Path
 ) -> None:
     """A3"""
     home = make_home()
-    papers = [sample(name) for name in ("author-year.pdf", "cjk.pdf", "two-column.pdf")]
-    short = home.up(*papers, "--budget", "2", "--drain")
+    for number in range(3):
+        made_pdfs.written(tmp_path, made_pdfs.document([TEXT]), f"{number}.PDF")
+    short = home.up(tmp_path, "--budget", "2", "--drain")
     assert short.code == 4
     assert short.said(r"^stopped: 1 wait: .*budget.* 2.*00:00 UTC")
     assert home.states() == {"done": 2, "waiting": 1}
     assert home.left_running() == []
 
-    rest = home.up(*papers, "--budget", "9", "--drain")
+    rest = home.up(tmp_path, "--budget", "9", "--drain")
     assert rest.code == 0
     assert rest.said("^taken in: 0 new, 3 known from before")
     assert home.states() == {"done": 3}
@@ -256,24 +282,25 @@ def test_ctrl_c_stops_everything_and_the_next_start_goes_on_and_keeps_serving(
     make_home: MakeHome,
 ) -> None:
     home = make_home()
-    papers = [sample(name) for name in ("long.pdf", "author-year.pdf", "two-column.pdf")]
+    papers = [REPOSITORY / "samples" / name for name in ("long.pdf", "cjk.pdf")]
     first = home.up(*papers, "--drain", "--workers", "2")
     wait_until("a step done", home.attempts, first)
     first.interrupt()
     asked = time.monotonic()
     assert first.code == 130
-    assert time.monotonic() - asked < 10
+    assert time.monotonic() - asked < AT_ONCE
     assert first.complaints == []
     assert first.said("^stopped; the next start goes on from here")
     assert home.left_running() == []
-    assert home.states()["done"] < 3, "it was stopped in the middle"
+    assert home.states()["done"] < 2, "it was stopped in the middle"
 
     second = home.up(*papers, "--pool", "prefork", "--workers", "2")
     wait_until("done and serving", lambda: second.said("Ctrl-C stops everything"), second)
-    assert home.states() == {"done": 3}
+    assert home.states() == {"done": 2}
     done = Counter((key, step) for key, step, outcome in home.attempts() if outcome == "done")
-    assert set(done.values()) == {1} and len(done) == 3 * len(STEPS)
+    assert set(done.values()) == {1} and len(done) == 2 * len(STEPS)
     assert {o for _, _, o in home.attempts()} <= {"done", "interrupted"}
+    assert any("valkey" in name for name in home.left_running()), "the broker can be seen"
     _serves_admin_and_flower(second)
     _refuses_a_second_run_here(home)
     second.interrupt()

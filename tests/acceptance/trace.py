@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Self
@@ -130,14 +130,12 @@ def _runs(lines: Iterable[Mapping[str, object]]) -> Iterator[Run]:
 
 
 def _run(line: Mapping[str, object], end: int) -> Run:
-    names = ("key", "phase", "priority", "limit_key", "worker")
-    return Run(*(str(line[name]) for name in names), int(str(line["monotonic_ns"])), end)
+    said = {name: str(line[name]) for name in ("key", "phase", "priority", "limit_key", "worker")}
+    return Run(**said, start=int(str(line["monotonic_ns"])), end=end)
 
 
 def _cut(run: Run, deaths: Mapping[str, int]) -> Run:
     worker = next((name for name in deaths if run.worker.startswith(name)), None)
     if worker is None or run.end != NEVER:
         return run
-    return Run(
-        run.key, run.phase, run.priority, run.limit_key, run.worker, run.start, deaths[worker]
-    )
+    return replace(run, end=deaths[worker])

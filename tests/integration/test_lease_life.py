@@ -111,6 +111,29 @@ def test_work_that_ends_its_worker_three_times_is_poison(played: Played, probes:
     assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST] * 3
 
 
+def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Probes) -> None:
+    """P2-05: with threads a deadly step takes what runs beside it down; only it is to blame."""
+    worker = played(slots=2)
+    probes(2)
+    for _ in range(retry.MAX_LOST):
+        Execution.objects.waiting().update(run_after=database_now())
+        dispatch()
+        worker.begin_all()
+        run_out()
+        housekeeping.tick()
+    assert {e.state for e in Execution.objects.all()} <= {State.WAITING, State.LEASED}
+    for _ in range(2):
+        finish.give_back(list(Lease.objects.values_list("pk", flat=True)))
+        Execution.objects.filter(key="p0").update(run_after=database_now())
+        Execution.objects.filter(key="p1").update(run_after=database_now() + timedelta(hours=1))
+        dispatch()
+        worker.begin_all()
+        run_out()
+        housekeeping.tick()
+    assert Execution.objects.get(key="p0").error_kind == "poison"
+    assert Execution.objects.get(key="p1").state == State.WAITING
+
+
 def test_a_worker_reborn_under_its_name_frees_what_its_dead_self_held(
     played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -441,7 +441,7 @@ def test_an_address_of_4000_characters_is_taken_in_and_told_from_its_neighbour(
     assert papers.take_in(*(site.url + path for path in paths)).new == 2
     papers.work()
     papers.work()
-    assert site.asked == paths
+    assert sorted(site.asked) == sorted(paths), "whichever came first"
     assert all(len(key) <= MAX_KEY for key in Execution.objects.values_list("key", flat=True))
     assert set(Execution.objects.values_list("state", flat=True)) == {State.DONE}
 

@@ -105,6 +105,7 @@ class Command(BaseCommand):
                 return drained.exit_code
             self._say_where(login, web.port, flower.port)
             self.stdout.write(f"logs in {fleet.logs}; Ctrl-C stops everything")
+            self.stdout.flush()
             while True:
                 fleet.check()
                 time.sleep(1)
