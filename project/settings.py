@@ -34,7 +34,10 @@ except ConfigurationError as error:
     stop(str(error))
 
 DATA_DIR = (BASE_DIR / KNOBS.data_dir).resolve()
-DATA_DIR.mkdir(parents=True, exist_ok=True)
+try:
+    DATA_DIR.mkdir(parents=True, exist_ok=True)
+except OSError as error:
+    stop(f"SLUICE_DATA_DIR={DATA_DIR} cannot be made ({error.strerror}): name a directory you may write")
 
 
 def _secret_key() -> str:

@@ -15,21 +15,21 @@ from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import queue_knobs
 
 
-@shared_task(name="queuemgr.tick", queue=HOUSEKEEPING, send_events=False)
+@shared_task(name="queuemgr.tick", send_events=False)
 def tick() -> dict[str, int] | None:
     """Expire and dispatch; None when another did it just now."""
     due = housekeeping.claim("tick", every=queue_knobs().poll_interval / 2)
     return housekeeping.tick() if due else None
 
 
-@shared_task(name="queuemgr.seed", queue=HOUSEKEEPING, send_events=False)
+@shared_task(name="queuemgr.seed", send_events=False)
 def seed() -> dict[str, int] | None:
     """Make known items into executions."""
     due = housekeeping.claim("seed", every=queue_knobs().stale_interval / 2)
     return housekeeping.seed() if due else None
 
 
-@shared_task(name="queuemgr.prune", queue=HOUSEKEEPING, send_events=False)
+@shared_task(name="queuemgr.prune", send_events=False)
 def prune() -> dict[str, int] | None:
     """Forget what is old."""
     due = housekeeping.claim("prune", every=queue_knobs().stale_interval / 2)

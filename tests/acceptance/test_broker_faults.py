@@ -20,9 +20,10 @@ def test_flushall_in_mid_run_loses_nothing_and_nothing_runs_twice(make_fleet: Ma
     fleet.start_worker(8)
     fleet.enqueue(150, seconds=0.1, trace=fleet.trace_file)
     with fleet.redis() as redis:
-        for done in (30, 90):
-            fleet.wait_until(f"{done} done", lambda done=done: fleet.states()["done"] >= done)
-            redis.flushall()
+        fleet.wait_until("30 done", lambda: fleet.states()["done"] >= 30)
+        redis.flushall()
+        fleet.wait_until("90 done", lambda: fleet.states()["done"] >= 90)
+        redis.flushall()
     fleet.wait_until_done(150)
     _check_each_ran_once(fleet, 150)
 
