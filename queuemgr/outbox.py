@@ -49,6 +49,10 @@ class Outbox:
 
     def _carry(self) -> None:
         while True:
-            self._letters.get()()
-            if self._letters.empty():
-                self._events.flush()
+            try:
+                self._letters.get()()
+                if self._letters.empty():
+                    self._events.flush()
+            except Exception:
+                # A letter that cannot be sent is a hint lost; the thread that sends the next must live.
+                logger.exception("a message or event could not be sent")

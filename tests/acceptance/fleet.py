@@ -94,6 +94,18 @@ class Fleet:
             self.wait_for_workers(process)
         return process
 
+    def supervise(self, start: Callable[[], Process]) -> Callable[[], bool]:
+        """Start a worker; what is returned starts it again if it has ended, as a supervisor does, and
+        is always true, so that it can be part of what is waited for."""
+        running = [start()]
+
+        def kept_up() -> bool:
+            if not running[0].alive:
+                running[0] = start()
+            return True
+
+        return kept_up
+
     def start_chores(self) -> Process:
         """The worker that does what beat sends."""
         return self.start_worker(1, "solo", "housekeeping", name="chores", wait=False)

@@ -36,16 +36,10 @@ def test_work_that_runs_beside_poison_in_the_same_process_is_not_poison(fleet: F
 
 
 def _restart_until_all_ended(fleet: Fleet) -> None:
-    """Start the worker again whenever it died, as a supervisor does."""
-    worker = fleet.start_worker(4, queues="prep.normal", wait=False)
-
-    def ended() -> bool:
-        nonlocal worker
-        if not worker.alive:
-            worker = fleet.start_worker(4, queues="prep.normal", wait=False)
-        return fleet.states().keys() <= {"done", "failed"}
-
-    fleet.wait_until("all ended", ended, within=100)
+    kept_up = fleet.supervise(lambda: fleet.start_worker(4, queues="prep.normal", wait=False))
+    fleet.wait_until(
+        "all ended", lambda: kept_up() and fleet.states().keys() <= {"done", "failed"}, within=100
+    )
 
 
 def _enqueue(fleet: Fleet, good: str) -> None:
