@@ -67,6 +67,8 @@ def _database() -> dict[str, Any]:
     if not config["ENGINE"].endswith("postgresql"):
         stop("DATABASE_URL must name PostgreSQL or SQLite")
     options = dict(config.get("OPTIONS", {}))
+    options.setdefault("server_side_binding", True)
+    options.setdefault("prepare_threshold", 3)
     options.setdefault("pool", {"min_size": 1, "max_size": 32, "timeout": 5})
     return {**config, "OPTIONS": options, "CONN_HEALTH_CHECKS": True}
 
