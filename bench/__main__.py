@@ -27,7 +27,7 @@ def main() -> None:
         contestants: dict[str, Contestant] = {
             "plain Celery": lambda load: plain_celery(load, redis, root),
             "SQLite": lambda load: sluicegate(load, redis, root, ""),
-            "PostgreSQL": lambda load: sluicegate(load, redis, root, _new_database(postgres)),
+            "PostgreSQL": lambda load: sluicegate(load, redis, root, new_database(postgres)),
         }
         for slots in (8, 50):
             console.print(_throughput(contestants, Load(options.count, 0, slots), options.rounds))
@@ -52,7 +52,7 @@ def _options() -> argparse.Namespace:
 _databases = iter(range(10_000))
 
 
-def _new_database(postgres: PostgresServer) -> str:
+def new_database(postgres: PostgresServer) -> str:
     """A fresh database on the private server."""
     import psycopg
 

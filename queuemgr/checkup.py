@@ -85,7 +85,7 @@ def database() -> Iterator[Finding]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     if connection.vendor == "postgresql":
-        yield Finding("good", f"PostgreSQL {connection.pg_version // 10000} answers")  # type: ignore[attr-defined]
+        yield Finding("good", f"PostgreSQL {connection.pg_version // 10000} answers")  # type: ignore[attr-defined]  # PostgreSQL's connection has it
         return
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA journal_mode")

@@ -138,11 +138,18 @@ def _after_loss(lease: HeldLease, lost: Lost, now: datetime) -> Settlement:
 
 
 def _in_company(losses: QuerySet[Attempt]) -> bool:
-    """Was some other work lost at each of these moments too? Then it may be the one to blame."""
+    """Was some other work under way beside each of these, and lost too? It may be the one to blame.
+
+    Leases of one dead worker that were renewed at different times run out at different ticks, so
+    it is their time under way that is compared, not the moment they were found lost.
+    """
     suspects: set[int] | None = None
     for loss in losses:
         beside = Attempt.objects.filter(
-            worker=loss.worker, ended_at=loss.ended_at, outcome=Outcome.LOST
+            worker=loss.worker,
+            outcome=Outcome.LOST,
+            started_at__lt=loss.ended_at,
+            ended_at__gt=loss.started_at,
         ).exclude(execution_id=loss.execution_id)
         there = set(beside.values_list("execution_id", flat=True))
         suspects = there if suspects is None else suspects & there

@@ -134,6 +134,23 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
     assert Execution.objects.get(key="p1").state == State.WAITING
 
 
+def test_company_is_known_though_the_leases_of_a_dead_worker_run_out_at_different_ticks(
+    played: Played, probes: Probes
+) -> None:
+    """Renewed at different times they expire one after the other; they were lost together all the same."""
+    worker = played(slots=2)
+    probes(2)
+    for _ in range(retry.MAX_LOST):
+        Execution.objects.waiting().update(run_after=database_now())
+        dispatch()
+        worker.begin_all()
+        for key in ("p0", "p1"):
+            run_out(execution__key=key)
+            with deciding() as now:
+                finish.expire(now)
+    assert {e.state for e in Execution.objects.all()} == {State.WAITING}
+
+
 def test_a_worker_reborn_under_its_name_frees_what_its_dead_self_held(
     played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,98 @@
+"""`python -m bench.finish`: finishes a second on PostgreSQL, with statements prepared and without.
+
+No Celery and no messages: the bench plays one worker whose slots all end no-op probes at once, so
+what is timed is the transaction that ends leases and grants the next ones. In pairs, round by round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from statistics import median
+
+from bench.contestants import ROOT, servers
+
+BATCHES = (1, 8, 50)
+NEVER = 1_000_000_000
+"""Uses of a statement before it is prepared: so many that it never is."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.finish", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of runs (default 5)")
+    parser.add_argument("--play", type=int, metavar="SLOTS", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.play:
+        print(played(options.play))
+    else:
+        compare(options.rounds)
+
+
+def compare(rounds: int) -> None:
+    """Print the rates of both, and the ratio pair by pair."""
+    from bench.__main__ import new_database
+
+    with servers() as (_, postgres, root):
+        for slots in BATCHES:
+            pairs = [
+                [
+                    _run(slots, f"{new_database(postgres)}{query}", str(root / "data"))
+                    for query in (f"?prepare_threshold={NEVER}", "")
+                ]
+                for _ in range(rounds)
+            ]
+            ratios = [prepared / not_prepared for not_prepared, prepared in pairs]
+            print(
+                f"{slots:>3} at once: {median(p[0] for p in pairs):,.0f}/s not prepared, "
+                f"{median(p[1] for p in pairs):,.0f}/s prepared, "
+                f"ratio {median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f})"
+            )
+
+
+def _run(slots: int, database_url: str, data: str) -> float:
+    environment = {**os.environ, "DATABASE_URL": database_url, "SLUICE_DATA_DIR": data}
+    command = [sys.executable, "-m", "bench.finish", "--play", str(slots)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    return float(done.stdout)
+
+
+def played(slots: int) -> float:
+    """Finishes a second of one worker with so many slots, each ending when all do."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    from queuemgr import begin, enqueue, finish, limits, publish
+    from queuemgr.fleet_lock import database_now
+    from queuemgr.flow import Intake, all_queues
+    from queuemgr.grant import Hands
+    from queuemgr.models import Lease, Worker
+    from queuemgr.outcomes import Done
+
+    call_command("migrate", verbosity=0)
+    limits.sync()
+    publish.send = len  # type: ignore[assignment]  # nobody would receive the messages
+    now = database_now()
+    worker = Worker.objects.create(
+        name="bench", host="bench", pid=1, queues=all_queues(), slots=slots,
+        started_at=now, seen_at=now + timedelta(days=1),
+    )  # fmt: skip
+    count = 400 + 90 * slots
+    enqueue.enqueue_many("probe", (Intake(f"p{n}") for n in range(count)))
+    held = begin.begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk)
+    hands = Hands(worker.pk, frozenset(all_queues()), slots)
+    began = time.perf_counter()
+    while held:
+        ends = [finish.Ending(grant.lease_id, Done()) for grant in held]
+        held = finish.end(ends, hands).granted.handed
+    return count / (time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    main()
