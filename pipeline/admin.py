@@ -26,8 +26,12 @@ class DocumentAdmin(_DocumentAdmin):
     search_fields = ("key__startswith", "title__istartswith")
     search_help_text = "beginning of a key or a title"
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     readonly_fields = ("files", "execution")
+
+    class Media:
+        css = {"all": ("queuemgr/lists.css",)}
 
     def get_readonly_fields(self, request: Any, obj: Any = None) -> list[str]:
         columns = [field.name for field in Document._meta.fields]

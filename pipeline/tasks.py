@@ -110,6 +110,7 @@ def analyse_step(work: Work) -> Done | Failed:
         return Failed(error.kind, error.message, error.retry_after, cost)
     done = _done(
         document,
+        title=document.title or analysed.analysis.title[:500],
         analysis=analysed.analysis.model_dump(),
         method=analysed.method,
         requests=analysed.requests,

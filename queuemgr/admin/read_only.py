@@ -41,6 +41,9 @@ class Page(ChangeList):
 class KeptAdmin(_ModelAdmin):
     """Rows that stay: `change` permission gives their actions, never a way to add or delete."""
 
+    class Media:
+        css = {"all": ("queuemgr/lists.css",)}
+
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER

@@ -210,6 +210,7 @@ def test_a_paper_on_disk_becomes_a_report(papers: Papers) -> None:
     assert (document.pages, document.references, document.problem) == (5, 17, "")
     assert document.pages_by == {"pypdf": 5}
     assert document.analysis["title"] in content(document.report_markdown).decode()
+    assert document.title == document.analysis["title"], "a local file has no other title"
     assert json.loads(content(document.report_json))["references"]["count"] == 17
     assert content(document.text).startswith(b"[PAGE 1]\n")
     assert content(document.pdf) == PAPER.read_bytes()
