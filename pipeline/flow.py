@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pipeline import intake
 from pipeline.checkup import checkup
 from pipeline.files import tidy
 from pipeline.knobs import pipeline_knobs
+from pipeline.politeness import POLITE, asked_for_doi, asked_for_pdf
 from queuemgr.flow import Context, Flow, Phase, Step
 
 
-def _resolver(given: Context) -> str:
+def _tenant(given: Context) -> tuple[str, ...]:
+    """Whose paper it is, where the payload says: tenants take turns, and may have limits."""
+    tenant = str(given.get("tenant", "")).strip()
+    return (f"tenant:{tenant}",) if tenant else ()
+
+
+def _resolver(given: Context) -> tuple[str, ...]:
     """Only DOIs are looked up elsewhere; the rest is resolved without asking anyone."""
-    return "resolver:doi" if given.get("kind") == "doi" else ""
+    asked = asked_for_doi(pipeline_knobs().contact_email) if given.get("kind") == "doi" else ()
+    return (*asked, *_tenant(given))
 
 
-def _host(given: Context) -> str:
-    return str(given.get("host_key", ""))
+def _host(given: Context) -> tuple[str, ...]:
+    return (*asked_for_pdf(given), *_tenant(given))
 
 
 def _has_bare_pages(given: Context) -> bool:
     return bool(given.get("pages_without_text"))
 
 
-def _model(given: Context) -> str:
-    return "llm:chat" if pipeline_knobs().llm_base_url else ""
+def _ocr(given: Context) -> tuple[str, ...]:
+    return ("engine:ocr", *_tenant(given))
+
+
+def _model(given: Context) -> tuple[str, ...]:
+    model = ("llm:chat",) if pipeline_knobs().llm_base_url else ()
+    return (*model, *_tenant(given))
+
+
+def _cpu(given: Context) -> dict[str, int]:
+    return {"cpu": 1, "memory": 1}
+
+
+def _io(given: Context) -> dict[str, int]:
+    return {"io": 1}
 
 
 def _analysis_cost(given: Context) -> int:
@@ -31,10 +55,12 @@ def _analysis_cost(given: Context) -> int:
     return 2 if pipeline_knobs().llm_base_url else 1
 
 
-def _limits() -> dict[str, dict[str, int]]:
-    """OCR fills a core each, and an endpoint may allow only so many requests at once."""
+def _limits() -> dict[str, Mapping[str, Any]]:
+    """OCR fills a core each, an endpoint may allow only so many requests at once, and the services
+    papers come from want to be asked slowly."""
     knobs = pipeline_knobs()
     return {
+        **POLITE,
         "engine:ocr": {"max_running": knobs.max_ocr},
         "llm:chat": {"max_running": knobs.max_llm},
     }
@@ -46,10 +72,10 @@ PAPERS = Flow(
         Phase(
             "prep", rank=2, waiting="pending", running="prepping",
             steps=(
-                Step("resolve", "papers.resolve", key=_resolver),
-                Step("fetch", "papers.fetch", key=_host),
-                Step("extract", "papers.extract"),
-                Step("ocr", "papers.ocr", key=lambda given: "engine:ocr", needed=_has_bare_pages),
+                Step("resolve", "papers.resolve", key=_resolver, tokens=_io),
+                Step("fetch", "papers.fetch", key=_host, tokens=_io),
+                Step("extract", "papers.extract", key=_tenant, tokens=_cpu),
+                Step("ocr", "papers.ocr", key=_ocr, needed=_has_bare_pages, tokens=_cpu),
             ),
         ),
         Phase(
@@ -58,7 +84,7 @@ PAPERS = Flow(
         ),
         Phase(
             "wrap", rank=1, waiting="analyzed", running="wrapping",
-            steps=(Step("report", "papers.report"),),
+            steps=(Step("report", "papers.report", key=_tenant, tokens=_io),),
         ),
     ),
     take_in=intake.take_in,

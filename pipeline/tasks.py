@@ -102,12 +102,18 @@ def analyse_step(work: Work) -> Done | Failed:
     """Title, summary, keywords and contributions: by the model, or locally without one."""
     document = _load(work)
     asked: list[int] = []
-    options = AnalyseOptions(_endpoint(), before_request=asked.append)
+
+    def about_to_ask(number: int) -> None:
+        asked.append(number)
+        work.spend()
+        connection.close()
+
+    options = AnalyseOptions(_endpoint(), before_request=about_to_ask)
     try:
         analysed = analyse(_text(document), document.title, options, work.signal)
     except StepFailed as error:
         cost = len(asked) if options.endpoint else None
-        return Failed(error.kind, error.message, error.retry_after, cost)
+        return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
     done = _done(
         document,
         title=document.title or analysed.analysis.title[:500],

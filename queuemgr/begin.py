@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import connection, transaction
 
-from queuemgr import fleet_lock, grant, states
+from queuemgr import fleet_lock, gates, grant, states
 from queuemgr.models import Lease, State
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What began, and in how many seconds a rate it moved on may let another through."""
+
+    grants: list[grant.Grant]
+    look_again: float | None = None
+
+
 @transaction.atomic
-def begin(lease_ids: Sequence[UUID], worker_id: int) -> list[grant.Grant]:
+def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
     """Begin those of these leases that still wait for a worker; the others are not ours to run.
 
     A second delivery, or one that comes after the lease ran out, finds no unstarted row.
@@ -21,11 +30,13 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> list[grant.Grant]:
     unstarted = Lease.objects.unstarted().filter(pk__in=lease_ids)
     if connection.features.has_select_for_update:
         unstarted = unstarted.select_for_update()
-    leases = dict(unstarted.values_list("pk", "execution_id"))
+    found = list(unstarted.values_list("pk", "execution_id", "rated"))
+    leases = {pk: execution for pk, execution, _ in found}
     if not leases:
-        return []
+        return Begun([])
     Lease.objects.filter(pk__in=leases).update(
         worker_id=worker_id, started_at=now, expires_at=grant.expiry(now, started=True)
     )
     states.move(leases.values(), State.RUNNING)
-    return grant.of_leases(list(leases))
+    again = gates.advance_begun((note for _, _, note in found if note), now)
+    return Begun(grant.of_leases(list(leases)), again)

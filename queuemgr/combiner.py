@@ -19,8 +19,8 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, connection
 
+from queuemgr import alarm, finish
 from queuemgr import begin as beginning
-from queuemgr import finish
 from queuemgr.finish import Ending
 from queuemgr.grant import Grant, Hands
 from queuemgr.knobs import queue_knobs
@@ -122,10 +122,11 @@ class Combiner:
         if self._worker.draining.is_set():
             return
         begun = beginning.begin([call.lease_id for call in calls], self._worker.worker_id)
-        by_lease = {grant.lease_id: grant for grant in begun}
+        by_lease = {grant.lease_id: grant for grant in begun.grants}
         for call in calls:
             call.answer = by_lease.pop(call.lease_id, None)
-        self._outbox.began(begun)
+        alarm.ring_in(begun.look_again)
+        self._outbox.began(begun.grants)
 
     def _end(self, calls: Sequence[_Call]) -> None:
         endings = [Ending(call.lease_id, call.result) for call in calls if call.result is not None]
@@ -134,6 +135,7 @@ class Combiner:
         for call in calls:
             call.answer = handed.pop() if handed and call.wants_next else None
         self._release(calls)
+        alarm.ring_in(ended.granted.look_again)
         self._outbox.send(ended.granted.to_send)
         for call in calls:
             outcome = ended.outcomes.get(call.lease_id)

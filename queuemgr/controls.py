@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 
-from queuemgr import finish, limits, routes, states
+from queuemgr import finish, gates, limits, policies, routes, states, wakeups
 from queuemgr.admission import FLEET
 from queuemgr.dispatch import dispatch
 from queuemgr.errors import BadInput, UnknownFlow, UnknownStep
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import PRIORITY_NAMES, get_flow
-from queuemgr.models import Change, Execution, Lease, Limit, Pausable, Queue, State
+from queuemgr.models import (
+    Change,
+    Execution,
+    Lease,
+    Limit,
+    Pausable,
+    Queue,
+    RetryPolicy,
+    State,
+)  # fmt: skip
 
 ROWS_AT_A_TIME = 500
 
@@ -86,15 +95,30 @@ def pause(target: str, by: By, until: datetime | None = None) -> None:
 
 
 def resume(target: str, by: By) -> None:
-    """Undo `pause`; raises `BadInput` when there is no such thing."""
+    """Undo `pause`, and open a limit the fleet had closed; raises `BadInput` when there is no such
+    thing."""
     for row in _pausable(target):
         _change_pause(row, by, paused_at=None, paused_by="", until=None)
+        _open_gate(str(row), by)
     dispatch()
 
 
+@transaction.atomic
+def _open_gate(name: str, by: By) -> None:
+    for opened in gates.open_now([name]):
+        by.record("open limit", opened, {"is": "closed"}, {"is": "open"})
+
+
+FIGURES = (
+    "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "kept_for_high",
+    "kept_from_low", "share", "breaker_after",
+)  # fmt: skip
+"""The figures of a limit a person may set."""
+
+
 def edit_limit(name: str, by: By, **figures: Any) -> Limit:
-    """Set figures of a limit (`max_running`, `reserved_high`, `daily_budget`), making its row if
-    need be; work waiting for room starts at once. Raises `ValidationError` on impossible ones."""
+    """Set figures of a limit (`max_running`, `rate`, `daily_budget`, …), making its row if need be;
+    work waiting for room starts at once. Raises `ValidationError` on impossible ones."""
     with transaction.atomic():
         limit = Limit.objects.select_for_update().filter(name=name).first() or Limit(name=name)
         before = {field: getattr(limit, field) for field in figures} if limit.pk else {}
@@ -103,8 +127,38 @@ def edit_limit(name: str, by: By, **figures: Any) -> Limit:
         limit.full_clean()
         limit.save()
         by.record("edit limit", name, before, figures)
+        wakeups.leave(limits=[wakeups.EVERYTHING])
         transaction.on_commit(dispatch)
     return limit
+
+
+def edit_queue(name: str, by: By, *, max_pending: int) -> Queue:
+    """Set how many executions may wait in a queue (0: no cap)."""
+    with transaction.atomic():
+        queue: Queue = Queue.objects.select_for_update().get(name=name)
+        before = {"max_pending": queue.max_pending}
+        queue.max_pending = max_pending
+        queue.save()
+        by.record("edit queue", name, before, {"max_pending": max_pending})
+    return queue
+
+
+def edit_policy(kind: str, phase: str, by: By, **figures: Any) -> RetryPolicy:
+    """Set figures of a retry policy, making the row of this phase if need be (empty: every phase);
+    the next failure goes by it. Raises `ValidationError` on impossible ones."""
+    with transaction.atomic():
+        rows = RetryPolicy.objects.select_for_update()
+        found = rows.filter(kind=kind, phase=phase).first()
+        policy = found or RetryPolicy(
+            kind=kind, phase=phase, **asdict(policies.policy_for(kind, phase))
+        )
+        before = {field: getattr(policy, field) for field in figures} if found else {}
+        for field, value in figures.items():
+            setattr(policy, field, value)
+        policy.full_clean()
+        policy.save()
+        by.record("edit retry policy", str(policy), before, figures)
+    return policy
 
 
 def _in_chunks(executions: Iterable[Execution], act: Callable[[Chunk, datetime], int]) -> int:
@@ -132,6 +186,7 @@ def _retry(chunk: Chunk, now: datetime, by: By) -> int:
     for route_id, some in by_route.items():
         by.record_each("retry", some, _state, lambda execution: {"state": State.WAITING.value})
         states.move([e.pk for e in some], State.WAITING, route_id=route_id, **again)
+    wakeups.unpark(by_route)
     return sum(map(len, by_route.values()))
 
 
@@ -164,9 +219,11 @@ def _set_priority(chunk: Chunk, priority: int, by: By) -> int:
         lambda execution: {"priority": PRIORITY_NAMES[priority]},
     )
     waiting = [e for e in others if e.state in (State.WAITING, State.LEASED)]
-    for route_id, some in _by_route(waiting, lambda e: (priority, e.resumed)).items():
+    by_route = _by_route(waiting, lambda e: (priority, e.resumed))
+    for route_id, some in by_route.items():
         Execution.objects.filter(pk__in=[e.pk for e in some]).update(route_id=route_id)
     Execution.objects.filter(pk__in=[e.pk for e in others]).update(priority=priority)
+    wakeups.unpark(by_route)
     return len(others)
 
 
@@ -190,8 +247,8 @@ def _by_route(
             place = get_flow(execution.flow).at(execution.phase, execution.step)
         except (UnknownFlow, UnknownStep):
             continue
-        key = routes.key_of(place, priority, execution.given, resumed=resumed)
-        by_route[routes.route_id(key)].append(execution)
+        kind = routes.kind_of(place, priority, execution.given, resumed=resumed)
+        by_route[routes.route_id(kind)].append(execution)
     return by_route
 
 
@@ -216,8 +273,11 @@ def _pausable(target: str) -> Sequence[Pausable]:
 
 def _named_like_its_pattern(name: str) -> Limit:
     """A row of its own for a key that so far went by a pattern's figures, which it keeps."""
-    rule = limits.rule_of(name)
-    return Limit(name=name, max_running=rule.max_running, reserved_high=rule.reserved_high)
+    patterns = Limit.objects.filter(name__endswith="*")
+    alike = [p for p in patterns if name.startswith(p.name[:-1])]
+    pattern = max(alike, key=lambda limit: len(limit.name), default=None)
+    figures = {figure: getattr(pattern, figure) for figure in FIGURES} if pattern else {}
+    return Limit(name=name, **figures)
 
 
 @transaction.atomic
@@ -228,6 +288,7 @@ def _change_pause(
     row.paused_at, row.paused_by, row.paused_until = paused_at, paused_by, until
     row.pause_reason = by.reason[:200] if paused_at else ""
     row.save()
+    wakeups.leave(limits=[wakeups.EVERYTHING])
     after = row.pause_sentence() if paused_at else "running"
     action = "pause" if paused_at else "resume"
     by.record(action, str(row), {"is": before}, {"is": after})

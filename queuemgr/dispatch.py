@@ -7,7 +7,7 @@ its snapshot yet and will see what they committed.
 
 from __future__ import annotations
 
-from queuemgr import grant, publish
+from queuemgr import alarm, grant, publish
 from queuemgr.fleet_lock import PlaceInLine, deciding
 
 
@@ -16,15 +16,16 @@ def dispatch() -> int:
 
     Must not be called inside a transaction: use `transaction.on_commit(dispatch)` there.
     """
-    leased = lease_out()
-    publish.send(leased)
-    return len(leased)
+    granted = lease_out()
+    alarm.ring_in(granted.look_again)
+    publish.send(granted.to_send)
+    return len(granted.to_send)
 
 
-def lease_out() -> list[grant.Grant]:
+def lease_out() -> grant.Granted:
     """Lease what may start; the caller publishes. Nothing when another is about to look anyway."""
     with PlaceInLine() as line:
         if not line.mine:
-            return []
+            return grant.NOTHING
         with deciding(line) as now:
-            return grant.start_what_may(now).to_send
+            return grant.start_what_may(now)

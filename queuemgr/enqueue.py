@@ -14,9 +14,9 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
-from queuemgr import routes
+from queuemgr import max_pending, routes, wakeups
 from queuemgr.dispatch import dispatch
-from queuemgr.errors import BadInput
+from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import NORMAL, PRIORITIES, Intake, get_flow
 from queuemgr.models import Execution
 
@@ -56,7 +56,7 @@ def enqueue(
 ) -> bool:
     """Make one execution; False when the key was already there, which changes nothing.
 
-    Raises `UnknownFlow`, `BadInput` (key empty or too long) and `NeverFits`.
+    Raises `UnknownFlow`, `BadInput` (key empty or too long), `NeverFits` and `QueueFull`.
     """
     intake = Intake(key, dict(payload or {}))
     return enqueue_many(flow, [intake], priority=priority, run_after=run_after).new == 1
@@ -71,17 +71,32 @@ def enqueue_many(
 ) -> Enqueued:
     """Make an execution for every key not yet there, a few hundred to a transaction.
 
-    What went in before an error stays in; nothing is dispatched inside the caller's transaction.
+    What went in before an error stays in, and `QueueFull` says how many did; nothing is dispatched
+    inside the caller's transaction.
     """
-    total, fits = Enqueued(), set[routes.RouteKey]()
+    total, fits = Enqueued(), set[routes.RouteKind]()
     iterator = iter(intakes)
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
         rows = [_execution(flow, intake, priority, run_after, fits) for intake in some]
-        with transaction.atomic():
-            new = _insert_new(rows)
-            transaction.on_commit(dispatch)
-        total += Enqueued(len(new), len(rows) - len(new), tuple(new))
+        try:
+            total += _enter(rows)
+        except QueueFull as full:
+            new, already = total.new + full.new, total.already + full.already
+            raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
     return total
+
+
+def _enter(rows: Sequence[Execution]) -> Enqueued:
+    """Insert these rows, as far as their queues have room, and leave word for the next decision."""
+    full: QueueFull | None = None
+    with transaction.atomic():
+        taken, full = max_pending.fitting(rows)
+        new = _insert_new(taken) if taken else []
+        wakeups.leave({row.route_id for row in taken if row.route_id})
+        transaction.on_commit(dispatch)
+    if full:
+        raise QueueFull(full.queue, full.depth, full.cap, len(new), len(taken) - len(new))
+    return Enqueued(len(new), len(rows) - len(new), tuple(new))
 
 
 def _execution(
@@ -89,7 +104,7 @@ def _execution(
     intake: Intake,
     priority: int,
     run_after: datetime | None,
-    fits: set[routes.RouteKey],
+    fits: set[routes.RouteKind],
 ) -> Execution:
     """The row of an intake; `fits` remembers the routes already found to fit."""
     if not 0 < len(intake.key) <= MAX_KEY:
@@ -97,10 +112,10 @@ def _execution(
             f"key {intake.key[:60]!r} has {len(intake.key)} characters; 1 to {MAX_KEY} fit"
         )
     place = get_flow(flow_name).first(intake.payload)
-    key = routes.key_of(place, priority, intake.payload, resumed=False)
-    if key not in fits:
-        routes.check_fits(key)
-        fits.add(key)
+    kind = routes.kind_of(place, priority, intake.payload, resumed=False)
+    if kind not in fits:
+        routes.check_fits(kind)
+        fits.add(kind)
     now = timezone.now()
     return Execution(
         flow=flow_name,
@@ -108,7 +123,7 @@ def _execution(
         phase=place.phase.name,
         step=place.step.name,
         priority=priority,
-        route_id=routes.route_id(key),
+        route_id=routes.route_id(kind),
         payload=intake.payload,
         run_after=run_after or now,
         created_at=now,

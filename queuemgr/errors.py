@@ -30,6 +30,24 @@ class NeverFits(SluiceError):
     """Refused at enqueue: no limit, however idle, could ever admit this work."""
 
 
+class QueueFull(SluiceError):
+    """New work was refused: the queue holds as many waiting executions as it may.
+
+    `new` and `already` say what of the same call went in before, and stays.
+    """
+
+    def __init__(self, queue: str, depth: int, cap: int, new: int = 0, already: int = 0) -> None:
+        self.queue, self.depth, self.cap, self.new, self.already = queue, depth, cap, new, already
+        went_in = f"; {new} went in before it" + (f", {already} were there" if already else "")
+        super().__init__(
+            f"queue {queue} is full: {depth} wait, its max_pending is {cap}"
+            f"{went_in if new or already else ''}. Wait until it drains, or raise max_pending"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.queue, self.depth, self.cap, self.new, self.already))
+
+
 class BadInput(SluiceError):
     """What a person gave cannot be used; the message quotes it and says what would be right."""
 
@@ -46,7 +64,8 @@ class StepFailed(SluiceError):
     """A step could not do its work.
 
     `kind` names the row of the retry policy table (see `queuemgr.retry`) that decides what follows.
-    `retry_after` is the wait in seconds a server asked for, or None.
+    `retry_after` is the wait in seconds a server asked for, or None; `limit` names the limit that
+    stands for that server, where it is not the key the step works under.
     """
 
     def __init__(
@@ -56,19 +75,27 @@ class StepFailed(SluiceError):
         *,
         retry_after: float | None = None,
         http_status: int | None = None,
+        limit: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.retry_after = retry_after
         self.http_status = http_status
+        self.limit = limit
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild with keywords: an exception that cannot be unpickled takes a prefork pool down."""
-        return (_rebuild, (type(self), self.kind, self.message, self.retry_after, self.http_status))
+        facts = (self.kind, self.message, self.retry_after, self.http_status, self.limit)
+        return (_rebuild, (type(self), *facts))
 
 
 def _rebuild(
-    cls: type[StepFailed], kind: str, message: str, retry_after: float | None, status: int | None
+    cls: type[StepFailed],
+    kind: str,
+    message: str,
+    retry_after: float | None,
+    status: int | None,
+    limit: str,
 ) -> StepFailed:
-    return cls(kind, message, retry_after=retry_after, http_status=status)
+    return cls(kind, message, retry_after=retry_after, http_status=status, limit=limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,7 +46,7 @@ def _not_waiting(execution: Execution) -> str:
 def reasons() -> RouteReasons:
     """Ask admission, as things stand now, what stops each waiting route."""
     now = database_now()
-    decision = admit(snapshot.read(now, explain=True))
+    decision = admit(snapshot.read(now))
     return RouteReasons(decision.reasons, now, len(decision.starts))
 
 
@@ -76,16 +77,17 @@ class Stopped:
     limit: str
     text: str
     waiting: int
+    kind: str = "room"
+    until: datetime | None = None
 
 
 def what_stops_work(phases: Sequence[str] = (), seen: RouteReasons | None = None) -> list[Stopped]:
     """The limits that stop waiting work (of these phases; none: all), most waited on first."""
     by_route = (seen or reasons()).by_route
     counts = waiting_by_route(phases)
-    totals: dict[tuple[str, str], int] = {}
+    totals: Counter[Reason] = Counter()
     for route, stopped in by_route.items():
         for reason in stopped:
-            key = (reason.limit, reason.text)
-            totals[key] = totals.get(key, 0) + counts.get(route, 0)
-    found = [Stopped(limit, text, n) for (limit, text), n in totals.items() if n]
+            totals[reason] += counts.get(route, 0)
+    found = [Stopped(r.limit, r.text, n, r.kind, r.until) for r, n in totals.items() if n]
     return sorted(found, key=lambda s: -s.waiting)

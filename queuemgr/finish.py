@@ -16,13 +16,17 @@ from uuid import UUID
 
 from django.db import transaction
 
-from queuemgr import fleet_lock, grant, sql, states
+from queuemgr import fleet_lock, gates, grant, sql, states, wakeups
+from queuemgr.admission import rule_for
+from queuemgr.budget_day import day_of
+from queuemgr.claims import names_of
 from queuemgr.dispatch import lease_out
 from queuemgr.errors import StepFailed
 from queuemgr.follow_up import HeldLease, Settlement, follow_up
 from queuemgr.models import Lease, State
 from queuemgr.outcomes import Done, Failed, Lost, Result
 from queuemgr.redaction import clean
+from queuemgr.snapshot import rules_of
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +58,10 @@ def end(endings: Sequence[Ending], hands: grant.Hands | None) -> Ended:
     """
     with transaction.atomic():
         now = fleet_lock.take_within(LOCK_WAIT_MS)
-        outcomes = settle(endings, now or fleet_lock.database_now())
+        outcomes = settle(endings, now or fleet_lock.database_now(), locked=bool(now))
         granted = grant.start_what_may(now, hands) if now else grant.NOTHING
     if not now:
-        granted = grant.Granted([], lease_out())
+        granted = lease_out()
     return Ended(outcomes, granted)
 
 
@@ -69,13 +73,13 @@ def expire(now: datetime) -> list[HeldLease]:
     expired = Lease.objects.expired(now)
     give_back(list(expired.unstarted().values_list("pk", flat=True)))
     lost = [Ending(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
-    return [s.lease for s in _settle(lost, now, expired_by=now)]
+    return [s.lease for s in _settle(lost, now, expired_by=now, locked=True)]
 
 
 def end_leases_of_dead_worker(worker_id: int, now: datetime) -> list[HeldLease]:
     """End the leases of a worker known to be dead, without waiting for them to run out."""
     held = Lease.objects.filter(worker_id=worker_id).values_list("pk", flat=True)
-    return [s.lease for s in _settle([Ending(pk, Lost()) for pk in held], now)]
+    return [s.lease for s in _settle([Ending(pk, Lost()) for pk in held], now, locked=True)]
 
 
 def give_back(lease_ids: Sequence[UUID]) -> int:
@@ -84,20 +88,29 @@ def give_back(lease_ids: Sequence[UUID]) -> int:
         return 0
     withdrawn = sql.rows(
         f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))}) "
-        "AND started_at IS NULL RETURNING execution_id",
+        "AND started_at IS NULL RETURNING execution_id, route_id, phase, limit_keys, tokens, cost",
         lease_ids,
     )
-    states.move([execution for (execution,) in withdrawn], State.WAITING)
+    states.move([row[0] for row in withdrawn], State.WAITING)
+    freed = (wakeups.freed_by(*names, refunded=cost > 0) for _, _, *names, cost in withdrawn)
+    wakeups.leave({row[1] for row in withdrawn}, set[str]().union(*freed))
     return len(withdrawn)
 
 
-def settle(endings: Iterable[Ending], now: datetime) -> dict[UUID, str]:
-    """Write what these endings mean; returns the outcome recorded for each lease still held."""
-    return {s.lease.lease_id: s.outcome.value for s in _settle(endings, now)}
+def settle(endings: Iterable[Ending], now: datetime, *, locked: bool = False) -> dict[UUID, str]:
+    """Write what these endings mean; returns the outcome recorded for each lease still held.
+
+    `locked`: the caller holds the fleet's lock.
+    """
+    return {s.lease.lease_id: s.outcome.value for s in _settle(endings, now, locked=locked)}
 
 
 def _settle(
-    endings: Iterable[Ending], now: datetime, expired_by: datetime | None = None
+    endings: Iterable[Ending],
+    now: datetime,
+    expired_by: datetime | None = None,
+    *,
+    locked: bool = False,
 ) -> list[Settlement]:
     results = {ending.lease_id: ending.result for ending in endings}
     if not results:
@@ -108,12 +121,36 @@ def _settle(
     _delete([lease.lease_id for lease in held])
     _write_moves(settled)
     _write_usage(settled)
+    _wake(settled, _tell(settled, now), locked=locked)
     return settled
 
 
+def _tell(settled: Iterable[Settlement], now: datetime) -> set[str]:
+    """Tell the limits' gates how the services behind them did; returns those that opened further."""
+    keyed = [s for s in settled if s.lease.limit_keys or getattr(s.result, "limit", "")]
+    if not keyed:
+        return set()
+    words = [gates.Word(s.lease.limit_keys, s.lease.leased_at, s.result) for s in keyed]
+    names = {name for word in words for name in word.about}
+    return gates.learn(words, rules_of(names, now), now) if names else set()
+
+
+def _wake(settled: Iterable[Settlement], opened: set[str], *, locked: bool) -> None:
+    """What these endings may let go on: the routes their work waits on, and what they made room for."""
+    routes = {s.changes["route_id"] for s in settled if s.changes.get("route_id")}
+    limits = opened.union(*(_freed(s) for s in settled))
+    if routes or limits:
+        (wakeups.unpark if locked else wakeups.leave)(routes, limits)
+
+
+def _freed(s: Settlement) -> set[str]:
+    refunded = s.spent < s.lease.cost
+    return wakeups.freed_by(s.lease.phase, s.lease.limit_keys, s.lease.tokens, refunded=refunded)
+
+
 _TAKE = """
-    SELECT l.id, l.execution_id, e.flow, l.phase, l.step, e.priority, l.limit_key, l.cost, l.weight,
-           l.budget_day, w.name, l.cancel_by, e.tries_from, e.payload, e.context
+    SELECT l.id, l.execution_id, e.flow, l.phase, l.step, e.priority, l.limit_keys, l.tokens, l.cost,
+           l.weight, l.spent, w.name, l.cancel_by, l.leased_at, e.tries_from, e.payload, e.context
       FROM queuemgr_lease l
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_worker w ON w.id = l.worker_id
@@ -134,12 +171,10 @@ def _take(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]
 
 
 def _held(lease_id: Any, *row: Any) -> HeldLease:
-    *columns, day, worker, cancel_by, tries_from, payload, context = row
+    *columns, leased_at, tries_from, payload, context = row
     rest = [
         *columns,
-        sql.as_date(day),
-        worker,
-        cancel_by,
+        sql.as_datetime(leased_at),
         sql.as_datetime(tries_from),
         sql.as_json(payload),
         sql.as_json(context),
@@ -155,7 +190,7 @@ def _stored(result: Result) -> Result:
         with transaction.atomic():
             result.store()
     except StepFailed as error:
-        return Failed(error.kind, error.message, error.retry_after, result.cost)
+        return Failed(error.kind, error.message, error.retry_after, result.cost, error.limit)
     except Exception as error:
         logger.exception("storing a step's result failed")
         return Failed("unexpected", f"{type(error).__name__}: {error}", cost=result.cost)
@@ -163,11 +198,11 @@ def _stored(result: Result) -> Result:
 
 
 _ATTEMPTS = """
-    INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_key, worker,
-                                  leased_at, started_at, ended_at, outcome, cost, error_kind,
-                                  error_message)
-    SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_key, w.name,
-           l.leased_at, l.started_at, {time}, {text}, {integer}, {text}, {text}
+    INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, tokens,
+                                  weight, retrying, worker, due_at, leased_at, started_at, ended_at,
+                                  outcome, cost, error_kind, error_message)
+    SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_keys, l.tokens, l.weight,
+           l.retrying, w.name, l.due_at, l.leased_at, l.started_at, {time}, {text}, {integer}, {text}, {text}
       FROM queuemgr_lease l JOIN queuemgr_worker w ON w.id = l.worker_id
      WHERE l.id IN ({ids})
 """
@@ -202,18 +237,27 @@ def _write_moves(settled: Iterable[Settlement]) -> None:
 
 
 def _write_usage(settled: Iterable[Settlement]) -> None:
+    """Charge what was spent to every limit it passed, on the day of that limit's zone when it was
+    leased: the day it was reserved against."""
+    paid = [s for s in settled if s.spent]
+    if not paid:
+        return
+    names = {name for s in paid for name in names_of(s.lease.phase, s.lease.limit_keys)}
+    rules = rules_of(names, paid[0].lease.leased_at)
     spent: Counter[tuple[date, str]] = Counter()
-    for s in settled:
-        spent[s.lease.budget_day, s.lease.phase] += s.spent
-    for (day, phase), requests in spent.items():
-        if requests:
-            charge(day, phase, requests)
+    for s in paid:
+        for name in names_of(s.lease.phase, s.lease.limit_keys):
+            zone = rule_for(rules, name).budget_zone
+            spent[day_of(s.lease.leased_at, zone), name] += s.spent
+    for (day, name), requests in sorted(spent.items()):
+        charge(day, name, requests)
 
 
-def charge(day: date, phase: str, requests: int) -> None:
-    """Add to the requests spent on a day in a phase."""
+def charge(day: date, limit: str, requests: int) -> None:
+    """Add to the requests spent on a day under a limit."""
     sql.run(
-        "INSERT INTO queuemgr_dailyusage (day, phase, spent) VALUES (%s, %s, %s) "
-        "ON CONFLICT (day, phase) DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
-        [day, phase, requests],
+        "INSERT INTO queuemgr_dailyusage (day, limit_name, spent) VALUES (%s, %s, %s) "
+        "ON CONFLICT (day, limit_name) "
+        "DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
+        [day, limit, requests],
     )

@@ -40,6 +40,11 @@ def deciding(line: PlaceInLine | None = None) -> Iterator[datetime]:
         yield now
 
 
+def hold() -> None:
+    """Inside a transaction: take the fleet's lock, waiting for it, until the transaction ends."""
+    _take("pg_advisory_xact_lock")
+
+
 def take_within(milliseconds: int) -> datetime | None:
     """Inside a transaction: take the fleet's lock and tell the time; None if it stayed busy so long."""
     taken, now = _take("pg_try_advisory_xact_lock")

@@ -30,14 +30,20 @@ def queue_name(phase: str, priority: int) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """One Celery task, one checkpoint: a finished step is never done again."""
+    """One Celery task, one checkpoint: a finished step is never done again.
+
+    `key` names the limit it works under, or several (`("host:arxiv.org:443", "tenant:acme")`), each
+    taking `weight`; `tokens` are what it takes of the machines (`{"cpu": 1, "memory": 2}`); `cost` is
+    what it may spend of a budget, in requests.
+    """
 
     name: str
     task: str
-    key: Callable[[Context], str] = lambda context: ""
+    key: Callable[[Context], str | Iterable[str]] = lambda context: ""
     cost: Callable[[Context], int] = lambda context: 0
     needed: Callable[[Context], bool] = lambda context: True
-    weight: int = 1
+    weight: Callable[[Context], int] = lambda context: 1
+    tokens: Callable[[Context], Mapping[str, int]] = lambda context: {}
 
 
 @dataclass(frozen=True)

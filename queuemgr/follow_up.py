@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 
-from queuemgr import retry, routes
+from queuemgr import policies, retry, routes
 from queuemgr.errors import UnknownFlow, UnknownStep
 from queuemgr.flow import Place, get_flow
 from queuemgr.knobs import queue_knobs
@@ -32,12 +32,14 @@ class HeldLease:
     phase: str
     step: str
     priority: int
-    limit_key: str
+    limit_keys: str
+    tokens: str
     cost: int
     weight: int
-    budget_day: date
+    said_spent: int
     worker: str
     cancel_by: str
+    leased_at: datetime
     tries_from: datetime
     payload: dict[str, Any]
     context: dict[str, Any]
@@ -50,6 +52,7 @@ class Settlement:
     lease: HeldLease
     to: State
     outcome: Outcome
+    result: Result
     changes: dict[str, Any] = field(default_factory=dict)
     context: dict[str, Any] | None = None
     kind: str = ""
@@ -58,8 +61,12 @@ class Settlement:
 
     @property
     def spent(self) -> int:
-        """Requests to charge: what was reserved, unless the step says what it really used."""
-        return self.lease.cost if self.cost is None else self.cost
+        """Requests to charge: what the step says it used, at its end or on its way. A step that said
+        nothing is charged what was reserved for it, and nothing if it did not come to an end."""
+        if self.cost is not None:
+            return self.cost
+        broken_off = isinstance(self.result, Interrupted | Lost)
+        return self.lease.said_spent or (0 if broken_off else self.lease.cost)
 
 
 def follow_up(lease: HeldLease, result: Result, now: datetime) -> Settlement:
@@ -68,6 +75,7 @@ def follow_up(lease: HeldLease, result: Result, now: datetime) -> Settlement:
         settled = _RULES[type(result)](lease, result, now)
     except (UnknownFlow, UnknownStep) as error:
         settled = _given_up(lease, Failed("unexpected", str(error)), now)
+    settled.result = result
     if lease.cancel_by and settled.to == State.WAITING:
         settled.to, settled.outcome = State.CANCELLED, Outcome.CANCELLED
         settled.changes = _final(now)
@@ -79,9 +87,10 @@ def _after_done(lease: HeldLease, done: Done, now: datetime) -> Settlement:
     known = {**lease.payload, **context}
     place = get_flow(lease.flow).after(lease.phase, lease.step, known)
     if place is None:
-        settled = Settlement(lease, State.DONE, Outcome.DONE, _final(now))
+        settled = Settlement(lease, State.DONE, Outcome.DONE, done, _final(now))
     else:
-        settled = Settlement(lease, State.WAITING, Outcome.DONE, _next(place, lease, known, now))
+        changes = _next(place, lease, known, now)
+        settled = Settlement(lease, State.WAITING, Outcome.DONE, done, changes)
     settled.context = context if done.context else None
     settled.cost = done.cost
     return settled
@@ -89,34 +98,38 @@ def _after_done(lease: HeldLease, done: Done, now: datetime) -> Settlement:
 
 def _after_skip(lease: HeldLease, skipped: Skipped, now: datetime) -> Settlement:
     changes = _final(now, wait_reason=clean(skipped.reason)[:200])
-    return Settlement(lease, State.SKIPPED, Outcome.SKIPPED, changes, message=skipped.reason)
+    return Settlement(
+        lease, State.SKIPPED, Outcome.SKIPPED, skipped, changes, message=skipped.reason
+    )
 
 
 def _after_snooze(lease: HeldLease, snoozed: Snoozed, now: datetime) -> Settlement:
     changes = _again(lease, now + timedelta(seconds=snoozed.seconds), snoozed.reason)
-    return Settlement(lease, State.WAITING, Outcome.SNOOZED, changes, cost=0)
+    return Settlement(lease, State.WAITING, Outcome.SNOOZED, snoozed, changes, cost=0)
 
 
 def _after_interruption(lease: HeldLease, stopped: Interrupted, now: datetime) -> Settlement:
     changes = _again(lease, now, "")
-    return Settlement(lease, State.WAITING, Outcome.INTERRUPTED, changes, message=stopped.reason)
+    return Settlement(
+        lease, State.WAITING, Outcome.INTERRUPTED, stopped, changes, message=stopped.reason
+    )
 
 
 def _after_failure(lease: HeldLease, failed: Failed, now: datetime) -> Settlement:
     number = 1 + _attempts(lease, Outcome.RETRIED, Outcome.FAILED).count()
-    decision = retry.decide(failed.kind, number, retry_after=failed.retry_after)
+    policy = policies.policy_for(failed.kind, lease.phase)
+    decision = retry.decide(policy, number, retry_after=failed.retry_after)
     if not decision.again:
         return _given_up(lease, failed, now)
-    tries = retry.policy_for(failed.kind).max_attempts
-    reason = f"try {number + 1} of {tries} after {failed.kind}"
-    changes = _again(lease, now + timedelta(seconds=decision.wait), reason)
+    reason = f"try {number + 1} of {policy.max_attempts} after {failed.kind}"
+    changes = _again(lease, now + timedelta(seconds=decision.wait), reason, retrying=True)
     changes |= {"error_kind": failed.kind, "error_message": clean(failed.message)}
-    return _with_error(Settlement(lease, State.WAITING, Outcome.RETRIED, changes), failed)
+    return _with_error(Settlement(lease, State.WAITING, Outcome.RETRIED, failed, changes), failed)
 
 
 def _given_up(lease: HeldLease, failed: Failed, now: datetime) -> Settlement:
     changes = _final(now, error_kind=failed.kind, error_message=clean(failed.message))
-    return _with_error(Settlement(lease, State.FAILED, Outcome.FAILED, changes), failed)
+    return _with_error(Settlement(lease, State.FAILED, Outcome.FAILED, failed, changes), failed)
 
 
 def _with_error(settled: Settlement, failed: Failed) -> Settlement:
@@ -131,10 +144,10 @@ def _after_loss(lease: HeldLease, lost: Lost, now: datetime) -> Settlement:
     if number < retry.MAX_LOST or (number < retry.MAX_LOST_IN_COMPANY and _in_company(losses)):
         wait = retry.apart(number, queue_knobs().lease_seconds)
         changes = _again(lease, now + timedelta(seconds=wait), "")
-        return Settlement(lease, State.WAITING, Outcome.LOST, changes, message=message)
+        return Settlement(lease, State.WAITING, Outcome.LOST, lost, changes, message=message)
     message = f"its worker was lost {number} times at step {lease.step}; last: {message}"
     changes = _final(now, error_kind="poison", error_message=message)
-    return Settlement(lease, State.FAILED, Outcome.LOST, changes, None, "poison", message)
+    return Settlement(lease, State.FAILED, Outcome.LOST, lost, changes, None, "poison", message)
 
 
 def _in_company(losses: QuerySet[Attempt]) -> bool:
@@ -186,20 +199,23 @@ def _next(
         "phase": place.phase.name,
         "step": place.step.name,
         "resumed": resumed,
-        "route_id": routes.route_id(routes.key_of(place, lease.priority, known, resumed=resumed)),
+        "route_id": routes.route_id(routes.kind_of(place, lease.priority, known, resumed=resumed)),
         "run_after": now,
         **_CLEARED,
     }
 
 
-def _again(lease: HeldLease, when: datetime, reason: str) -> dict[str, Any]:
+def _again(
+    lease: HeldLease, when: datetime, reason: str, *, retrying: bool = False
+) -> dict[str, Any]:
     """The same step once more, ahead of work whose phase was not begun."""
-    key = routes.RouteKey(
-        lease.phase, lease.priority, True, lease.limit_key, lease.cost, lease.weight
-    )
+    kind = routes.RouteKind(
+        lease.phase, lease.priority, True, lease.limit_keys, lease.cost, lease.weight, lease.tokens,
+        retrying,
+    )  # fmt: skip
     return {
         "resumed": True,
-        "route_id": routes.route_id(key),
+        "route_id": routes.route_id(kind),
         "run_after": when,
         "wait_reason": clean(reason)[:200],
     }

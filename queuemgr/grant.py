@@ -6,15 +6,16 @@ started; any other waits for the worker its message reaches.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from queuemgr import snapshot, sql, states
-from queuemgr.admission import Decision, WaitingRoute, admit, count_starts
+from queuemgr import gates, parking, snapshot, sql, states, wakeups
+from queuemgr.admission import Decision, Snapshot, WaitingRoute, admit, count_starts
 from queuemgr.capacity import Group
 from queuemgr.flow import queue_name
 from queuemgr.knobs import queue_knobs
@@ -32,7 +33,7 @@ class Grant:
     phase: str
     step: str
     priority: int
-    limit_key: str
+    limit_keys: str
     payload: dict[str, Any]
     context: dict[str, Any]
 
@@ -52,10 +53,12 @@ class Hands:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Leases given to the free hands, and leases to be sent as messages."""
+    """Leases for the free hands, leases to be sent as messages, and in how many seconds another look
+    is worth while though nothing else happens (None: then it is not)."""
 
     handed: list[Grant]
     to_send: list[Grant]
+    look_again: float | None = None
 
 
 NOTHING = Granted([], [])
@@ -63,31 +66,46 @@ NOTHING = Granted([], [])
 
 def start_what_may(now: datetime, hands: Hands | None = None) -> Granted:
     """Read, decide, write the leases; to be called holding the fleet's lock."""
-    seen = snapshot.read(now)
-    if not seen.routes:
+    wakeups.answer()
+    fleet = snapshot.look_at_fleet(now)
+    if not snapshot.spare(fleet):
         return NOTHING
-    decision = admit(seen)
+    seen, decision = _decide(fleet)
+    routes = {route.id: route for route in seen.snapshot.routes}
+    parking.remember(seen, decision)
+    gates.remember_turns(decision.turns)
+    again = _look_again(now, seen, decision)
     if not decision.starts:
-        return NOTHING
-    routes = {route.id: route for route in seen.routes}
+        return Granted([], [], again)
     queue_of = {pk: route.queue for pk, route in routes.items()}
     handed = _for_hands(decision, queue_of, hands) if hands else Counter()
     to_send = count_starts(decision) - handed
-    if len(routes) > 1:
-        _remember_turns(decision, now)
+    rated = {pk: gates.rated(seen.snapshot, routes[pk]) for pk in set(decision.starts)}
     return Granted(
-        _lease_out(now, handed, routes, hands.worker_id) if hands and handed else [],
-        _lease_out(now, to_send, routes, None) if to_send else [],
+        _lease_out(now, handed, routes, rated, hands.worker_id) if hands and handed else [],
+        _lease_out(now, to_send, routes, rated, None) if to_send else [],
+        again,
     )
 
 
-def _remember_turns(decision: Decision, now: datetime) -> None:
-    """Routes that were served go behind those that were not, next time; one alone need not."""
-    served = set(decision.starts)
-    sql.run(
-        f"UPDATE queuemgr_route SET served_at = %s WHERE id IN ({sql.marks(len(served))})",
-        [now, *served],
-    )
+MORE = 8
+"""How many times as many routes are looked at when those before did not fill the room."""
+
+
+def _decide(fleet: Snapshot) -> tuple[snapshot.Seen, Decision]:
+    """Look at as many routes as there are idle slots; at more only while slots would stay idle."""
+    spare = at_most = snapshot.spare(fleet)
+    while True:
+        seen = snapshot.look_at_routes(fleet, at_most)
+        decision = admit(seen.snapshot)
+        if len(decision.starts) >= spare or not parking.may_fill(seen, decision):
+            return seen, decision
+        at_most *= MORE
+
+
+def _look_again(now: datetime, seen: snapshot.Seen, decision: Decision) -> float | None:
+    times = [moment for moment in (seen.opens_at, decision.wake_at) if moment]
+    return max(0.0, (min(times) - now).total_seconds()) if times else None
 
 
 def _for_hands(decision: Decision, queue_of: Mapping[int, str], hands: Hands) -> Counter[int]:
@@ -111,53 +129,63 @@ def _lease_out(
     now: datetime,
     counts: Counter[int],
     routes: Mapping[int, WaitingRoute],
+    rated: Mapping[int, Mapping[str, float]],
     worker_id: int | None,
 ) -> list[Grant]:
     """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
     to = State.RUNNING if worker_id else State.LEASED
     granted = []
-    for pk, route_id, *columns, payload, context in states.take_heads(counts, to, now):
-        key = routes[route_id].limit_key
-        known = [key, sql.as_json(payload), sql.as_json(context)]
-        granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id]))
-    _insert(granted, now, worker_id)
-    return [grant for grant, _ in granted]
+    for pk, route_id, due_at, *columns, payload, context in states.take_heads(counts, to, now):
+        keys = routes[route_id].limit_keys
+        known = [keys, sql.as_json(payload), sql.as_json(context)]
+        granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id], due_at))
+    if worker_id is not None:
+        gates.advance(Counter(route.id for _, route, _ in granted), rated, now)
+    _insert(granted, rated, now, worker_id)
+    return [grant for grant, _, _ in granted]
 
 
-COLUMNS, ROWS_PER_STATEMENT = 14, 1000
+COLUMNS, ROWS_PER_STATEMENT = 18, 1000
 """SQLite allows 32,766 parameters in a statement."""
 
 _INSERT = """
-    INSERT INTO queuemgr_lease (id, execution_id, phase, step, priority, limit_key, cost, weight,
-                                worker_id, budget_day, leased_at, started_at, expires_at, cancel_by)
+    INSERT INTO queuemgr_lease (id, execution_id, phase, step, priority, limit_keys, due_at,
+                                route_id, tokens, cost, weight, retrying, rated,
+                                worker_id, leased_at, started_at, expires_at, cancel_by, spent)
     VALUES {rows}
 """
 
 
 def _insert(
-    granted: list[tuple[Grant, WaitingRoute]], now: datetime, worker_id: int | None
+    granted: list[tuple[Grant, WaitingRoute, Any]],
+    rated: Mapping[int, Mapping[str, float]],
+    now: datetime,
+    worker_id: int | None,
 ) -> None:
     born_started = worker_id is not None
-    shared = [
-        worker_id,
-        now.astimezone(UTC).date(),
-        now,
-        now if born_started else None,
-        expiry(now, started=born_started),
-        "",
-    ]
+    shared = [worker_id, now, now if born_started else None, expiry(now, started=born_started), ""]
     parameters: list[Any] = []
-    for g, route in granted:
-        parameters += [g.lease_id, g.execution_id, g.phase, g.step, g.priority, g.limit_key]
-        parameters += [route.cost, route.weight, *shared]
+    for g, route, due_at in granted:
+        moves_on = "" if born_started or not rated[route.id] else json.dumps(rated[route.id])
+        parameters += [
+            g.lease_id,
+            g.execution_id,
+            g.phase,
+            g.step,
+            g.priority,
+            g.limit_keys,
+            due_at,
+        ]
+        parameters += [route.id, route.tokens, route.cost, route.weight, route.retrying, moves_on]
+        parameters += shared
     for start in range(0, len(granted), ROWS_PER_STATEMENT):
         some = parameters[start * COLUMNS : (start + ROWS_PER_STATEMENT) * COLUMNS]
-        rows = ", ".join([f"({sql.marks(COLUMNS)})"] * (len(some) // COLUMNS))
+        rows = ", ".join([f"({sql.marks(COLUMNS)}, 0)"] * (len(some) // COLUMNS))
         sql.run(_INSERT.format(rows=rows), some)
 
 
 _GRANTS = """
-    SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_key, e.payload, e.context
+    SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context
       FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
      WHERE l.id IN ({ids})
 """

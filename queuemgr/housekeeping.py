@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
-from queuemgr import events, finish
+from queuemgr import events, finish, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import all_flows
@@ -39,6 +39,7 @@ def tick() -> dict[str, int]:
     """Release what ran out and start what fell due; returns counts of both."""
     with deciding() as now:
         lost = finish.expire(now)
+        wakeups.look_at_some_anyway()
     for lease in lost:
         logger.warning(
             "lease of %s/%s on %s ran out: released", lease.flow, lease.step, lease.worker

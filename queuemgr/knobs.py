@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from queuemgr.errors import ConfigurationError
+from queuemgr.budget_day import zone
+from queuemgr.errors import BadInput, ConfigurationError
 
 COMMAND_LINE = "SLUICE_COMMAND_LINE"
 
@@ -113,7 +114,39 @@ class QueueKnobs(Knobs):
     max_per_host: int = Field(4, ge=0, description="slots one host may hold; 0: no cap")
     max_per_resolver: int = Field(4, ge=0, description="slots one resolver may hold; 0: no cap")
     high_priority_reserved: int = Field(1, ge=0, description="fleet slots only high work may take")
-    daily_budget: int = Field(10_000, ge=0, description="requests a UTC day may cost; 0: none")
+    daily_budget: int = Field(10_000, ge=0, description="requests a day may cost; 0: none")
+    budget_zone: str = Field("UTC", description="IANA time zone the budgets' days are kept in")
+    budget_kept_for_high: int = Field(
+        10,
+        ge=0,
+        le=100,
+        description="percent of the day's budget, its last, only high work may spend",
+    )
+    scheduler: bool = Field(
+        True,
+        description="off: plain caps, rates and budgets; no tokens, ageing or turns of tenants",
+    )
+    starvation_ms: int = Field(
+        3_600_000, ge=0, description="milliseconds of waiting that raise work one class; 0: never"
+    )
+    heavy_wait_ms: int = Field(
+        60_000, ge=0, description="milliseconds until room is kept for heavy work; 0: never"
+    )
+    cpu_tokens: int = Field(0, ge=0, description="cpu tokens of the fleet; 0: no cap")
+    io_tokens: int = Field(0, ge=0, description="io tokens of the fleet; 0: no cap")
+    memory_tokens: int = Field(0, ge=0, description="memory tokens of the fleet; 0: no cap")
+    low_resource: bool = Field(
+        False, description="small machine: 1 cpu, 2 io, 2 memory tokens where none are set"
+    )
+    retry_percent: int = Field(
+        20, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
+    )
+    max_pending: int = Field(
+        0, ge=0, description="executions that may wait in one queue; more are refused; 0: no cap"
+    )
+    breaker_seconds: float = Field(
+        30, ge=0.1, description="seconds a limit closes when its service cannot be reached; doubles"
+    )
     lease_seconds: float = Field(90, ge=1, le=86_400, description="seconds a lease lasts unrenewed")
     heartbeat_seconds: float = Field(30, ge=0.1, description="seconds between renewals of a lease")
     stale_interval: float = Field(120, ge=1, description="seconds between seeding and clean-up")
@@ -146,6 +179,15 @@ class QueueKnobs(Knobs):
                 f"SLUICE_MAX_WORKERS={self.max_workers}, or normal and low work never starts"
             )
         return self
+
+    @field_validator("budget_zone")
+    @classmethod
+    def _zone_is_known(cls, name: str) -> str:
+        try:
+            zone(name)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return name
 
     @property
     def start_seconds(self) -> float:

@@ -14,10 +14,13 @@ from typing import Any
 from uuid import UUID
 
 from celery import Task, shared_task
-from django.db import connections
+from django.db import connection, connections
+from django.db.models import F
 
+from queuemgr import alarm
 from queuemgr.abort import AbortSignal
 from queuemgr.combiner import Combiner
+from queuemgr.dispatch import dispatch
 from queuemgr.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.grant import Grant
 from queuemgr.heartbeat import Heartbeat
@@ -45,6 +48,19 @@ class Work:
     def given(self) -> dict[str, Any]:
         """Payload and what earlier steps learnt."""
         return {**self.grant.payload, **self.grant.context}
+
+    def spend(self, requests: int = 1) -> None:
+        """Say that so many requests of what was reserved are about to be sent; asked for before each.
+
+        What was said is charged even if the worker dies, and the rest given back. Raises `LeaseLost`
+        when the lease is gone, and `StepFailed` when more would be sent than was reserved.
+        """
+        mine = Lease.objects.filter(pk=self.grant.lease_id)
+        if mine.filter(spent__lte=F("cost") - requests).update(spent=F("spent") + requests):
+            return
+        if not mine.exists():
+            raise LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
+        raise StepFailed("over_reserved", f"it wants {requests} more requests than it had reserved")
 
     def check(self) -> None:
         """Raise `Aborted`, or `LeaseLost` when the lease is gone: to be asked before a file is
@@ -87,14 +103,14 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             except Exception as error:
                 return as_result(error, signal)
             finally:
-                for connection in connections.all(initialized_only=True):
-                    connection.close()
+                for used in connections.all(initialized_only=True):
+                    used.close()
 
 
 def as_result(error: Exception, signal: AbortSignal) -> Result:
     """What an exception out of a step means."""
     if isinstance(error, StepFailed):
-        return Failed(error.kind, error.message, error.retry_after)
+        return Failed(error.kind, error.message, error.retry_after, limit=error.limit)
     if isinstance(error, Aborted | LeaseLost) or signal.aborted:
         return Interrupted(signal.reason or str(error))
     logger.error("a step failed unexpectedly", exc_info=error)
@@ -123,7 +139,13 @@ def start_process(*, is_parent: bool) -> None:
     """Start the threads the slots of this process share; called once per worker process."""
     global _shared
     worker = current()
+    alarm.start(_look_again)
     _shared = _Process(os.getpid(), Heartbeat(worker, is_parent=is_parent), Combiner(worker))
+
+
+def _look_again() -> None:
+    dispatch()
+    connection.close()
 
 
 @shared_task(base=LeasedTask, name=UNKNOWN_STEP)

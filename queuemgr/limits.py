@@ -13,11 +13,12 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from queuemgr.admission import FLEET, Rule, Snapshot
-from queuemgr.flow import PRIORITY_NAMES, all_flows, all_phases, queue_name
+from queuemgr import policies, wakeups
+from queuemgr.admission import FLEET, Rule, rule_for
+from queuemgr.flow import PRIORITIES, all_flows, all_phases, queue_name
 from queuemgr.knobs import QueueKnobs, queue_knobs
 from queuemgr.models import Limit, Queue
-from queuemgr.snapshot import read_rules
+from queuemgr.snapshot import rules_of
 
 
 def from_knobs(knobs: QueueKnobs) -> Mapping[str, Mapping[str, Any]]:
@@ -27,15 +28,29 @@ def from_knobs(knobs: QueueKnobs) -> Mapping[str, Mapping[str, Any]]:
             "max_running": knobs.max_workers,
             "reserved_high": knobs.high_priority_reserved if knobs.max_workers > 1 else 0,
             "daily_budget": knobs.daily_budget or None,
+            "kept_for_high": knobs.budget_kept_for_high,
         },
         "host:*": {"max_running": knobs.max_per_host},
         "resolver:*": {"max_running": knobs.max_per_resolver},
+        "tenant:*": {"max_running": 0},
+        **{name: {"max_running": tokens} for name, tokens in _tokens(knobs).items()},
     }
     for phase in all_phases():
         limits[f"phase:{phase}"] = {"max_running": getattr(knobs, f"max_{phase}", 0)}
     for flow in all_flows():
         limits |= flow.limits()
     return limits
+
+
+LOW_RESOURCE = {"cpu": 1, "io": 2, "memory": 2}
+"""Tokens of a small machine, where no number is set."""
+
+
+def _tokens(knobs: QueueKnobs) -> dict[str, int]:
+    stated = {"cpu": knobs.cpu_tokens, "io": knobs.io_tokens, "memory": knobs.memory_tokens}
+    if not knobs.low_resource:
+        return stated
+    return {name: tokens or LOW_RESOURCE[name] for name, tokens in stated.items()}
 
 
 def sync(forced: Collection[str] = ()) -> None:
@@ -45,14 +60,27 @@ def sync(forced: Collection[str] = ()) -> None:
     """
     with transaction.atomic():
         for phase in all_phases():
-            for priority in PRIORITY_NAMES:
-                name = queue_name(phase, priority)
-                Queue.objects.get_or_create(
-                    name=name, defaults={"phase": phase, "priority": priority}
-                )
+            for priority in PRIORITIES:
+                name = queue_name(phase, PRIORITIES[priority])
+                _make_queue(name, phase, PRIORITIES[priority])
         stated = from_knobs(queue_knobs())
         for name, figures in stated.items():
             _write(name, figures, _forced_figures(name, forced))
+        policies.sync()
+
+
+def _make_queue(name: str, phase: str, priority: int) -> None:
+    """The row of a queue; its cap follows the knob until a person sets another."""
+    stated = queue_knobs().max_pending
+    queue, _ = Queue.objects.get_or_create(
+        name=name,
+        defaults={
+            "phase": phase, "priority": priority, "max_pending": stated, "stated_max_pending": stated,
+        },
+    )  # fmt: skip
+    if queue.stated_max_pending != stated:
+        queue.max_pending = queue.stated_max_pending = stated
+        queue.save()
 
 
 _FIGURES = {
@@ -61,6 +89,10 @@ _FIGURES = {
     "daily_budget": (FLEET, "daily_budget"),
     "max_per_host": ("host:*", "max_running"),
     "max_per_resolver": ("resolver:*", "max_running"),
+    "budget_kept_for_high": (FLEET, "kept_for_high"),
+    "cpu_tokens": ("cpu", "max_running"),
+    "io_tokens": ("io", "max_running"),
+    "memory_tokens": ("memory", "max_running"),
 }
 """Which figure of which limit a knob states; `max_<phase>` is that phase's `max_running`."""
 
@@ -87,10 +119,9 @@ def _write(name: str, figures: Mapping[str, Any], forced: Collection[str]) -> No
         setattr(limit, field, value)
     limit.from_settings = dict(figures)
     limit.save()
+    wakeups.leave(limits=[wakeups.EVERYTHING])
 
 
 def rule_of(name: str) -> Rule:
     """The rule in force for a limit's name, patterns included."""
-    now = timezone.now()
-    rules, _ = read_rules(now)
-    return Snapshot(now, (), rules, {}, {}, {}, {}).rule(name)
+    return rule_for(rules_of([name], timezone.now()), name)

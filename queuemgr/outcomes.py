@@ -38,12 +38,16 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It went wrong; the retry policy of its kind says what follows."""
+    """It went wrong; the retry policy of its kind says what follows.
+
+    `limit` names the limit whose service is to blame, where that is not the step's own key.
+    """
 
     kind: str
     message: str
     retry_after: float | None = None
     cost: int | None = None
+    limit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

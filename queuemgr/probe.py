@@ -38,12 +38,20 @@ def _in_phase(name: str) -> Callable[[Context], bool]:
     return lambda given: given.get("phase", "prep") == name
 
 
+def _keys(given: Context) -> tuple[str, ...]:
+    """`limit_key`, one or several with a space between, and `tenant`."""
+    tenant = given.get("tenant")
+    return (*str(given.get("limit_key", "")).split(), *([f"tenant:{tenant}"] if tenant else []))
+
+
 def _step(phase: str) -> Step:
     return Step(
         name="probe",
         task=TASK,
-        key=lambda given: str(given.get("limit_key", "")),
+        key=_keys,
         cost=lambda given: int(given.get("requests", 0)),
+        weight=lambda given: int(given.get("weight", 1)),
+        tokens=lambda given: dict(given.get("tokens", {})),
         needed=_in_phase(phase),
     )
 
@@ -63,8 +71,13 @@ def register() -> None:
 
 @shared_task(base=LeasedTask, name=TASK)
 def run(work: Work) -> Done:
-    """Wait `seconds`, burn `cpu_ms`, then end as told: well, failing (`fail`), or dying (`die`)."""
+    """Wait `seconds`, burn `cpu_ms`, then end as told: well, failing (`fail`), or dying (`die`).
+
+    A probe with `requests` says that it sends them, as a paid step does.
+    """
     given = work.given
+    if requests := int(given.get("requests", 0)):
+        work.spend(requests)
     trace(work, "start")
     try:
         _burn(float(given.get("cpu_ms", 0)))
@@ -86,7 +99,8 @@ def _end_as_told(given: dict[str, Any]) -> None:
     if given.get("die"):
         os.kill(os.getpid(), signals.SIGKILL)
     if kind := given.get("fail"):
-        raise StepFailed(str(kind), "the probe was told to fail")
+        wait = given.get("retry_after")
+        raise StepFailed(str(kind), "the probe was told to fail", retry_after=wait)
 
 
 def trace(work: Work, event: str) -> None:
@@ -98,7 +112,7 @@ def trace(work: Work, event: str) -> None:
         "key": work.key,
         "phase": work.grant.phase,
         "priority": PRIORITY_NAMES[work.grant.priority],
-        "limit_key": work.grant.limit_key,
+        "limit_key": work.grant.limit_keys,
         "event": event,
         "monotonic_ns": time.monotonic_ns(),
         "wall": datetime.now(UTC).isoformat(),

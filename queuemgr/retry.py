@@ -61,6 +61,7 @@ POLICIES: dict[str, Policy] = {
     "quota": once("the account's quota is used up"),
     "bad_request": once("the request itself is wrong"),
     "unresolvable": once("no source offers a PDF for this identifier"),
+    "over_reserved": once("the step wanted more requests than were reserved for it"),
     "poison": once("it ended its worker three times"),
 }
 
@@ -91,13 +92,16 @@ def backoff(policy: Policy, attempt: int) -> float:
 
 
 def decide(
-    kind: str, attempt: int, *, retry_after: float | None = None, rng: random.Random | None = None
+    policy: Policy,
+    attempt: int,
+    *,
+    retry_after: float | None = None,
+    rng: random.Random | None = None,
 ) -> RetryDecision:
-    """What follows failure number `attempt` (from 1) of this kind at this step.
+    """What follows failure number `attempt` (from 1) at this step, by this policy.
 
     A server's `retry_after` is a minimum and replaces the backoff; jitter is only ever added.
     """
-    policy = policy_for(kind)
     if attempt >= policy.max_attempts:
         return RetryDecision(again=False)
     wait = backoff(policy, attempt) if retry_after is None else max(0.0, retry_after)

@@ -7,51 +7,70 @@ from typing import NamedTuple
 
 from django.db import transaction
 
+from queuemgr import claims
 from queuemgr.errors import NeverFits
 from queuemgr.flow import Context, Place
-from queuemgr.models import Route
+from queuemgr.models import Route, RouteLimit
 
 
-class RouteKey(NamedTuple):
+class RouteKind(NamedTuple):
     """All that admission needs to know of waiting work, but its age."""
 
     phase: str
     priority: int
     resumed: bool
-    limit_key: str
+    limit_keys: str
     cost: int
     weight: int
+    tokens: str = ""
+    retrying: bool = False
 
 
-def key_of(place: Place, priority: int, context: Context, *, resumed: bool) -> RouteKey:
+def kind_of(place: Place, priority: int, context: Context, *, resumed: bool) -> RouteKind:
     """The route of an execution that waits at `place`, by the rules its flow states there."""
     step = place.step
-    return RouteKey(
-        place.phase.name, priority, resumed, step.key(context), step.cost(context), step.weight
+    return RouteKind(
+        place.phase.name,
+        priority,
+        resumed,
+        claims.as_text(step.key(context)),
+        step.cost(context),
+        step.weight(context),
+        claims.tokens_as_text(step.tokens(context)),
     )
 
 
-_known: dict[RouteKey, int] = {}
+_known: dict[RouteKind, int] = {}
 MOST_KNOWN = 50_000
 
 
-def route_id(key: RouteKey) -> int:
+def route_id(kind: RouteKind) -> int:
     """The id of the row of this route, made when new.
 
     Rows are never deleted, so it is remembered; but only once the transaction that may have made it
     has committed.
     """
-    found = _known.get(key)
+    found = _known.get(kind)
     if found is None:
-        found = Route.objects.get_or_create(**key._asdict())[0].pk
-        transaction.on_commit(partial(_remember, key, found))
+        found = _made(kind)
+        transaction.on_commit(partial(_remember, kind, found))
     return found
 
 
-def _remember(key: RouteKey, pk: int) -> None:
+@transaction.atomic
+def _made(kind: RouteKind) -> int:
+    tenant = claims.tenant_of(kind.limit_keys)
+    route, made = Route.objects.get_or_create(**kind._asdict(), defaults={"tenant": tenant})
+    if made:
+        names = kind.limit_keys.split()
+        RouteLimit.objects.bulk_create(RouteLimit(route=route, name=name) for name in names)
+    return route.pk
+
+
+def _remember(kind: RouteKind, pk: int) -> None:
     if len(_known) >= MOST_KNOWN:
         _known.clear()
-    _known[key] = pk
+    _known[kind] = pk
 
 
 def forget() -> None:
@@ -59,20 +78,24 @@ def forget() -> None:
     _known.clear()
 
 
-def check_fits(key: RouteKey) -> None:
+def check_fits(kind: RouteKind) -> None:
     """Raise `NeverFits` when no limit, however idle, could admit this; the setting is named."""
     from queuemgr.limits import rule_of
 
-    names = ("fleet", f"phase:{key.phase}", *([key.limit_key] if key.limit_key else []))
-    for name in names:
+    for name, weight in claims.claims_of(kind.phase, kind.limit_keys, kind.tokens, kind.weight):
         rule = rule_of(name)
-        if rule.max_running and key.weight > rule.max_running:
+        if rule.max_running and weight > rule.max_running:
             raise NeverFits(
-                f"weight {key.weight} is above max_running={rule.max_running} of limit {name!r}: "
+                f"weight {weight} is above max_running={rule.max_running} of limit {name!r}: "
                 "raise that limit or lower the weight"
             )
-        if rule.daily_budget is not None and key.cost > rule.daily_budget:
+        if rule.daily_budget is not None and kind.cost > rule.usable_budget(kind.priority):
             raise NeverFits(
-                f"cost {key.cost} is above daily_budget={rule.daily_budget} of limit {name!r}: "
+                f"cost {kind.cost} is above daily_budget={rule.daily_budget} of limit {name!r}"
+                f"{_kept(rule.daily_budget - rule.usable_budget(kind.priority))}: "
                 "raise that budget or lower the cost"
             )
+
+
+def _kept(requests: int) -> str:
+    return f" (of which {requests} are kept for higher priority)" if requests else ""

@@ -1,29 +1,56 @@
 """Reading what admission looks at: leases, workers, limits, usage, and the heads of routes.
 
-A handful of statements whatever the backlog: waiting work is met by index at the head of each
-route and never counted further than there are idle slots.
+A handful of statements whatever the backlog: waiting work is met by index at the head of each route
+that is not parked, and never counted further than there are idle slots. Leases are read before
+anything a lease's beginning or end writes (clocks of rates, usage), so what changes meanwhile is
+counted twice rather than not at all.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
-from queuemgr import sql
-from queuemgr.admission import FLEET, Reason, Rule, Snapshot, Use, WaitingRoute
+from queuemgr import retry_room, sql
+from queuemgr.admission import (
+    LAST_TURN,
+    Gate,
+    Ordering,
+    Reason,
+    Rule,
+    Snapshot,
+    Use,
+    WaitingRoute,
+    open_queues,
+    rule_for,
+)  # fmt: skip
+from queuemgr.budget_day import day_ends, day_of
 from queuemgr.capacity import Group
-from queuemgr.flow import HIGH, all_phases, queue_name
+from queuemgr.claims import FLEET, TENANT, names_of
+from queuemgr.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.knobs import queue_knobs
 from queuemgr.models import pause_sentence
+from queuemgr.rate import parse_rate
 
 _LEASES = """
-    SELECT phase, priority, limit_key, worker_id, budget_day,
-           COUNT(*), SUM(weight), SUM(cost), SUM(CASE WHEN started_at IS NULL THEN 1 ELSE 0 END)
+    SELECT phase, priority, tokens, worker_id, COUNT(*), SUM(weight), SUM(cost),
+           SUM(CASE WHEN started_at IS NULL THEN 1 ELSE 0 END),
+           CASE WHEN cost > 0 THEN leased_at END AS paid_at
       FROM queuemgr_lease
-     GROUP BY phase, priority, limit_key, worker_id, budget_day
+     GROUP BY phase, priority, tokens, worker_id, paid_at
+"""
+
+_KEYED_LEASES = """
+    SELECT k.name, l.priority, COUNT(*), SUM(l.weight), SUM(l.cost),
+           SUM(CASE WHEN l.started_at IS NULL THEN 1 ELSE 0 END),
+           CASE WHEN l.cost > 0 THEN l.leased_at END AS paid_at
+      FROM queuemgr_lease l JOIN queuemgr_routelimit k ON k.route_id = l.route_id
+     WHERE {of_these}
+     GROUP BY k.name, l.priority, paid_at
 """
 
 _WORKERS = """
@@ -31,56 +58,150 @@ _WORKERS = """
 """
 
 _RULES = """
-    SELECT 'limit', name, max_running, reserved_high, daily_budget,
-           paused_at, paused_by, pause_reason, paused_until
-      FROM queuemgr_limit
-     UNION ALL
-    SELECT 'queue', name, 0, 0, NULL, paused_at, paused_by, pause_reason, paused_until
+    SELECT l.name, l.max_running, l.reserved_high, l.rate, l.daily_budget, l.budget_zone,
+           l.kept_for_high, l.kept_from_low, l.share, l.breaker_after,
+           l.paused_at, l.paused_by, l.pause_reason, l.paused_until
+      FROM queuemgr_limit l
+     WHERE {of_these}
+"""
+
+_COMMON = "l.name NOT LIKE '%%:%%' OR l.name LIKE 'phase:%%' OR l.name LIKE '%%*'"
+"""The limits every decision looks at: fleet, phases, tokens, and all patterns."""
+
+_QUEUES = """
+    SELECT name, paused_at, paused_by, pause_reason, paused_until
       FROM queuemgr_queue WHERE paused_at IS NOT NULL
 """
 
-_USAGE = "SELECT phase, spent FROM queuemgr_dailyusage WHERE day = %s"
+_GATES = """
+    SELECT g.name, g.clock, g.closed_until, g.because, g.opening, g.turn
+      FROM queuemgr_gate g
+     WHERE {of_these}
+"""
+
+_COMMON_GATES = "g.name NOT LIKE '%%:%%' OR g.name LIKE 'phase:%%'"
+
+_USAGE = """
+    SELECT day, limit_name, spent FROM queuemgr_dailyusage
+     WHERE day IN ({days}) AND limit_name IN ({names})
+"""
 
 _ROUTES = """
-    SELECT * FROM (
-        SELECT r.id, r.phase, r.priority, r.resumed, r.limit_key, r.cost, r.weight, r.served_at,
+    SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.tokens, r.cost,
+               r.weight, r.served_at, r.head_at AS seen_head,
                (SELECT e.run_after FROM queuemgr_execution e
                  WHERE e.route_id = r.id AND e.state = 'waiting'
-                 ORDER BY e.run_after, e.id LIMIT 1) AS head_at,
+                 ORDER BY e.run_after, e.id LIMIT 1) AS head,
                (SELECT COUNT(*) FROM (
                    SELECT 1 FROM queuemgr_execution d
                     WHERE d.route_id = r.id AND d.state = 'waiting' AND d.run_after <= %s
-                    LIMIT %s) AS heads) AS due
-          FROM queuemgr_route r) AS routes
-     WHERE head_at IS NOT NULL
+                    LIMIT %s) AS heads) AS due,
+               (SELECT COUNT(*) FROM (
+                   SELECT 1 FROM queuemgr_execution o
+                    WHERE o.route_id = r.id AND o.state = 'waiting' AND o.run_after <= %s
+                    LIMIT %s) AS old) AS overdue
+          FROM queuemgr_route r
+         WHERE {of_these}
+"""
+
+_TURNS = """
+    SELECT id FROM (SELECT id FROM queuemgr_route
+     WHERE phase = %s AND priority = %s AND resumed = %s AND parked_on = ''
+     ORDER BY served_at LIMIT %s) AS in_turn
+"""
+
+_TENANTS_TURNS = """
+    SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY tenant ORDER BY served_at) AS nth
+      FROM queuemgr_route
+     WHERE phase = %s AND priority = %s AND resumed = %s AND parked_on = '') AS in_turn
+     WHERE nth <= %s
+"""
+
+_AGED = """
+    SELECT id FROM (SELECT id FROM queuemgr_route
+     WHERE parked_on = '' AND head_at < %s AND priority > 0
+     ORDER BY head_at LIMIT %s) AS aged
+"""
+
+_IN_TIME = """
+    SELECT id FROM (SELECT id FROM queuemgr_route
+     WHERE parked_until IS NOT NULL AND parked_until <= %s
+     ORDER BY parked_until LIMIT %s) AS in_time
 """
 
 
-def read(now: datetime, *, explain: bool = False) -> Snapshot:
-    """The snapshot at `now`; inside the fleet's lock it is exact.
+@dataclass(frozen=True)
+class Seen:
+    """What one decision looks at.
 
-    With no slot idle nothing can start, and routes are not looked at unless `explain` asks why.
+    `heads` is what the rows of the routes said of their heads before, `empty` the routes found with
+    nothing waiting, `cut_off` the queues that may have more routes to look at, `opens_at` when a queue
+    that is closed as a whole opens by itself.
     """
+
+    snapshot: Snapshot
+    heads: Mapping[int, datetime | None] = field(default_factory=dict)
+    empty: tuple[int, ...] = ()
+    cut_off: frozenset[str] = frozenset()
+    opens_at: datetime | None = None
+
+
+def read(now: datetime) -> Snapshot:
+    """Everything, parked or not: what explanations, forecasts and pages are made of."""
+    fleet = look_at_fleet(now)
+    waiting = [r.route for r in _rows(fleet, max(spare(fleet), 1), "1 = 1", []) if r.route]
+    return _with_limits_of(fleet, tuple(waiting), everything=True)
+
+
+def look_at_fleet(now: datetime) -> Snapshot:
+    """Leases, workers and the limits everything passes, but no routes."""
     held = [_Held._make(row) for row in sql.rows(_LEASES)]
-    idle, on_their_way = _idle(now, held), _on_their_way(held)
-    spare = max(0, sum(idle.values()) - sum(on_their_way.values()))
-    look_ahead = max(spare, 1) if explain else spare
-    rules, paused_queues = read_rules(now)
+    rules, gates = _rules(now, _COMMON), _gates(_COMMON_GATES)
+    use: defaultdict[str, Use] = defaultdict(Use)
+    for lease in held:
+        for name in names_of(lease.phase, "", ""):
+            _count(use[name], lease, rules, name, now)
+        for part in lease.tokens.split():
+            token, _, weight = part.rpartition("=")
+            taken = lease._replace(weight=lease.leases * int(weight))
+            _count(use[token], taken, rules, token, now)
+    _add_spent(use, rules, [FLEET, *(f"phase:{phase}" for phase in all_phases())], now)
     return Snapshot(
         now=now,
-        routes=tuple(_routes(now, look_ahead)) if look_ahead else (),
+        routes=(),
         rules=rules,
-        use=_use(held, now),
-        paused_queues=paused_queues,
-        idle=idle,
-        on_their_way=on_their_way,
-        day_ends=day_ends(now),
+        use=use,
+        paused_queues=_paused_queues(now),
+        idle=_idle(now, held),
+        on_their_way=_on_their_way(held),
+        gates={name: gate for name, (gate, _) in gates.items()},
+        ordering=_ordering(),
+        turns={LAST_TURN: gates[LAST_TURN][1]} if LAST_TURN in gates else {},
     )
 
 
-def day_ends(now: datetime) -> datetime:
-    """The next 00:00 UTC, when the daily budget starts afresh."""
-    return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(), UTC)
+def look_at_routes(fleet: Snapshot, at_most: int) -> Seen:
+    """The routes whose turn it is, up to so many of each queue that is open, with their limits."""
+    queues = {
+        queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES
+    }
+    stopped = open_queues(fleet, queues.values())
+    arms, parameters = _arms(fleet, [queues[q] for q in queues if not stopped[q]], at_most)
+    rows = _rows(fleet, spare(fleet), f"r.id IN ({arms})", parameters) if arms else []
+    counts = Counter((row.queue, row.resumed) for row in rows)
+    waits = (reason.until for reasons in stopped.values() for reason in reasons if reason.until)
+    return Seen(
+        snapshot=_with_limits_of(fleet, tuple(row.route for row in rows if row.route)),
+        heads={row.id: row.seen_head for row in rows},
+        empty=tuple(row.id for row in rows if not row.route),
+        cut_off=frozenset(queue for (queue, _), count in counts.items() if count >= at_most),
+        opens_at=min(waits, default=None),
+    )
+
+
+def spare(fleet: Snapshot) -> int:
+    """Idle slots with no lease on its way to them."""
+    return max(0, sum(fleet.idle.values()) - sum(fleet.on_their_way.values()))
 
 
 def live_since(now: datetime) -> datetime:
@@ -88,18 +209,163 @@ def live_since(now: datetime) -> datetime:
     return now - timedelta(seconds=3 * queue_knobs().presence_seconds)
 
 
+def _arms(fleet: Snapshot, queues: list[tuple[str, int]], at_most: int) -> tuple[str, list[Any]]:
+    """The ids of routes to look at: by turn in each open queue, of great age, and due in time."""
+    if not queues:
+        return "", []
+    turns = _TENANTS_TURNS if fleet.ordering.shares and _has_tenants() else _TURNS
+    arms, parameters = [_IN_TIME], [fleet.now, at_most]
+    if fleet.ordering.starvation:
+        arms.append(_AGED)
+        parameters += [fleet.now - fleet.ordering.starvation, at_most]
+    for phase, rank in queues:
+        for resumed in (True, False):
+            arms.append(turns)
+            parameters += [phase, rank, resumed, at_most]
+    return " UNION ALL ".join(arms), parameters
+
+
+def _has_tenants() -> bool:
+    return bool(sql.rows("SELECT 1 FROM queuemgr_route WHERE tenant <> '' LIMIT 1"))
+
+
+class _Row(NamedTuple):
+    """A route looked at: nothing waits on it, or here it is; and what its row said of its head."""
+
+    id: int
+    queue: str
+    resumed: bool
+    seen_head: datetime | None
+    route: WaitingRoute | None
+
+
+def _rows(fleet: Snapshot, look_ahead: int, of_these: str, parameters: list[Any]) -> list[_Row]:
+    starvation = fleet.ordering.starvation
+    aged_since = fleet.now - (starvation or timedelta(days=36_500))
+    found = sql.rows(
+        _ROUTES.format(of_these=of_these),
+        [fleet.now, look_ahead, aged_since, look_ahead, *parameters],
+    )
+    ranks = {name: phase.rank for name, phase in all_phases().items()}
+    return [_row(ranks, *row) for row in found]
+
+
+def _row(
+    ranks: Mapping[str, int], pk: int, phase: str, priority: int, resumed: Any, retrying: Any,
+    keys: str, tokens: str, cost: int, weight: int, served: Any, seen_head: Any, head: Any, due: int,
+    overdue: int,
+) -> _Row:  # fmt: skip
+    route = None if head is None else WaitingRoute(
+        id=pk, phase=phase, priority=priority, resumed=bool(resumed), limit_keys=keys, cost=cost,
+        weight=weight, due=due, head_at=sql.as_datetime(head), served_at=sql.as_datetime(served),
+        phase_rank=ranks.get(phase, len(ranks)), tokens=tokens, retrying=bool(retrying),
+        overdue=overdue,
+    )  # fmt: skip
+    before = None if seen_head is None else sql.as_datetime(seen_head)
+    return _Row(pk, queue_name(phase, priority), bool(resumed), before, route)
+
+
+def _with_limits_of(
+    fleet: Snapshot, routes: tuple[WaitingRoute, ...], *, everything: bool = False
+) -> Snapshot:
+    """The snapshot with these routes and the limits they pass by key."""
+    retries = retry_room.left(fleet.now) if any(route.retrying for route in routes) else None
+    seen = replace(fleet, routes=routes, retries=retries)
+    names = {name for route in routes for name in route.limit_keys.split()}
+    return _with_keys(seen, names, everything=everything) if names or everything else seen
+
+
+def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> Snapshot:
+    """Leases are read first: what begins or ends meanwhile is then counted twice, never missed."""
+    held = [_Keyed._make(row) for row in _of(_KEYED_LEASES, "k.name", names, everything)]
+    rules = {**seen.rules, **_rules(seen.now, *_test("l.name", names, everything))}
+    gates = _gates(*_test("g.name", names, everything))
+    use = defaultdict(Use, seen.use)
+    for lease in held:
+        _count(use[lease.name], lease, rules, lease.name, seen.now)
+    _add_spent(use, rules, {*names, *(lease.name for lease in held)}, seen.now)
+    return replace(
+        seen,
+        rules=rules,
+        use=use,
+        gates={**seen.gates, **{name: gate for name, (gate, _) in gates.items()}},
+        turns={
+            **seen.turns,
+            **{name: turn for name, (_, turn) in gates.items() if name.startswith(TENANT)},
+        },
+    )
+
+
+def _test(column: str, names: Collection[str], everything: bool) -> tuple[str, list[str]]:
+    if everything:
+        return "1 = 1", []
+    return f"{column} IN ({sql.marks(len(names))})", list(names)
+
+
+def _of(
+    statement: str, column: str, names: Collection[str], everything: bool
+) -> list[tuple[Any, ...]]:
+    test, parameters = _test(column, names, everything)
+    return sql.rows(statement.format(of_these=test), parameters)
+
+
 class _Held(NamedTuple):
-    """One group of leases alike in all that admission counts."""
+    """Leases alike in all that admission counts of the whole fleet."""
 
     phase: str
     priority: int
-    limit_key: str
+    tokens: str
     worker: int | None
-    day: Any
     leases: int
     weight: int
     cost: int
     unstarted: int
+    paid_at: Any
+
+
+class _Keyed(NamedTuple):
+    """Leases under one key, alike in all that admission counts."""
+
+    name: str
+    priority: int
+    leases: int
+    weight: int
+    cost: int
+    unstarted: int
+    paid_at: Any
+
+
+def _count(
+    use: Use, lease: _Held | _Keyed, rules: Mapping[str, Rule], name: str, now: datetime
+) -> None:
+    use.running += int(lease.weight)
+    use.below_high += int(lease.weight) if lease.priority != HIGH else 0
+    use.leases += lease.leases
+    use.unstarted += int(lease.unstarted)
+    if lease.cost and _is_today(sql.as_datetime(lease.paid_at), rule_for(rules, name), now):
+        use.reserved += int(lease.cost)
+
+
+def _is_today(moment: datetime, rule: Rule, now: datetime) -> bool:
+    return day_of(moment, rule.budget_zone) == day_of(now, rule.budget_zone)
+
+
+def _add_spent(
+    use: defaultdict[str, Use], rules: Mapping[str, Rule], names: Iterable[str], now: datetime
+) -> None:
+    """What was spent today, by the day of each limit's own zone; only where there is a budget."""
+    today: dict[str, date] = {}
+    for name in names:
+        rule = rule_for(rules, name)
+        if rule.daily_budget is not None:
+            today[name] = day_of(now, rule.budget_zone)
+    if not today:
+        return
+    days = sorted(set(today.values()))
+    statement = _USAGE.format(days=sql.marks(len(days)), names=sql.marks(len(today)))
+    for day, name, spent in sql.rows(statement, [*days, *today]):
+        if sql.as_date(day) == today[name]:
+            use[name].spent += spent
 
 
 def _idle(now: datetime, held: Iterable[_Held]) -> dict[Group, int]:
@@ -120,32 +386,73 @@ def _on_their_way(held: Iterable[_Held]) -> dict[str, int]:
     return dict(waiting)
 
 
-def _use(held: Iterable[_Held], now: datetime) -> dict[str, Use]:
-    today = now.astimezone(UTC).date()
-    use: defaultdict[str, Use] = defaultdict(Use)
-    for lease in held:
-        names = [FLEET, f"phase:{lease.phase}", *([lease.limit_key] if lease.limit_key else [])]
-        for name in names:
-            use[name].running += int(lease.weight)
-            use[name].below_high += int(lease.weight) if lease.priority != HIGH else 0
-            use[name].reserved += int(lease.cost) if sql.as_date(lease.day) == today else 0
-    for phase, spent in sql.rows(_USAGE, [today]):
-        use[FLEET].spent += spent
-        use[f"phase:{phase}"].spent += spent
-    return dict(use)
+def read_rules(now: datetime) -> dict[str, Rule]:
+    """Every limit's rule as it stands at `now`."""
+    return _rules(now, "1 = 1")
 
 
-def read_rules(now: datetime) -> tuple[dict[str, Rule], dict[str, Reason]]:
-    """Every limit's rule as it stands at `now`, and every paused queue's reason."""
-    rules: dict[str, Rule] = {}
-    paused: dict[str, Reason] = {}
-    for of, name, most, reserved, budget, *pause in sql.rows(_RULES):
+def rules_of(names: Collection[str], now: datetime) -> dict[str, Rule]:
+    """The rules these names go by: their own, and the patterns."""
+    test, parameters = _test("l.name", names, everything=False)
+    return _rules(now, f"{test} OR l.name LIKE '%%*'", parameters)
+
+
+def _rules(now: datetime, of_these: str, parameters: Iterable[str] = ()) -> dict[str, Rule]:
+    found = sql.rows(_RULES.format(of_these=of_these), list(parameters))
+    rules = {name: _rule(now, *row) for name, *row in found}
+    if queue_knobs().scheduler:
+        return rules
+    return {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
+
+
+def _rule(
+    now: datetime, most: int, reserved: int, rate: str, budget: int | None, zone: str, high: int,
+    low: int, share: int, breaker_after: int, *pause: Any,
+) -> Rule:  # fmt: skip
+    zone = zone or queue_knobs().budget_zone
+    sentence, until = _pause(now, *pause)
+    return Rule(
+        max_running=most,
+        reserved_high=reserved,
+        rate=parse_rate(rate),
+        daily_budget=budget,
+        kept_for_high=kept_of(budget, high),
+        kept_from_low=kept_of(budget, low),
+        budget_zone=zone,
+        day_ends=day_ends(now, zone) if budget is not None else None,
+        share=share,
+        breaker_after=breaker_after,
+        paused=sentence,
+        paused_until=until,
+    )
+
+
+SMALL_BUDGET = 100
+"""Requests. A smaller budget is spent to its number: a share of it kept back would be a surprise."""
+
+
+def kept_of(budget: int | None, percent: int) -> int:
+    """Requests of a budget that are kept for better work, rounded down."""
+    return budget * percent // 100 if budget and budget >= SMALL_BUDGET else 0
+
+
+def _gates(of_these: str, parameters: Iterable[str] = ()) -> dict[str, tuple[Gate, float]]:
+    """What was met behind limits, and how far tenants have come."""
+    return {
+        name: (Gate(clock, sql.as_datetime(closed) if closed else None, because, opening), turn)
+        for name, clock, closed, because, opening, turn in sql.rows(
+            _GATES.format(of_these=of_these), list(parameters)
+        )
+    }
+
+
+def _paused_queues(now: datetime) -> dict[str, Reason]:
+    paused = {}
+    for name, *pause in sql.rows(_QUEUES):
         sentence, until = _pause(now, *pause)
-        if of == "limit":
-            rules[name] = Rule(most, reserved, budget, sentence, until)
-        elif sentence:
-            paused[name] = Reason(name, f"{name} {sentence}", until)
-    return rules, paused
+        if sentence:
+            paused[name] = Reason(name, f"{name} {sentence}", until, "paused")
+    return paused
 
 
 def _pause(now: datetime, at: Any, by: str, reason: str, until: Any) -> tuple[str, datetime | None]:
@@ -156,21 +463,11 @@ def _pause(now: datetime, at: Any, by: str, reason: str, until: Any) -> tuple[st
     return pause_sentence(by, reason, ends), ends
 
 
-def _routes(now: datetime, look_ahead: int) -> Iterable[WaitingRoute]:
-    ranks = {name: phase.rank for name, phase in all_phases().items()}
-    for pk, phase, priority, resumed, key, cost, weight, served, head, due in sql.rows(
-        _ROUTES, [now, look_ahead]
-    ):
-        yield WaitingRoute(
-            id=pk,
-            phase=phase,
-            priority=priority,
-            resumed=bool(resumed),
-            limit_key=key,
-            cost=cost,
-            weight=weight,
-            due=due,
-            head_at=sql.as_datetime(head),
-            served_at=sql.as_datetime(served),
-            phase_rank=ranks.get(phase, len(ranks)),
-        )
+def _ordering() -> Ordering:
+    knobs = queue_knobs()
+    if not knobs.scheduler:
+        return Ordering(shares=False)
+    return Ordering(
+        starvation=timedelta(milliseconds=knobs.starvation_ms) if knobs.starvation_ms else None,
+        heavy_wait=timedelta(milliseconds=knobs.heavy_wait_ms) if knobs.heavy_wait_ms else None,
+    )

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
 from typing import Any
 
-from django.db.models import Count, Sum
+from django.db.models import Count
 
 from queuemgr import explain, snapshot
-from queuemgr.admission import FLEET
+from queuemgr.admission import FLEET, Gate, Snapshot, Use
+from queuemgr.budget_day import day_of
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import PRIORITY_NAMES, all_phases, operator_status
 from queuemgr.models import FINAL, DailyUsage, Execution, Lease, Limit, State, Worker
+from queuemgr.rate import Rate
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
         return []
     seen = explain.reasons()
     stopped = explain.what_stops_work(phases, seen)
-    moving = [s for s in stopped if s.limit != "budget" and "paused by" not in s.text]
+    moving = [s for s in stopped if s.kind not in ("budget", "paused")]
     return [] if moving or seen.could_start or Lease.objects.exists() else stopped
 
 
@@ -90,14 +91,14 @@ def _retries_waiting() -> bool:
 def stats() -> dict[str, Any]:
     """All of it as plain data with stable names: what `queue stats --json` prints."""
     now = database_now()
-    now_standing = standing()
+    now_standing, seen = standing(), snapshot.read(now)
     return {
         "at": now.isoformat(),
         "total": now_standing.total,
         "statuses": dict(now_standing.by_status),
         "queues": _queues(),
-        "limits": _limits(),
-        "budget": _budget(now),
+        "limits": _limits(seen),
+        "budget": _budget(seen),
         "workers": _workers(now),
         "waiting_on": [vars_of(stopped) for stopped in explain.what_stops_work()],
     }
@@ -130,32 +131,56 @@ def _queues() -> list[dict[str, Any]]:
     ]
 
 
-def _limits() -> list[dict[str, Any]]:
-    seen = snapshot.read(database_now())
-    figures = Limit.objects.order_by("name").values_list("name", "max_running", "reserved_high")
-    return [
-        {
-            "limit": name,
-            "running": seen.use[name].running if name in seen.use else 0,
-            "max_running": most,
-            "reserved_high": reserved,
-            "paused": seen.rule(name).paused,
-        }
-        for name, most, reserved in figures
-    ]
+def _limits(seen: Snapshot) -> list[dict[str, Any]]:
+    """Every limit with a row, and every key that is in use, closed or reopening."""
+    rows = {limit.name: limit for limit in Limit.objects.all()}
+    names = {*rows, *seen.use, *(name for name, gate in seen.gates.items() if _is_news(gate, seen))}
+    return [_limit(name, seen, rows.get(name)) for name in sorted(names)]
 
 
-def _budget(now: Any) -> dict[str, Any]:
-    limit = Limit.objects.filter(name=FLEET).first()
-    today = now.astimezone(UTC).date()
-    reserved = Lease.objects.filter(budget_day=today).aggregate(cost=Sum("cost"))["cost"] or 0
+def _is_news(gate: Gate, seen: Snapshot) -> bool:
+    return bool(gate.opening or (gate.closed_until and gate.closed_until > seen.now))
+
+
+def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
+    rule, use, gate = seen.rule(name), seen.use.get(name, Use()), seen.gates.get(name, Gate())
+    closed = gate.closed_until is not None and gate.closed_until > seen.now
+    return {
+        "limit": name,
+        "running": use.running,
+        "max_running": rule.max_running,
+        "reserved_high": rule.reserved_high,
+        "rate": row.rate if row else _as_text(rule.rate),
+        "daily_budget": rule.daily_budget,
+        "spent": use.spent,
+        "reserved": use.reserved,
+        "resets_at": rule.day_ends.isoformat() if rule.day_ends else None,
+        "paused": rule.paused,
+        "closed_until": gate.closed_until.isoformat() if closed and gate.closed_until else None,
+        "closed_because": gate.because if closed else "",
+        "opening": 0 if closed else gate.opening,
+    }
+
+
+def _as_text(rate: Rate | None) -> str:
+    return f"1/{rate.interval:g}s burst {rate.burst}" if rate else ""
+
+
+def _budget(seen: Snapshot) -> dict[str, Any]:
+    """The fleet's budget today, in the day of its zone, and what each phase spent of it."""
+    rule, use = seen.rule(FLEET), seen.use.get(FLEET, Use())
+    today = day_of(seen.now, rule.budget_zone)
     spent = DailyUsage.on(today)
+    prefix = "phase:"
     return {
         "day": today.isoformat(),
-        "budget": limit.daily_budget if limit else None,
-        "spent": sum(spent.values()),
-        "reserved": reserved,
-        "by_phase": spent,
+        "zone": rule.budget_zone,
+        "budget": rule.daily_budget,
+        "spent": spent.get(FLEET, 0),
+        "reserved": use.reserved,
+        "by_phase": {
+            name.removeprefix(prefix): n for name, n in spent.items() if name.startswith(prefix)
+        },
     }
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from queuemgr import limits, routes
 from queuemgr.capacity import Group
@@ -51,6 +54,27 @@ def make_worker() -> Callable[..., Worker]:
         )  # fmt: skip
 
     return make
+
+
+@pytest.fixture
+def in_threads() -> Callable[..., list[Any]]:
+    """Run a function in so many threads at once: `in_threads(4, enqueue_some)` calls it with 0 to 3;
+    each has a database connection of its own."""
+
+    def run(count: int, act: Callable[[int], Any]) -> list[Any]:
+        barrier = Barrier(count)
+
+        def together(number: int) -> Any:
+            try:
+                barrier.wait(timeout=10)
+                return act(number)
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(count) as pool:
+            return list(pool.map(together, range(count)))
+
+    return run
 
 
 @pytest.fixture

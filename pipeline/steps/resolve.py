@@ -119,6 +119,7 @@ def _ask(
     except StepFailed as failure:
         if failure.kind == "not_found":
             return None, ""
+        failure.limit = f"resolver:{source.name}"
         raise
     return source.read(answer)
 

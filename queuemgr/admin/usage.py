@@ -1,15 +1,14 @@
-"""Daily usage: requests spent, by day and phase."""
+"""Daily usage: requests spent, by day and limit."""
 
 from __future__ import annotations
 
 from django.contrib import admin
 
-from queuemgr.admin.filters import PhaseFilter
 from queuemgr.admin.read_only import ReadOnlyAdmin
 from queuemgr.models import DailyUsage
 
 
 @admin.register(DailyUsage)
 class DailyUsageAdmin(ReadOnlyAdmin):
-    list_display = ("day", "phase", "spent")
-    list_filter = (PhaseFilter,)
+    list_display = ("day", "limit", "spent")
+    search_fields = ("limit",)

@@ -16,7 +16,7 @@ EXAMPLES = """
 """
 
 FIELDS = (
-    "execution__key", "execution__flow", "phase", "step", "priority", "limit_key", "worker",
+    "execution__key", "execution__flow", "phase", "step", "priority", "limit_keys", "worker",
     "leased_at", "started_at", "ended_at", "outcome", "error_kind", "cost", "lease_id",
 )  # fmt: skip
 
@@ -54,7 +54,7 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
         "phase": row["phase"],
         "step": row["step"],
         "priority": PRIORITY_NAMES[row["priority"]],
-        "limit_key": row["limit_key"],
+        "limit_key": row["limit_keys"],
         "worker": row["worker"],
         "leased": _utc(row["leased_at"]),
         "started": _utc(row["started_at"]),

@@ -27,10 +27,12 @@ def add(
             continue
         option = f"--{name.replace('_', '-')}"
         default = field.default if field.default != "" else "none"
+        on_off = argparse.BooleanOptionalAction if field.annotation is bool else "store"
         section.add_argument(
             *([option, aliases[name]] if name in aliases else [option]),
             dest=PREFIX + name,
-            metavar="VALUE",
+            action=on_off,
+            **({} if field.annotation is bool else {"metavar": "VALUE"}),
             help=f"{field.description} (default {default}; env {group.variable(name)})".replace(
                 "%", "%%"
             ),

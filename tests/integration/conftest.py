@@ -6,15 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db.models import QuerySet
 
-from queuemgr import begin, finish
+from queuemgr import begin, finish, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import enqueue_many
 from queuemgr.finish import Ending
+from queuemgr.fleet_lock import database_now
 from queuemgr.flow import NORMAL, Intake
 from queuemgr.grant import Grant
 from queuemgr.models import Execution, Lease, Worker
 from queuemgr.outcomes import Done, Result
+
+
+def let_time_pass(executions: QuerySet[Execution]) -> None:
+    """Have these fall due now, as if the time they wait for had come."""
+    executions.update(run_after=database_now())
+    wakeups.leave(limits=[wakeups.EVERYTHING])
 
 
 class PlayedWorker:
@@ -26,7 +34,7 @@ class PlayedWorker:
     def begin_all(self) -> list[Grant]:
         """Begin every lease on its way, as if their messages had come."""
         unstarted = list(Lease.objects.unstarted().values_list("pk", flat=True))
-        return begin.begin(unstarted, self.row.pk)
+        return begin.begin(unstarted, self.row.pk).grants
 
     def end(
         self, grant: Grant, result: Result | None = None, *, next_too: bool = True

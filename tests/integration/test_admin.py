@@ -287,7 +287,7 @@ def test_every_list_and_detail_page_opens(
 ) -> None:
     make_worker()
     a_failed("doc:1")
-    DailyUsage.objects.create(day=timezone.now().date(), phase="prep", spent=3)
+    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
     controls.pause("everything", By("sam", "command", "night"))
     rows = operator.get(page(model)).context["cl"].result_list
     text_of(operator.get(page(model, rows[0].pk, view="change")))
@@ -299,7 +299,7 @@ def test_not_even_a_superuser_adds_or_edits_what_is_read_only(
 ) -> None:
     make_worker()
     a_failed("doc:1")
-    DailyUsage.objects.create(day=timezone.now().date(), phase="prep", spent=3)
+    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
     controls.pause("everything", By("sam", "command", "night"))
     row = superuser.get(page(model)).context["cl"].result_list[0]
     assert superuser.get(page(model, view="add")).status_code == 403
@@ -312,7 +312,7 @@ def test_not_even_a_superuser_deletes(
 ) -> None:
     make_worker()
     a_failed("doc:1")
-    DailyUsage.objects.create(day=timezone.now().date(), phase="prep", spent=3)
+    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
     controls.pause("everything", By("sam", "command", "night"))
     row = superuser.get(page(model)).context["cl"].result_list[0]
     assert superuser.post(page(model, row.pk, view="delete"), {"post": "yes"}).status_code == 403

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from queuemgr import begin, finish, housekeeping, presence, retry
+from queuemgr.abort import AbortSignal
 from queuemgr.dispatch import dispatch
+from queuemgr.errors import LeaseLost, StepFailed
 from queuemgr.finish import Ending
 from queuemgr.fleet_lock import database_now, deciding
+from queuemgr.leased_task import Work
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
 from queuemgr.outcomes import Done, Failed, Interrupted, Snoozed
+from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -29,7 +33,7 @@ def test_a_message_delivered_three_times_begins_once(played: Played, probes: Pro
     worker = played(slots=1)
     probes(1)
     lease = Lease.objects.get().pk
-    begun = [begin.begin([lease], worker.row.pk) for _ in range(3)]
+    begun = [begin.begin([lease], worker.row.pk).grants for _ in range(3)]
     assert [len(grants) for grants in begun] == [1, 0, 0]
 
 
@@ -116,7 +120,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
     worker = played(slots=2)
     probes(2)
     for _ in range(retry.MAX_LOST):
-        Execution.objects.waiting().update(run_after=database_now())
+        let_time_pass(Execution.objects.waiting())
         dispatch()
         worker.begin_all()
         run_out()
@@ -124,7 +128,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
     assert {e.state for e in Execution.objects.all()} <= {State.WAITING, State.LEASED}
     for _ in range(2):
         finish.give_back(list(Lease.objects.values_list("pk", flat=True)))
-        Execution.objects.filter(key="p0").update(run_after=database_now())
+        let_time_pass(Execution.objects.filter(key="p0"))
         Execution.objects.filter(key="p1").update(run_after=database_now() + timedelta(hours=1))
         dispatch()
         worker.begin_all()
@@ -141,7 +145,7 @@ def test_company_is_known_though_the_leases_of_a_dead_worker_run_out_at_differen
     worker = played(slots=2)
     probes(2)
     for _ in range(retry.MAX_LOST):
-        Execution.objects.waiting().update(run_after=database_now())
+        let_time_pass(Execution.objects.waiting())
         dispatch()
         worker.begin_all()
         for key in ("p0", "p1"):
@@ -178,7 +182,7 @@ def test_a_failure_waits_in_the_database_and_keeps_queue_priority_and_key(
     assert execution.run_after > database_now() + timedelta(seconds=4)
     assert (execution.phase, execution.priority) == ("wrap", 2)
     assert execution.route is not None
-    assert execution.route.limit_key == "host:a"
+    assert execution.route.limit_keys == "host:a"
     assert execution.wait_reason == "try 2 of 6 after network"
 
 
@@ -199,7 +203,7 @@ def test_attempts_are_counted_per_step_and_end_in_a_failure_a_person_sees(
     worker = played(slots=1)
     probes(1)
     for _ in range(3):
-        Execution.objects.update(run_after=database_now())
+        let_time_pass(Execution.objects.all())
         dispatch()
         (grant,) = worker.begin_all()
         worker.end(grant, Failed("bad_answer", "not the schema"))
@@ -256,7 +260,7 @@ def test_result_and_end_of_lease_commit_together(
     assert Lease.objects.filter(pk=grant.lease_id).exists()
 
 
-def test_the_budget_never_passes_its_number_and_lost_work_is_charged(
+def test_the_budget_never_passes_its_number_and_lost_work_is_charged_what_it_sent(
     played: Played, probes: Probes, knobs: Callable[..., None]
 ) -> None:
     """P7-08, P7-09: reserved when granted, settled when ended, given back when never begun."""
@@ -265,13 +269,45 @@ def test_the_budget_never_passes_its_number_and_lost_work_is_charged(
     probes(5, requests=1)
     begun = worker.begin_all()
     assert len(begun) == 3
+    Work(begun[0], AbortSignal()).spend()
     run_out(pk=begun[0].lease_id)
     housekeeping.tick()
     for grant in begun[1:]:
         worker.end(grant)
-    assert sum(DailyUsage.objects.values_list("spent", flat=True)) == 3
+    assert sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True)) == 3
     assert not Lease.objects.exists()
     assert Execution.objects.waiting().count() == 3
+
+
+@pytest.mark.parametrize("ends", ["lost", "interrupted"])
+def test_what_a_broken_off_step_had_reserved_and_not_sent_is_given_back(
+    ends: str, played: Played, probes: Probes, knobs: Callable[..., None]
+) -> None:
+    knobs(daily_budget=3)
+    worker = played(slots=1)
+    probes(2, requests=3)
+    (grant,) = worker.begin_all()
+    Work(grant, AbortSignal()).spend(2)
+    if ends == "lost":
+        run_out()
+        housekeeping.tick()
+    else:
+        worker.end(grant, Interrupted("shutdown"))
+    assert DailyUsage.objects.get(limit="fleet").spent == 2
+    assert not Lease.objects.exists(), "1 is left, and each would take 3"
+
+
+def test_a_step_cannot_send_more_requests_than_it_reserved(played: Played, probes: Probes) -> None:
+    worker = played(slots=1)
+    probes(1, requests=2)
+    (grant,) = worker.begin_all()
+    work = Work(grant, AbortSignal())
+    work.spend(2)
+    with pytest.raises(StepFailed, match="more requests than it had reserved"):
+        work.spend()
+    Lease.objects.all().delete()
+    with pytest.raises(LeaseLost):
+        work.spend()
 
 
 def test_a_step_that_used_fewer_requests_than_reserved_gives_the_rest_back(
@@ -284,7 +320,7 @@ def test_a_step_that_used_fewer_requests_than_reserved_gives_the_rest_back(
     (three,) = worker.end(one, Done(cost=0))
     worker.end(two)
     worker.end(three)
-    assert sum(DailyUsage.objects.values_list("spent", flat=True)) == 4
+    assert sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True)) == 4
 
 
 def test_secrets_never_reach_error_rows(played: Played, probes: Probes) -> None:

@@ -275,7 +275,7 @@ def test_a_paper_whose_pages_all_have_text_is_never_sent_to_ocr(
 def test_a_scan_waits_for_ocr_under_the_limit_of_its_engine(papers: Papers, tmp_path: Path) -> None:
     scan = made_pdfs.scanned([made_pdfs.picture_of_text([["A page of ink"]], 300, 400)])
     papers.take_in(made_pdfs.written(tmp_path, scan))
-    assert papers.begun("ocr").limit_key == "engine:ocr"
+    assert papers.begun("ocr").limit_keys == "engine:ocr"
     assert Execution.objects.get().context["pages_without_text"] == [1]
 
 
@@ -469,7 +469,7 @@ def test_the_model_is_asked_and_its_true_number_of_requests_is_charged(
     model.answers = answers
     papers.take_in(PAPER)
     grant = papers.begun("analyse")
-    assert (grant.limit_key, Lease.objects.get().cost) == ("llm:chat", 2)
+    assert (grant.limit_keys, Lease.objects.get().cost) == ("llm:chat", 2)
     papers.worker.end(grant, papers.run(grant))
     document = Document.objects.get()
     assert (document.method, document.requests) == ("model:m-1", requests)
@@ -494,4 +494,4 @@ def test_an_analysis_that_fails_is_charged_what_it_asked(
 
 
 def spent() -> int:
-    return sum(DailyUsage.objects.values_list("spent", flat=True))
+    return sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True))

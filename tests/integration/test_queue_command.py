@@ -155,7 +155,7 @@ def test_probes_take_every_option_there_is(tmp_path: Path) -> None:
     )  # fmt: skip
     assert said.out == "3 new, 0 already there\n"
     one = Execution.objects.get(key="x-2")
-    assert (one.phase, one.priority, one.route.limit_key, one.route.cost) == (
+    assert (one.phase, one.priority, one.route.limit_keys, one.route.cost) == (
         "wrap", HIGH, "host:a", 2,
     )  # fmt: skip
     assert one.payload == {
@@ -285,11 +285,12 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
          "waiting": 2, "leased": 0, "running": 1},
     ]  # fmt: skip
     assert stats["limits"][0].keys() == {
-        "limit", "running", "max_running", "reserved_high", "paused",
+        "limit", "running", "max_running", "reserved_high", "rate", "daily_budget", "spent",
+        "reserved", "resets_at", "paused", "closed_until", "closed_because", "opening",
     }  # fmt: skip
     budget = stats["budget"]
     assert (budget["budget"], budget["spent"], budget["reserved"]) == (10_000, 0, 1)
-    assert budget.keys() == {"day", "budget", "spent", "reserved", "by_phase"}
+    assert budget.keys() == {"day", "zone", "budget", "spent", "reserved", "by_phase"}
     assert stats["workers"] == [
         {"worker": "w@test", "slots": 1, "busy": 1, "queues": all_queues(), "draining": False}
     ]

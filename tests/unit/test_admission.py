@@ -17,7 +17,7 @@ EVERYWHERE = frozenset(queue_name(phase, rank) for phase in RANKS for rank in PR
 
 def route(number: int, **given: object) -> WaitingRoute:
     fields: dict[str, object] = {
-        "phase": "prep", "priority": NORMAL, "resumed": False, "limit_key": "", "cost": 0,
+        "phase": "prep", "priority": NORMAL, "resumed": False, "limit_keys": "", "cost": 0,
         "weight": 1, "due": 100, "head_at": NOW - timedelta(minutes=5), "served_at": NOW,
     } | given  # fmt: skip
     return WaitingRoute(id=number, phase_rank=RANKS[str(fields["phase"])], **fields)
@@ -26,7 +26,7 @@ def route(number: int, **given: object) -> WaitingRoute:
 def snapshot(*routes: WaitingRoute, slots: int = 100, **given: object) -> Snapshot:
     fields: dict[str, object] = {
         "now": NOW, "rules": {}, "use": {}, "paused_queues": {}, "idle": {EVERYWHERE: slots},
-        "on_their_way": {}, "day_ends": NOW + timedelta(hours=12),
+        "on_their_way": {},
     } | given  # fmt: skip
     return Snapshot(routes=routes, **fields)
 
@@ -76,14 +76,14 @@ def test_a_higher_priority_starts_before_any_lower_one_whatever_the_phase() -> N
 
 
 def test_keys_take_turns_however_many_rows_one_of_them_has() -> None:
-    many = route(1, limit_key="host:a", due=50, head_at=NOW - timedelta(hours=9))
-    few = route(2, limit_key="host:b", due=2)
+    many = route(1, limit_keys="host:a", due=50, head_at=NOW - timedelta(hours=9))
+    few = route(2, limit_keys="host:b", due=2)
     assert admit(snapshot(many, few, slots=4)).starts == (1, 2, 1, 2)
 
 
 def test_a_full_key_is_passed_over_and_never_idles_a_slot() -> None:
-    full = route(1, limit_key="host:a", head_at=NOW - timedelta(hours=9))
-    free = route(2, limit_key="host:b")
+    full = route(1, limit_keys="host:a", head_at=NOW - timedelta(hours=9))
+    free = route(2, limit_keys="host:b")
     decision = admit(
         snapshot(full, free, slots=3, rules={"host:*": Rule(max_running=4)}, use={"host:a": Use(4)})
     )

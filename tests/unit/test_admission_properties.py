@@ -25,7 +25,10 @@ def rules(draw: st.DrawFn) -> Rule:
     most = draw(small)
     reserved = draw(st.integers(0, max(0, most - 1)))
     budget = draw(st.none() | st.integers(0, 12))
-    return Rule(most, reserved, budget, draw(st.sampled_from(("", "", "", "paused by x"))))
+    return Rule(
+        most, reserved, daily_budget=budget,
+        paused=draw(st.sampled_from(("", "", "", "paused by x"))),
+    )  # fmt: skip
 
 
 @st.composite
@@ -69,7 +72,7 @@ def after(seen: Snapshot, starts: tuple[int, ...]) -> dict[str, Use]:
     by_id = {route.id: route for route in seen.routes}
     for start in starts:
         route = by_id[start]
-        for name in route.limits:
+        for name, _ in route.claims:
             total[name].running += route.weight
             total[name].below_high += route.weight if route.priority != HIGH else 0
             total[name].reserved += route.cost
@@ -82,15 +85,15 @@ def test_no_start_ever_passes_a_limit(seen: Snapshot) -> None:
     starts = admit(seen).starts
     started = {route.id: route for route in seen.routes if route.id in starts}
     total = after(seen, starts)
-    for name in {name for route in started.values() for name in route.limits}:
+    for name in {name for route in started.values() for name, _ in route.claims}:
         rule, use = seen.rule(name), total[name]
         assert not rule.paused
         assert not rule.max_running or use.running <= rule.max_running
-        low_started = any(r.priority != HIGH and name in r.limits for r in started.values())
+        low_started = any(r.priority != HIGH and name in dict(r.claims) for r in started.values())
         if rule.max_running and low_started:
             assert use.below_high <= rule.max_running - rule.reserved_high
         if rule.daily_budget is not None and any(
-            r.cost and name in r.limits for r in started.values()
+            r.cost and name in dict(r.claims) for r in started.values()
         ):
             assert use.spent + use.reserved <= rule.daily_budget
 

@@ -1,0 +1,69 @@
+"""Looking again when it is worth while: a rate lets the next one through, a closed limit reopens.
+
+One thread in each process that serves steps, woken at the earliest time a decision named. Processes
+that decide but serve no steps (a command, the admin) leave it to the workers and the tick.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+logger = logging.getLogger(__name__)
+
+SOONEST = 0.002
+"""Seconds: looking again sooner would see the same."""
+
+
+class Alarm:
+    """Calls `look` once the earliest of the times it was told has come."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        self._look = look
+        self._changed = threading.Condition()
+        self._at = float("inf")
+        threading.Thread(target=self._keep, name="sluice-alarm", daemon=True).start()
+
+    def ring_in(self, seconds: float) -> None:
+        at = time.monotonic() + max(seconds, SOONEST)
+        with self._changed:
+            if at < self._at:
+                self._at = at
+                self._changed.notify()
+
+    def _keep(self) -> None:
+        while True:
+            self._wait()
+            try:
+                self._look()
+            except DatabaseError as error:
+                logger.warning("alarm: database does not answer (%s); the tick will look", error)
+                connection.close()
+            except Exception:
+                logger.exception("looking again failed; the tick will")
+
+    def _wait(self) -> None:
+        with self._changed:
+            while (left := self._at - time.monotonic()) > 0:
+                self._changed.wait(min(left, threading.TIMEOUT_MAX))
+            self._at = float("inf")
+
+
+_alarm: Alarm | None = None
+
+
+def start(look: Callable[[], object]) -> None:
+    """Give this process its alarm."""
+    global _alarm
+    _alarm = Alarm(look)
+
+
+def ring_in(seconds: float | None) -> None:
+    """Look again in so many seconds; nothing without a time, or in a process without an alarm."""
+    if seconds is not None and _alarm is not None:
+        _alarm.ring_in(seconds)

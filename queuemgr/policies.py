@@ -1,0 +1,54 @@
+"""The retry policies in force: rows an operator edits while work runs, made from the table in retry.py.
+
+A row for a phase goes before the one for every phase; a kind without a row goes by the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from queuemgr import retry
+from queuemgr.models import RetryPolicy
+from queuemgr.retry import Policy
+
+FIGURES = ("max_attempts", "base", "ceiling", "jitter")
+
+
+def policy_for(kind: str, phase: str) -> Policy:
+    """The policy for this kind of error in this phase."""
+    rows = {row.phase: row for row in RetryPolicy.objects.filter(kind=kind, phase__in=("", phase))}
+    row = rows.get(phase) or rows.get("")
+    if row is None:
+        return retry.policy_for(kind)
+    return Policy(row.max_attempts, row.base, row.ceiling, row.jitter, row.meaning)
+
+
+def sync() -> None:
+    """Make the row of every kind there is; one an operator edited is left alone, a figure that
+    changed in the table is written."""
+    rows = {row.kind: row for row in RetryPolicy.objects.filter(phase="")}
+    missing = [
+        RetryPolicy(kind=kind, **asdict(policy), from_settings=_figures(policy))
+        for kind, policy in retry.POLICIES.items()
+        if kind not in rows
+    ]
+    RetryPolicy.objects.bulk_create(missing, ignore_conflicts=True)
+    for kind, row in rows.items():
+        if kind in retry.POLICIES:
+            _follow(row, retry.POLICIES[kind])
+
+
+def _figures(policy: Policy) -> dict[str, float]:
+    return {name: getattr(policy, name) for name in FIGURES}
+
+
+def _follow(row: RetryPolicy, policy: Policy) -> None:
+    stated = _figures(policy)
+    changed = {
+        name: value for name, value in stated.items() if row.from_settings.get(name) != value
+    }
+    if changed:
+        for name, value in changed.items():
+            setattr(row, name, value)
+        row.from_settings = stated
+        row.save()
