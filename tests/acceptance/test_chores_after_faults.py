@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import Fleet
+from tests.acceptance.fleet import Fleet, probes
 from tests.acceptance.test_beat import TASK_RESULTS
 
 pytestmark = pytest.mark.slow_proof
@@ -86,7 +86,7 @@ def test_beat_and_workers_go_on_by_themselves_after_the_database_was_away(fleet:
     fleet.wait_until(
         "ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2, within=60
     )
-    fleet.enqueue(5, key_prefix="after")
+    fleet.command(*probes(5, key_prefix="after"))
     fleet.wait_until_done(45, within=60)
     assert all(process.alive for process in (beat, chores, worker))
     assert fleet.outcomes()["done"] == 45
