@@ -91,6 +91,9 @@ def test_a_retry_by_whatever_route_is_the_same_work(
         )  # fmt: skip
         if number < 2:
             fail(worker, grant)
+            waiting = Execution.objects.select_related("route").get()
+            if waiting.route:
+                assert (waiting.route.phase, waiting.route.priority) == ("wrap", HIGH)
             fall_due()
     assert seen[0][2:5] == ("wrap.high", HIGH, "tenant:a")
     assert seen[0][5]["trail"] == "correlation-7"
