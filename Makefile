@@ -52,8 +52,8 @@ bench: install ## side by side with plain Celery: see docs/benchmarks.md
 	@$(BIN)/python -m bench
 
 proof: install ## the faults of the acceptance tests, with nothing left out
-	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q
-	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q
+	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
+	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
 
 clean: ## forget packages and state
 	@rm -rf $(VENV) var

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from celery import current_app
 from django.conf import settings
@@ -23,6 +24,7 @@ from queuemgr.flow import Finding, all_flows, all_queues
 from queuemgr.knobs import COMMAND_LINE, Knobs, queue_knobs
 from queuemgr.local_fleet import PRIVATE_BROKER, check_broker
 from queuemgr.models import Chore, Execution, Lease, Worker
+from queuemgr.publish import broker_errors
 
 SKEW_SECONDS = 5
 FREE_BYTES = 1 << 30
@@ -127,9 +129,25 @@ def broker() -> Iterator[Finding]:
     try:
         check_broker()
         yield Finding("good", f"broker {current_app.connection_for_write().as_uri()} answers")
+        yield from _eviction()
     except ConfigurationError as error:
         what, _, remedy = str(error).partition("): ")
         yield Finding("bad", f"{what})", f"{remedy}; work waits in the database meanwhile")
+
+
+def _eviction() -> Iterator[Finding]:
+    """A policy by which a full Redis forgets messages; one that does not say is not asked further."""
+    with current_app.connection_for_write() as link:
+        if link.transport.driver_type != "redis":
+            return
+        try:
+            channel: Any = link.default_channel
+            policy = channel.client.info("memory").get("maxmemory_policy")
+        except broker_errors():
+            return
+    if policy not in (None, "noeviction"):
+        yield Finding("note", f"the broker forgets messages when full: maxmemory-policy {policy}",
+                      "set it to noeviction; a message forgotten is sent again, but late")  # fmt: skip
 
 
 def workers() -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from django.db import transaction
 from queuemgr import finish, gates, limits, policies, routes, states, wakeups
 from queuemgr.admission import FLEET
 from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import check_rank
 from queuemgr.errors import BadInput, UnknownFlow, UnknownStep
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import PRIORITY_NAMES, get_flow
@@ -82,6 +83,7 @@ def cancel(executions: Iterable[Execution], by: By) -> int:
 
 def set_priority(executions: Iterable[Execution], priority: int, by: By) -> int:
     """Raise or lower the priority; work under way keeps its slot and goes on at the new one."""
+    check_rank(priority)
     return _in_chunks(executions, lambda chunk, now: _set_priority(chunk, priority, by))
 
 

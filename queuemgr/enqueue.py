@@ -17,7 +17,7 @@ from django.utils import timezone
 from queuemgr import max_pending, routes, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.errors import BadInput, QueueFull
-from queuemgr.flow import NORMAL, PRIORITIES, Intake, get_flow
+from queuemgr.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, Intake, get_flow
 from queuemgr.models import Execution
 
 ROWS_PER_STATEMENT = 500
@@ -46,6 +46,13 @@ def priority_of(name: str) -> int:
         raise BadInput(f"priority {name!r} is not one of {', '.join(PRIORITIES)}") from None
 
 
+def check_rank(priority: int) -> None:
+    """Raise `BadInput` for a rank without a name: stored, it would stop every dispatch."""
+    if priority not in PRIORITY_NAMES:
+        ranks = ", ".join(f"{name} ({rank})" for name, rank in PRIORITIES.items())
+        raise BadInput(f"priority {priority} is not one of {ranks}")
+
+
 def enqueue(
     flow: str,
     key: str,
@@ -56,7 +63,8 @@ def enqueue(
 ) -> bool:
     """Make one execution; False when the key was already there, which changes nothing.
 
-    Raises `UnknownFlow`, `BadInput` (key empty or too long), `NeverFits` and `QueueFull`.
+    Raises `UnknownFlow`, `BadInput` (key empty or too long, no such priority), `NeverFits` and
+    `QueueFull`.
     """
     intake = Intake(key, dict(payload or {}))
     return enqueue_many(flow, [intake], priority=priority, run_after=run_after).new == 1
@@ -74,6 +82,7 @@ def enqueue_many(
     What went in before an error stays in, and `QueueFull` says how many did; nothing is dispatched
     inside the caller's transaction.
     """
+    check_rank(priority)
     total, fits = Enqueued(), set[routes.RouteKind]()
     iterator = iter(intakes)
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):

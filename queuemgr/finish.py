@@ -25,7 +25,7 @@ from queuemgr.errors import StepFailed
 from queuemgr.follow_up import HeldLease, Settlement, follow_up
 from queuemgr.models import Lease, State
 from queuemgr.outcomes import Done, Failed, Lost, Result
-from queuemgr.redaction import clean
+from queuemgr.redaction import clean, told
 from queuemgr.snapshot import rules_of
 
 logger = logging.getLogger(__name__)
@@ -193,7 +193,7 @@ def _stored(result: Result) -> Result:
         return Failed(error.kind, error.message, error.retry_after, result.cost, error.limit)
     except Exception as error:
         logger.exception("storing a step's result failed")
-        return Failed("unexpected", f"{type(error).__name__}: {error}", cost=result.cost)
+        return Failed("unexpected", told(error), cost=result.cost)
     return result
 
 

@@ -10,7 +10,7 @@ import logging
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from queuemgr import events, finish, wakeups
 from queuemgr.dispatch import dispatch
@@ -28,11 +28,14 @@ KEEP_GONE_WORKERS = timedelta(days=1)
 
 
 def claim(chore: str, every: float) -> bool:
-    """True for whoever is first to ask once `every` seconds have passed since the chore last ran."""
-    now = database_now()
+    """True for whoever is first to ask once `every` seconds have passed since the chore last ran.
+
+    A last run that lies more than a period ahead is one before the clock was set back.
+    """
+    now, period = database_now(), timedelta(seconds=every)
     Chore.objects.get_or_create(name=chore, defaults={"ran_at": now - timedelta(days=1)})
-    overdue = Chore.objects.filter(name=chore, ran_at__lte=now - timedelta(seconds=every))
-    return overdue.update(ran_at=now) == 1
+    due = Q(ran_at__lte=now - period) | Q(ran_at__gt=now + period)
+    return Chore.objects.filter(due, name=chore).update(ran_at=now) == 1
 
 
 def tick() -> dict[str, int]:

@@ -28,6 +28,7 @@ from queuemgr.knobs import queue_knobs
 from queuemgr.models import Lease
 from queuemgr.outcomes import Done, Failed, Interrupted, Result
 from queuemgr.publish import UNKNOWN_STEP, task_of
+from queuemgr.redaction import told
 from queuemgr.this_worker import current
 
 logger = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ def as_result(error: Exception, signal: AbortSignal) -> Result:
     if isinstance(error, Aborted | LeaseLost) or signal.aborted:
         return Interrupted(signal.reason or str(error))
     logger.error("a step failed unexpectedly", exc_info=error)
-    return Failed("unexpected", f"{type(error).__name__}: {error}")
+    return Failed("unexpected", told(error))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,15 @@ def keep_secret(value: str) -> None:
         _secrets.add(value)
 
 
+def told(error: Exception) -> str:
+    """The class of an error and its words; an error that cannot be told is still named."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception as second:
+        return f"{name}, which cannot be told ({type(second).__name__})"
+
+
 def clean(text: str) -> str:
     """`text` fit for a row: secrets and passwords in URLs masked, no NUL, not endless."""
     for secret in _secrets:

@@ -6,6 +6,7 @@ result backend, where the admin shows them.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from celery import shared_task
@@ -37,7 +38,11 @@ def prune() -> dict[str, int] | None:
 
 
 def beat_schedule() -> dict[str, Any]:
-    """The chores for `beat_schedule`. Messages beat could not get delivered expire, not pile up."""
+    """The chores for `beat_schedule`. Messages beat could not get delivered expire, not pile up.
+
+    A beat that remembers no last run sends all of them at once: when each was really done is in the
+    database, where it is claimed.
+    """
     knobs = queue_knobs()
     chores = {
         "tick": knobs.poll_interval,
@@ -48,6 +53,7 @@ def beat_schedule() -> dict[str, Any]:
         name: {
             "task": f"queuemgr.{name}",
             "schedule": every,
+            "last_run_at": datetime.fromtimestamp(0, UTC),
             "options": {"queue": HOUSEKEEPING, "expires": every},
         }
         for name, every in chores.items()

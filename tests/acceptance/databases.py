@@ -38,6 +38,9 @@ class Database(Protocol):
     def locked(self, table: str) -> AbstractContextManager[None]:
         """Keep everyone from writing to this table while the block runs."""
 
+    def away(self) -> AbstractContextManager[None]:
+        """Let nobody work with it while the block runs, as when its server is restarted."""
+
     def drop(self) -> None:
         """Remove it, whoever is still connected."""
 
@@ -69,6 +72,10 @@ class SqliteFile:
             connection.execute("BEGIN IMMEDIATE")
             yield
             connection.execute("ROLLBACK")
+
+    def away(self) -> AbstractContextManager[None]:
+        """A file has no server to restart: it is locked instead."""
+        return self.locked("")
 
     def drop(self) -> None:
         """It goes with its directory."""
@@ -108,6 +115,21 @@ class PostgresDatabase:
         with closing(_connect(self._server, self.name)) as connection, connection.transaction():
             connection.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
             yield
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Every connection ended, and no new one let in."""
+        self._connection.close()
+        _as_owner(self._server, f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS false")
+        _as_owner(
+            self._server,
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.name}'",
+        )
+        try:
+            yield
+        finally:
+            _as_owner(self._server, f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS true")
+            self._connection = _connect(self._server, self.name)
 
     def drop(self) -> None:
         self._connection.close()

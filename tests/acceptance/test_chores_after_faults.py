@@ -1,0 +1,92 @@
+"""Periodic work after its process was killed holding a lock, after days without workers, and after
+the database was away."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet, probes
+from tests.acceptance.test_beat import TASK_RESULTS
+
+pytestmark = pytest.mark.slow_proof
+
+HOLD_EVERY_LOCK = """
+import django, time
+django.setup()
+from queuemgr.fleet_lock import PlaceInLine, deciding
+with PlaceInLine() as line, deciding() as now:
+    print("held", line.mine, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_process_killed_holding_every_lock_leaves_none_of_them_behind(fleet: Fleet) -> None:
+    """P5-03: the fleet's lock and the place in line die with their holder."""
+    fleet.environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
+    fleet.start_worker(4)
+    fleet.enqueue(60, seconds=0.2, trace=fleet.trace_file)
+    fleet.wait_until("under way", lambda: fleet.states()["done"] >= 4)
+    holder = fleet.start("holder", sys.executable, "-c", HOLD_EVERY_LOCK)
+    fleet.wait_until("held", lambda: "held True" in holder.said)
+    time.sleep(2)
+    done = fleet.states()["done"]
+    time.sleep(2)
+    assert fleet.states()["done"] == done < 60, "the lock held them up"
+    holder.kill_group()
+    fleet.wait_until_done(60, within=20)
+    assert fleet.outcomes() == {"done": 60}
+    assert fleet.trace().started_again() == []
+
+
+def test_what_beat_sent_while_no_worker_was_there_is_done_once_and_user_work_starts_at_once(
+    fleet: Fleet,
+) -> None:
+    """P5-08: two dozen ticks in the broker, all but the last of them too old."""
+    beat = fleet.start_beat()
+    with fleet.redis() as redis:
+        fleet.wait_until("sent", lambda: redis.llen("housekeeping") >= 24, within=40)
+        beat.kill_group()
+        fleet.enqueue(20)
+        began = time.monotonic()
+        workers = fleet.start_chores(), fleet.start_worker(4, wait=False)
+        fleet.wait_until_done(20)
+        assert time.monotonic() - began < 10
+        fleet.wait_for_workers(*workers)
+        fleet.wait_until("no flood left", lambda: not redis.llen("housekeeping"))
+    worked = [result for (result,) in fleet.database.rows(TASK_RESULTS) if result != "null"]
+    assert len(worked) <= 2
+
+
+def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(
+    make_fleet: MakeFleet,
+) -> None:
+    """P5-10: a sweep every ten minutes runs within seconds of a start on another host."""
+    fleet = make_fleet(poll_interval=600)
+    chores = fleet.start_chores()
+    fleet.wait_for_workers(chores)
+    fleet.database.run("DELETE FROM queuemgr_chore")
+    fleet.start_beat("elsewhere")
+    fleet.wait_until("a tick", lambda: fleet.database.rows(TASK_RESULTS), within=15)
+
+
+def test_beat_and_workers_go_on_by_themselves_after_the_database_was_away(fleet: Fleet) -> None:
+    """P5-11: every connection ended and none let in for seconds, then all as it was."""
+    fleet.tolerate("")
+    beat, chores = fleet.start_beat(), fleet.start_chores()
+    worker = fleet.start_worker(4)
+    fleet.enqueue(40, seconds=0.2, trace=fleet.trace_file)
+    fleet.wait_until("under way", lambda: fleet.states()["done"] >= 4)
+    with fleet.database.away():
+        time.sleep(8)
+    ticks = len(fleet.database.rows(TASK_RESULTS))
+    fleet.wait_until(
+        "ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2, within=60
+    )
+    fleet.command(*probes(5, key_prefix="after"))
+    fleet.wait_until_done(45, within=60)
+    assert all(process.alive for process in (beat, chores, worker))
+    assert fleet.outcomes()["done"] == 45

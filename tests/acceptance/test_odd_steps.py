@@ -1,0 +1,90 @@
+"""Steps that end their process, hold it up, never return or raise what cannot be told."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.fleet import Fleet
+from tests.acceptance.odd_steps import WAYS
+from tests.acceptance.processes import Process
+
+pytestmark = pytest.mark.slow_proof
+ODD = ["-I", "tests.acceptance.odd_steps"]
+
+
+def start_worker(fleet: Fleet, slots: int, pool: str = "prefork", *more: str) -> Process:
+    return fleet.start_worker(slots, pool, options=[*ODD, *more])
+
+
+def children(worker: Process) -> set[int]:
+    return {child.pid for child in psutil.Process(worker.pid).children()}
+
+
+def test_errors_that_cannot_be_rebuilt_end_no_process_and_leave_nothing_running(
+    fleet: Fleet,
+) -> None:
+    """P3-04, prefork, where an error object that crossed over took the parent down."""
+    fleet.tolerate("")
+    worker = start_worker(fleet, 2)
+    before = children(worker)
+    odd = [way for way in WAYS if way.startswith("odd-")]
+    for way in odd:
+        fleet.enqueue(1, key_prefix=way, fail=way)
+    fleet.enqueue(10, key_prefix="good", seconds=0.05)
+    fleet.wait_until_done(10, "good-%")
+    fleet.wait_until("all told", lambda: fleet.outcomes("odd-%") == {"retried": len(odd)})
+    assert fleet.states("odd-%") == {"waiting": len(odd)}
+    messages = fleet.database.rows(
+        "SELECT error_message FROM queuemgr_execution WHERE key LIKE %s", "odd-%"
+    )
+    assert all(0 < len(message) <= 2000 for (message,) in messages)
+    assert worker.alive
+    assert children(worker) == before
+
+
+@pytest.mark.parametrize("way", ["once-kill", "once-exit"])
+def test_an_item_whose_child_process_was_killed_is_done_by_another(
+    make_fleet: MakeFleet, way: str
+) -> None:
+    """P2-04: two attempts, one final result, and well within a minute."""
+    fleet = make_fleet(lease_seconds=4)
+    fleet.tolerate("")
+    worker = start_worker(fleet, 2)
+    fleet.enqueue(1, key_prefix="hit", fail=way, trace=fleet.trace_file, requests=1)
+    fleet.wait_until_done(1, within=30)
+    assert [attempt["outcome"] for attempt in fleet.attempts()] == ["lost", "done"]
+    assert len({run.worker for run in fleet.trace().runs}) == 2
+    assert worker.alive
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_a_step_longer_than_its_lease_runs_once(make_fleet: MakeFleet, pool: str) -> None:
+    """P2-14: asleep, in a Python loop, and in C calls that let no other thread run for a while."""
+    fleet = make_fleet(lease_seconds=4)
+    start_worker(fleet, 3, pool)
+    told = {"trace": fleet.trace_file}
+    fleet.enqueue(1, key_prefix="sleeps", seconds=10, **told)
+    fleet.enqueue(1, key_prefix="loops", cpu_ms=8_000, **told)
+    fleet.enqueue(1, key_prefix="holds", fail="hold", **told)
+    fleet.wait_until_done(3, within=60)
+    assert fleet.outcomes() == {"done": 3}
+    assert fleet.trace().started_again() == []
+
+
+@pytest.mark.parametrize("way", ["hang-sleep", "hang-loop", "hang-deaf"])
+def test_a_step_that_never_returns_is_ended_by_its_pools_time_limit_and_never_a_success(
+    make_fleet: MakeFleet, way: str
+) -> None:
+    """P3-13: with `--time-limit` its process is killed; each time counts, and its slot serves others."""
+    fleet = make_fleet(lease_seconds=2)
+    fleet.tolerate("")
+    worker = start_worker(fleet, 1, "prefork", "--time-limit", "2")
+    fleet.enqueue(1, key_prefix="hangs", fail=way)
+    fleet.wait_until("it hangs", lambda: fleet.states("hangs-%") == {"running": 1})
+    fleet.enqueue(3, key_prefix="good")
+    fleet.wait_until_done(3, "good-%")
+    fleet.wait_until("given up", lambda: fleet.states("hangs-%") == {"failed": 1}, within=60)
+    assert fleet.outcomes("hangs-%") == {"lost": 3}
+    assert worker.alive

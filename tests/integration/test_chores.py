@@ -1,0 +1,207 @@
+"""Periodic work: by elapsed time whatever the clocks do, once however many ask, and never piled up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from celery.beat import Scheduler
+from django.test import override_settings
+
+from project.celery import app
+from queuemgr import checkup, housekeeping, tasks
+from queuemgr.dispatch import dispatch
+from queuemgr.fleet_lock import database_now
+from queuemgr.knobs import queue_knobs
+from queuemgr.models import Chore, Execution, Lease, State
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Played = Callable[..., Any]
+Probes = Callable[..., list[Execution]]
+
+
+class Clock:
+    """The database's clock, moved by hand."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moved = Clock(datetime(2026, 6, 1, tzinfo=UTC))
+    monkeypatch.setattr(housekeeping, "database_now", moved)
+    return moved
+
+
+CHANGES = [
+    ("Europe/Paris", datetime(2026, 3, 29, 1, tzinfo=UTC)),
+    ("Europe/Paris", datetime(2026, 10, 25, 1, tzinfo=UTC)),
+    ("America/New_York", datetime(2026, 3, 8, 7, tzinfo=UTC)),
+    ("America/New_York", datetime(2026, 11, 1, 6, tzinfo=UTC)),
+]
+"""The moments at which these zones change between summer and winter time in 2026."""
+
+
+@pytest.mark.parametrize(("zone", "change"), CHANGES)
+def test_chores_follow_elapsed_time_through_a_change_of_summer_time(
+    zone: str, change: datetime, clock: Clock
+) -> None:
+    """P5-05, P5-07: no hour without them, and no hour of them twice, in any zone."""
+    before, after = (change + timedelta(seconds=s) for s in (-1, 1))
+    local = [moment.astimezone(ZoneInfo(zone)) for moment in (before, after)]
+    assert local[0].utcoffset() != local[1].utcoffset()
+    every = 60.0
+    with override_settings(TIME_ZONE=zone):
+        clock.now = change - timedelta(minutes=70)
+        runs: list[datetime] = []
+        while clock.now < change + timedelta(minutes=70):
+            if housekeeping.claim("tick", every=every):
+                runs.append(clock.now)
+            clock.pass_by(30)
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(runs)]
+    assert set(gaps) == {every}
+    assert len(runs) == 140
+
+
+@pytest.mark.parametrize("jump", [-86_400, -3_600, -5, 3_600, 86_400])
+def test_a_clock_set_back_or_forward_costs_a_chore_at_most_two_periods(
+    jump: float, clock: Clock
+) -> None:
+    """P5-06: it must not sleep until the old time comes again."""
+    every = 10.0
+    assert housekeeping.claim("tick", every)
+    for offset in (jump, -jump):
+        clock.pass_by(offset)
+        waited = 0.0
+        while not housekeeping.claim("tick", every) and waited <= 2 * every:
+            clock.pass_by(1)
+            waited += 1
+        assert waited <= 2 * every
+        clock.pass_by(1)
+        assert not housekeeping.claim("tick", every), "and once only"
+
+
+def test_however_many_ask_a_chore_is_done_once_a_period(clock: Clock) -> None:
+    """P5-01: beats, and workers that stand in for one."""
+    done = 0
+    for _ in range(100):
+        done += sum(housekeeping.claim("tick", every=10) for _ in range(3))
+        clock.pass_by(1)
+    assert done == 10
+
+
+def test_messages_of_days_without_workers_make_one_run_of_each_chore(clock: Clock) -> None:
+    """P5-08: hundreds of old messages come at once; all but the first find nothing due."""
+    for chore in (tasks.tick, tasks.seed, tasks.prune):
+        results = [chore() for _ in range(300)]
+        assert results[0] is not None
+        assert results[1:] == [None] * 299, "skipped, and recorded as nothing done"
+
+
+def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
+    """P5-08: what no worker takes does not pile up in the broker."""
+    schedule = tasks.beat_schedule()
+    assert schedule.keys() == {"tick", "seed", "prune"}
+    for entry in schedule.values():
+        assert 0 < entry["options"]["expires"] <= entry["schedule"]
+
+
+def test_a_beat_with_no_memory_sends_every_chore_at_once() -> None:
+    """P5-10: on another host, or with its state lost, it does not wait a whole period first; what ran
+    lately is known to the database, which refuses it."""
+    scheduler = Scheduler(app, lazy=True)
+    scheduler.update_from_dict(tasks.beat_schedule())
+    assert _due(scheduler) == {"tick": True, "seed": True, "prune": True}
+    for name, entry in list(scheduler.schedule.items()):
+        scheduler.schedule[name] = next(entry)
+    scheduler.merge_inplace(tasks.beat_schedule())
+    assert not any(_due(scheduler).values()), "one that remembers goes on where it was"
+
+
+def _due(scheduler: Scheduler) -> dict[str, bool]:
+    return {name: entry.is_due()[0] for name, entry in scheduler.schedule.items()}
+
+
+def test_when_a_chore_last_ran_is_in_the_database_whoever_asks_next(clock: Clock) -> None:
+    """P5-10: a beat that starts afresh counts from there and not from its own start."""
+    assert tasks.seed() is not None
+    clock.pass_by(queue_knobs().stale_interval / 4)
+    assert tasks.seed() is None
+    clock.pass_by(queue_knobs().stale_interval / 4)
+    assert tasks.seed() is not None
+
+
+def test_a_chore_killed_half_way_is_done_a_period_later_by_whoever_asks(
+    clock: Clock, played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P5-03: it leaves nothing locked behind, and no run that did nothing counts as one."""
+    worker = played(slots=1)
+    probes(1)
+    worker.begin_all()
+    Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
+    with monkeypatch.context() as patched:
+        patched.setattr(housekeeping, "deciding", _killed)
+        with pytest.raises(SystemExit):
+            tasks.tick()
+    assert Lease.objects.started().exists()
+    assert tasks.tick() is None, "skipped: another has it"
+    clock.pass_by(queue_knobs().poll_interval)
+    assert tasks.tick() == {"lost": 1, "started": 1}
+
+
+def _killed() -> None:
+    raise SystemExit(137)
+
+
+@pytest.fixture
+def silent_since(played: Played) -> Callable[[float], None]:
+    """Let the last tick be so many seconds ago."""
+    played(slots=1)
+
+    def silent(seconds: float) -> None:
+        ran_at = database_now() - timedelta(seconds=seconds)
+        Chore.objects.update_or_create(name="tick", defaults={"ran_at": ran_at})
+
+    return silent
+
+
+def test_doctor_says_when_no_tick_has_run_for_long(silent_since: Callable[[float], None]) -> None:
+    """P5-11, P5-03: work done is what counts, not a process that is up."""
+    silent_since(1)
+    (finding,) = checkup.chores()
+    assert finding.level == "good"
+    silent_since(600)
+    (finding,) = checkup.chores()
+    assert finding.level != "good"
+    assert "the last tick was 600 s ago" in finding.what
+    assert "beat" in finding.remedy
+
+
+def test_a_worker_stands_in_for_a_beat_that_is_silent(
+    clock: Clock, played: Played, probes: Probes
+) -> None:
+    """P5-11: what runs out is released, and what fell due starts, with no beat at all."""
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    worker.begin_all()
+    housekeeping.tick_if_overdue()
+    Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
+    housekeeping.tick_if_overdue()
+    assert Lease.objects.started().exists(), "not overdue yet"
+    clock.pass_by(2 * queue_knobs().poll_interval)
+    housekeeping.tick_if_overdue()
+    assert not Lease.objects.started().exists()
+    dispatch()
+    execution.refresh_from_db()
+    assert execution.state == State.LEASED

@@ -1,0 +1,202 @@
+"""Messages are hints and worker rows are notes: work goes on whatever becomes of either."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import current_app
+from redis import Redis
+
+from queuemgr import begin, checkup, finish, flow, housekeeping, probe
+from queuemgr import heartbeat as heartbeats
+from queuemgr.abort import AbortSignal
+from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import enqueue
+from queuemgr.finish import Ending
+from queuemgr.fleet_lock import database_now
+from queuemgr.heartbeat import Heartbeat
+from queuemgr.leased_task import LeasedTask, Work, unknown_step
+from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
+from queuemgr.outcomes import Done
+from queuemgr.publish import UNKNOWN_STEP, task_of
+from queuemgr.this_worker import ThisWorker
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Played = Callable[..., Any]
+Probes = Callable[..., list[Execution]]
+QUEUE = "prep.normal"
+
+
+@pytest.fixture
+def broker() -> Iterator[Redis]:
+    """The tests' own broker, left as it was found."""
+    with Redis.from_url(os.environ["BROKER_URL"]) as redis:
+        redis.delete(QUEUE)
+        yield redis
+        redis.config_set("maxmemory", 0)
+        redis.config_set("maxmemory-policy", "noeviction")
+        redis.delete(QUEUE)
+
+
+def run_out() -> None:
+    Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
+
+
+def test_a_broker_that_is_full_loses_nothing_and_gets_its_messages_later(
+    broker: Redis, make_worker: Callable[..., Worker]
+) -> None:
+    """P2-11: the database is the truth; what could not be published is sent by a later tick."""
+    worker = make_worker(slots=3)
+    broker.config_set("maxmemory", 1)
+    for number in range(3):
+        assert enqueue("probe", f"p{number}")
+    assert broker.llen(QUEUE) == 0
+    assert Execution.objects.filter(state=State.LEASED).count() == 3
+    broker.config_set("maxmemory", 0)
+    run_out()
+    housekeeping.tick()
+    assert broker.llen(QUEUE) == 3
+    begun = begin.begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk)
+    finish.end([Ending(grant.lease_id, Done()) for grant in begun], None)
+    assert Execution.objects.filter(state=State.DONE).count() == 3
+    assert list(Attempt.objects.values_list("outcome", flat=True)) == [Outcome.DONE] * 3
+
+
+def test_queues_a_full_broker_evicted_are_filled_again(
+    broker: Redis, make_worker: Callable[..., Worker]
+) -> None:
+    """P2-11: with an LRU policy a broker may forget a whole queue."""
+    make_worker(slots=5)
+    for number in range(5):
+        enqueue("probe", f"p{number}")
+    assert broker.llen(QUEUE) == 5
+    broker.delete(QUEUE)
+    run_out()
+    housekeeping.tick()
+    assert broker.llen(QUEUE) == 5
+    assert not Attempt.objects.exists()
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_doctor_names_a_policy_by_which_the_broker_forgets_messages(
+    policy: str, broker: Redis
+) -> None:
+    """P2-11: it costs time only, but nobody would know where that went."""
+    assert not [f for f in checkup.broker() if f.level != "good"]
+    broker.config_set("maxmemory-policy", policy)
+    (note,) = [f for f in checkup.broker() if f.level != "good"]
+    assert f"maxmemory-policy {policy}" in note.what
+    assert "noeviction" in note.remedy
+
+
+def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its_upgrade(
+    played: Played, probes: Probes, sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2-12: a worker of before a release meets work of after it."""
+    monkeypatch.setattr(flow, "_flows", dict(flow._flows))
+    new = flow.register(replace(probe.PROBE, name="new-in-this-release"))
+    worker = played(slots=1)
+    enqueue(new.name, "p0")
+    del flow._flows[new.name]
+    (grant,) = worker.begin_all()
+    assert task_of(grant) == UNKNOWN_STEP
+    result = unknown_step.run(Work(grant, AbortSignal()))
+    worker.end(grant, result)
+    execution = Execution.objects.get()
+    assert execution.state == State.WAITING
+    assert "no step prep/probe in flow 'new-in-this-release' on this worker" in (
+        execution.error_message
+    )
+    flow.register(new)
+    Execution.objects.update(run_after=database_now())
+    dispatch()
+    (grant,) = worker.begin_all()
+    assert task_of(grant) == probe.TASK
+    worker.end(grant, Done())
+    assert Execution.objects.get().state == State.DONE
+
+
+def test_a_message_an_old_worker_threw_away_is_sent_again_until_one_takes_it(
+    played: Played, probes: Probes, sent: list[Any]
+) -> None:
+    """P2-12: Celery discards a message whose task it does not know; that begins nothing."""
+    worker = played(slots=1)
+    probes(1)
+    for _ in range(5):
+        run_out()
+        housekeeping.tick()
+    assert len({grant.lease_id for grant in sent}) == 6
+    assert not Attempt.objects.exists()
+    (grant,) = worker.begin_all()
+    worker.end(grant, Done())
+    assert Execution.objects.get().state == State.DONE
+
+
+@pytest.mark.parametrize("record", ["forgotten", "seen just now", "renamed"])
+def test_a_lease_runs_out_by_itself_whatever_its_workers_record_says(
+    record: str, played: Played, probes: Probes
+) -> None:
+    """P2-10: neither a record that was pruned nor one kept fresh by a namesake holds on to work."""
+    worker = played(slots=1)
+    probes(1)
+    worker.begin_all()
+    rows = Worker.objects.filter(pk=worker.row.pk)
+    if record == "forgotten":
+        rows.update(seen_at=database_now() - timedelta(days=30), draining_at=database_now())
+        housekeeping.prune()
+    elif record == "renamed":
+        rows.update(name="another@elsewhere", host="elsewhere", pid=2)
+    run_out()
+    if record == "seen just now":
+        rows.update(seen_at=database_now())
+    assert housekeeping.tick()["lost"] == 1
+    assert Execution.objects.get().state in (State.WAITING, State.LEASED)
+    assert not Lease.objects.started().exists()
+
+
+@pytest.fixture
+def heartbeat(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Heartbeat, Any]]:
+    """A worker's heartbeat that beats when the test says so, and the worker."""
+    monkeypatch.setattr(heartbeats, "HEAR_SECONDS", 3600)
+    worker = played(slots=1)
+    this = ThisWorker(worker.row.pk, worker.row.name, frozenset(worker.row.queues), os.getpid())
+    beating = Heartbeat(this, is_parent=True)
+    yield beating, worker
+    beating.stop()
+
+
+def test_a_step_as_long_as_it_likes_keeps_its_lease_while_its_worker_renews_it(
+    heartbeat: tuple[Heartbeat, Any], probes: Probes
+) -> None:
+    """P2-14: the lease bounds silence, not run time: four hours in steps of a minute."""
+    beating, worker = heartbeat
+    probes(1)
+    (grant,) = worker.begin_all()
+    with beating.keeping(grant.lease_id) as signal:
+        for _ in range(240):
+            lease = Lease.objects.get()
+            Lease.objects.update(expires_at=lease.expires_at - timedelta(minutes=1))
+            housekeeping.tick()
+            beating.renew()
+        assert not signal.aborted
+    assert Lease.objects.get().pk == grant.lease_id
+    assert not Attempt.objects.exists()
+    Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
+    housekeeping.tick()
+    assert Attempt.objects.get().outcome == Outcome.LOST, "silence beyond the lease ends it"
+
+
+def test_no_message_is_given_back_by_celery_itself() -> None:
+    """P2-04: acknowledging late or early decides nothing here; what a dead child ran comes back by its
+    lease. A task of ours with settings of its own would be a second judge."""
+    current_app.loader.import_default_modules()
+    ours = [task for task in current_app.tasks.values() if isinstance(task, LeasedTask)]
+    assert len(ours) > 3
+    assert {(task.acks_late, task.reject_on_worker_lost) for task in ours} == {(True, False)}
+    assert {task.max_retries for task in ours} == {0}, "P3-02: and one place decides on retries"
+    assert not [task.name for task in ours if getattr(task, "autoretry_for", None)]

@@ -1,0 +1,257 @@
+"""What a retry keeps, how many there are, and that no error however odd leaves work running."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from billiard.exceptions import SoftTimeLimitExceeded
+from django.core.management import call_command
+
+from queuemgr import controls, explain, housekeeping, retry
+from queuemgr.abort import AbortSignal
+from queuemgr.controls import By
+from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import enqueue
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import HIGH
+from queuemgr.grant import Grant
+from queuemgr.leased_task import as_result
+from queuemgr.models import Attempt, Execution, Lease, Outcome, State
+from queuemgr.outcomes import Done, Failed
+from queuemgr.redaction import MESSAGE_LIMIT
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Played = Callable[..., Any]
+Probes = Callable[..., list[Execution]]
+ANN = By("ann", "admin")
+
+
+def pass_time(seconds: float) -> None:
+    """Let so much time pass for what is stored: every moment waited for is so much nearer."""
+    for execution in Execution.objects.waiting():
+        Execution.objects.filter(pk=execution.pk).update(
+            run_after=execution.run_after - timedelta(seconds=seconds)
+        )
+
+
+def fall_due() -> None:
+    Execution.objects.waiting().update(run_after=database_now())
+    dispatch()
+
+
+def lose(grant: Grant) -> None:
+    """The lease's worker is not heard of any more."""
+    Lease.objects.filter(pk=grant.lease_id).update(expires_at=database_now() - timedelta(seconds=1))
+    housekeeping.tick()
+
+
+def asked_by_the_step(worker: Any, grant: Grant) -> None:
+    worker.end(grant, Failed("network", "reset"), next_too=False)
+
+
+def error_nobody_named(worker: Any, grant: Grant) -> None:
+    worker.end(grant, as_result(KeyError("title"), AbortSignal()), next_too=False)
+
+
+def crash(worker: Any, grant: Grant) -> None:
+    lose(grant)
+
+
+def by_the_admin(worker: Any, grant: Grant) -> None:
+    worker.end(grant, Failed("not_found", "404"), next_too=False)
+    assert controls.retry(Execution.objects.failed(), ANN) == 1
+
+
+def by_command(worker: Any, grant: Grant) -> None:
+    worker.end(grant, Failed("not_found", "404"), next_too=False)
+    call_command("queue", "retry-failed")
+
+
+@pytest.mark.parametrize(
+    "fail", [asked_by_the_step, error_nobody_named, crash, by_the_admin, by_command]
+)
+def test_a_retry_by_whatever_route_is_the_same_work(
+    fail: Callable[[Any, Grant], None], played: Played, probes: Probes, sent: list[Any]
+) -> None:
+    """P3-01: queue, priority, limit key, payload and identity of tries 2 and 3 are those of the first."""
+    worker = played(slots=1)
+    probes(1, priority=HIGH, phase="wrap", limit_key="tenant:a", trail="correlation-7")
+    seen: list[tuple[Any, ...]] = []
+    for number in range(3):
+        (grant,) = worker.begin_all()
+        lease = Lease.objects.get()
+        seen.append(
+            (grant.execution_id, grant.key, grant.queue, lease.priority, grant.limit_keys,
+             grant.payload, lease.cost, sent[-1].queue)
+        )  # fmt: skip
+        if number < 2:
+            fail(worker, grant)
+            waiting = Execution.objects.select_related("route").get()
+            if waiting.route:
+                assert (waiting.route.phase, waiting.route.priority) == ("wrap", HIGH)
+            fall_due()
+    assert seen[0][2:5] == ("wrap.high", HIGH, "tenant:a")
+    assert seen[0][5]["trail"] == "correlation-7"
+    assert seen[1:] == [seen[0]] * 2
+    assert Execution.objects.count() == 1
+
+
+def test_no_two_of_what_may_try_again_multiply(played: Played, probes: Probes) -> None:
+    """P3-02: a step that always fails, swept, enqueued and delivered again, runs as often as said."""
+    worker = played(slots=1)
+    probes(1)
+    calls = 0
+    for _ in range(60):
+        fall_due()
+        housekeeping.tick()
+        enqueue("probe", "p0")
+        housekeeping.seed()
+        for grant in worker.begin_all():
+            calls += 1
+            worker.end(grant, Failed("network", "reset"))
+            worker.end(grant, Failed("network", "told twice"))
+        assert worker.begin_all() == []
+    assert calls == retry.POLICIES["network"].max_attempts
+    assert Attempt.objects.count() == calls
+    assert Execution.objects.get().state == State.FAILED
+
+
+def test_each_kind_of_failure_is_tried_as_often_as_its_policy_says_and_then_given_up(
+    played: Played, probes: Probes
+) -> None:
+    """P3-03: `max_attempts` counts runs; the last of them leaves a final state with its error."""
+    kinds = [kind for kind in retry.POLICIES if kind != "poison"]
+    worker = played(slots=len(kinds))
+    failing = dict(zip((e.pk for e in probes(len(kinds))), kinds, strict=True))
+    number = 0
+    while begun := worker.begin_all():
+        number += 1
+        for grant in begun:
+            failed = Failed(failing[grant.execution_id], f"failure {number}")
+            worker.end(grant, failed, next_too=False)
+        fall_due()
+    for pk, kind in failing.items():
+        execution, most = Execution.objects.get(pk=pk), retry.POLICIES[kind].max_attempts
+        assert (execution.state, execution.error_kind) == (State.FAILED, kind)
+        assert execution.error_message == f"failure {most}"
+        assert execution.finished_at is not None
+        outcomes = list(execution.attempts.order_by("pk").values_list("outcome", flat=True))
+        assert outcomes == [Outcome.RETRIED] * (most - 1) + [Outcome.FAILED], kind
+    assert not Lease.objects.exists()
+
+
+class NeedsTwo(Exception):
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one)
+        self.two = two
+
+
+class CannotSay(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class HoldsSocket(Exception):
+    def __init__(self, held: socket.socket) -> None:
+        super().__init__("it holds a socket")
+        self.held = held
+
+
+@pytest.fixture
+def odd_errors() -> Iterator[dict[str, Exception]]:
+    request = httpx.Request("POST", "http://model.test/v1/chat/completions")
+    with socket.socket() as held:
+        yield {
+            "needs two arguments": NeedsTwo("one", "two"),
+            "holds a socket": HoldsSocket(held),
+            "cannot be told": CannotSay(),
+            "ten megabytes": ValueError("x" * 10_000_000),
+            "half a surrogate": ValueError("before \ud83d after \x00 end"),
+            "a status error": httpx.HTTPStatusError(
+                "500 from the model", request=request, response=httpx.Response(500)
+            ),
+        }
+
+
+@pytest.mark.parametrize(
+    "which",
+    ["needs two arguments", "holds a socket", "cannot be told", "ten megabytes",
+     "half a surrogate", "a status error"],
+)  # fmt: skip
+def test_an_error_however_odd_is_recorded_as_text_and_the_work_goes_on(
+    which: str, odd_errors: dict[str, Exception], played: Played, probes: Probes
+) -> None:
+    """P3-04: no error object leaves the process; its name and some of its words do."""
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    try:
+        raise odd_errors[which]
+    except Exception as error:
+        worker.end(grant, as_result(error, AbortSignal()))
+    execution, attempt = Execution.objects.get(), Attempt.objects.get()
+    assert (execution.state, execution.error_kind) == (State.WAITING, "unexpected")
+    assert attempt.outcome == Outcome.RETRIED
+    for text in (execution.error_message, attempt.error_message):
+        assert text.startswith(type(odd_errors[which]).__name__)
+        assert len(text) <= MESSAGE_LIMIT
+        assert text.encode().decode() == text
+
+
+def test_running_out_of_time_is_a_failure_and_never_a_success() -> None:
+    """P3-13: a soft time limit that reaches us is an error like any other."""
+    result = as_result(SoftTimeLimitExceeded(), AbortSignal())
+    assert isinstance(result, Failed)
+    assert "SoftTimeLimitExceeded" in result.message
+
+
+@pytest.mark.parametrize("asked", [5, 90, 3_600])
+def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
+    asked: int, played: Played, probes: Probes
+) -> None:
+    """P3-08: not a second early, no slot slept away, and the planned time is there to see."""
+    worker = played(slots=1)
+    probes(2)
+    (first,) = worker.begin_all()
+    (second,) = worker.end(first, Failed("rate_limited", "429", retry_after=asked))
+    assert second.key == "p1"
+    waiting = Execution.objects.get(key="p0")
+    assert (
+        f"not before {waiting.run_after:%Y-%m-%d %H:%M:%S} UTC (try 2 of 12 after rate_limited)"
+        == (explain.why(waiting))
+    )
+    worker.end(second)
+    pass_time(asked - 2)
+    housekeeping.tick()
+    assert not Lease.objects.exists()
+    pass_time(2 + retry.POLICIES["rate_limited"].jitter)
+    housekeeping.tick()
+    assert Lease.objects.get().execution == waiting
+
+
+@pytest.mark.parametrize("wait", [30, 90, 300, 100_000])
+def test_waits_of_any_length_are_in_the_database_and_are_sent_once_each_when_due(
+    wait: int, played: Played, probes: Probes, sent: list[Any]
+) -> None:
+    """P2-02: a broker that holds what is not due hands it out again; ours never sees it."""
+    worker = played(slots=20)
+    probes(20)
+    for grant in worker.begin_all():
+        worker.end(grant, Failed("rate_limited", "429", retry_after=wait), next_too=False)
+    sent.clear()
+    pass_time(wait - 2)
+    for _ in range(5):
+        housekeeping.tick()
+    assert sent == []
+    pass_time(2 + retry.POLICIES["rate_limited"].jitter)
+    for _ in range(5):
+        housekeeping.tick()
+    assert len(sent) == len({grant.execution_id for grant in sent}) == 20
+    for grant in worker.begin_all():
+        worker.end(grant, Done())
+    assert Attempt.objects.filter(outcome=Outcome.DONE).count() == 20

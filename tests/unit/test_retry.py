@@ -1,0 +1,72 @@
+"""When to try again: waits that stay within what the table says, whatever the number of the try."""
+
+from __future__ import annotations
+
+import pytest
+
+from queuemgr import retry
+from queuemgr.retry import POLICIES, Policy, backoff, decide
+
+FOREVER = 10_000_000
+
+
+@pytest.mark.parametrize("attempt", [1, 16, 64, 1_100, 1_000_000])
+@pytest.mark.parametrize("base", [2, 5, 2.5, 3_600])
+def test_no_number_of_tries_makes_the_wait_overflow(
+    base: float, attempt: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P3-05: the 16th retry of a base of 5 once gave a date out of range, and the job was gone."""
+    monkeypatch.setitem(POLICIES, "patient", Policy(FOREVER, base, ceiling=3_600, jitter=10))
+    decision = decide("patient", attempt)
+    assert decision.again
+    assert 0 <= decision.wait <= 3_610
+
+
+@pytest.mark.parametrize("kind", [kind for kind, p in POLICIES.items() if p.max_attempts > 1])
+@pytest.mark.parametrize("attempt", range(1, 6))
+def test_every_wait_is_between_the_least_and_the_most_the_table_says(
+    kind: str, attempt: int
+) -> None:
+    """P3-12: jitter from zero made of an hour's wait anything down to none."""
+    policy = POLICIES[kind]
+    least = min(policy.base * 2 ** (attempt - 1), policy.ceiling)
+    decisions = [decide(kind, attempt) for _ in range(200)]
+    if attempt >= policy.max_attempts:
+        assert not any(decision.again for decision in decisions)
+        return
+    waits = [decision.wait for decision in decisions]
+    assert least <= min(waits)
+    assert max(waits) <= least + policy.jitter
+    assert max(waits) - min(waits) > policy.jitter / 2, "spread, so that failures do not meet again"
+
+
+def test_an_hour_between_tries_is_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P3-12: a ceiling nobody set must not cut it short."""
+    monkeypatch.setitem(POLICIES, "slow", Policy(9, base=3_600, ceiling=7_200, jitter=60))
+    asked = [decide("slow", attempt).wait for attempt in (1, 2, 3) for _ in range(300)]
+    assert min(asked) >= 3_600
+    assert max(asked) <= 7_260
+
+
+def test_no_base_in_the_table_is_cut_short_by_its_own_ceiling() -> None:
+    """P3-12"""
+    short = {kind for kind, policy in POLICIES.items() if policy.base > policy.ceiling}
+    assert short == set()
+
+
+def test_the_wait_a_server_asks_for_is_never_shortened() -> None:
+    """P3-08: jitter is only ever added, also where the backoff's ceiling is lower."""
+    for asked in (5.0, 90.0, 3_600.0, 86_400.0):
+        waits = [decide("rate_limited", 1, retry_after=asked).wait for _ in range(100)]
+        assert min(waits) >= asked
+        assert max(waits) <= asked + POLICIES["rate_limited"].jitter
+
+
+def test_the_first_losses_are_tried_again_at_once_and_later_ones_within_a_lease() -> None:
+    assert [retry.apart(lost, 90) for lost in range(1, retry.MAX_LOST)] == [0.0, 0.0]
+    assert all(0 <= retry.apart(retry.MAX_LOST, 90) <= 90 for _ in range(100))
+
+
+def test_backoff_doubles_up_to_its_ceiling() -> None:
+    policy = Policy(9, base=5, ceiling=60)
+    assert [backoff(policy, attempt) for attempt in range(1, 6)] == [5, 10, 20, 40, 60]
