@@ -77,7 +77,7 @@ class Rule:
     budget_zone: str = "UTC"
     day_ends: datetime | None = None
     share: int = 1
-    breaker_after: int = 5
+    breaker_after: int = 10
     paused: str = ""
     paused_until: datetime | None = None
 
@@ -469,7 +469,9 @@ def _concurrency(name: str, rule: Rule, use: Use, weight: int, priority: int) ->
     most, open_to_all = rule.max_running, rule.max_running - rule.reserved_high
     if not most:
         return
-    if use.running + weight > most:
+    if weight > most:
+        yield Reason(name, f"{name}: takes {weight}, more than its cap of {most} can ever hold")
+    elif use.running + weight > most:
         over = use.running - most
         note = f", over its cap by {over}" if over > 0 else ""
         needs = f", needs {weight}" if weight > 1 and not note else ""
@@ -483,7 +485,10 @@ def _budget(name: str, rule: Rule, use: Use, route: WaitingRoute) -> Iterator[Re
     if rule.daily_budget is None or not route.cost:
         return
     usable = rule.usable_budget(route.priority)
-    if use.spent + use.reserved + route.cost > usable:
+    if route.cost > usable:
+        text = f"{name}: costs {route.cost}, more than its budget of {usable} can ever hold"
+        yield Reason(name, text, None, "budget")
+    elif use.spent + use.reserved + route.cost > usable:
         held = f" and {use.reserved} reserved" if use.reserved else ""
         kept = rule.daily_budget - usable
         above = f", the last {kept} kept for higher priority" if kept else ""

@@ -24,7 +24,7 @@ from queuemgr.outcomes import Done, Failed, Result, Skipped
 TRANSPORT = frozenset({"network", "timeout", "server_error"})
 """Kinds of error that mean the service was not reached, or could not serve anybody."""
 
-LONGEST_BREAK = 900.0
+LONGEST_BREAK = 120.0
 """Seconds a breaker closes a limit at most."""
 
 WIDE_OPEN = 64

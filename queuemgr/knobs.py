@@ -139,13 +139,13 @@ class QueueKnobs(Knobs):
         False, description="small machine: 1 cpu, 2 io, 2 memory tokens where none are set"
     )
     retry_percent: int = Field(
-        20, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
+        50, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
     )
     max_pending: int = Field(
         0, ge=0, description="executions that may wait in one queue; more are refused; 0: no cap"
     )
     breaker_seconds: float = Field(
-        30, ge=0.1, description="seconds a limit closes when its service cannot be reached; doubles"
+        15, ge=0.1, description="seconds a limit closes when its service cannot be reached; doubles"
     )
     lease_seconds: float = Field(90, ge=1, le=86_400, description="seconds a lease lasts unrenewed")
     heartbeat_seconds: float = Field(30, ge=0.1, description="seconds between renewals of a lease")

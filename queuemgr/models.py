@@ -146,7 +146,7 @@ class Limit(Pausable):
         default=1, help_text="Turns a tenant gets against another's one."
     )
     breaker_after = models.PositiveIntegerField(
-        default=5,
+        default=10,
         help_text="Failures to reach the service, one after another, that close the limit; 0: never.",
     )
     from_settings = models.JSONField(default=dict, editable=False)

@@ -13,7 +13,7 @@ from queuemgr.admission import RetryRoom
 from queuemgr.knobs import queue_knobs
 
 WINDOW = timedelta(minutes=5)
-ALWAYS = 20
+ALWAYS = 100
 """Retries a window may have whatever the share."""
 
 LOOK_AGAIN = timedelta(seconds=5)

@@ -158,7 +158,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='limit',
             name='breaker_after',
-            field=models.PositiveIntegerField(default=5, help_text='Failures to reach the service, one after another, that close the limit; 0: never.'),
+            field=models.PositiveIntegerField(default=10, help_text='Failures to reach the service, one after another, that close the limit; 0: never.'),
         ),
         migrations.AddField(
             model_name='limit',

@@ -25,6 +25,7 @@ from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
 from queuemgr.outcomes import Done
 from queuemgr.publish import UNKNOWN_STEP, task_of
 from queuemgr.this_worker import ThisWorker
+from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -61,7 +62,7 @@ def test_a_broker_that_is_full_loses_nothing_and_gets_its_messages_later(
     run_out()
     housekeeping.tick()
     assert broker.llen(QUEUE) == 3
-    begun = begin.begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk)
+    begun = begin.begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk).grants
     finish.end([Ending(grant.lease_id, Done()) for grant in begun], None)
     assert Execution.objects.filter(state=State.DONE).count() == 3
     assert list(Attempt.objects.values_list("outcome", flat=True)) == [Outcome.DONE] * 3
@@ -113,7 +114,7 @@ def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its
         execution.error_message
     )
     flow.register(new)
-    Execution.objects.update(run_after=database_now())
+    let_time_pass(Execution.objects.all())
     dispatch()
     (grant,) = worker.begin_all()
     assert task_of(grant) == probe.TASK

@@ -12,7 +12,7 @@ import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
 from django.core.management import call_command
 
-from queuemgr import controls, explain, housekeeping, retry
+from queuemgr import controls, explain, housekeeping, retry, wakeups
 from queuemgr.abort import AbortSignal
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
@@ -24,6 +24,7 @@ from queuemgr.leased_task import as_result
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State
 from queuemgr.outcomes import Done, Failed
 from queuemgr.redaction import MESSAGE_LIMIT
+from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -37,10 +38,11 @@ def pass_time(seconds: float) -> None:
         Execution.objects.filter(pk=execution.pk).update(
             run_after=execution.run_after - timedelta(seconds=seconds)
         )
+    wakeups.leave(limits=[wakeups.EVERYTHING])
 
 
 def fall_due() -> None:
-    Execution.objects.waiting().update(run_after=database_now())
+    let_time_pass(Execution.objects.waiting())
     dispatch()
 
 
@@ -122,9 +124,10 @@ def test_no_two_of_what_may_try_again_multiply(played: Played, probes: Probes) -
 
 
 def test_each_kind_of_failure_is_tried_as_often_as_its_policy_says_and_then_given_up(
-    played: Played, probes: Probes
+    played: Played, probes: Probes, knobs: Callable[..., None]
 ) -> None:
     """P3-03: `max_attempts` counts runs; the last of them leaves a final state with its error."""
+    knobs(retry_percent=100)
     kinds = [kind for kind in retry.POLICIES if kind != "poison"]
     worker = played(slots=len(kinds))
     failing = dict(zip((e.pk for e in probes(len(kinds))), kinds, strict=True))

@@ -21,7 +21,7 @@ from llmock.verdict import judge
 from pipeline.steps.llm import Answer, AnswerCutOff, Endpoint, PromptTooLong, chat
 from queuemgr.abort import NEVER, AbortSignal
 from queuemgr.errors import Aborted, StepFailed
-from queuemgr.retry import POLICIES, decide
+from queuemgr.retry import POLICIES, decide, policy_for
 
 KEY = "sk-test-0123456789abcdef"
 MESSAGES = [{"role": "user", "content": "What does the paper say?"}]
@@ -334,7 +334,9 @@ def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
             return call()
         except StepFailed as error:
             rng = NoJitter()
-            decision = decide(error.kind, attempt, retry_after=error.retry_after, rng=rng)
+            decision = decide(
+                policy_for(error.kind), attempt, retry_after=error.retry_after, rng=rng
+            )
             if not decision.again:
                 return error
             time.sleep(decision.wait)
