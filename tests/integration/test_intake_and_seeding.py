@@ -120,7 +120,7 @@ def test_finding_what_to_seed_does_not_read_the_catalogue(
 ) -> None:
     know(2000)
     housekeeping.seed(1000)
-    with django_assert_max_num_queries(24):
+    with django_assert_max_num_queries(26):
         housekeeping.seed(10)
 
 
