@@ -1,0 +1,37 @@
+"""Parked routes: whatever they are parked on, none waits longer than what stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from queuemgr import controls
+from queuemgr.controls import By
+from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import enqueue
+from queuemgr.fleet_lock import database_now
+from queuemgr.models import Execution, Lease, Route
+from tests.model.passing_time import let_pass
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Played = Callable[..., Any]
+Probes = Callable[..., list[Execution]]
+ANN = By("ann", "test", "because")
+
+
+@pytest.mark.parametrize("key", ["tenant:acme.low", "host:files.high"])
+def test_a_key_named_like_a_queue_is_parked_on_like_any_other(
+    played: Played, probes: Probes, key: str
+) -> None:
+    """Were it taken for a queue, its being full would hide all the other work of its queue."""
+    played(slots=3)
+    controls.edit_limit(key, ANN, max_running=1)
+    probes(1, limit_key=key)
+    for number in range(4):
+        probes(1, limit_key=f"{key} host:{number}", prefix=f"stopped{number}-")
+    probes(2, limit_key="host:free", prefix="free")
+    assert Lease.objects.count() == 3
+    assert Route.objects.filter(parked_on=key).count() == 4
