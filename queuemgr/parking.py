@@ -24,6 +24,9 @@ class Place(NamedTuple):
     until: datetime | None = None
 
 
+NOWHERE = Place("")
+
+
 def place_of(route: WaitingRoute, reasons: tuple[Reason, ...]) -> Place | None:
     """Where to park a route that these reasons stopped; None when it must be looked at again."""
     places = (_place(route, reason) for reason in reasons)
@@ -93,6 +96,8 @@ def _row(
     served = seen.snapshot.now if route.id in started and not alone else None
     reasons = decision.reasons.get(route.id, ())
     place = place_of(route, reasons) if reasons else None
+    if place is None and route.id in seen.in_time:
+        place = NOWHERE  # It takes its turn again, or it would stand before all whose time comes.
     before = seen.heads.get(route.id)
     head = route.head_at if _is_news(seen, before, route.head_at) else None
     return _Row(route.id, served, head, place) if served or place or head else None

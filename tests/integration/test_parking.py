@@ -22,6 +22,26 @@ Probes = Callable[..., list[Execution]]
 ANN = By("ann", "test", "because")
 
 
+def test_work_that_fell_due_in_a_full_phase_does_not_hide_what_fell_due_elsewhere(
+    played: Played, probes: Probes
+) -> None:
+    """There is one idle slot, so one route that fell due is looked at; the first of them cannot
+    start, and its time came first as long as its phase is full."""
+    worker = played(slots=2)
+    controls.edit_limit("phase:prep", ANN, max_running=1)
+    for seconds, phase in ((30, "prep"), (31, "wrap")):
+        due = database_now() + timedelta(seconds=seconds)
+        enqueue("probe", phase, {"phase": phase, "limit_key": f"host:{phase}"}, run_after=due)
+    probes(1)
+    worker.begin_all()
+    assert Route.objects.filter(parked_on="run_after").count() == 2
+    let_pass(40)
+    dispatch()
+    assert Lease.objects.filter(phase="wrap").count() == 1
+    dispatch()
+    assert Lease.objects.filter(phase="prep").count() == 1, "it is still full"
+
+
 @pytest.mark.parametrize("key", ["tenant:acme.low", "host:files.high"])
 def test_a_key_named_like_a_queue_is_parked_on_like_any_other(
     played: Played, probes: Probes, key: str
