@@ -60,6 +60,7 @@ from tests.model import invariants
 from tests.model.passing_time import let_pass, next_day
 from tests.private_servers import MODEL_EXAMPLES
 
+DAY = 86_400
 ANN = By("ann", "test", "because")
 ORDER = [name for name, *_ in PHASES]
 
@@ -102,6 +103,18 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"keys": "host:c tenant:y", "first": 2, "last": 2},
 )
 PRIORITIES = st.sampled_from((HIGH, NORMAL, LOW))
+Work = tuple[dict[str, Any], int, int, int | None]
+WORK = st.lists(
+    st.tuples(
+        st.sampled_from(KINDS),
+        st.integers(1, 6),
+        PRIORITIES,
+        st.sampled_from((None, None, None, 40, 95, -3000)),
+    ),
+    min_size=1,
+    max_size=4,
+)
+"""Kind, how many, priority, and in how many seconds it falls due."""
 ANY = st.integers(0, 999)
 """Which of so many things there may be: taken modulo their number."""
 
@@ -187,9 +200,14 @@ class FleetMachine(RuleBasedStateMachine):
         groups=st.lists(st.sampled_from(GROUPS), min_size=1, max_size=3),
         slots=st.integers(1, 5),
         edits=st.lists(st.sampled_from(EDITS), max_size=4),
+        work=WORK,
     )
     def a_fleet(
-        self, groups: list[tuple[str, ...]], slots: int, edits: list[tuple[str, Any]]
+        self,
+        groups: list[tuple[str, ...]],
+        slots: int,
+        edits: list[tuple[str, Any]],
+        work: list[Work],
     ) -> None:
         limits.sync()
         for group in groups:
@@ -197,6 +215,7 @@ class FleetMachine(RuleBasedStateMachine):
         for edit in edits:
             self.a_limit_is_edited(edit)
         self.before = invariants.books(database_now())
+        self.work_comes(work)
 
     def _enter(self, queues: tuple[str, ...], slots: int) -> None:
         now = database_now()
@@ -206,18 +225,12 @@ class FleetMachine(RuleBasedStateMachine):
 
     # Enqueuers.
 
-    @rule(
-        kind=st.sampled_from(KINDS),
-        count=st.integers(1, 6),
-        priority=PRIORITIES,
-        delay=st.sampled_from((None, None, None, 40, -3000)),
-    )
-    def work_comes(
-        self, kind: dict[str, Any], count: int, priority: int, delay: int | None
-    ) -> None:
-        keys = [f"k{self.enqueued + number}" for number in range(count)]
-        self.enqueued += count
-        self._enqueue(keys, kind, priority, delay)
+    @rule(work=WORK)
+    def work_comes(self, work: list[Work]) -> None:
+        for kind, count, priority, delay in work:
+            keys = [f"k{self.enqueued + number}" for number in range(count)]
+            self.enqueued += count
+            self._enqueue(keys, kind, priority, delay)
 
     def _enqueue(
         self, keys: list[str], kind: dict[str, Any], priority: int, delay: int | None
@@ -271,6 +284,13 @@ class FleetMachine(RuleBasedStateMachine):
     def _begin(self, leases: list[UUID], worker: int) -> None:
         self.running += [(grant, worker) for grant in begin.begin(leases, worker).grants]
 
+    @rule(result=st.sampled_from(RESULTS), next_too=st.booleans())
+    @precondition(lambda self: self.running)
+    def all_steps_end(self, result: Result, next_too: bool) -> None:
+        for granted, worker in [self.running.pop() for _ in range(len(self.running))]:
+            self._end(granted, worker, result, next_too=next_too)
+            self.the_books_are_right()
+
     @rule(which=ANY, result=st.sampled_from(RESULTS), next_too=st.booleans())
     @precondition(lambda self: self.running)
     def a_step_ends(self, which: int, result: Result, next_too: bool) -> None:
@@ -310,18 +330,13 @@ class FleetMachine(RuleBasedStateMachine):
                 spent=max(lease.spent, min(requests, lease.cost))
             )
 
-    @rule(group=st.sampled_from(GROUPS), slots=st.integers(1, 3))
-    def a_worker_comes(self, group: tuple[str, ...], slots: int) -> None:
-        self._enter(group, slots)
-        dispatch()
-
-    @rule(which=ANY)
-    def a_worker_is_told_to_stop(self, which: int) -> None:
+    @rule(group=st.sampled_from(GROUPS), which=ANY)
+    def one_worker_comes_and_one_is_told_to_stop(self, group: tuple[str, ...], which: int) -> None:
+        self._enter(group, 1 + which % 3)
         workers = list(Worker.objects.filter(draining_at__isnull=True).order_by("pk"))
-        if len(workers) > 1:
-            Worker.objects.filter(pk=workers[which % len(workers)].pk).update(
-                draining_at=database_now()
-            )
+        stopped = workers[which % len(workers)]
+        Worker.objects.filter(pk=stopped.pk).update(draining_at=database_now())
+        dispatch()
 
     # The beat, and time.
 
@@ -329,16 +344,13 @@ class FleetMachine(RuleBasedStateMachine):
     def the_beat_ticks(self) -> None:
         housekeeping.tick()
 
-    @rule(seconds=st.sampled_from((1, 8, 33, 66, 100, 140, 700)))
+    @rule(seconds=st.sampled_from((1, 8, 33, 66, 100, 140, 700, DAY)))
     def time_passes(self, seconds: int) -> None:
         """And whoever was told to look again at some time looks."""
-        let_pass(seconds)
-        self._count_anew()
-        dispatch()
-
-    @rule()
-    def a_day_passes(self) -> None:
-        next_day()
+        if seconds == DAY:
+            next_day()
+        else:
+            let_pass(seconds)
         self._count_anew()
         dispatch()
 
@@ -348,14 +360,13 @@ class FleetMachine(RuleBasedStateMachine):
 
     # An operator.
 
-    @rule(name=st.sampled_from(PAUSABLE), seconds=st.sampled_from((None, 60)))
-    def something_is_paused(self, name: str, seconds: int | None) -> None:
-        until = database_now() + timedelta(seconds=seconds) if seconds else None
-        controls.pause(name, ANN, until)
-
-    @rule(name=st.sampled_from(PAUSABLE))
-    def something_is_resumed(self, name: str) -> None:
-        controls.resume(name, ANN)
+    @rule(name=st.sampled_from(PAUSABLE), how=st.sampled_from(("resume", "pause", "pause a while")))
+    def something_is_paused_or_resumed(self, name: str, how: str) -> None:
+        if how == "resume":
+            controls.resume(name, ANN)
+        else:
+            until = database_now() + timedelta(seconds=60) if "while" in how else None
+            controls.pause(name, ANN, until)
 
     @rule(edit=st.sampled_from(EDITS))
     def a_limit_is_edited(self, edit: tuple[str, dict[str, Any]]) -> None:
@@ -369,19 +380,16 @@ class FleetMachine(RuleBasedStateMachine):
             self.rates[name] = (figures["rate"], known_leases | ended)
         controls.edit_limit(name, ANN, **figures)
 
-    @rule(which=ANY, count=st.integers(1, 3))
-    def work_is_cancelled(self, which: int, count: int) -> None:
-        controls.cancel(self._some(which, count), ANN)
-
-    @rule(which=ANY, count=st.integers(1, 3), priority=PRIORITIES)
-    def work_changes_its_priority(self, which: int, count: int, priority: int) -> None:
-        controls.set_priority(self._some(which, count), priority, ANN)
-
-    @rule(which=ANY, count=st.integers(1, 3))
-    def work_is_retried(self, which: int, count: int) -> None:
-        some = self._some(which, count)
-        self.finished -= {execution.pk for execution in some if execution.state != State.DONE}
-        controls.retry(some, ANN)
+    @rule(verb=st.sampled_from(("cancel", "retry", "priority")), which=ANY, priority=PRIORITIES)
+    def some_work_is_acted_on(self, verb: str, which: int, priority: int) -> None:
+        some = self._some(which, 1 + which % 3)
+        if verb == "cancel":
+            controls.cancel(some, ANN)
+        elif verb == "retry":
+            self.finished -= {execution.pk for execution in some if execution.state != State.DONE}
+            controls.retry(some, ANN)
+        else:
+            controls.set_priority(some, priority, ANN)
 
     def _some(self, which: int, count: int) -> list[Execution]:
         everything = list(Execution.objects.order_by("pk"))
