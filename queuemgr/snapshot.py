@@ -29,7 +29,7 @@ from queuemgr.admission import (
     rule_for,
 )  # fmt: skip
 from queuemgr.budget_day import day_ends, day_of
-from queuemgr.capacity import Group
+from queuemgr.capacity import Capacity, Group
 from queuemgr.claims import FLEET, TENANT, names_of
 from queuemgr.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.knobs import queue_knobs
@@ -209,8 +209,10 @@ def look_at_routes(fleet: Snapshot, at_most: int) -> Seen:
 
 
 def spare(fleet: Snapshot) -> int:
-    """Idle slots with no lease on its way to them."""
-    return max(0, sum(fleet.idle.values()) - sum(fleet.on_their_way.values()))
+    """Idle slots with no lease on its way to them; a lease nobody idle can take holds none of them."""
+    if len(fleet.idle) == 1 and fleet.on_their_way.keys() <= next(iter(fleet.idle)):
+        return max(0, sum(fleet.idle.values()) - sum(fleet.on_their_way.values()))
+    return Capacity(fleet.idle, fleet.on_their_way).free
 
 
 def live_since(now: datetime) -> datetime:

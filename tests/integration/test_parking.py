@@ -13,7 +13,7 @@ from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import enqueue
 from queuemgr.fleet_lock import database_now
-from queuemgr.models import Execution, Lease, Route
+from queuemgr.models import Execution, Lease, Route, Worker
 from tests.model.passing_time import let_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -55,3 +55,14 @@ def test_a_key_named_like_a_queue_is_parked_on_like_any_other(
     probes(2, limit_key="host:free", prefix="free")
     assert Lease.objects.count() == 3
     assert Route.objects.filter(parked_on=key).count() == 4
+
+
+def test_a_lease_on_its_way_to_a_worker_that_left_holds_no_slot_of_the_others(
+    played: Played, probes: Probes
+) -> None:
+    left = played(slots=1, queues=["prep.normal"])
+    probes(1)
+    Worker.objects.filter(pk=left.row.pk).update(draining_at=database_now())
+    played(slots=1, queues=["wrap.normal"])
+    probes(1, phase="wrap", prefix="w")
+    assert Lease.objects.filter(phase="wrap").count() == 1
