@@ -24,6 +24,9 @@ class Place(NamedTuple):
     until: datetime | None = None
 
 
+NOWHERE = Place("")
+
+
 def place_of(route: WaitingRoute, reasons: tuple[Reason, ...]) -> Place | None:
     """Where to park a route that these reasons stopped; None when it must be looked at again."""
     places = (_place(route, reason) for reason in reasons)
@@ -37,17 +40,16 @@ def _place(route: WaitingRoute, reason: Reason) -> Place | None:
         return Place("retries", reason.until)
     if reason.kind == "budget":
         return Place(budget_of(reason.limit), reason.until)
-    if reason.kind in ("kept", "workers") or _stops_all(reason.limit):
+    if reason.kind in ("kept", "workers") or _stops_all(route, reason.limit):
         return None
     if reason.kind == "room" and _is_heavy(route):
         return None  # It may have room kept for it, which takes looking at it.
     return Place(reason.limit, reason.until)
 
 
-def _stops_all(limit: str) -> bool:
-    return (
-        limit == FLEET or limit.startswith("phase:") or limit.endswith((".high", ".normal", ".low"))
-    )
+def _stops_all(route: WaitingRoute, limit: str) -> bool:
+    """Is this the fleet, the phase or the queue of the route, and so stops the whole queue?"""
+    return limit in (FLEET, f"phase:{route.phase}", route.queue)
 
 
 def _is_heavy(route: WaitingRoute) -> bool:
@@ -60,7 +62,7 @@ def may_fill(seen: Seen, decision: Decision) -> bool:
         route.queue
         for route in seen.snapshot.routes
         for reason in decision.reasons.get(route.id, ())
-        if reason.kind == "workers" or (_stops_all(reason.limit) and reason.kind != "budget")
+        if reason.kind == "workers" or (_stops_all(route, reason.limit) and reason.kind != "budget")
         if route.weight == 1
     }
     return bool(seen.cut_off - full)
@@ -94,6 +96,8 @@ def _row(
     served = seen.snapshot.now if route.id in started and not alone else None
     reasons = decision.reasons.get(route.id, ())
     place = place_of(route, reasons) if reasons else None
+    if place is None and route.id in seen.in_time:
+        place = NOWHERE  # It takes its turn again, or it would stand before all whose time comes.
     before = seen.heads.get(route.id)
     head = route.head_at if _is_news(seen, before, route.head_at) else None
     return _Row(route.id, served, head, place) if served or place or head else None

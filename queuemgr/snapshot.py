@@ -29,7 +29,7 @@ from queuemgr.admission import (
     rule_for,
 )  # fmt: skip
 from queuemgr.budget_day import day_ends, day_of
-from queuemgr.capacity import Group
+from queuemgr.capacity import Capacity, Group
 from queuemgr.claims import FLEET, TENANT, names_of
 from queuemgr.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.knobs import queue_knobs
@@ -88,7 +88,7 @@ _USAGE = """
 
 _ROUTES = """
     SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.tokens, r.cost,
-               r.weight, r.served_at, r.head_at AS seen_head,
+               r.weight, r.served_at, r.head_at AS seen_head, r.parked_until IS NOT NULL AS parked,
                (SELECT e.run_after FROM queuemgr_execution e
                  WHERE e.route_id = r.id AND e.state = 'waiting'
                  ORDER BY e.run_after, e.id LIMIT 1) AS head,
@@ -130,18 +130,24 @@ _IN_TIME = """
 """
 
 
+IN_TIME = "in time"
+"""Among what was cut off: more routes, of whichever queue, are parked until a time that has come."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """What one decision looks at.
 
     `heads` is what the rows of the routes said of their heads before, `empty` the routes found with
-    nothing waiting, `cut_off` the queues that may have more routes to look at, `opens_at` when a queue
-    that is closed as a whole opens by itself.
+    nothing waiting, `in_time` those parked until a time that has come, `cut_off` the queues that may
+    have more routes to look at (`IN_TIME`: any may), `opens_at` when a queue that is closed as a whole
+    opens by itself.
     """
 
     snapshot: Snapshot
     heads: Mapping[int, datetime | None] = field(default_factory=dict)
     empty: tuple[int, ...] = ()
+    in_time: frozenset[int] = frozenset()
     cut_off: frozenset[str] = frozenset()
     opens_at: datetime | None = None
 
@@ -189,19 +195,24 @@ def look_at_routes(fleet: Snapshot, at_most: int) -> Seen:
     arms, parameters = _arms(fleet, [queues[q] for q in queues if not stopped[q]], at_most)
     rows = _rows(fleet, spare(fleet), f"r.id IN ({arms})", parameters) if arms else []
     counts = Counter((row.queue, row.resumed) for row in rows)
+    in_time = frozenset(row.id for row in rows if row.parked)
+    cut_off = {queue for (queue, _), count in counts.items() if count >= at_most}
     waits = (reason.until for reasons in stopped.values() for reason in reasons if reason.until)
     return Seen(
         snapshot=_with_limits_of(fleet, tuple(row.route for row in rows if row.route)),
         heads={row.id: row.seen_head for row in rows},
         empty=tuple(row.id for row in rows if not row.route),
-        cut_off=frozenset(queue for (queue, _), count in counts.items() if count >= at_most),
+        in_time=in_time,
+        cut_off=frozenset(cut_off | ({IN_TIME} if len(in_time) >= at_most else set())),
         opens_at=min(waits, default=None),
     )
 
 
 def spare(fleet: Snapshot) -> int:
-    """Idle slots with no lease on its way to them."""
-    return max(0, sum(fleet.idle.values()) - sum(fleet.on_their_way.values()))
+    """Idle slots with no lease on its way to them; a lease nobody idle can take holds none of them."""
+    if len(fleet.idle) == 1 and fleet.on_their_way.keys() <= next(iter(fleet.idle)):
+        return max(0, sum(fleet.idle.values()) - sum(fleet.on_their_way.values()))
+    return Capacity(fleet.idle, fleet.on_their_way).free
 
 
 def live_since(now: datetime) -> datetime:
@@ -236,6 +247,7 @@ class _Row(NamedTuple):
     queue: str
     resumed: bool
     seen_head: datetime | None
+    parked: bool
     route: WaitingRoute | None
 
 
@@ -252,8 +264,8 @@ def _rows(fleet: Snapshot, look_ahead: int, of_these: str, parameters: list[Any]
 
 def _row(
     ranks: Mapping[str, int], pk: int, phase: str, priority: int, resumed: Any, retrying: Any,
-    keys: str, tokens: str, cost: int, weight: int, served: Any, seen_head: Any, head: Any, due: int,
-    overdue: int,
+    keys: str, tokens: str, cost: int, weight: int, served: Any, seen_head: Any, parked: Any,
+    head: Any, due: int, overdue: int,
 ) -> _Row:  # fmt: skip
     route = None if head is None else WaitingRoute(
         id=pk, phase=phase, priority=priority, resumed=bool(resumed), limit_keys=keys, cost=cost,
@@ -262,7 +274,7 @@ def _row(
         overdue=overdue,
     )  # fmt: skip
     before = None if seen_head is None else sql.as_datetime(seen_head)
-    return _Row(pk, queue_name(phase, priority), bool(resumed), before, route)
+    return _Row(pk, queue_name(phase, priority), bool(resumed), before, bool(parked), route)
 
 
 def _with_limits_of(

@@ -18,6 +18,9 @@ import pytest
 from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
 
 DATABASE = os.environ.get("SLUICE_TEST_DATABASE", "sqlite")
+MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "12"))
+"""Histories the model of the fleet plays; a proof plays more."""
+
 ROOT = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 ROOT.chmod(0o755)
 

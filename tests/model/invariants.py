@@ -1,0 +1,185 @@
+"""What must hold of the rows after every move, counted plainly and apart from the product's own SQL."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from queuemgr import snapshot
+from queuemgr.admission import Gate as SeenGate
+from queuemgr.admission import Rule, admit, rule_for
+from queuemgr.budget_day import day_of
+from queuemgr.claims import claims_of
+from queuemgr.flow import HIGH, get_flow
+from queuemgr.models import (
+    FINAL,
+    Attempt,
+    DailyUsage,
+    Execution,
+    Gate,
+    Lease,
+    Route,
+    State,
+)  # fmt: skip
+from queuemgr.rate import Rate
+from queuemgr.routes import kind_of
+
+
+@dataclass
+class Taken:
+    """What stands against one limit, and the leases that do."""
+
+    running: int = 0
+    below_high: int = 0
+    charged: int = 0
+    leases: set[UUID] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Books:
+    """All limits as the rows tell at one moment."""
+
+    taken: Mapping[str, Taken]
+    rules: Mapping[str, Rule]
+    gates: Mapping[str, SeenGate]
+    paused_queues: frozenset[str]
+    queue_of: Mapping[UUID, str]
+    now: datetime
+
+    def of(self, name: str) -> Taken:
+        return self.taken.get(name, Taken())
+
+
+def names_under(row: Lease | Attempt) -> dict[str, int]:
+    """The limits a lease or an attempt passed, with what it took of each."""
+    return dict(claims_of(row.phase, row.limit_keys, row.tokens, row.weight))
+
+
+def books(now: datetime) -> Books:
+    taken: defaultdict[str, Taken] = defaultdict(Taken)
+    rules, queue_of = snapshot.read_rules(now), {}
+    for lease in Lease.objects.all():
+        queue_of[lease.pk] = f"{lease.phase}.{lease.get_priority_display()}"
+        for name, weight in names_under(lease).items():
+            zone = rule_for(rules, name).budget_zone
+            entry = taken[name]
+            entry.running += weight
+            entry.below_high += weight if lease.priority != HIGH else 0
+            entry.leases.add(lease.pk)
+            if day_of(lease.leased_at, zone) == day_of(now, zone):
+                entry.charged += lease.cost
+    for usage in DailyUsage.objects.all():
+        if usage.day == day_of(now, rule_for(rules, usage.limit).budget_zone):
+            taken[usage.limit].charged += usage.spent
+    gates = {
+        gate.name: SeenGate(gate.clock, gate.closed_until, gate.because, gate.opening)
+        for gate in Gate.objects.all()
+    }
+    paused = frozenset(snapshot.look_at_fleet(now).paused_queues)
+    return Books(taken, rules, gates, paused, queue_of, now)
+
+
+def no_limit_is_passed(before: Books, after: Books) -> None:
+    """A limit lowered below what stands against it only drains: it may be over, and never more so."""
+    for name, taken in after.taken.items():
+        rule, had = rule_for(after.rules, name), before.of(name)
+        new = taken.leases - had.leases
+        if rule.max_running:
+            assert taken.running <= max(rule.max_running, had.running), (name, rule, taken)
+            open_to_all = rule.max_running - rule.reserved_high
+            assert taken.below_high <= max(open_to_all, had.below_high), (name, rule, taken)
+        if rule.daily_budget is not None:
+            assert taken.charged <= max(rule.daily_budget, had.charged), (name, rule, taken)
+        assert not (rule.paused and new), f"{name} is {rule.paused} and lets {new} through"
+        _gate_holds(name, before, after, new)
+    for lease, queue in after.queue_of.items():
+        assert lease in before.queue_of or queue not in after.paused_queues, f"{queue} is paused"
+
+
+def _gate_holds(name: str, before: Books, after: Books, new: set[UUID]) -> None:
+    """Looked at only where no ending of this very move closed it: that may come after a start."""
+    was, gate = before.gates.get(name), after.gates.get(name)
+    if was is None or gate is None or was.closed_until != gate.closed_until:
+        return
+    if gate.closed_until and gate.closed_until > after.now:
+        assert not new, f"{name} is closed and lets {new} through"
+    elif gate.opening and was.opening:
+        most = max(gate.opening, len(before.of(name).leases))
+        assert len(after.of(name).leases) <= most, f"{name} opens for {gate.opening} at a time"
+
+
+def every_execution_is_in_one_place() -> None:
+    """Held executions and leases are one to one; a waiting one waits where its kind does."""
+    leases = {lease.execution_id: lease for lease in Lease.objects.all()}
+    routes = Route.objects.in_bulk()
+    for execution in Execution.objects.all():
+        lease = leases.pop(execution.pk, None)
+        if execution.state == State.WAITING:
+            assert lease is None, f"{execution} waits and is leased"
+            _waits_where_its_kind_does(execution, routes[execution.route_id or 0])
+        elif execution.state == State.LEASED:
+            assert lease is not None and lease.started_at is None
+        elif execution.state == State.RUNNING:
+            assert lease is not None and lease.started_at is not None
+        else:
+            assert lease is None and execution.state in FINAL and execution.finished_at
+    assert not leases
+
+
+def _waits_where_its_kind_does(execution: Execution, route: Route) -> None:
+    place = get_flow(execution.flow).at(execution.phase, execution.step)
+    kind = kind_of(place, execution.priority, execution.given, resumed=execution.resumed)
+    there = tuple(getattr(route, name) for name in kind._fields if name != "retrying")
+    expected = tuple(getattr(kind, name) for name in kind._fields if name != "retrying")
+    assert there == expected, f"{execution} is {expected} and waits with {there}"
+
+
+def attempts_and_charges_add_up() -> None:
+    """A lease that left an attempt is gone; all that was spent was charged to every limit passed."""
+    attempts = list(Attempt.objects.all())
+    ended = {attempt.lease_id for attempt in attempts}
+    assert len(ended) == len(attempts)
+    assert not ended & set(Lease.objects.values_list("pk", flat=True))
+    spent: Counter[str] = Counter()
+    for attempt in attempts:
+        for name in claims_of(attempt.phase, attempt.limit_keys, "", 1):
+            spent[name[0]] += attempt.cost
+    charged: Counter[str] = Counter()
+    for usage in DailyUsage.objects.all():
+        charged[usage.limit] += usage.spent
+    assert +charged == +spent
+
+
+def begins_conform(name: str, rate: Rate, not_counted: set[UUID]) -> None:
+    """Over any span of time at most burst + span / interval begin."""
+    ran = [(a.lease_id, a) for a in Attempt.objects.all()]
+    runs = [(lease.pk, lease) for lease in Lease.objects.started()]
+    times = sorted(
+        row.started_at.timestamp()
+        for pk, row in (*ran, *runs)
+        if pk not in not_counted and name in names_under(row) and row.started_at
+    )
+    for first, start in enumerate(times):
+        for last in range(first, len(times)):
+            most = rate.burst + (times[last] - start + 1e-3) / rate.interval
+            assert last - first + 1 <= most, f"{name} let {times[first : last + 1]} begin at {rate}"
+
+
+def left_unstarted(now: datetime) -> dict[str, int]:
+    """What a look at everything, parked or not, would start now: nothing, right after a decision.
+
+    Retries held back by the retry budget are looked at every few seconds and no sooner.
+    """
+    seen = snapshot.read(now)
+    starts = Counter(admit(seen).starts)
+    held_back = Route.objects.filter(parked_on="retries", parked_until__gt=now)
+    for pk in held_back.values_list("pk", flat=True):
+        starts.pop(pk, None)
+    rows = Route.objects.in_bulk(list(starts))
+    return {
+        f"{row} (parked on {row.parked_on!r} until {row.parked_until})": starts[pk]
+        for pk, row in rows.items()
+    }

@@ -1,0 +1,41 @@
+"""Time that passes in a moment: every moment a row tells is set back, so that now is later.
+
+The clocks of the machine and of the database stay what they are; nothing is patched.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.apps import apps
+from django.db import models, transaction
+from django.db.models import F
+
+from queuemgr.fleet_lock import database_now
+from queuemgr.models import DailyUsage, Gate, Worker
+
+DAY = timedelta(days=1)
+
+
+@transaction.atomic
+def let_pass(seconds: float) -> None:
+    """Make all that happened and all that is planned lie so many seconds earlier; workers live on."""
+    step = timedelta(seconds=seconds)
+    for model in apps.get_app_config("queuemgr").get_models():
+        moments = [f.name for f in model._meta.concrete_fields if _is_moment(f)]
+        if moments:
+            model._default_manager.update(**{name: F(name) - step for name in moments})
+    Gate.objects.filter(clock__gt=0).update(clock=F("clock") - seconds)
+    Worker.objects.update(seen_at=database_now())
+
+
+def next_day() -> None:
+    """Let a whole day pass: what was spent today was spent yesterday."""
+    let_pass(DAY.total_seconds())
+    for usage in DailyUsage.objects.order_by("day"):
+        usage.day -= DAY
+        usage.save()
+
+
+def _is_moment(field: models.Field[object, object]) -> bool:
+    return isinstance(field, models.DateTimeField)

@@ -1,0 +1,507 @@
+"""The whole fleet against the real database: any moves in any order, and what holds after each.
+
+Above all: parked routes and their wake-ups never leave work unstarted that a look at everything
+would start. `SLUICE_MODEL_EXAMPLES` says how many histories are played (the proof plays many).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)  # fmt: skip
+
+from queuemgr import begin, controls, finish, flow, grant, housekeeping, limits, retry_room, routes
+from queuemgr.abort import AbortSignal
+from queuemgr.capacity import Group
+from queuemgr.controls import By
+from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import enqueue_many
+from queuemgr.errors import NeverFits
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import HIGH, LOW, NORMAL, Context, Flow, Intake, Step
+from queuemgr.grant import Grant, Hands
+from queuemgr.heartbeat import Heartbeat
+from queuemgr.models import (
+    FINAL,
+    Attempt,
+    Change,
+    Chore,
+    DailyUsage,
+    Execution,
+    Gate,
+    Lease,
+    Limit,
+    Queue,
+    RetryPolicy,
+    Route,
+    State,
+    Wakeup,
+    Worker,
+)  # fmt: skip
+from queuemgr.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
+from queuemgr.probe import PHASES
+from queuemgr.rate import parse_rate
+from tests.model import invariants
+from tests.model.passing_time import let_pass, next_day
+from tests.private_servers import MODEL_EXAMPLES
+
+DAY = 86_400
+ANN = By("ann", "test", "because")
+ORDER = [name for name, *_ in PHASES]
+
+
+def _needed(phase: str) -> Callable[[Context], bool]:
+    """Work goes through the phases from the one it is given to the last it is given."""
+    return lambda given: phase in ORDER[given.get("first", 0) : given.get("last", 0) + 1]
+
+
+def _step(phase: str) -> Step:
+    return Step(
+        name="work",
+        task="none",
+        key=lambda given: str(given.get("keys", "")).split(),
+        cost=lambda given: int(given.get("cost", 0)),
+        weight=lambda given: int(given.get("weight", 1)),
+        tokens=lambda given: dict(given.get("tokens", {})),
+        needed=_needed(phase),
+    )
+
+
+MODEL = Flow(
+    "model",
+    tuple(
+        flow.Phase(name, rank, waiting, running, (_step(name),))
+        for name, rank, waiting, running in PHASES
+    ),
+)
+
+KINDS: tuple[dict[str, Any], ...] = (
+    {},
+    {"keys": "host:a"},
+    {"keys": "host:b", "last": 1},
+    {"keys": "host:a tenant:x", "cost": 3},
+    {"keys": "host:b tenant:y", "first": 1, "last": 1, "cost": 5},
+    {"keys": "tenant:x", "cost": 20, "last": 2},
+    {"keys": "host:a", "weight": 3},
+    {"keys": "host:c", "weight": 2, "tokens": {"cpu": 2}, "first": 1, "last": 1},
+    {"tokens": {"cpu": 1}},
+    {"keys": "host:c tenant:y", "first": 2, "last": 2},
+)
+PRIORITIES = st.sampled_from((HIGH, NORMAL, LOW))
+Work = tuple[dict[str, Any], int, int, int | None]
+WORK = st.lists(
+    st.tuples(
+        st.sampled_from(KINDS),
+        st.integers(1, 6),
+        PRIORITIES,
+        st.sampled_from((None, None, None, 40, 95, -3000)),
+    ),
+    min_size=1,
+    max_size=4,
+)
+"""Kind, how many, priority, and in how many seconds it falls due."""
+ANY = st.integers(0, 999)
+"""Which of so many things there may be: taken modulo their number."""
+
+RESULTS: tuple[Result, ...] = (
+    Done(),
+    Done(),
+    Done(cost=1),
+    Skipped("nothing to do"),
+    Snoozed(20, "not yet"),
+    Failed("network", "refused"),
+    Failed("timeout", "slow", cost=0),
+    Failed("server_error", "503", retry_after=45),
+    Failed("rate_limited", "429", retry_after=60),
+    Failed("rate_limited", "429", limit="tenant:x"),
+    Failed("quota", "used up"),
+    Failed("not_found", "404"),
+    Interrupted("shutdown"),
+)
+PAUSABLE = ("prep.normal", "expensive.high", "host:a", "tenant:x", "cpu", "prep", "everything")
+EDITS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("fleet", {"max_running": 4, "reserved_high": 1}),
+    ("fleet", {"max_running": 9, "reserved_high": 0}),
+    ("fleet", {"rate": "3/100s burst 4"}),
+    ("fleet", {"rate": ""}),
+    ("fleet", {"daily_budget": 110}),
+    ("fleet", {"daily_budget": None}),
+    ("phase:prep", {"max_running": 2}),
+    ("phase:prep", {"max_running": 0}),
+    ("phase:expensive", {"rate": "1/61s"}),
+    ("phase:expensive", {"rate": ""}),
+    ("host:*", {"max_running": 3}),
+    ("host:a", {"max_running": 1}),
+    ("host:a", {"max_running": 5, "reserved_high": 2}),
+    ("host:a", {"rate": "7/240s burst 2"}),
+    ("host:a", {"rate": ""}),
+    ("host:b", {"rate": "1/31s"}),
+    ("host:b", {"breaker_after": 1}),
+    ("tenant:x", {"daily_budget": 25}),
+    ("tenant:x", {"daily_budget": 120, "kept_from_low": 50}),
+    ("tenant:x", {"share": 3}),
+    ("tenant:*", {"max_running": 3}),
+    ("cpu", {"max_running": 2}),
+    ("cpu", {"max_running": 0}),
+)
+GROUPS = (
+    tuple(f"{phase}.{name}" for phase in ORDER for name in ("high", "normal", "low")),
+    tuple(f"prep.{name}" for name in ("high", "normal", "low")),
+    ("expensive.high", "expensive.normal", "wrap.normal", "prep.low"),
+)
+OLD_FIRST = (
+    Wakeup, Attempt, Lease, Execution, Route, Gate, DailyUsage, Limit, Queue, RetryPolicy, Worker,
+    Change, Chore,
+)  # fmt: skip
+
+
+@dataclass
+class Surroundings:
+    """What the test lends the machine: messages caught, threads, and when the last decision was."""
+
+    sent: list[Grant]
+    in_threads: Callable[..., list[Any]]
+    decided_at: datetime | None = None
+
+
+class FleetMachine(RuleBasedStateMachine):
+    """Plays everyone there is: enqueuers, workers, the beat, an operator, and time."""
+
+    around: Surroundings
+
+    def __init__(self) -> None:
+        super().__init__()
+        for model in OLD_FIRST:
+            model._default_manager.all().delete()
+        routes.forget()
+        self.around.sent.clear()
+        self.messages: list[UUID] = []
+        self.running: list[tuple[Grant, int]] = []
+        self.rates: dict[str, tuple[str, set[UUID]]] = {}
+        self.enqueued = 0
+        self.finished: set[int] = set()
+
+    @initialize(
+        groups=st.lists(st.sampled_from(GROUPS), min_size=1, max_size=3),
+        slots=st.integers(1, 5),
+        edits=st.lists(st.sampled_from(EDITS), max_size=4),
+        work=WORK,
+    )
+    def a_fleet(
+        self,
+        groups: list[tuple[str, ...]],
+        slots: int,
+        edits: list[tuple[str, Any]],
+        work: list[Work],
+    ) -> None:
+        limits.sync()
+        for group in groups:
+            self._enter(group, slots)
+        for edit in edits:
+            self.a_limit_is_edited(edit)
+        self.before = invariants.books(database_now())
+        self.work_comes(work)
+
+    def _enter(self, queues: tuple[str, ...], slots: int) -> None:
+        now = database_now()
+        Worker.objects.create(
+            name="w", host="test", pid=1, queues=list(queues), slots=slots, started_at=now, seen_at=now
+        )  # fmt: skip
+
+    # Enqueuers.
+
+    @rule(work=WORK)
+    def work_comes(self, work: list[Work]) -> None:
+        for kind, count, priority, delay in work:
+            keys = [f"k{self.enqueued + number}" for number in range(count)]
+            self.enqueued += count
+            self._enqueue(keys, kind, priority, delay)
+
+    def _enqueue(
+        self, keys: list[str], kind: dict[str, Any], priority: int, delay: int | None
+    ) -> None:
+        when = database_now() + timedelta(seconds=delay) if delay is not None else None
+        try:
+            made = enqueue_many(
+                "model", [Intake(key, kind) for key in keys], priority=priority, run_after=when
+            )
+            assert made.new == len(keys)
+        except NeverFits:
+            assert not Execution.objects.filter(key__in=keys).exists()
+
+    # Workers.
+
+    @rule(which=ANY, again=st.booleans())
+    @precondition(lambda self: self.around.sent or self.messages)
+    def a_message_is_delivered(self, which: int, again: bool) -> None:
+        """New, or once more, or long after its lease ran out."""
+        self._collect()
+        lease = self.messages[which % len(self.messages)]
+        worker = self._worker_for(lease)
+        if worker is not None:
+            self._begin([lease], worker)
+            if again:
+                assert not begin.begin([lease], worker).grants
+
+    @rule()
+    @precondition(lambda self: self.around.sent)
+    def all_messages_are_delivered(self) -> None:
+        self._collect()
+        for lease in Lease.objects.unstarted():
+            worker = self._worker_for(lease.pk)
+            if worker is not None:
+                self._begin([lease.pk], worker)
+
+    def _collect(self) -> None:
+        self.messages += [grant.lease_id for grant in self.around.sent]
+        self.around.sent.clear()
+
+    def _worker_for(self, lease_id: UUID) -> int | None:
+        """One with an idle slot on the queue of this lease."""
+        lease = Lease.objects.filter(pk=lease_id).first()
+        queue = f"{lease.phase}.{lease.get_priority_display()}" if lease else "prep.normal"
+        for worker in Worker.objects.order_by("pk"):
+            held = Lease.objects.filter(worker=worker).count()
+            if queue in worker.queues and held < worker.slots and not worker.draining_at:
+                return worker.pk
+        return None
+
+    def _begin(self, leases: list[UUID], worker: int) -> None:
+        self.running += [(grant, worker) for grant in begin.begin(leases, worker).grants]
+
+    @rule(result=st.sampled_from(RESULTS), next_too=st.booleans())
+    @precondition(lambda self: self.running)
+    def all_steps_end(self, result: Result, next_too: bool) -> None:
+        for granted, worker in [self.running.pop() for _ in range(len(self.running))]:
+            self._end(granted, worker, result, next_too=next_too)
+            self.the_books_are_right()
+
+    @rule(which=ANY, result=st.sampled_from(RESULTS), next_too=st.booleans())
+    @precondition(lambda self: self.running)
+    def a_step_ends(self, which: int, result: Result, next_too: bool) -> None:
+        """Of a lease still held, or of one lost meanwhile: then nothing is stored."""
+        granted, worker = self.running.pop(which % len(self.running))
+        held = Lease.objects.filter(pk=granted.lease_id).exists()
+        assert self._end(granted, worker, result, next_too=next_too) is held
+
+    def _end(self, granted: Grant, worker: int, result: Result, *, next_too: bool) -> bool:
+        row = Worker.objects.get(pk=worker)
+        next_too = next_too and row.draining_at is None
+        hands = Hands(worker, Group(row.queues), 1) if next_too else None
+        ended = finish.end([finish.Ending(granted.lease_id, result)], hands)
+        self.running += [(handed, worker) for handed in ended.granted.handed]
+        self.around.sent.extend(ended.granted.to_send)
+        return granted.lease_id in ended.outcomes
+
+    @rule(which=ANY)
+    @precondition(lambda self: self.running)
+    def a_lease_is_renewed(self, which: int) -> None:
+        granted, worker = self.running[which % len(self.running)]
+        held = Lease.objects.filter(pk=granted.lease_id).exists()
+        signal = AbortSignal()
+        keeper: Any = object.__new__(Heartbeat)
+        keeper._running = {granted.lease_id: signal}
+        keeper._worker = Worker(pk=worker)
+        keeper._worker.worker_id = worker
+        keeper.renew()
+        assert bool(signal.reason) is not held
+
+    @rule(which=ANY, requests=st.integers(0, 3))
+    @precondition(lambda self: self.running)
+    def requests_are_sent(self, which: int, requests: int) -> None:
+        granted, _ = self.running[which % len(self.running)]
+        for lease in Lease.objects.filter(pk=granted.lease_id):
+            Lease.objects.filter(pk=lease.pk).update(
+                spent=max(lease.spent, min(requests, lease.cost))
+            )
+
+    @rule(group=st.sampled_from(GROUPS), which=ANY)
+    def one_worker_comes_and_one_is_told_to_stop(self, group: tuple[str, ...], which: int) -> None:
+        self._enter(group, 1 + which % 3)
+        workers = list(Worker.objects.filter(draining_at__isnull=True).order_by("pk"))
+        stopped = workers[which % len(workers)]
+        Worker.objects.filter(pk=stopped.pk).update(draining_at=database_now())
+        dispatch()
+
+    # The beat, and time.
+
+    @rule()
+    def the_beat_ticks(self) -> None:
+        housekeeping.tick()
+
+    @rule(seconds=st.sampled_from((1, 8, 33, 66, 100, 140, 700, DAY)))
+    def time_passes(self, seconds: int) -> None:
+        """And whoever was told to look again at some time looks."""
+        if seconds == DAY:
+            next_day()
+        else:
+            let_pass(seconds)
+        self._count_anew()
+        dispatch()
+
+    def _count_anew(self) -> None:
+        """Before what time lets start starts: other days have other charges."""
+        self.before = invariants.books(database_now())
+
+    # An operator.
+
+    @rule(name=st.sampled_from(PAUSABLE), how=st.sampled_from(("resume", "pause", "pause a while")))
+    def something_is_paused_or_resumed(self, name: str, how: str) -> None:
+        if how == "resume":
+            controls.resume(name, ANN)
+        else:
+            until = database_now() + timedelta(seconds=60) if "while" in how else None
+            controls.pause(name, ANN, until)
+
+    @rule(edit=st.sampled_from(EDITS))
+    def a_limit_is_edited(self, edit: tuple[str, dict[str, Any]]) -> None:
+        name, figures = edit
+        known = Limit.objects.filter(name=name).first()
+        if "reserved_high" not in figures and known and known.reserved_high:
+            figures = {"reserved_high": 0, **figures}
+        if "rate" in figures:
+            known_leases = {*Lease.objects.values_list("pk", flat=True)}
+            ended = {*Attempt.objects.values_list("lease_id", flat=True)}
+            self.rates[name] = (figures["rate"], known_leases | ended)
+        controls.edit_limit(name, ANN, **figures)
+
+    @rule(verb=st.sampled_from(("cancel", "retry", "priority")), which=ANY, priority=PRIORITIES)
+    def some_work_is_acted_on(self, verb: str, which: int, priority: int) -> None:
+        some = self._some(which, 1 + which % 3)
+        if verb == "cancel":
+            controls.cancel(some, ANN)
+        elif verb == "retry":
+            self.finished -= {execution.pk for execution in some if execution.state != State.DONE}
+            controls.retry(some, ANN)
+        else:
+            controls.set_priority(some, priority, ANN)
+
+    def _some(self, which: int, count: int) -> list[Execution]:
+        everything = list(Execution.objects.order_by("pk"))
+        start = which % len(everything) if everything else 0
+        return everything[start : start + count]
+
+    # Several at once.
+
+    @rule(
+        acts=st.lists(
+            st.tuples(
+                st.sampled_from(("end", "end", "enqueue", "begin", "dispatch", "tick", "priority")),
+                ANY,
+                st.sampled_from(RESULTS),
+                PRIORITIES,
+            ),
+            min_size=2,
+            max_size=4,
+        )
+    )
+    def several_act_at_once(self, acts: list[tuple[str, int, Result, int]]) -> None:
+        """Each with a connection of its own; SQLite, in memory, knows one, so one after another."""
+        self._collect()
+        calls = [self._call(*act) for act in acts]
+        if connection.vendor == "postgresql":
+            self.around.in_threads(len(calls), lambda number: calls[number]())
+        else:
+            for call in calls:
+                call()
+
+    def _call(self, act: str, which: int, result: Result, priority: int) -> Callable[[], object]:
+        """What one of them does, chosen before any of them begins."""
+        if act == "end" and self.running:
+            granted, worker = self.running.pop(which % len(self.running))
+            return lambda: self._end(granted, worker, result, next_too=bool(which % 2))
+        if act == "enqueue":
+            key, self.enqueued = f"k{self.enqueued}", self.enqueued + 1
+            return lambda: self._enqueue([key], KINDS[which % len(KINDS)], priority, None)
+        if act == "begin" and self.messages:
+            lease = self.messages[which % len(self.messages)]
+            worker_for = self._worker_for(lease)
+            if worker_for is not None:
+                return lambda: self._begin([lease], worker_for)
+        if act == "priority":
+            some = self._some(which, 2)
+            return lambda: controls.set_priority(some, priority, ANN)
+        return housekeeping.tick if act == "tick" else dispatch
+
+    # What holds after every move.
+
+    @invariant()
+    def the_books_are_right(self) -> None:
+        after = invariants.books(database_now())
+        invariants.no_limit_is_passed(getattr(self, "before", after), after)
+        self.before = after
+        invariants.every_execution_is_in_one_place()
+        invariants.attempts_and_charges_add_up()
+        for name, (text, not_counted) in self.rates.items():
+            rate = parse_rate(text)
+            if rate:
+                invariants.begins_conform(name, rate, not_counted)
+
+    @invariant()
+    def what_is_done_stays_done(self) -> None:
+        final = set(Execution.objects.filter(state__in=FINAL).values_list("pk", flat=True))
+        assert self.finished <= final
+        self.finished = final
+
+    @invariant()
+    def no_work_is_left_that_could_start(self) -> None:
+        """Looked at as of the last decision: what time has let start since is the next one's."""
+        if self.around.decided_at:
+            left = invariants.left_unstarted(self.around.decided_at)
+            assert not left, f"left unstarted: {left}"
+
+
+@pytest.fixture
+def around(
+    sent: list[Grant], in_threads: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Surroundings]:
+    surroundings = Surroundings(sent, in_threads)
+    decide = grant.start_what_may
+
+    def decide_and_note(now: datetime, hands: Hands | None = None) -> grant.Granted:
+        granted = decide(now, hands)
+        surroundings.decided_at = now
+        return granted
+
+    monkeypatch.setattr(grant, "start_what_may", decide_and_note)
+    monkeypatch.setattr(retry_room, "ALWAYS", 3)
+    monkeypatch.setitem(flow._flows, "model", MODEL)
+    return surroundings
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whatever_happens_in_whatever_order_limits_hold_and_nothing_startable_waits(
+    around: Surroundings, knobs: Callable[..., None]
+) -> None:
+    knobs(max_workers=8, starvation_ms=120_000, heavy_wait_ms=60_000, daily_budget=0)
+
+    class Machine(FleetMachine):
+        pass
+
+    Machine.around = around
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=MODEL_EXAMPLES,
+            stateful_step_count=30,
+            deadline=None,
+            database=None,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
