@@ -182,6 +182,13 @@ def _group(
     title = f"{NAMES[kind]}: {work.count:,} of {work.seconds:g} s, {work.slots} at once"
     cells = [row.cells() for row in rows]
     console.print(table(title, ["", "rate", f"ratio to {first}", ""], cells))
+    keyed = {case.name: rates[case.name] for case in cases if case.keys and rates[case.name]}
+    if len(keyed) < len(rows):
+        first = next(iter(keyed))
+        cells = [row.cells() for row in rows_of(keyed, first)]
+        console.print(
+            table("The same, among as many keys", ["", "rate", f"ratio to {first}", ""], cells)
+        )
     for name, reason in skipped.items():
         console.print(f"left out: {name} ({reason})")
     return rows
