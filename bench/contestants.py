@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from bench.asides import ROOT
-from bench.databases import Database, new_database
+from bench.databases import Database, new_database, postgres
 from bench.gaps import read
 from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
 
@@ -53,24 +53,29 @@ def servers() -> Iterator[tuple[RedisServer, PostgresServer, Path]]:
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        redis, postgres = RedisServer(root / "redis"), PostgresServer(root / "postgres")
-        process = subprocess.Popen(redis.command, stdout=subprocess.DEVNULL)
-        try:
-            wait_for_port(redis.port, process)
-            postgres.start()
-            yield redis, postgres, root
-        finally:
-            postgres.stop()
-            process.kill()
-            process.wait()
+        with broker(root / "redis") as redis, postgres(root / "postgres") as server:
+            yield redis, server, root
+
+
+@contextmanager
+def broker(directory: Path) -> Iterator[RedisServer]:
+    """A private broker for as long as the block runs."""
+    redis = RedisServer(directory)
+    process = subprocess.Popen(redis.command, stdout=subprocess.DEVNULL)
+    try:
+        wait_for_port(redis.port, process)
+        yield redis
+    finally:
+        process.kill()
+        process.wait()
 
 
 _numbers = count(1)
 
 
-def fresh(postgres: PostgresServer) -> str:
+def fresh(server: PostgresServer) -> str:
     """The URL of a fresh database on the private server."""
-    return new_database(postgres, f"bench{next(_numbers)}")
+    return new_database(server, f"bench{next(_numbers)}")
 
 
 @contextmanager

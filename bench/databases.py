@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 from queuemgr.private_servers import PostgresServer
 
 KINDS = ("sqlite", "postgres")
+READY_SECONDS = 60
 NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
@@ -66,12 +68,36 @@ def databases(kind: str, root: Path) -> Iterator[Databases]:
     if kind == "sqlite":
         yield Databases(root, None)
         return
-    server = PostgresServer(root / "postgres")
+    with postgres(root / "postgres") as server:
+        yield Databases(root, server)
+
+
+@contextmanager
+def postgres(directory: Path) -> Iterator[PostgresServer]:
+    """A private PostgreSQL that takes connections, for as long as the block runs."""
+    server = PostgresServer(directory)
     server.start()
     try:
-        yield Databases(root, server)
+        _wait_until_ready(server)
+        yield server
     finally:
         server.stop()
+
+
+def _wait_until_ready(server: PostgresServer) -> None:
+    """It listens a moment before it lets anyone in."""
+    import psycopg
+
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            psycopg.connect(server.url).close()
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 def new_database(server: PostgresServer, name: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,10 +22,10 @@ from typing import Any
 from rich.console import Console
 
 from bench.asides import ask
-from bench.contestants import fleet_environment, worker
+from bench.contestants import broker, fleet_environment, worker
 from bench.databases import NAMES, Database, databases, kinds
 from bench.figures import Aim, Row, rows_of, table
-from queuemgr.private_servers import RedisServer, wait_for_port
+from queuemgr.private_servers import RedisServer
 
 NO_LIMIT, NO_CAPS = "no limit", "no caps"
 AIM, CAPS_AIM = Aim(0.9, at_least=True), Aim(0.85, at_least=True)
@@ -145,15 +144,8 @@ def _bench(kind: str) -> Iterator[Run]:
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        redis = RedisServer(root / "redis")
-        broker = subprocess.Popen(redis.command, stdout=subprocess.DEVNULL)
-        try:
-            wait_for_port(redis.port, broker)
-            with databases(kind, root) as made:
-                yield lambda case, work: rate_of(case, work, redis, made.make())
-        finally:
-            broker.kill()
-            broker.wait()
+        with broker(root / "redis") as redis, databases(kind, root) as made:
+            yield lambda case, work: rate_of(case, work, redis, made.make())
 
 
 def _group(

@@ -23,9 +23,8 @@ from typing import Any
 from rich.console import Console
 
 from bench.asides import ROOT
-from bench.databases import NAMES, kinds
+from bench.databases import NAMES, kinds, postgres
 from bench.figures import Spread, spread, table
-from queuemgr.private_servers import PostgresServer
 from tests.acceptance.databases import FILE, Database, PostgresDatabase, SqliteFile
 from tests.acceptance.fleet import Fleet, environment
 from tests.acceptance.processes import Process
@@ -249,41 +248,37 @@ def found_of(name: str, recoveries: Sequence[Recovery]) -> Found:
 @contextmanager
 def _fleet(kind: str, knobs: dict[str, float]) -> Iterator[Fleet]:
     """A fleet whose every start goes by message, and nothing left of it afterwards."""
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        _server(kind, folder) as made,
-    ):
-        home = Path(folder) / "fleet"
-        home.mkdir()
-        database = made.copy(home)
-        fleet = Fleet(home, database, **knobs, slice_seconds=0)
-        try:
-            yield fleet
-        finally:
-            fleet.close()
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        with _migrated(kind, root) as made:
+            home = root / "fleet"
+            home.mkdir()
+            fleet = Fleet(home, made.copy(home), **knobs, slice_seconds=0)
+            try:
+                yield fleet
+            finally:
+                fleet.close()
 
 
 @contextmanager
-def _server(kind: str, folder: str) -> Iterator[Database]:
-    """A migrated database to copy, and its server for as long as it is wanted."""
-    root = Path(folder)
-    root.chmod(0o755)
+def _migrated(kind: str, root: Path) -> Iterator[Database]:
+    """A migrated database to copy, and its server for as long as the block runs."""
     directory = root / "migrated"
     directory.mkdir()
-    server = PostgresServer(root / "postgres") if kind == "postgres" else None
-    if server:
-        server.start()
-    try:
-        made: Database
-        made = PostgresDatabase.create(server) if server else SqliteFile(directory / FILE)
-        subprocess.run(
-            [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-            env=environment(directory, made), cwd=ROOT, check=True,
-        )  # fmt: skip
-        yield made
-    finally:
-        if server:
-            server.stop()
+    if kind == "sqlite":
+        yield _migrate(SqliteFile(directory / FILE), directory)
+        return
+    with postgres(root / "postgres") as server:
+        yield _migrate(PostgresDatabase.create(server), directory)
+
+
+def _migrate(made: Database, directory: Path) -> Database:
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        env=environment(directory, made), cwd=ROOT, check=True,
+    )  # fmt: skip
+    return made
 
 
 if __name__ == "__main__":
