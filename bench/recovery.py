@@ -30,7 +30,7 @@ from tests.acceptance.fleet import Fleet, environment
 from tests.acceptance.processes import Process
 
 SLOTS = 8
-BUSY_SECONDS = 1.0
+BUSY_SECONDS = 2.0
 """How long a probe of a worker about to be killed runs."""
 
 
@@ -136,10 +136,11 @@ def worker_gone(fleet: Fleet, rounds: int, within: float) -> Iterator[Recovery]:
     """kill -9 of one of two workers; the other takes over what it held, as its leases run out."""
     site = Site(fleet)
     site.start("survivor")
-    for _ in range(rounds):
-        doomed = site.start("doomed")
+    for number in range(rounds):
+        name = f"doomed{number}"  # Its own: a namesake's return would free the leases at once.
+        doomed = site.start(name)
         site.enqueue(4 * SLOTS, BUSY_SECONDS)
-        hit = site.wait_until_held(SLOTS, "doomed")
+        hit = site.wait_until_held(SLOTS, name)
         died = time.monotonic_ns()
         doomed.kill_group()
         yield site.recovered(died, hit, within)
