@@ -48,8 +48,11 @@ lint: install ## ruff, mypy, layers of imports, migrations
 	@$(BIN)/lint-imports
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 
-bench: install ## side by side with plain Celery: see docs/benchmarks.md
+bench: install ## beside plain Celery, by backlog, by limits, after faults: see docs/benchmarks.md
 	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench.dispatch
+	@$(BIN)/python -m bench.limits --quick --count 2000
+	@$(BIN)/python -m bench.recovery --rounds 3
 
 proof: install ## the faults of the acceptance tests, with nothing left out
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"

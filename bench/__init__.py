@@ -1,1 +1,1 @@
-"""Side by side with plain Celery: throughput, and how long a freed slot stays idle."""
+"""Throughput beside plain Celery, and what a dispatch, a limit and a fault cost."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.contestants import Load, Result, plain_celery, servers, sluicegate
+from bench.contestants import Load, Result, fresh, plain_celery, servers, sluicegate
+from bench.figures import ratios, spread, table
 from bench.gaps import gaps_ms, shown
-from queuemgr.private_servers import PostgresServer
 
 Contestant = Callable[[Load], Result]
 
@@ -27,7 +27,7 @@ def main() -> None:
         contestants: dict[str, Contestant] = {
             "plain Celery": lambda load: plain_celery(load, redis, root),
             "SQLite": lambda load: sluicegate(load, redis, root, ""),
-            "PostgreSQL": lambda load: sluicegate(load, redis, root, new_database(postgres)),
+            "PostgreSQL": lambda load: sluicegate(load, redis, root, fresh(postgres)),
         }
         for slots in (8, 50):
             console.print(_throughput(contestants, Load(options.count, 0, slots), options.rounds))
@@ -49,19 +49,6 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-_databases = iter(range(10_000))
-
-
-def new_database(postgres: PostgresServer) -> str:
-    """A fresh database on the private server."""
-    import psycopg
-
-    name = f"bench{next(_databases)}"
-    with psycopg.connect(postgres.url, autocommit=True) as link:
-        link.execute(f"CREATE DATABASE {name}")
-    return postgres.url.rpartition("/")[0] + f"/{name}"
-
-
 def _rates(contestants: dict[str, Contestant], load: Load, rounds: int) -> dict[str, list[float]]:
     """In turn, round by round, so that a machine that slows down slows all of them."""
     rates: dict[str, list[float]] = {name: [] for name in contestants}
@@ -76,20 +63,19 @@ def _throughput(contestants: dict[str, Contestant], load: Load, rounds: int) -> 
     plain = rates["plain Celery"]
     rows = []
     for name, found in rates.items():
-        ratios = [mine / theirs for mine, theirs in zip(found, plain, strict=True)]
-        rows.append([name, f"{median(found):,.0f}/s", f"{median(ratios):.2f}", _spread(ratios)])
+        rows.append([name, f"{median(found):,.0f}/s", str(ratios(found, plain))])
     title = f"{load.count} no-ops, {load.slots} slots"
-    return _table(title, ["", "rate", "ratio to plain", "lowest - highest"], rows)
+    return table(title, ["", "rate", "ratio to plain (lowest - highest)"], rows)
 
 
 def _shares(contestants: dict[str, Contestant], load: Load, rounds: int) -> Table:
     rates = _rates(contestants, load, rounds)
     rows = []
     for name, found in rates.items():
-        shares = [rate / load.ideal for rate in found]
-        rows.append([name, f"{median(found):,.0f}/s", f"{median(shares):.2f}", _spread(shares)])
+        shares = spread([rate / load.ideal for rate in found])
+        rows.append([name, f"{median(found):,.0f}/s", str(shares)])
     title = f"{load.count} of {load.seconds:g} s on {load.slots} slots, ideal {load.ideal:,.0f}/s"
-    return _table(title, ["", "rate", "share of ideal", "lowest - highest"], rows)
+    return table(title, ["", "rate", "share of ideal (lowest - highest)"], rows)
 
 
 def _gaps(contestants: dict[str, Contestant], load: Load) -> Table:
@@ -101,20 +87,7 @@ def _gaps(contestants: dict[str, Contestant], load: Load) -> Table:
     title = (
         f"End of one to start of the next, {load.count} of {load.seconds:g} s on {load.slots} slots"
     )
-    return _table(title, ["", "median", "99th percentile"], rows)
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{min(values):.2f} - {max(values):.2f}"
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(title=f"\n{title}", title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if not column else "right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return table(title, ["", "median", "99th percentile"], rows)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
+from bench.asides import ROOT
+from bench.databases import Database, new_database, postgres
 from bench.gaps import read
 from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
 
-ROOT = Path(__file__).resolve().parent.parent
 CELERY = [sys.executable, "-m", "celery"]
 
 
@@ -51,20 +53,34 @@ def servers() -> Iterator[tuple[RedisServer, PostgresServer, Path]]:
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        redis, postgres = RedisServer(root / "redis"), PostgresServer(root / "postgres")
-        process = subprocess.Popen(redis.command, stdout=subprocess.DEVNULL)
-        try:
-            wait_for_port(redis.port, process)
-            postgres.start()
-            yield redis, postgres, root
-        finally:
-            postgres.stop()
-            process.kill()
-            process.wait()
+        with broker(root / "redis") as redis, postgres(root / "postgres") as server:
+            yield redis, server, root
 
 
 @contextmanager
-def _worker(app: str, queue: str, slots: int, environment: dict[str, str]) -> Iterator[None]:
+def broker(directory: Path) -> Iterator[RedisServer]:
+    """A private broker for as long as the block runs."""
+    redis = RedisServer(directory)
+    process = subprocess.Popen(redis.command, stdout=subprocess.DEVNULL)
+    try:
+        wait_for_port(redis.port, process)
+        yield redis
+    finally:
+        process.kill()
+        process.wait()
+
+
+_numbers = count(1)
+
+
+def fresh(server: PostgresServer) -> str:
+    """The URL of a fresh database on the private server."""
+    return new_database(server, f"bench{next(_numbers)}")
+
+
+@contextmanager
+def worker(app: str, queue: str, slots: int, environment: Mapping[str, str]) -> Iterator[None]:
+    """A plain Celery worker of so many threads, for as long as the block runs."""
     command = [*CELERY, "-A", app, "worker", "-P", "threads", "-c", str(slots), "-Q", queue,
                "-l", "ERROR", "--without-gossip", "--without-mingle"]  # fmt: skip
     process = subprocess.Popen(
@@ -95,7 +111,7 @@ def plain_celery(load: Load, redis: RedisServer, root: Path) -> Result:
         f"work.delay({load.seconds}, {str(trace) if load.traced else ''!r}, {load.count})"
     )
     subprocess.run([sys.executable, "-c", publish], env=environment, cwd=ROOT, check=True)
-    with _worker("bench.plain", "plain", load.slots, environment):
+    with worker("bench.plain", "plain", load.slots, environment):
         while not marks.exists() or len(marks.read_text().splitlines()) < 2:
             time.sleep(0.1)
     first, last = map(int, marks.read_text().splitlines())
@@ -107,36 +123,40 @@ def sluicegate(load: Load, redis: RedisServer, root: Path, database_url: str) ->
     """Enqueue everything, then start a worker: the backlog is in the database."""
     data = root / f"data-{time.monotonic_ns()}"
     trace = root / f"trace-{time.monotonic_ns()}"
-    environment = {
-        **os.environ,
-        "BROKER_URL": redis.url,
-        "DATABASE_URL": database_url,
-        "SLUICE_DATA_DIR": str(data),
-        "SLUICE_MAX_WORKERS": "1000",
-        "SLUICE_DAILY_BUDGET": "0",
-        "SLUICE_LOG_LEVEL": "WARNING",
-    }
-    manage = [sys.executable, "manage.py"]
-    quiet = {"env": environment, "cwd": ROOT, "check": True, "stdout": subprocess.PIPE}
-    subprocess.run([*manage, "migrate", "-v0"], **quiet)
+    environment = fleet_environment(redis, Database(data, database_url))
+    _manage(environment, "migrate", "-v0")
     enqueue = ["queue", "enqueue", "--flow", "probe", "--count", str(load.count)]
     enqueue += ["--seconds", str(load.seconds), *(["--trace", str(trace)] if load.traced else [])]
-    subprocess.run([*manage, *enqueue], **quiet)
-    with _worker("project", "prep.normal", load.slots, environment):
+    _manage(environment, *enqueue)
+    with worker("project", "prep.normal", load.slots, environment):
         while not _all_done(environment, load.count):
             time.sleep(0.5)
-    attempts = subprocess.run([*manage, "queue", "attempts", "--json"], **quiet).stdout.splitlines()
+    attempts = _manage(environment, "queue", "attempts", "--json").splitlines()
     rate = _rate([json.loads(line) for line in attempts])
     return Result(rate, *(read(trace) if load.traced else ([], [])))
 
 
-def _all_done(environment: dict[str, str], count: int) -> bool:
+def fleet_environment(redis: RedisServer, database: Database, **knobs: object) -> dict[str, str]:
+    """What a process of a bench's fleet is told: broker, database, no budget, and these knobs."""
+    stated = {"max_workers": 1000, "daily_budget": 0, "log_level": "WARNING", **knobs}
+    return {
+        **os.environ,
+        **database.environment,
+        "BROKER_URL": redis.url,
+        **{f"SLUICE_{name.upper()}": str(value) for name, value in stated.items()},
+    }
+
+
+def _manage(environment: Mapping[str, str], *arguments: str) -> bytes:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        env=dict(environment), cwd=ROOT, check=True, stdout=subprocess.PIPE,
+    ).stdout  # fmt: skip
+
+
+def _all_done(environment: Mapping[str, str], count: int) -> bool:
     """Asked of the database from outside, seldom: the question must not slow the answer."""
-    asked = subprocess.run(
-        [sys.executable, "manage.py", "queue", "stats", "--json"],
-        env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    statuses = json.loads(asked.stdout)["statuses"]
+    statuses = json.loads(_manage(environment, "queue", "stats", "--json"))["statuses"]
     return int(statuses.get("done", 0)) >= count
 
 

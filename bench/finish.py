@@ -14,7 +14,8 @@ import time
 from datetime import timedelta
 from statistics import median
 
-from bench.contestants import ROOT, servers
+from bench.asides import ROOT
+from bench.contestants import fresh, servers
 
 BATCHES = (1, 8, 50)
 NEVER = 1_000_000_000
@@ -34,13 +35,15 @@ def main() -> None:
 
 def compare(rounds: int) -> None:
     """Print the rates of both, and the ratio pair by pair."""
-    from bench.__main__ import new_database
-
     with servers() as (_, postgres, root):
         for slots in BATCHES:
             pairs = [
                 [
-                    _run(slots, f"{new_database(postgres)}{query}", str(root / "data"))
+                    _run(
+                        slots,
+                        f"{fresh(postgres)}{query}",
+                        str(root / "data"),
+                    )
                     for query in (f"?prepare_threshold={NEVER}", "")
                 ]
                 for _ in range(rounds)
@@ -71,7 +74,7 @@ def played(slots: int) -> float:
     from queuemgr import begin, enqueue, finish, limits, publish
     from queuemgr.fleet_lock import database_now
     from queuemgr.flow import Intake, all_queues
-    from queuemgr.grant import Hands
+    from queuemgr.grant import Hands, of_leases
     from queuemgr.models import Lease, Worker
     from queuemgr.outcomes import Done
 
@@ -85,7 +88,9 @@ def played(slots: int) -> float:
     )  # fmt: skip
     count = 400 + 90 * slots
     enqueue.enqueue_many("probe", (Intake(f"p{n}") for n in range(count)))
-    held = begin.begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk)
+    leases = list(Lease.objects.values_list("pk", flat=True))
+    begin.begin(leases, worker.pk)
+    held = of_leases(leases)
     hands = Hands(worker.pk, frozenset(all_queues()), slots)
     began = time.perf_counter()
     while held:

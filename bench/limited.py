@@ -1,0 +1,51 @@
+"""Limits set, and probes enqueued under them, for a worker that is started afterwards.
+
+The child of `bench.limits`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.asides import answer, set_up_django
+
+WAITING_BEHIND = 2
+"""Executions that wait under each saturated key, and still do at the end."""
+
+
+def prepare(
+    limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float
+) -> Any:
+    """A migrated database with these limits, and so many probes over those keys with room; answers
+    which figures this version has not, in which case nothing is enqueued."""
+    from django.core.management import call_command
+
+    from bench import played
+    from queuemgr.controls import By, edit_limit
+    from queuemgr.enqueue import enqueue_many
+    from queuemgr.limits import sync
+    from queuemgr.models import Limit
+
+    known = {field.name for field in Limit._meta.concrete_fields}
+    unknown = sorted({name for figures in limits.values() for name in figures} - known)
+    if unknown:
+        return {"unknown": unknown}
+    call_command("migrate", verbosity=0)
+    sync()
+    for name, figures in limits.items():
+        edit_limit(name, By("bench", "command"), **figures)
+    played.catch_messages()
+    names = [f"key:{n}" for n in range(keys)] or [""]
+    full, room = names[:saturated], names[saturated:]
+    if full:
+        played.hold(full)
+        enqueue_many("probe", played.probes("behind", full * WAITING_BEHIND))
+    over = (room[n % len(room)] for n in range(count))
+    payload = {"seconds": seconds} if seconds else {}
+    enqueue_many("probe", played.probes("timed", over, **payload))
+    return {"unknown": []}
+
+
+if __name__ == "__main__":
+    set_up_django()
+    answer({"prepare": prepare})

@@ -1,0 +1,228 @@
+"""`python -m bench.limits`: what a limit costs the work that passes it, by kind of limit.
+
+A real worker and a real broker. Every kind is held against no limit at all, in the same run, round by
+round; a limit that binds leaves as many probes to run at once as run without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench.asides import ask
+from bench.contestants import broker, fleet_environment, worker
+from bench.databases import NAMES, Database, databases, kinds
+from bench.figures import Aim, Row, rows_of, table
+from queuemgr.private_servers import RedisServer
+
+NO_LIMIT, NO_CAPS = "no limit", "no caps"
+AIM, CAPS_AIM = Aim(0.9, at_least=True), Aim(0.85, at_least=True)
+PATIENCE = 600
+"""Seconds after which a run that has not ended is taken for stuck."""
+
+UNLIMITED: Mapping[str, Mapping[str, Any]] = {"fleet": {"max_running": 0}}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of limit: its rows, over how many keys the probes go, how many of those are full, and
+    how many slots stand idle because of it."""
+
+    name: str
+    limits: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: UNLIMITED)
+    keys: int = 0
+    saturated: int = 0
+    idle_slots: int = 0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done in every case: so many probes of so many seconds, so many at once."""
+
+    count: int
+    seconds: float
+    slots: int
+
+
+class Unknown(Exception):
+    """This version of the queue has no such figure of a limit."""
+
+
+def kinds_of_limit(slots: int, keys: int) -> list[Case]:
+    """The cases, the one without limits first. Of the keys with a binding cap nine in ten are full: a
+    lease of a played worker holds each, and older work waits behind it. The others have room for
+    more than there are slots."""
+    full = max(0, min(keys * 9 // 10, keys - 2 * slots))
+    return [
+        Case(NO_LIMIT),
+        Case("fleet limit, binding", {"fleet": {"max_running": slots}}, idle_slots=slots),
+        Case(f"{keys:,} keys, no limit", keys=keys),
+        Case(
+            f"{keys:,} keys, limit of 1 each, {full:,} full",
+            {**UNLIMITED, "key:*": {"max_running": 1}},
+            keys=keys,
+            saturated=full,
+        ),
+        Case("fleet rate, not binding", {"fleet": {"max_running": 0, "rate": FAR_ABOVE}}),
+        Case(
+            f"{keys:,} keys, a rate each, not binding",
+            {**UNLIMITED, "key:*": {"rate": FAR_ABOVE}},
+            keys=keys,
+        ),
+    ]
+
+
+FAR_ABOVE = "100000/s burst 1000"
+
+CAPS = [
+    Case(NO_CAPS, keys=50),
+    Case(
+        "fleet, phase and key caps, none binding",
+        {name: {"max_running": 1000} for name in ("fleet", "phase:prep", "key:*")},
+        keys=50,
+    ),
+]
+
+
+def main() -> None:
+    options = _options()
+    console = Console(width=120, stderr=options.json)
+    console.print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start, "
+                  f"{options.rounds} rounds")  # fmt: skip
+    work = Work(options.count, options.seconds, options.slots)
+    caps = Work(400 if options.quick else 2000, 0.2, 16)
+    report: dict[str, Any] = {}
+    for kind in kinds(options.database):
+        with _bench(kind) as run:
+            groups = {
+                "limits": _group(console, kind, run, kinds_of_limit(work.slots, options.keys),
+                                 work, options.rounds, AIM),
+                "caps": _group(console, kind, run, CAPS, caps, options.rounds, CAPS_AIM),
+            }  # fmt: skip
+        report[kind] = {
+            name: [each.as_json() for each in rows] for name, rows in groups.items() if rows
+        }
+    if options.json:
+        json.dump(report, sys.stdout, indent=2)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds in turn (default 3)")
+    parser.add_argument("--count", type=int, default=5000, help="probes a run (default 5000)")
+    parser.add_argument(
+        "--seconds", type=float, default=0, help="seconds each takes, such as 0.005 (default 0)"
+    )
+    parser.add_argument("--slots", type=int, default=8, help="probes at once (default 8)")
+    parser.add_argument("--keys", type=int, default=1000, help="limit keys (default 1000)")
+    parser.add_argument(
+        "--quick", action="store_true", help="400 probes instead of 2,000 for caps that do not bind"
+    )
+    parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return parser.parse_args()
+
+
+Run = Callable[[Case, Work], float]
+
+
+@contextmanager
+def _bench(kind: str) -> Iterator[Run]:
+    """A private broker and databases of this kind, and what runs a case on them."""
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        with broker(root / "redis") as redis, databases(kind, root) as made:
+            yield lambda case, work: rate_of(case, work, redis, made.make())
+
+
+def _group(
+    console: Console,
+    kind: str,
+    run: Run,
+    cases: Sequence[Case],
+    work: Work,
+    rounds: int,
+    aim: Aim,
+) -> list[Row]:
+    """Run these cases in turn and print how they stand to the first."""
+    rates: dict[str, list[float]] = {case.name: [] for case in cases}
+    skipped: dict[str, str] = {}
+    for _ in range(rounds):
+        for case in cases:
+            if case.name in skipped:
+                continue
+            try:
+                rates[case.name].append(run(case, work))
+            except Unknown as error:
+                skipped[case.name] = str(error)
+    first, *others = [case.name for case in cases]
+    measured = {name: found for name, found in rates.items() if found}
+    rows = rows_of(measured, first, dict.fromkeys(others, aim))
+    title = f"{NAMES[kind]}: {work.count:,} of {work.seconds:g} s, {work.slots} at once"
+    cells = [row.cells() for row in rows]
+    console.print(table(title, ["", "rate", f"ratio to {first}", ""], cells))
+    keyed = {case.name: rates[case.name] for case in cases if case.keys and rates[case.name]}
+    if len(keyed) < len(rows):
+        first = next(iter(keyed))
+        cells = [row.cells() for row in rows_of(keyed, first)]
+        console.print(
+            table("The same, among as many keys", ["", "rate", f"ratio to {first}", ""], cells)
+        )
+    for name, reason in skipped.items():
+        console.print(f"left out: {name} ({reason})")
+    return rows
+
+
+def rate_of(case: Case, work: Work, redis: RedisServer, database: Database) -> float:
+    """Probes a second in a fresh fleet under these limits, from the first start to the last end.
+
+    Raises `Unknown` when this version cannot be told such limits.
+    """
+    environment = fleet_environment(
+        redis, database, high_priority_reserved=0, lease_seconds=86_400, max_workers=100_000
+    )
+    answer = ask(
+        "bench.limited", environment, do="prepare", limits=case.limits, keys=case.keys,
+        saturated=case.saturated, count=work.count, seconds=work.seconds,
+    )  # fmt: skip
+    if answer["unknown"]:
+        raise Unknown(f"a limit has no {', '.join(answer['unknown'])} yet")
+    with worker("project", "prep.normal", work.slots + case.idle_slots, environment):
+        _wait_until_done(database, work.count)
+    return _rate(database)
+
+
+def _wait_until_done(database: Database, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while (done := database.rows("SELECT COUNT(*) FROM queuemgr_attempt")[0][0]) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{done} of {count} done after {PATIENCE} s")
+        time.sleep(0.25)
+
+
+def _rate(database: Database) -> float:
+    [(count, first, last)] = database.rows(
+        "SELECT COUNT(*), MIN(started_at), MAX(ended_at) FROM queuemgr_attempt"
+    )
+    return float(count) / (_moment(last) - _moment(first)).total_seconds()
+
+
+def _moment(value: str | datetime) -> datetime:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+if __name__ == "__main__":
+    main()

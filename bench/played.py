@@ -1,0 +1,71 @@
+"""A worker played by the bench: a row with slots and no process, whose leases run for as long as told.
+
+What admission sees is a fleet under load; the machine does nothing for it. Django must be set up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from queuemgr import begin, enqueue, publish
+from queuemgr.dispatch import dispatch
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import Intake, all_queues
+from queuemgr.grant import Grant
+from queuemgr.models import Lease, Worker
+
+NAME = "played"
+
+sent: list[Grant] = []
+"""What would have been published since this was last cleared."""
+
+
+def catch_messages() -> None:
+    """Keep messages here instead of publishing them: nobody would receive them."""
+
+    def caught(grants: Iterable[Grant]) -> int:
+        some = list(grants)
+        sent.extend(some)
+        return len(some)
+
+    publish.send = caught
+
+
+def probes(name: str, keys: Iterable[str], **payload: object) -> Iterable[Intake]:
+    """A probe for each limit key, in this order."""
+    return (
+        Intake(f"{name}-{n}", {**payload, **({"limit_key": key} if key else {})})
+        for n, key in enumerate(keys)
+    )
+
+
+def hold(keys: list[str]) -> Worker:
+    """Let a worker of exactly so many slots run a probe under each of these keys, for ever.
+
+    Raises `RuntimeError` when the limits do not let all of them start.
+    """
+    enqueue.enqueue_many("probe", probes("held", keys))
+    now = database_now()
+    worker = Worker.objects.create(
+        name=NAME, host=NAME, pid=1, queues=all_queues(), slots=len(keys),
+        started_at=now, seen_at=now + timedelta(days=1),
+    )  # fmt: skip
+    while dispatch():
+        _begin_all(worker)
+    running = Lease.objects.started().count()
+    if running != len(keys):
+        raise RuntimeError(f"{running} of {len(keys)} leases could be given out")
+    return worker
+
+
+def _begin_all(worker: Worker) -> None:
+    ids: list[UUID] = list(Lease.objects.unstarted().values_list("pk", flat=True))
+    for start in range(0, len(ids), 500):
+        begin.begin(ids[start : start + 500], worker.pk)
+
+
+def ago(**span: float) -> datetime:
+    """A moment so long ago, by the database's clock."""
+    return database_now() - timedelta(**span)
