@@ -1,0 +1,39 @@
+"""How long work stood still after a fault: by the starts of attempts, and by what was lost with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from proof.records import Attempt, Fault
+
+GRACE = 5.0
+"""Seconds after a fault was undone in which a pause still counts as its own."""
+
+
+def seconds_until_work_went_on(fault: Fault, attempts: Sequence[Attempt]) -> float:
+    """From the fault on: the longest time in which nothing started, or, where that is longer, until
+    the last of the work lost with it was started again."""
+    paused = _longest_pause(fault, attempts)
+    return max([paused, *_until_started_again(fault, attempts)])
+
+
+def _longest_pause(fault: Fault, attempts: Iterable[Attempt]) -> float:
+    starts = sorted(attempt.started for attempt in attempts)
+    until = fault.ended + GRACE
+    pauses = (
+        later - max(earlier, fault.began)
+        for earlier, later in pairwise(starts)
+        if later > fault.began and earlier < until
+    )
+    return max(pauses, default=0.0)
+
+
+def _until_started_again(fault: Fault, attempts: Sequence[Attempt]) -> list[float]:
+    again = []
+    for lost in attempts:
+        if lost.outcome == "lost" and lost.started <= fault.began < lost.ended:
+            if lost.worker.startswith(f"{fault.target}@"):
+                next_starts = [a.started for a in attempts if a.key == lost.key and a.leased >= lost.ended]
+                again += [min(next_starts) - fault.began] if next_starts else []
+    return again
