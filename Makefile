@@ -9,6 +9,8 @@ WORKERS ?= 8
 POOL    ?= threads
 DRAIN   ?=
 BUDGET  ?=
+MINUTES ?= 3
+SEED    ?=
 
 export PYTHONUNBUFFERED := 1
 
@@ -51,9 +53,10 @@ lint: install ## ruff, mypy, layers of imports, migrations
 bench: install ## side by side with plain Celery: see docs/benchmarks.md
 	@$(BIN)/python -m bench
 
-proof: install ## the faults of the acceptance tests, with nothing left out
+proof: install ## the acceptance tests, then random faults: MINUTES=3 SEED=n (see docs/proof.md)
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q
 	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q
+	@$(BIN)/python -m proof --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 clean: ## forget packages and state
 	@rm -rf $(VENV) var

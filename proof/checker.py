@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from proof.figures import Figures
+from proof.figures import NO_CAP, Figures
 from proof.records import FINAL, Attempt, Fault, History, Rate, Request, Run
 
 LOOK_SECONDS = 1.0
@@ -22,6 +22,9 @@ LOOK_SECONDS = 1.0
 END_SECONDS = 0.25
 """A lease that ends this soon after another was decided may have ended before it: an ending that finds
 the decider's lock busy goes on without it, while the decider has told the time but not yet looked."""
+
+SERVER_SECONDS = 0.25
+"""How late the paper server may write down that a request has ended."""
 
 ORDER_SECONDS = 3.0
 """How long high work that may start waits while younger low work starts, and nothing is amiss."""
@@ -139,7 +142,7 @@ def caps_in_requests(history: History) -> Iterator[Violation]:
     """No more requests were under way at once at a server than the cap of its key allows, by the
     server's own log; a request of a step whose lease was lost counts until it was."""
     spans = [(a, _request_span(r, a)) for r, a in _made_by(history)]
-    yield from _beyond_caps("cap, in requests", spans, Figures(history.edits), 0.0)
+    yield from _beyond_caps("cap, in requests", spans, Figures(history.edits), SERVER_SECONDS)
 
 
 def reserve_is_for_high(history: History) -> Iterator[Violation]:
@@ -149,7 +152,7 @@ def reserve_is_for_high(history: History) -> Iterator[Violation]:
 
     def open_to_all(name: str, since: float, until: float) -> float:
         reserved = figures.least_reserved(name, since, until)
-        return max(0, figures.most_running(name, since, until) - reserved)
+        return max(0, figures.most_running(name, since, until) - reserved) if reserved else NO_CAP
 
     yield from _beyond("reserve", below, open_to_all, END_SECONDS)
 
@@ -290,15 +293,22 @@ def _leased_span(attempt: Attempt, faults: Iterable[Fault]) -> Span:
 
 def _held_from(attempt: Attempt, faults: Iterable[Fault]) -> float:
     """When it was leased; if a process was frozen just then, when that woke: it may have been the one
-    deciding, which has told the time and has not yet looked."""
+    deciding, which has told the time and has not yet looked. Not so if the lease was seen before."""
+    seen = attempt.started if attempt.started > attempt.leased else attempt.ended
     frozen = (f for f in faults if f.kind == FREEZE)
     woke = (f.ended for f in frozen if 0 <= f.began - attempt.leased < LOOK_SECONDS)
-    return max(woke, default=attempt.leased)
+    return max((moment for moment in woke if moment < seen), default=attempt.leased)
 
 
 def _run_span(run: Run, attempt: Attempt) -> Span:
-    end = attempt.ended if run.end is None else min(run.end, attempt.ended)
-    return Span(run.key, run.start, end, attempt.leased)
+    return Span(run.key, run.start, _end_of(run.end, attempt), attempt.leased)
+
+
+def _end_of(told: float | None, attempt: Attempt) -> float:
+    """By its own word; but with its lease if it has none, or if it lost that and went on."""
+    if told is None:
+        return attempt.ended
+    return min(told, attempt.ended) if attempt.outcome == "lost" else told
 
 
 def _made_by(history: History) -> Iterator[tuple[Request, Attempt]]:
@@ -316,8 +326,7 @@ def _made_by(history: History) -> Iterator[tuple[Request, Attempt]]:
 
 
 def _request_span(request: Request, attempt: Attempt) -> Span:
-    end = attempt.ended if request.end is None else min(request.end, attempt.ended)
-    return Span(request.key, request.start, end, attempt.leased)
+    return Span(request.key, request.start, _end_of(request.end, attempt), attempt.leased)
 
 
 # Order

@@ -62,7 +62,7 @@ def _done(verb: str, *what: Any) -> tuple[bool, str]:
     from django.db import DatabaseError, connection
 
     try:
-        return True, {"queue": _queue, "edit": _edit}[verb](*what)
+        return True, _queue(*what) if verb == "queue" else _edit(*what)
     except (CommandError, DatabaseError, ValidationError) as error:
         return False, str(error)
     except SystemExit as stop:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import psutil
 from celery import Celery
+from kombu.exceptions import OperationalError
 from redis import Redis, RedisError
 
 from proof.checker import FREEZE
@@ -124,9 +125,11 @@ def _send(fleet: Fleet, lease_ids: list[str]) -> None:
     """As a message of the fleet's own, to a queue some worker takes it from."""
     app = Celery("bystander", broker=fleet.broker_url, set_as_current=False)
     app.conf.broker_transport_options = {"socket_timeout": 5, "socket_connect_timeout": 2}
-    with suppress(RedisError, OSError, app.connection_for_write().connection_errors), app:
+    with suppress(RedisError, OSError, OperationalError), app:
         for lease_id in lease_ids:
-            app.send_task("probe.run", args=[lease_id], task_id=lease_id, queue="prep.normal", retry=False)
+            app.send_task(
+                "probe.run", args=[lease_id], task_id=lease_id, queue="prep.normal", retry=False
+            )
 
 
 class TwoBeats:

@@ -39,9 +39,7 @@ class Figures:
         """The limits that were ever given a budget."""
         return sorted({name for name, figure in self._edits if figure == "daily_budget"})
 
-    def _in_force(
-        self, name: str, figure: str, since: float, until: float
-    ) -> Iterator[int | None]:
+    def _in_force(self, name: str, figure: str, since: float, until: float) -> Iterator[int | None]:
         edits = self._edits.get((self._rule_of(name, figure), figure), [])
         for edit, following in zip_longest(edits, edits[1:]):
             replaced_before = following is not None and following.done < since

@@ -76,7 +76,10 @@ FIGURES: Mapping[str, Mapping[str, Any]] = {
 }
 """The limits a run begins with."""
 
-ALL_OPEN: Mapping[str, Mapping[str, Any]] = {**FIGURES, "fleet": {**FIGURES["fleet"], "daily_budget": 10**6}}
+ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
+    **FIGURES,
+    "fleet": {**FIGURES["fleet"], "daily_budget": 10**6},
+}
 """The limits work is let out under when the faults are over."""
 
 

@@ -50,6 +50,7 @@ def _attempt(row: Row) -> Attempt:
         ended=seconds(row["ended_at"]),
         outcome=row["outcome"],
         cost=row["cost"],
+        error=row["error_kind"],
     )
 
 

@@ -39,6 +39,7 @@ class Attempt:
     ended: float
     outcome: str
     cost: int = 0
+    error: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

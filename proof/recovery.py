@@ -30,10 +30,15 @@ def _longest_pause(fault: Fault, attempts: Iterable[Attempt]) -> float:
 
 
 def _until_started_again(fault: Fault, attempts: Sequence[Attempt]) -> list[float]:
-    again = []
-    for lost in attempts:
-        if lost.outcome == "lost" and lost.started <= fault.began < lost.ended:
-            if lost.worker.startswith(f"{fault.target}@"):
-                next_starts = [a.started for a in attempts if a.key == lost.key and a.leased >= lost.ended]
-                again += [min(next_starts) - fault.began] if next_starts else []
-    return again
+    again = (_started_again(lost, attempts) for lost in attempts if _lost_with(fault, lost))
+    return [start - fault.began for start in again if start is not None]
+
+
+def _lost_with(fault: Fault, attempt: Attempt) -> bool:
+    under_way = attempt.started <= fault.began < attempt.ended
+    return under_way and attempt.outcome == "lost" and attempt.worker.startswith(f"{fault.target}@")
+
+
+def _started_again(lost: Attempt, attempts: Iterable[Attempt]) -> float | None:
+    later = (a.started for a in attempts if a.key == lost.key and a.leased >= lost.ended)
+    return min(later, default=None)

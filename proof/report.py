@@ -23,14 +23,16 @@ class RunReport:
     database: str
     executions: Mapping[str, int]
     attempts: Mapping[str, int]
-    errors: Mapping[str, int]
+    failures: Mapping[str, int]
     edits: int
     requests: int
     recovery: Mapping[str, Sequence[float]]
     violations: Sequence[str] = field(default_factory=list)
 
 
-def of(seed: int, minutes: float, database: str, seen: History, found: Iterable[Violation]) -> RunReport:
+def of(
+    seed: int, minutes: float, database: str, seen: History, found: Iterable[Violation]
+) -> RunReport:
     """What is kept of a run."""
     recovery: defaultdict[str, list[float]] = defaultdict(list)
     for fault in seen.faults:
@@ -39,7 +41,7 @@ def of(seed: int, minutes: float, database: str, seen: History, found: Iterable[
         seed, minutes, database,
         executions=Counter(execution.state for execution in seen.executions),
         attempts=Counter(attempt.outcome for attempt in seen.attempts),
-        errors=Counter(e.error for e in seen.executions if e.state == "failed"),
+        failures=Counter(attempt.error for attempt in seen.attempts if attempt.error),
         edits=len([edit for edit in seen.edits if edit.asked]),
         requests=len(seen.requests),
         recovery=dict(sorted(recovery.items())),
@@ -71,17 +73,20 @@ def _same(run: RunReport) -> tuple[int, float, str]:
 def written(runs: Sequence[RunReport]) -> str:
     """The page."""
     parts = [HEAD, _totals(runs), "## Runs\n", _table(RUN_COLUMNS, map(_run_row, runs)),
-             "## Faults, and how long work stood still\n", RECOVERY, _table(FAULT_COLUMNS, _fault_rows(runs)),
-             "## What was checked\n", _rules(), "## Violations\n", _violations(runs), NOT_COVERED]  # fmt: skip
+             "## Faults, and how long work stood still\n", RECOVERY,
+             _table(FAULT_COLUMNS, _fault_rows(runs)), "## What was checked\n", _rules(),
+             "## Violations\n", _violations(runs), NOT_COVERED]  # fmt: skip
     return "\n".join(parts)
 
 
 def summary(run: RunReport) -> str:
     """A run in a few lines, for the terminal."""
-    lines = [f"{_counts(run.executions)}; {_counts(run.attempts)} attempts; {run.edits} edits of limits"]
+    lines = [
+        f"{_counts(run.executions)}; {_counts(run.attempts)} attempts; {run.edits} edits of limits"
+    ]
     lines += [_recovery_line(kind, times) for kind, times in run.recovery.items()]
-    if run.errors:
-        lines.append(f"failed by kind: {_counts(run.errors)}")
+    if run.failures:
+        lines.append(f"attempts that failed, by kind: {_counts(run.failures)}")
     lines += [f"VIOLATION {violation}" for violation in run.violations]
     lines.append(f"{len(run.violations)} violations")
     return "\n".join(lines)
@@ -98,21 +103,22 @@ def _totals(runs: Sequence[RunReport]) -> str:
     attempts = sum(sum(run.attempts.values()) for run in runs)
     violations = sum(len(run.violations) for run in runs)
     return (
-        f"**{minutes:g} minutes of faults in {len(runs)} runs: {executions:,} executions, {attempts:,} attempts, "
-        f"{faults} faults, {violations} violations.**\n"
+        f"**{minutes:g} minutes of faults in {len(runs)} runs: {executions:,} executions, "
+        f"{attempts:,} attempts, {faults} faults, {violations} violations.**\n"
     )
 
 
 RUN_COLUMNS = (
-    "command", "executions", "attempts", "limits edited", "requests for papers", "violations",
+    "command", "executions", "attempts", "failures", "limits edited", "requests for papers", "violations",
 )  # fmt: skip
 FAULT_COLUMNS = ("fault", "times", "median", "longest")
 
 
 def _run_row(run: RunReport) -> Sequence[str]:
-    command = f"`python -m proof --seed {run.seed} --minutes {run.minutes:g} --database {run.database}`"
-    errors = f" ({_counts(run.errors)})" if run.errors else ""
-    return (command, _counts(run.executions) + errors, _counts(run.attempts), str(run.edits),
+    command = (
+        f"`python -m proof --seed {run.seed} --minutes {run.minutes:g} --database {run.database}`"
+    )
+    return (command, _counts(run.executions), _counts(run.attempts), _counts(run.failures), str(run.edits),
             str(run.requests), str(len(run.violations)))  # fmt: skip
 
 
@@ -122,7 +128,12 @@ def _fault_rows(runs: Iterable[RunReport]) -> Iterable[Sequence[str]]:
         for kind, seconds in run.recovery.items():
             times[kind] += seconds
     for kind, all_of_them in sorted(times.items()):
-        yield (kind, str(len(all_of_them)), f"{median(all_of_them):.1f} s", f"{max(all_of_them):.1f} s")
+        yield (
+            kind,
+            str(len(all_of_them)),
+            f"{median(all_of_them):.1f} s",
+            f"{max(all_of_them):.1f} s",
+        )
 
 
 def _rules() -> str:
@@ -135,7 +146,9 @@ def _violations(runs: Sequence[RunReport]) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name or 'without a kind'}" for name, count in sorted(counts.items()))
+    return ", ".join(
+        f"{count} {name or 'without a kind'}" for name, count in sorted(counts.items())
+    )
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -156,9 +169,9 @@ own traces and the paper server's own log, and looks for broken promises. The sa
 plan: what is tried, on whom, and at which second.
 """
 
-RECOVERY = """Leases last 8 s here, 90 s by default. The time is from the fault itself, its own length included: the
-longest time in which nothing at all started, or until the last of the work lost with it was started
-again. Faults overlap, so that one may be charged with another's pause.
+RECOVERY = """Leases last 8 s here, 90 s by default. The time is from the fault itself, its own length
+included: the longest time in which nothing at all started, or until the last of the work lost with it
+was started again. Faults overlap, so that one may be charged with another's pause.
 """
 
 NOT_COVERED = """## What this does not show

@@ -9,10 +9,11 @@ from __future__ import annotations
 import datetime
 import os
 import time
+from datetime import datetime as REAL
 from typing import Any
 
 SHIFT = float(os.environ.get("PROOF_CLOCK_SHIFT", "0") or 0)
-REAL, REAL_TIME, REAL_TIME_NS = datetime.datetime, time.time, time.time_ns
+REAL_TIME, REAL_TIME_NS = time.time, time.time_ns
 
 
 class _AnyDatetime(type):
@@ -37,7 +38,7 @@ class ShiftedDatetime(REAL, metaclass=_AnyDatetime):
 
     @classmethod
     def utcnow(cls) -> Any:
-        return REAL.fromtimestamp(REAL_TIME() + SHIFT, datetime.timezone.utc).replace(tzinfo=None)
+        return REAL.fromtimestamp(REAL_TIME() + SHIFT, datetime.UTC).replace(tzinfo=None)
 
 
 if SHIFT:
