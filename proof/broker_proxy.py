@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 CHUNK = 64 * 1024
 
@@ -19,7 +21,8 @@ class BrokerProxy:
         self._flowing.set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.port = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
+        self.port = 0
+        self.open()
 
     def stall(self) -> None:
         """Pass nothing on, and answer nothing; connections stay as they are."""
@@ -28,13 +31,24 @@ class BrokerProxy:
     def flow(self) -> None:
         self._loop.call_soon_threadsafe(self._flowing.set)
 
+    def open(self) -> None:
+        """Listen, on the port it always has."""
+        self._server = self._wait_for(self._listen())
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    def shut(self) -> None:
+        """Refuse new connections, as a machine does on which nothing listens."""
+        self._loop.call_soon_threadsafe(self._server.close)
+
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
 
-    async def _listen(self) -> int:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        return int(server.sockets[0].getsockname()[1])
+    def _wait_for(self, work: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._connected, "127.0.0.1", self.port)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

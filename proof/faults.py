@@ -78,10 +78,13 @@ class RestartBroker:
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         fleet.groups["redis"].held_down = True
+        fleet.proxy.shut()
         fleet.groups["redis"].kill()
 
     def end(self, fleet: Fleet, planned: PlannedFault) -> None:
         fleet.groups["redis"].held_down = False
+        fleet.groups["redis"].keep_up()
+        fleet.proxy.open()
 
 
 class StallBroker:

@@ -33,6 +33,8 @@ KNOBS = {
 }  # fmt: skip
 """Short leases, so that faults heal while one watches, and messages often."""
 
+START_SECONDS = 60.0
+
 CLOCK = Path(__file__).parent / "shifted_clock"
 CELERY = (sys.executable, "-W", "ignore", "-m", "celery", "-A", "project")
 
@@ -57,12 +59,10 @@ class Group:
         self._command, self._log = command, log
         self.process = self._started()
         self.held_down = False
-        self.restarts = 0
 
     def keep_up(self) -> None:
         if not self.held_down and not self.process.alive:
             self.process = self._started()
-            self.restarts += 1
 
     def kill(self) -> None:
         """SIGKILL to all of it."""
@@ -102,6 +102,7 @@ class Fleet:
         self._start_worker("chores", "solo", 1, "housekeeping")
         self._start("beat", *self.beat("beat"))
         self.console = Console(self.environment, self.directory / "console.log")
+        self._wait_for_workers()
 
     def beat(self, name: str) -> list[str]:
         """The command of a beat with a schedule of its own."""
@@ -141,6 +142,14 @@ class Fleet:
             name, *CELERY, "worker", "-P", pool, "-c", str(slots), "-Q", queues, "-n", f"{name}@%h",
             "-l", "WARNING", "--without-mingle", "--without-gossip",
         )  # fmt: skip
+
+    def _wait_for_workers(self) -> None:
+        """Until all have signed on, which is also when the limits get their rows."""
+        until = time.monotonic() + START_SECONDS
+        while self.tables.rows("SELECT COUNT(*) AS n FROM queuemgr_worker")[0]["n"] < 5:
+            if time.monotonic() > until:
+                raise TimeoutError(f"not every worker signed on within {START_SECONDS:g} s")
+            time.sleep(0.1)
 
     def _start(self, name: str, *command: str) -> None:
         log = self.directory / f"{name}.log"
