@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from proof.figures import NO_CAP, Figures
+from proof.figures import Figures
 from proof.records import FINAL, Attempt, Fault, History, Rate, Request, Run
 
 LOOK_SECONDS = 1.0
 """A decision that began at a moment has read the limits' figures this much later."""
 
-END_SECONDS = 0.25
-"""A lease that ends this soon after another was decided may have ended before it: an ending that finds
-the decider's lock busy goes on without it, while the decider has told the time but not yet looked."""
+DECIDE_SECONDS = 1.0
+"""A decision tells the time when it takes its lock, and looks a little later; an ending that finds the
+lock busy may go on without it in between. So a lease is counted from the moment it was begun by message,
+which is after it was written, and one that was handed over already begun from this much later."""
 
 SERVER_SECONDS = 0.25
 """How late the paper server may write down that a request has ended."""
@@ -115,7 +116,7 @@ def one_lease_at_a_time(history: History) -> Iterator[Violation]:
         by_key[attempt.key].append(attempt)
     for key, attempts in by_key.items():
         for earlier, later in pairwise(sorted(attempts, key=lambda a: a.leased)):
-            if earlier.ended > _held_from(later, history.faults) + END_SECONDS:
+            if earlier.ended > _surely_from(later, history.faults):
                 text = f"{key} was leased to {later.worker} while {earlier.worker} held it"
                 yield Violation("one lease at a time", text)
 
@@ -123,19 +124,13 @@ def one_lease_at_a_time(history: History) -> Iterator[Violation]:
 def caps_in_leases(history: History) -> Iterator[Violation]:
     """No lease is given out beyond a cap: of the fleet, a phase or a key. Counted from the database."""
     spans = [(a, _leased_span(a, history.faults)) for a in history.attempts]
-    yield from _beyond_caps("cap, in leases", spans, Figures(history.edits), END_SECONDS)
+    yield from _beyond_caps("cap, in leases", spans, Figures(history.edits))
 
 
 def caps_in_runs(history: History) -> Iterator[Violation]:
     """No more probes ran at once than a cap allows, by their own traces; a run whose lease was lost
     counts until it was."""
-    attempts = {attempt.lease: attempt for attempt in history.attempts}
-    spans = [
-        (attempts[run.lease], _run_span(run, attempts[run.lease]))
-        for run in history.runs
-        if run.lease in attempts
-    ]
-    yield from _beyond_caps("cap, in runs", spans, Figures(history.edits), 0.0)
+    yield from _beyond_caps("cap, in runs", _run_spans(history), Figures(history.edits))
 
 
 def caps_in_requests(history: History) -> Iterator[Violation]:
@@ -146,15 +141,12 @@ def caps_in_requests(history: History) -> Iterator[Violation]:
 
 
 def reserve_is_for_high(history: History) -> Iterator[Violation]:
-    """Work below high leaves the reserved slots alone."""
-    below = [(a, _leased_span(a, history.faults)) for a in history.attempts if a.priority != "high"]
+    """Work below high leaves the reserved slots alone, counted in leases and in runs."""
     figures = Figures(history.edits)
-
-    def open_to_all(name: str, since: float, until: float) -> float:
-        reserved = figures.least_reserved(name, since, until)
-        return max(0, figures.most_running(name, since, until) - reserved) if reserved else NO_CAP
-
-    yield from _beyond("reserve", below, open_to_all, END_SECONDS)
+    leased = [(a, _leased_span(a, history.faults)) for a in history.attempts]
+    for spans in (leased, _run_spans(history)):
+        below = [(attempt, span) for attempt, span in spans if attempt.priority != "high"]
+        yield from _beyond("reserve", below, figures.open_to_all)
 
 
 def budget_is_kept(history: History) -> Iterator[Violation]:
@@ -258,11 +250,13 @@ Cap = Callable[[str, float, float], float]
 Spans = Sequence[tuple[Attempt, Span]]
 
 
-def _beyond_caps(rule: str, spans: Spans, figures: Figures, slack: float) -> Iterator[Violation]:
+def _beyond_caps(
+    rule: str, spans: Spans, figures: Figures, slack: float = 0.0
+) -> Iterator[Violation]:
     return _beyond(rule, spans, figures.most_running, slack)
 
 
-def _beyond(rule: str, spans: Spans, cap: Cap, slack: float) -> Iterator[Violation]:
+def _beyond(rule: str, spans: Spans, cap: Cap, slack: float = 0.0) -> Iterator[Violation]:
     """The starts beyond the cap of each limit, which binds from the last admission on."""
     by_limit: defaultdict[str, list[Span]] = defaultdict(list)
     for attempt, span in spans:
@@ -287,17 +281,23 @@ def _together(spans: Iterable[Span], slack: float) -> Iterator[tuple[Span, list[
 
 
 def _leased_span(attempt: Attempt, faults: Iterable[Fault]) -> Span:
-    start = _held_from(attempt, faults)
-    return Span(attempt.key, start, attempt.ended, start)
+    return Span(attempt.key, _surely_from(attempt, faults), attempt.ended, attempt.leased)
 
 
-def _held_from(attempt: Attempt, faults: Iterable[Fault]) -> float:
-    """When it was leased; if a process was frozen just then, when that woke: it may have been the one
-    deciding, which has told the time and has not yet looked. Not so if the lease was seen before."""
-    seen = attempt.started if attempt.started > attempt.leased else attempt.ended
+def _surely_from(attempt: Attempt, faults: Iterable[Fault]) -> float:
+    """From when on it was certainly leased; if a process was frozen while it may have been deciding,
+    from when that woke."""
+    if attempt.started > attempt.leased:
+        return attempt.started
     frozen = (f for f in faults if f.kind == FREEZE)
-    woke = (f.ended for f in frozen if 0 <= f.began - attempt.leased < LOOK_SECONDS)
-    return max((moment for moment in woke if moment < seen), default=attempt.leased)
+    woke = [f.ended for f in frozen if 0 <= f.began - attempt.leased < DECIDE_SECONDS]
+    return min(attempt.ended, max([attempt.leased, *woke]) + DECIDE_SECONDS)
+
+
+def _run_spans(history: History) -> list[tuple[Attempt, Span]]:
+    attempts = {attempt.lease: attempt for attempt in history.attempts}
+    known = [(attempts[run.lease], run) for run in history.runs if run.lease in attempts]
+    return [(attempt, _run_span(run, attempt)) for attempt, run in known]
 
 
 def _run_span(run: Run, attempt: Attempt) -> Span:

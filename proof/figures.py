@@ -24,11 +24,11 @@ class Figures:
         caps = (value or NO_CAP for value in self._in_force(name, "max_running", since, until))
         return max(caps, default=NO_CAP)
 
-    def least_reserved(self, name: str, since: float, until: float) -> float:
-        """The smallest reserve for high work that may have been in force."""
-        return min(
-            (value or 0 for value in self._in_force(name, "reserved_high", since, until)), default=0
-        )
+    def open_to_all(self, name: str, since: float, until: float) -> float:
+        """How much of the cap work below high may have been let to take; no cap where none is kept."""
+        reserved = self._in_force(name, "reserved_high", since, until)
+        least = min((value or 0 for value in reserved), default=0)
+        return max(0, self.most_running(name, since, until) - least) if least else NO_CAP
 
     def most_budget(self, name: str, since: float, until: float) -> float:
         """The highest daily budget that may have been in force."""

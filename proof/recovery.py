@@ -1,4 +1,7 @@
-"""How long work stood still after a fault: by the starts of attempts, and by what was lost with it."""
+"""How long work stood still after a fault: by the starts of attempts, and by what was lost with it.
+
+Work that costs requests is left out of the latter: a budget may hold it back for as long as it likes.
+"""
 
 from __future__ import annotations
 

@@ -171,7 +171,8 @@ plan: what is tried, on whom, and at which second.
 
 RECOVERY = """Leases last 8 s here, 90 s by default. The time is from the fault itself, its own length
 included: the longest time in which nothing at all started, or until the last of the work lost with it
-was started again. Faults overlap, so that one may be charged with another's pause.
+was started again (work that costs requests left out: it may wait for the budget). Faults overlap, so
+that one may be charged with another's pause.
 """
 
 NOT_COVERED = """## What this does not show

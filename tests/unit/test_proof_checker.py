@@ -109,12 +109,12 @@ CASES: dict[str, Case] = {
     "two leases of one execution at once": (
         "one lease at a time",
         of(attempt("a", 0, 5, outcome="lost"), attempt("a", 5, 9)),
-        of(attempt("a", 0, 6, outcome="lost"), attempt("a", 5, 9)),
+        of(attempt("a", 0, 8, outcome="lost"), attempt("a", 5, 9)),
     ),
     "a fleet's cap passed in leases": (
         "cap, in leases",
         of(A, B, C, edits=[limit("fleet", 2)]),
-        of(A, B, attempt("c", 9, 20), edits=[limit("fleet", 2)]),
+        of(A, B, attempt("c", 7, 20), edits=[limit("fleet", 2)]),
     ),
     "a phase's cap passed in leases": (
         "cap, in leases",
