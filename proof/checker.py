@@ -27,15 +27,17 @@ which is after it was written, and one that was handed over already begun from t
 SERVER_SECONDS = 0.25
 """How late the paper server may write down that a request has ended."""
 
-ORDER_SECONDS = 3.0
+ORDER_SECONDS = 2.0
 """How long high work that may start waits while younger low work starts, and nothing is amiss."""
 
-ORDER_SECONDS_IN_TROUBLE = 60.0
-"""The same while messages are lost: a lease whose message is lost is given out again after seconds,
-and may be lost again."""
+ORDER_SECONDS_IN_TROUBLE = 30.0
+"""The same while messages may be lost: a lease whose message is lost is given out again after seconds,
+and its message may be lost again."""
 
-AFTERMATH_SECONDS = 20.0
-"""How long after a fault was undone messages and leases of that time may still be missing."""
+AFTERMATH_SECONDS = 8.0
+"""How long after a fault was undone leases may still wait for messages lost in it."""
+
+LOSES_NO_MESSAGE = frozenset({"two beats", "no beat", "deliver again and late", "full disk"})
 
 RATE_SECONDS = 0.05
 """How much earlier than its turn a start may be seen: one clock, read in two places."""
@@ -179,7 +181,7 @@ def usage_adds_up(history: History) -> Iterator[Violation]:
 
 def high_goes_first(history: History) -> Iterator[Violation]:
     """No low work starts while older high work of its phase waits that whatever admits it admits:
-    of the same keys, and no dearer. Counted beyond a bound, which is wider while there is trouble."""
+    of no other keys, and no dearer. Counted beyond a bound, which is wider while there is trouble."""
     firsts = _first_attempts(history.attempts)
     created = {execution.key: execution.created for execution in history.executions}
     highs = [a for a in firsts if a.priority == "high" and a.key in created]
@@ -341,12 +343,13 @@ def _first_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 def _alike(high: Attempt, low: Attempt) -> bool:
     """Would whatever admits the low one admit the high one?"""
-    same = (high.phase, set(high.limits)) == (low.phase, set(low.limits))
-    return same and high.cost <= low.cost
+    fewer_keys = set(high.limits) <= set(low.limits)
+    return high.phase == low.phase and fewer_keys and high.cost <= low.cost
 
 
 def _patience(since: float, until: float, faults: Iterable[Fault]) -> float:
-    trouble = any(f.began <= until and f.ended + AFTERMATH_SECONDS >= since for f in faults)
+    losing = (fault for fault in faults if fault.kind not in LOSES_NO_MESSAGE)
+    trouble = any(f.began <= until and f.ended + AFTERMATH_SECONDS >= since for f in losing)
     return ORDER_SECONDS_IN_TROUBLE if trouble else ORDER_SECONDS
 
 

@@ -61,8 +61,8 @@ class PlannedEdit:
     figures: Mapping[str, Any]
 
 
-FIRST_FAULT, LAST_FAULT = 5.0, 10.0
-"""Seconds of quiet at the start, and before the end."""
+FIRST_FAULT, LAST_FAULT = 10.0, 15.0
+"""Seconds of quiet at the start, and before the end: there the order of starts can be judged sharply."""
 
 BUDGET = 60
 """Requests a day may cost at the start: little, so that it stops work until it is raised."""

@@ -91,21 +91,24 @@ class Work:
         return {row["kind"]: row["n"] for row in rows}
 
     def _enqueue_probes(self, kind: str) -> None:
-        self._batch += 1
-        prefix, count = f"{kind}-{self._batch}", self._rng.randint(2, 8)
-        options = {
-            "count": count,
-            "key-prefix": prefix,
+        """A handful that are alike; or two, of which the younger is low and must let the other pass."""
+        alike = {
+            "count": self._rng.randint(2, 8),
             "seconds": round(self._rng.uniform(0.2, 1.6), 2),
             "phase": self._rng.choice(("prep", "expensive", "wrap")),
-            "priority": self._rng.choice(("high", "normal", "normal", "low", "low")),
             "limit-key": self._key(),
             "requests": self._rng.randint(1, 3) if kind == "costly" else 0,
-            "trace": self.traces / f"{prefix}.jsonl",
         }
-        said = [f"--{name}={value}" for name, value in options.items()]
+        for priority in self._rng.choice((("high",), ("normal",), ("low",), ("high", "low"))):
+            self._enqueue_alike(kind, {**alike, "priority": priority})
+
+    def _enqueue_alike(self, kind: str, options: dict[str, Any]) -> None:
+        self._batch += 1
+        prefix = f"{kind}-{self._batch}"
+        told = {**options, "key-prefix": prefix, "trace": self.traces / f"{prefix}.jsonl"}
+        said = [f"--{name}={value}" for name, value in told.items()]
         if self._insist("queue", "enqueue", "--flow", "probe", *said):
-            self.enqueued += [f"probe/{prefix}-{n}" for n in range(count)]
+            self.enqueued += [f"probe/{prefix}-{n}" for n in range(options["count"])]
 
     def _key(self) -> str:
         hosts = [f"host:127.0.0.1:{port}" for port in self._papers.ports]
