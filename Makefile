@@ -9,6 +9,8 @@ WORKERS ?= 8
 POOL    ?= threads
 DRAIN   ?=
 BUDGET  ?=
+MINUTES ?= 3
+SEED    ?=
 
 export PYTHONUNBUFFERED := 1
 
@@ -54,9 +56,10 @@ bench: install ## beside plain Celery, by backlog, by limits, after faults: see 
 	@$(BIN)/python -m bench.limits --quick --count 2000
 	@$(BIN)/python -m bench.recovery --rounds 3
 
-proof: install ## the faults of the acceptance tests, with nothing left out
-	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
-	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
+proof: install ## the acceptance tests and slow proofs, then random faults: MINUTES=3 SEED=n (see docs/proof.md)
+	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance tests/model -q -m "acceptance or slow_proof"
+	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance tests/model -q -m "acceptance or slow_proof"
+	@$(BIN)/python -m proof --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 clean: ## forget packages and state
 	@rm -rf $(VENV) var

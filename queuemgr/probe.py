@@ -110,6 +110,7 @@ def trace(work: Work, event: str) -> None:
         return
     line = {
         "key": work.key,
+        "lease": str(work.grant.lease_id),
         "phase": work.grant.phase,
         "priority": PRIORITY_NAMES[work.grant.priority],
         "limit_key": work.grant.limit_keys,

@@ -1,0 +1,54 @@
+"""Which figure of a limit may have been in force at a time, given that an edit takes a moment."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+
+from proof.records import Edit
+
+NO_CAP = float("inf")
+
+
+class Figures:
+    """The figures operators set, by limit; a key without its own goes by the longest pattern."""
+
+    def __init__(self, edits: Iterable[Edit]) -> None:
+        self._edits: defaultdict[tuple[str, str], list[Edit]] = defaultdict(list)
+        for edit in sorted(edits, key=lambda edit: edit.asked):
+            self._edits[edit.limit, edit.figure].append(edit)
+
+    def most_running(self, name: str, since: float, until: float) -> float:
+        """The highest cap that may have been in force at any moment from `since` to `until`."""
+        caps = (value or NO_CAP for value in self._in_force(name, "max_running", since, until))
+        return max(caps, default=NO_CAP)
+
+    def open_to_all(self, name: str, since: float, until: float) -> float:
+        """How much of the cap work below high may have been let to take; no cap where none is kept."""
+        reserved = self._in_force(name, "reserved_high", since, until)
+        least = min((value or 0 for value in reserved), default=0)
+        return max(0, self.most_running(name, since, until) - least) if least else NO_CAP
+
+    def most_budget(self, name: str, since: float, until: float) -> float:
+        """The highest daily budget that may have been in force."""
+        budgets = self._in_force(name, "daily_budget", since, until)
+        return max((NO_CAP if b is None else b for b in budgets), default=NO_CAP)
+
+    def with_budget(self) -> list[str]:
+        """The limits that were ever given a budget."""
+        return sorted({name for name, figure in self._edits if figure == "daily_budget"})
+
+    def _in_force(self, name: str, figure: str, since: float, until: float) -> Iterator[int | None]:
+        edits = self._edits.get((self._rule_of(name, figure), figure), [])
+        for edit, following in zip_longest(edits, edits[1:]):
+            replaced_before = following is not None and following.done < since
+            if edit.asked <= until and not replaced_before:
+                yield edit.value
+
+    def _rule_of(self, name: str, figure: str) -> str:
+        if (name, figure) in self._edits:
+            return name
+        patterns = (p for p, of in self._edits if of == figure and p.endswith("*"))
+        alike = (pattern for pattern in patterns if name.startswith(pattern[:-1]))
+        return max(alike, key=len, default="")

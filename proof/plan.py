@@ -1,0 +1,134 @@
+"""What is done to the fleet, and when: drawn from a seed, so that the same seed is the same plan.
+
+A plan says what is tried at which second. What it meets there is up to the machine, and differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+WORKERS = ("alpha", "beta", "fork", "clock")
+"""The worker groups faults choose from."""
+
+LEASE_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of fault: what it may be done to, and how many seconds it lasts, least and most."""
+
+    name: str
+    targets: Sequence[str]
+    lasts: tuple[float, float] = (0.0, 0.0)
+    only_on: str = ""
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind("kill workers", WORKERS, (0.0, LEASE_SECONDS + 2)),
+    Kind("freeze workers", WORKERS, (LEASE_SECONDS + 2, LEASE_SECONDS + 8)),
+    Kind("flush broker", ("broker",)),
+    Kind("restart broker", ("broker",), (0.5, 6.0)),
+    Kind("stall broker", ("broker",), (4.0, 15.0)),
+    Kind("restart database", ("database",), (0.5, 4.0), only_on="postgres"),
+    Kind("deliver again and late", ("messages",)),
+    Kind("two beats", ("beat",), (5.0, 15.0)),
+    Kind("no beat", ("beat",), (5.0, 20.0)),
+    Kind("full disk", WORKERS[:3], (5.0, 12.0), only_on="postgres"),
+    Kind("wrong clock", ("clock",), (10.0, 30.0), only_on="postgres"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """A fault to begin at a second of the run, and to be undone after `lasts` seconds."""
+
+    at: float
+    kind: str
+    target: str
+    lasts: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEdit:
+    """Figures of a limit to be set at a second of the run."""
+
+    at: float
+    limit: str
+    figures: Mapping[str, Any]
+
+
+FIRST_FAULT, LAST_FAULT = 10.0, 15.0
+"""Seconds of quiet at the start, and before the end: there the order of starts can be judged sharply."""
+
+BUDGET = 60
+"""Requests a day may cost at the start: little, so that it stops work until it is raised."""
+
+FIGURES: Mapping[str, Mapping[str, Any]] = {
+    "fleet": {"max_running": 12, "reserved_high": 2, "daily_budget": BUDGET},
+    "phase:prep": {"max_running": 7},
+    "phase:expensive": {"max_running": 5},
+    "phase:wrap": {"max_running": 4},
+    "host:*": {"max_running": 3},
+}
+"""The limits a run begins with."""
+
+ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
+    **FIGURES,
+    "fleet": {**FIGURES["fleet"], "daily_budget": 10**6},
+}
+"""The limits work is let out under when the faults are over."""
+
+
+def faults(seed: int, seconds: float, database: str) -> list[PlannedFault]:
+    """Faults of every kind in an order drawn anew each time all have been; two may be under way at
+    once, but not two on the same target."""
+    rng, free_at = Random(f"faults {seed}"), dict.fromkeys(_targets(), 0.0)
+    planned, at = [], FIRST_FAULT
+    for kind in _drawn(rng, database):
+        target = rng.choice(list(kind.targets))
+        at = max(at, free_at[target])
+        if at >= seconds - LAST_FAULT:
+            break
+        lasts = rng.uniform(*kind.lasts)
+        planned.append(PlannedFault(at, kind.name, target, lasts, rng.randrange(2**32)))
+        free_at[target] = at + lasts + 2
+        at += rng.uniform(2.0, 9.0)
+    return planned
+
+
+def edits(seed: int, seconds: float) -> list[PlannedEdit]:
+    """Caps raised and lowered, and the budget: up more than down."""
+    rng, budget = Random(f"edits {seed}"), BUDGET
+    planned, at = [], 3.0
+    while at < seconds:
+        budget = max(10, budget + rng.choice((-15, 10, 25, 40, 60)))
+        planned.append(PlannedEdit(at, *rng.choice(_choices(rng, budget))))
+        at += rng.uniform(1.5, 6.0)
+    return planned
+
+
+def _choices(rng: Random, budget: int) -> list[tuple[str, dict[str, Any]]]:
+    most = rng.randint(5, 16)
+    return [
+        ("fleet", {"max_running": most, "reserved_high": rng.randint(0, 3)}),
+        ("fleet", {"daily_budget": budget}),
+        ("fleet", {"daily_budget": budget}),
+        ("phase:prep", {"max_running": rng.randint(2, 9)}),
+        ("phase:expensive", {"max_running": rng.randint(1, 6)}),
+        ("phase:wrap", {"max_running": rng.randint(1, 6)}),
+        ("host:*", {"max_running": rng.randint(1, 4)}),
+    ]
+
+
+def _targets() -> list[str]:
+    return [target for kind in KINDS for target in kind.targets]
+
+
+def _drawn(rng: Random, database: str) -> Iterator[Kind]:
+    fitting = [kind for kind in KINDS if kind.only_on in ("", database)]
+    while True:
+        yield from rng.sample(fitting, len(fitting))

@@ -1,0 +1,126 @@
+"""What was seen of a run, as plain records: the only thing the checker looks at.
+
+Times are seconds since 1970 of the one machine's clock, read from the database, from the trace files
+of the probes, from the paper server's own log and from what was done to the fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FINAL = frozenset({"done", "failed", "skipped", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A row of the executions, when all was over."""
+
+    key: str
+    state: str
+    created: float
+    finished: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A row of the attempts: what one lease came to. `limits` are the keys it worked under."""
+
+    lease: str
+    key: str
+    phase: str
+    step: str
+    priority: str
+    limits: tuple[str, ...]
+    worker: str
+    leased: float
+    started: float
+    ended: float
+    outcome: str
+    cost: int = 0
+    error: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every limit it had to pass."""
+        return ("fleet", f"phase:{self.phase}", *self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a probe by its own word: from its start line to its end line, if it wrote one."""
+
+    lease: str
+    key: str
+    worker: str
+    start: float
+    end: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for a paper, as the server of papers saw it."""
+
+    key: str
+    start: float
+    end: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A figure of a limit set by an operator; in force from some moment between `asked` and `done`.
+
+    The value 0 is no cap; of a budget, None is none.
+    """
+
+    limit: str
+    figure: str
+    value: int | None
+    asked: float
+    done: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `starts` starts in `period` seconds under a limit, and `burst` at once after a pause."""
+
+    limit: str
+    starts: float
+    period: float
+    burst: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something done to the fleet, and when it was undone."""
+
+    kind: str
+    target: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Requests the database says were spent on a UTC day (`2026-01-31`) under a limit's name."""
+
+    day: str
+    name: str
+    spent: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All that was seen of one run. `enqueued` are the keys whose enqueue was acknowledged."""
+
+    enqueued: Sequence[str] = ()
+    executions: Sequence[Execution] = ()
+    attempts: Sequence[Attempt] = ()
+    runs: Sequence[Run] = ()
+    requests: Sequence[Request] = ()
+    edits: Sequence[Edit] = ()
+    rates: Sequence[Rate] = ()
+    faults: Sequence[Fault] = ()
+    usage: Sequence[Usage] = ()
+    leases_left: int = 0

@@ -1,0 +1,190 @@
+"""The page of the proof, made from the runs kept beside it: docs/proof-runs.json, docs/proof.md."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+from proof.checker import RULES, Violation
+from proof.records import History
+from proof.recovery import seconds_until_work_went_on
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What one run came to, as it is kept."""
+
+    seed: int
+    minutes: float
+    database: str
+    executions: Mapping[str, int]
+    attempts: Mapping[str, int]
+    failures: Mapping[str, int]
+    edits: int
+    requests: int
+    recovery: Mapping[str, Sequence[float]]
+    violations: Sequence[str] = field(default_factory=list)
+
+
+def of(
+    seed: int, minutes: float, database: str, seen: History, found: Iterable[Violation]
+) -> RunReport:
+    """What is kept of a run."""
+    recovery: defaultdict[str, list[float]] = defaultdict(list)
+    for fault in seen.faults:
+        recovery[fault.kind].append(round(seconds_until_work_went_on(fault, seen.attempts), 1))
+    return RunReport(
+        seed, minutes, database,
+        executions=Counter(execution.state for execution in seen.executions),
+        attempts=Counter(attempt.outcome for attempt in seen.attempts),
+        failures=Counter(attempt.error for attempt in seen.attempts if attempt.error),
+        edits=len([edit for edit in seen.edits if edit.asked]),
+        requests=len(seen.requests),
+        recovery=dict(sorted(recovery.items())),
+        violations=[f"{violation.rule}: {violation.text}" for violation in found],
+    )  # fmt: skip
+
+
+def runs_file(page: Path) -> Path:
+    """Where the runs of a page are kept: `proof-runs.json` beside `proof.md`."""
+    return page.with_name(f"{page.stem}-runs.json")
+
+
+def add(page: Path, report: RunReport) -> None:
+    """Keep this run (in the place of one with the same seed, length and database), write the page."""
+    kept = [run for run in read(page) if _same(run) != _same(report)] + [report]
+    runs_file(page).write_text(json.dumps([asdict(run) for run in kept], indent=1) + "\n")
+    page.write_text(written(kept))
+
+
+def read(page: Path) -> list[RunReport]:
+    file = runs_file(page)
+    return [RunReport(**run) for run in json.loads(file.read_text())] if file.exists() else []
+
+
+def _same(run: RunReport) -> tuple[int, float, str]:
+    return run.seed, run.minutes, run.database
+
+
+def written(runs: Sequence[RunReport]) -> str:
+    """The page."""
+    parts = [HEAD, _totals(runs), "## Runs\n", _table(RUN_COLUMNS, map(_run_row, runs)),
+             "## Faults, and how long work stood still\n", RECOVERY,
+             _table(FAULT_COLUMNS, _fault_rows(runs)), "## What was checked\n", _rules(),
+             "## Violations\n", _violations(runs), NOT_COVERED]  # fmt: skip
+    return "\n".join(parts)
+
+
+def summary(run: RunReport) -> str:
+    """A run in a few lines, for the terminal."""
+    lines = [
+        f"{_counts(run.executions)}; {_counts(run.attempts)} attempts; {run.edits} edits of limits"
+    ]
+    lines += [_recovery_line(kind, times) for kind, times in run.recovery.items()]
+    if run.failures:
+        lines.append(f"attempts that failed, by kind: {_counts(run.failures)}")
+    lines += [f"VIOLATION {violation}" for violation in run.violations]
+    lines.append(f"{len(run.violations)} violations")
+    return "\n".join(lines)
+
+
+def _recovery_line(kind: str, times: Sequence[float]) -> str:
+    return f"{kind}: {len(times)} times, work went on after {median(times):.1f} s, at most {max(times):.1f} s"
+
+
+def _totals(runs: Sequence[RunReport]) -> str:
+    minutes = sum(run.minutes for run in runs)
+    faults = sum(len(times) for run in runs for times in run.recovery.values())
+    executions = sum(sum(run.executions.values()) for run in runs)
+    attempts = sum(sum(run.attempts.values()) for run in runs)
+    violations = sum(len(run.violations) for run in runs)
+    return (
+        f"**{minutes:g} minutes of faults in {len(runs)} runs: {executions:,} executions, "
+        f"{attempts:,} attempts, {faults} faults, {violations} violations.**\n"
+    )
+
+
+RUN_COLUMNS = (
+    "command", "executions", "attempts", "failures", "limits edited", "requests for papers", "violations",
+)  # fmt: skip
+FAULT_COLUMNS = ("fault", "times", "median", "longest")
+
+
+def _run_row(run: RunReport) -> Sequence[str]:
+    command = (
+        f"`python -m proof --seed {run.seed} --minutes {run.minutes:g} --database {run.database}`"
+    )
+    return (command, _counts(run.executions), _counts(run.attempts), _counts(run.failures), str(run.edits),
+            str(run.requests), str(len(run.violations)))  # fmt: skip
+
+
+def _fault_rows(runs: Iterable[RunReport]) -> Iterable[Sequence[str]]:
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        for kind, seconds in run.recovery.items():
+            times[kind] += seconds
+    for kind, all_of_them in sorted(times.items()):
+        yield (
+            kind,
+            str(len(all_of_them)),
+            f"{median(all_of_them):.1f} s",
+            f"{max(all_of_them):.1f} s",
+        )
+
+
+def _rules() -> str:
+    return "".join(f"- {' '.join(str(rule.__doc__).split())}\n" for rule in RULES)
+
+
+def _violations(runs: Sequence[RunReport]) -> str:
+    found = [f"- seed {run.seed}: {violation}\n" for run in runs for violation in run.violations]
+    return "".join(found) or "None.\n"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{count} {name or 'without a kind'}" for name, count in sorted(counts.items())
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+HEAD = """# The proof
+
+Written by `python -m proof --write docs/proof.md` from the runs in `proof-runs.json`; do not edit.
+
+A run starts a broker, a database, four groups of workers (three of threads, one prefork), a worker for
+chores and beat, each a process of its own that is started again when it ends. Probes of every phase,
+priority, key and cost, and papers fetched from a server of ours, are enqueued all the time; limits are
+raised and lowered all the time; and faults are done to all of it at random. When they stop, the work
+must drain. Then a checker that imports nothing of the product reads the database's tables, the probes'
+own traces and the paper server's own log, and looks for broken promises. The same seed repeats the
+plan: what is tried, on whom, and at which second.
+"""
+
+RECOVERY = """Leases last 8 s here, 90 s by default. The time is from the fault itself, its own length
+included: the longest time in which nothing at all started, or until the last of the work lost with it
+was started again (work that costs requests left out: it may wait for the budget). Faults overlap, so
+that one may be charged with another's pause.
+"""
+
+NOT_COVERED = """## What this does not show
+
+- One machine: one clock, one kernel, a network that is the loopback. No partition between workers.
+- *Full disk* is a limit on the size of files (RLIMIT_FSIZE) of one worker's processes: writes fail as
+  on a full disk, with another error number. The database's and the broker's disks are never full.
+- *Wrong clock* moves what Python code of one worker is told, not the kernel's clock, and is left out on
+  SQLite, where workers go by their own clocks on one machine.
+- *Deliver again and late* sends messages as old as the run is.
+- A worker that lost its lease may go on for a while; what it does outside in that time is not promised
+  to happen once, and is counted under no cap. `guarantees.md` says so.
+- Leases nobody began leave no record, so that order and caps are checked by attempts that began.
+- The order of starts is checked between high and low work of the same phase and keys only.
+"""

@@ -1,0 +1,144 @@
+"""The stream of work of a run: probes of every phase, priority, key and cost, and now and then a paper.
+
+An enqueue is repeated until it is acknowledged, which may be many times while the database is away;
+its keys are remembered only then.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from proof.fleet import Fleet
+from proof.paper_server import PaperServer
+from proof.plan import ALL_OPEN, FIGURES, PlannedEdit
+from proof.records import Edit
+from proof.tables import Unreachable
+
+BACKLOG = {"free": 40, "costly": 15, "papers": 3}
+"""Executions of each kind kept waiting or running."""
+
+PAUSE = 0.2
+
+
+class Work:
+    """Enqueues and edits limits in a thread of its own, until told to stop."""
+
+    def __init__(
+        self, fleet: Fleet, papers: PaperServer, edits: list[PlannedEdit], seed: int
+    ) -> None:
+        self._fleet, self._papers, self._planned = fleet, papers, list(edits)
+        self._rng, self._batch = Random(f"work {seed}"), 0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="work")
+        self._began = time.monotonic()
+        self.enqueued: list[str] = []
+        self.edits = [_edit(name, figure, value, 0, 0) for name, figure, value in _all(FIGURES)]
+        self.problem = ""
+        self.traces = fleet.directory / "traces"
+
+    def start(self) -> None:
+        self.traces.mkdir()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Enqueue no more, and let out what a budget or a cap holds back."""
+        self._stopped.set()
+        self._thread.join()
+        for name, figures in ALL_OPEN.items():
+            self._edit(PlannedEdit(0, name, figures))
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.wait(PAUSE):
+                self._edit_what_is_due()
+                self._top_up()
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+            raise
+
+    def _edit_what_is_due(self) -> None:
+        while self._planned and self._planned[0].at <= time.monotonic() - self._began:
+            self._edit(self._planned.pop(0))
+
+    def _edit(self, planned: PlannedEdit) -> None:
+        asked = time.time()
+        self._insist("edit", planned.limit, dict(planned.figures))
+        done = time.time()
+        for figure, value in planned.figures.items():
+            self.edits.append(_edit(planned.limit, figure, value, asked, done))
+
+    def _top_up(self) -> None:
+        try:
+            unfinished = self._unfinished()
+        except Unreachable:
+            return
+        for kind, most in BACKLOG.items():
+            if unfinished.get(kind, 0) < most:
+                self._enqueue_paper() if kind == "papers" else self._enqueue_probes(kind)
+
+    def _unfinished(self) -> dict[str, int]:
+        rows = self._fleet.tables.rows(
+            "SELECT CASE WHEN flow = 'papers' THEN 'papers' WHEN key LIKE 'costly%' THEN 'costly' "
+            "ELSE 'free' END AS kind, COUNT(*) AS n FROM queuemgr_execution "
+            "WHERE state IN ('waiting', 'leased', 'running') GROUP BY 1"
+        )
+        return {row["kind"]: row["n"] for row in rows}
+
+    def _enqueue_probes(self, kind: str) -> None:
+        """A handful that are alike; or two, of which the younger is low and must let the other pass."""
+        alike = {
+            "count": self._rng.randint(2, 8),
+            "seconds": round(self._rng.uniform(0.2, 1.6), 2),
+            "phase": self._rng.choice(("prep", "expensive", "wrap")),
+            "limit-key": self._key(),
+            "requests": self._rng.randint(1, 3) if kind == "costly" else 0,
+        }
+        for priority in self._rng.choice((("high",), ("normal",), ("low",), ("high", "low"))):
+            self._enqueue_alike(kind, {**alike, "priority": priority})
+
+    def _enqueue_alike(self, kind: str, options: dict[str, Any]) -> None:
+        self._batch += 1
+        prefix = f"{kind}-{self._batch}"
+        told = {**options, "key-prefix": prefix, "trace": self.traces / f"{prefix}.jsonl"}
+        said = [f"--{name}={value}" for name, value in told.items()]
+        if self._insist("queue", "enqueue", "--flow", "probe", *said):
+            self.enqueued += [f"probe/{prefix}-{n}" for n in range(options["count"])]
+
+    def _key(self) -> str:
+        hosts = [f"host:127.0.0.1:{port}" for port in self._papers.ports]
+        return self._rng.choice(["", "", "host:example.org:443", *hosts])
+
+    def _enqueue_paper(self) -> None:
+        self._batch += 1
+        url = self._papers.url(self._batch)
+        if self._insist("queue", "enqueue", url):
+            self.enqueued.append(url)
+
+    def _insist(self, *what: Any) -> bool:
+        """Until it succeeds, or until stopped where it need not."""
+        while True:
+            succeeded, said = self._fleet.console.do(*what)
+            if succeeded:
+                return True
+            self._note(what, said)
+            if self._stopped.is_set() and what[0] == "queue":
+                return False
+            time.sleep(PAUSE)
+
+    def _note(self, what: Any, said: str) -> None:
+        with Path(self._fleet.directory / "refused.log").open("a") as log:
+            log.write(json.dumps([time.time(), what, said], default=str) + "\n")
+
+
+def _all(limits: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:
+    return [(name, f, value) for name, figures in limits.items() for f, value in figures.items()]
+
+
+def _edit(limit: str, figure: str, value: int | None, asked: float, done: float) -> Edit:
+    return Edit(limit, figure, value, asked, done)

@@ -1,0 +1,243 @@
+"""The checker of the proof passes a clean history and names every violation planted in one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from proof.checker import FREEZE, check, too_early
+from proof.records import (
+    Attempt,
+    Edit,
+    Execution,
+    Fault,
+    History,
+    Rate,
+    Request,
+    Run,
+    Usage,
+)
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
+DAY = "2026-01-31"
+
+
+def attempt(key: str, start: float, end: float, **more: Any) -> Attempt:
+    """Leased and started at a second after noon, done at another."""
+    given = {
+        "lease": f"{key} at {start}", "key": key, "phase": "prep", "step": "probe",
+        "priority": "normal", "limits": (), "worker": "alpha@host", "leased": NOON + start,
+        "started": NOON + start, "ended": NOON + end, "outcome": "done", **more,
+    }  # fmt: skip
+    return Attempt(**given)
+
+
+def execution(
+    key: str, created: float = 0, finished: float = 1000, state: str = "done"
+) -> Execution:
+    return Execution(key, state, NOON + created, NOON + finished)
+
+
+def run(of: Attempt, start: float, end: float | None, **more: Any) -> Run:
+    ends = None if end is None else NOON + end
+    return Run(of.lease, of.key, f"{of.worker}/1", NOON + start, ends, **more)
+
+
+def request(key: str, start: float, end: float | None) -> Request:
+    return Request(key, NOON + start, None if end is None else NOON + end)
+
+
+def limit(name: str, value: int | None, figure: str = "max_running", at: float = -60) -> Edit:
+    return Edit(name, figure, value, NOON + at, NOON + at + 0.1)
+
+
+def of(*attempts: Attempt, **more: Any) -> History:
+    """A history of attempts, each execution of them done at its last one's end unless told otherwise."""
+    last = {a.key: max(b.ended for b in attempts if b.key == a.key) for a in attempts}
+    done = [Execution(key, "done", NOON, ended) for key, ended in last.items()]
+    return History(attempts=attempts, **{"executions": done, "enqueued": list(last), **more})
+
+
+def rules(history: History) -> set[str]:
+    return {violation.rule for violation in check(history)}
+
+
+FETCH = {"step": "fetch", "limits": ("host:a",)}
+A, B, C = attempt("a", 0, 10), attempt("b", 5, 15), attempt("c", 10, 20)
+TWO_FETCHES = attempt("a", 0, 10, **FETCH), attempt("b", 1, 10, **FETCH)
+LOST, AGAIN = attempt("a", 0, 10, outcome="lost"), attempt("a", 10, 20)
+FETCH_AFTER_FETCH = attempt("a", 0, 10, **FETCH), attempt("b", 10, 20, **FETCH)
+HIGH = attempt("high", 20, 21, priority="high")
+LOW = attempt("low", 10, 11, priority="low")
+CREATED = [execution("high", created=0), execution("low", created=5)]
+
+Case = tuple[str, History, History]
+
+CASES: dict[str, Case] = {
+    "a key with no execution": (
+        "never lost", of(A, B), of(A, B, enqueued=["a", "b", "c"]),
+    ),
+    "a key with two executions": (
+        "never lost", of(A), of(A, executions=[execution("a"), execution("a")]),
+    ),
+    "work that is not final": (
+        "never lost", of(A), of(A, executions=[Execution("a", "waiting", NOON)]),
+    ),
+    "a lease left over": ("never lost", of(A), of(A, leases_left=1)),
+    "a step done twice": (
+        "never finished twice",
+        of(attempt("a", 0, 3, outcome="lost"), attempt("a", 4, 6)),
+        of(attempt("a", 0, 3), attempt("a", 4, 6)),
+    ),
+    "done, and no attempt says so": (
+        "never finished twice", of(A), of(replace(A, outcome="lost")),
+    ),
+    "leased after it was done": (
+        "never finished twice",
+        of(A),
+        of(A, attempt("a", 12, 13, outcome="lost"), executions=[execution("a", finished=10)]),
+    ),
+    "a lease begun twice": (
+        "begun once", of(A, runs=[run(A, 0, 9)]), of(A, runs=[run(A, 0, 9), run(A, 2, 9)]),
+    ),
+    "a run without a lease": (
+        "begun once", of(A, runs=[run(A, 0, 9)]), of(A, runs=[run(A, 0, 9), run(B, 5, 9)]),
+    ),
+    "two leases of one execution at once": (
+        "one lease at a time",
+        of(attempt("a", 0, 5, outcome="lost"), attempt("a", 5, 9)),
+        of(attempt("a", 0, 8, outcome="lost"), attempt("a", 5, 9)),
+    ),
+    "a fleet's cap passed in leases": (
+        "cap, in leases",
+        of(A, B, C, edits=[limit("fleet", 2)]),
+        of(A, B, attempt("c", 7, 20), edits=[limit("fleet", 2)]),
+    ),
+    "a phase's cap passed in leases": (
+        "cap, in leases",
+        of(A, replace(B, phase="wrap"), edits=[limit("phase:prep", 1)]),
+        of(A, B, edits=[limit("phase:prep", 1)]),
+    ),
+    "a key's cap passed in leases, by the figures of its pattern": (
+        "cap, in leases",
+        of(*TWO_FETCHES, edits=[limit("host:*", 1), limit("host:a", 2)]),
+        of(*TWO_FETCHES, edits=[limit("host:*", 1), limit("host:b", 2)]),
+    ),
+    "a start above a cap that was lowered long before": (
+        "cap, in leases",
+        of(A, B, edits=[limit("fleet", 2), limit("fleet", 1, at=8)]),
+        of(A, B, edits=[limit("fleet", 2), limit("fleet", 1, at=2)]),
+    ),
+    "a start above a cap raised only later": (
+        "cap, in leases",
+        of(A, B, edits=[limit("fleet", 1), limit("fleet", 2, at=4)]),
+        of(A, B, edits=[limit("fleet", 1), limit("fleet", 2, at=7)]),
+    ),
+    "a cap passed in runs": (
+        "cap, in runs",
+        of(A, C, edits=[limit("fleet", 1)], runs=[run(A, 0, 10), run(C, 10, 19)]),
+        of(A, C, edits=[limit("fleet", 1)], runs=[run(A, 0, 11), run(C, 10, 19)]),
+    ),
+    "a run that lost its lease counts until then, one that told no end as long as its lease": (
+        "cap, in runs",
+        of(LOST, AGAIN, edits=[limit("fleet", 1)], runs=[run(LOST, 0, 30), run(AGAIN, 10, None)]),
+        of(LOST, AGAIN, edits=[limit("fleet", 1)], runs=[run(LOST, 0, 30), run(AGAIN, 9, None)]),
+    ),
+    "a cap passed in requests": (
+        "cap, in requests",
+        of(*FETCH_AFTER_FETCH, edits=[limit("host:a", 1)],
+           requests=[request("a", 0, 9), request("b", 10, 15)]),
+        of(*FETCH_AFTER_FETCH, edits=[limit("host:a", 1)],
+           requests=[request("a", 0, 12), request("b", 10, 15)]),
+    ),
+    "a reserved slot taken by normal work": (
+        "reserve",
+        of(A, replace(B, priority="high"),
+           edits=[limit("fleet", 2), limit("fleet", 1, "reserved_high")]),
+        of(A, B, edits=[limit("fleet", 2), limit("fleet", 1, "reserved_high")]),
+    ),
+    "a budget passed": (
+        "budget",
+        of(replace(A, cost=2), replace(B, cost=3), edits=[limit("fleet", 5, "daily_budget")]),
+        of(replace(A, cost=3), replace(B, cost=3), edits=[limit("fleet", 5, "daily_budget")]),
+    ),
+    "a budget passed that was lowered before": (
+        "budget",
+        of(replace(A, cost=3), B, edits=[limit("fleet", 5, "daily_budget"),
+                                         limit("fleet", 2, "daily_budget", at=2)]),
+        of(replace(A, cost=3), replace(B, cost=1), edits=[limit("fleet", 5, "daily_budget"),
+                                                          limit("fleet", 2, "daily_budget", at=2)]),
+    ),
+    "spending nobody did": (
+        "usage",
+        of(replace(A, cost=3), usage=[Usage(DAY, "phase:prep", 3)]),
+        of(replace(A, cost=3), usage=[Usage(DAY, "phase:prep", 4)]),
+    ),
+    "younger low work before older high": (
+        "order",
+        of(replace(HIGH, leased=NOON + 9), LOW, executions=CREATED),
+        of(HIGH, LOW, executions=CREATED),
+    ),
+    "a request no attempt accounts for": (
+        "requests",
+        of(TWO_FETCHES[0], requests=[request("a", 1, 2)]),
+        of(TWO_FETCHES[0], requests=[request("a", 1, 2), request("a", 3, 4)]),
+    ),
+    "a rate passed": (
+        "rate",
+        of(A, B, C, rates=[Rate("fleet", 1, 5)]),
+        of(A, replace(B, started=NOON + 4), C, rates=[Rate("fleet", 1, 5)]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "clean", "planted"), CASES.values(), ids=CASES.keys())
+def test_a_clean_history_passes_and_a_planted_violation_is_found_and_named(
+    rule: str, clean: History, planted: History
+) -> None:
+    assert check(clean) == []
+    assert rules(planted) == {rule}
+
+
+def of_frozen(first_ends: float, *faults: Fault) -> History:
+    second = attempt("b", 5, 30)
+    return of(attempt("a", 0, first_ends), second, edits=[limit("fleet", 1)], faults=faults)
+
+
+def test_a_lease_decided_by_a_process_frozen_meanwhile_counts_from_its_waking() -> None:
+    frozen = Fault(FREEZE, "alpha", NOON + 5.5, NOON + 17)
+    assert rules(of_frozen(10)) == {"cap, in leases"}
+    assert rules(of_frozen(10, frozen)) == set()
+    assert rules(of_frozen(20, frozen)) == {"cap, in leases"}
+
+
+def test_order_is_not_asked_of_work_that_other_limits_may_hold_back() -> None:
+    dearer, elsewhere = replace(HIGH, cost=1), replace(HIGH, limits=("host:a",))
+    older_low = [CREATED[0], execution("low", created=-5)]
+    assert rules(of(dearer, LOW, executions=CREATED)) == set()
+    assert rules(of(elsewhere, LOW, executions=CREATED)) == set()
+    assert rules(of(HIGH, LOW, executions=older_low)) == set()
+
+
+def test_order_is_given_longer_while_messages_are_lost() -> None:
+    flushed = Fault("flush broker", "broker", NOON + 1, NOON + 1)
+    late = replace(LOW, leased=NOON + 80, started=NOON + 80, ended=NOON + 81)
+    later = replace(HIGH, leased=NOON + 90, started=NOON + 90, ended=NOON + 91)
+    assert rules(of(HIGH, LOW, executions=CREATED, faults=[flushed])) == set()
+    assert rules(of(later, late, executions=CREATED, faults=[flushed])) == {"order"}
+
+
+def test_starts_at_exactly_their_rate_conform_and_a_burst_is_allowed_once() -> None:
+    rate = Rate("host:a", 8, 1, burst=3)
+    assert too_early([0, 0, 0, 0.125, 0.25, 0.375], rate, 0) == []
+    assert too_early([0, 0, 0, 0.125, 0.25, 0.3125], rate, 0) == [pytest.approx(0.0625)]
+    assert too_early([0, 0, 0, 0.125, 0.25, 0.3125], rate, 0.07) == []
+    assert too_early([0, 0, 0, 5, 5, 5], rate, 0) == []
+
+
+def test_a_start_that_came_too_early_does_not_make_those_after_it_wait_less() -> None:
+    early = too_early([0, 0.5, 1.0, 3.0], Rate("host:a", 1, 1), 0)
+    assert early == [pytest.approx(0.5), pytest.approx(1.0)]
