@@ -32,6 +32,12 @@ def claims_text(limit_keys: str, tokens: str, weight: int) -> str:
     return ", ".join(text for text in said if text)
 
 
+def step_text(row: Attempt | Execution, takes: str) -> str:
+    """Phase and step, and below them what a start takes."""
+    step = f"{row.phase}/{row.step}"
+    return format_html('{}<br><span class="quiet">{}</span>', step, takes) if takes else step
+
+
 class SaysHowLong:
     @admin.display(description="takes")
     def takes(self, attempt: Attempt) -> str:
@@ -52,8 +58,8 @@ class SaysHowLong:
 @admin.register(Attempt)
 class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
     list_display = (
-        "id", "of", "at", "retrying", "outcome", "error_kind", "takes", "cost", "worker", "waited",
-        "took", "ended_at",
+        "id", "of", "at", "outcome", "retrying", "error_kind", "worker", "waited", "took", "cost",
+        "ended_at",
     )  # fmt: skip
     readonly_fields = ("waited", "took")
     list_filter = (
@@ -72,9 +78,9 @@ class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
         key = search_term.strip()
         return queryset.filter(execution__in=with_key(key)) if key else queryset, False
 
-    @admin.display(description="step")
+    @admin.display(description="step and limits")
     def at(self, attempt: Attempt) -> str:
-        return f"{attempt.phase}/{attempt.step}"
+        return step_text(attempt, self.takes(attempt))
 
     @admin.display(description="execution")
     def of(self, attempt: Attempt) -> str:

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.timesince import timesince
 
 from queuemgr import controls, explain
-from queuemgr.admin.attempts import AttemptInline, claims_text
+from queuemgr.admin.attempts import AttemptInline, claims_text, step_text
 from queuemgr.admin.filters import (
     AgeFilter,
     ErrorKindFilter,
@@ -39,8 +39,7 @@ Verb = Callable[[QuerySet[Execution], By], int]
 @admin.register(Execution)
 class ExecutionAdmin(ReadOnlyAdmin):
     list_display = (
-        "key", "flow", "status", "phase", "step", "priority", "limit_keys", "why", "tries",
-        "error_kind", "age",
+        "key", "flow", "status", "at", "priority", "why", "tries", "error_kind", "age",
     )  # fmt: skip
     list_filter = (
         FlowFilter, PhaseFilter, StatusFilter, ErrorKindFilter, PriorityFilter, AgeFilter,
@@ -93,9 +92,9 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def age(self, row: Any) -> str:
         return str(row.age)
 
-    @admin.display(description="limits", empty_value="")
-    def limit_keys(self, row: Execution) -> str:
-        return row.route.limit_keys if row.route else ""
+    @admin.display(description="step and limits")
+    def at(self, row: Execution) -> str:
+        return step_text(row, row.route.limit_keys if row.route else "")
 
     @admin.display(description="takes")
     def takes(self, execution: Execution) -> str:

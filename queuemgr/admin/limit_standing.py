@@ -71,7 +71,7 @@ class Standing:
         if self.is_pattern:
             return f"{self.limit.rate} each"
         next_start = self.next_start(self.limit.name)
-        return f"{self.limit.rate}, {next_start}" if next_start else self.limit.rate
+        return f"{self.limit.rate}\n{next_start}" if next_start else self.limit.rate
 
     def next_start(self, key: str) -> str:
         """`next in 2.4 s, 12:00:03 UTC`; empty when the rate lets one through now."""
@@ -91,13 +91,13 @@ class Standing:
             return ""
         if not self.is_pattern:
             spent = requests(self.use(self.limit.name))
-            return f"{spent} of {budget:,}, resets {self._reset()}"
+            return f"{spent} of {budget:,}\nresets {self._reset()}"
         fullest = max(self.uses.values(), key=lambda use: use.spent + use.reserved, default=NO_USE)
-        return f"{budget:,} each, the fullest {requests(fullest)}, resets {self._reset()}"
+        return f"{budget:,} each, the fullest {requests(fullest)}\nresets {self._reset()}"
 
     def _reset(self) -> str:
         name = zone_of(self.limit)
-        return f"{day_ends(self.now, name).astimezone(zone(name)):%Y-%m-%d %H:%M} {name}"
+        return f"{day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
 
     def closed(self, key: str) -> str:
         """Until when and why it is closed, or how far it reopened; empty when it is open."""

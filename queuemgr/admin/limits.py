@@ -75,10 +75,12 @@ class LimitAdmin(PausingAdmin):
         return bool(request.user.has_perm("queuemgr.add_limit"))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        first, *others = self.fieldsets
-        figures = others if self._may_edit(request, obj) else others[:-1]
-        now = [("How it stands now", {"fields": (*NOW, "paused")})] if obj else []
-        return [first, *now, *figures]
+        name, *figures = self.fieldsets
+        if obj is None:
+            return [name, *figures]
+        paused = ("paused",) if obj.paused else ()
+        now = ("How it stands now", {"fields": (*NOW, *paused)})
+        return [now, *(figures if self.has_change_permission(request, obj) else figures[:-1])]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("name", *NOW, "paused") if obj else ()
@@ -94,9 +96,6 @@ class LimitAdmin(PausingAdmin):
         if figures:
             why = by(request, form.cleaned_data["reason"])
             obj.pk = controls.edit_limit(obj.name, why, **figures).pk
-
-    def _may_edit(self, request: HttpRequest, obj: Any) -> bool:
-        return self.has_change_permission(request, obj) if obj else True
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)
@@ -124,11 +123,11 @@ class LimitAdmin(PausingAdmin):
 
     @admin.display(description="rate", empty_value="")
     def rate_now(self, row: Any) -> str:
-        return str(row.standing.rate())
+        return _lines(row.standing.rate())
 
     @admin.display(description="requests today", empty_value="")
     def budget(self, row: Any) -> str:
-        return str(row.spent)
+        return _lines(row.spent)
 
     @admin.display(description="closed", empty_value="")
     def closed(self, row: Any) -> str:

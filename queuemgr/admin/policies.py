@@ -28,20 +28,41 @@ class PolicyForm(ReasonForm):
         model = RetryPolicy
         fields = ("kind", "phase", *FIGURES)
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        if self.instance.pk is None:
+            self.fields["phase"].help_text = "Every phase together has its row already."
+            for name in FIGURES:
+                self.initial.pop(name, None)
+                self.fields[name].initial = None
+                self.fields[name].required = False
+                self.fields[name].help_text += " Empty: as for every phase."
+
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
-        try:
-            policies.check(given.get("kind", self.instance.kind), given.get("phase", ""))
-        except BadInput as error:
-            self.add_error("kind" if "kind" in given else None, ValidationError(str(error)))
+        if self.instance.pk is None and "kind" in given:
+            self._as_for_every_phase(given)
         return given
+
+    def _as_for_every_phase(self, given: dict[str, Any]) -> None:
+        """A new row takes the figures left empty from the row its kind goes by so far."""
+        try:
+            policies.check(given["kind"], given.get("phase", ""))
+        except BadInput as error:
+            self.add_error("kind", ValidationError(str(error)))
+            return
+        policy = policies.policy_for(given["kind"], "")
+        for name in FIGURES:
+            if given.get(name) is None and name not in self.errors:
+                given[name] = getattr(policy, name)
 
 
 @admin.register(RetryPolicy)
 class RetryPolicyAdmin(KeptAdmin):
     form = PolicyForm
     list_display = (
-        "kind", "for_phase", "max_attempts", "base", "ceiling", "jitter", "waits", "meaning",
+        "kind", "for_phase", "tries", "base_seconds", "ceiling_seconds", "jitter_seconds", "waits",
+        "meaning",
     )  # fmt: skip
     search_fields = ("kind",)
     sortable_by = ()
@@ -60,24 +81,15 @@ class RetryPolicyAdmin(KeptAdmin):
         if obj is None:
             return (*figures, "reason")
         reason = ("reason",) if self.has_change_permission(request, obj) else ()
-        return ("kind", "phase", "meaning", "waits", *FIGURES, *reason)
+        return ("kind", "for_phase", "meaning", "waits", *FIGURES, *reason)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("kind", "phase", "meaning", "waits") if obj else ()
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """A new row begins with the figures its kind goes by so far: `?kind=timeout`."""
-        asked = super().get_changeform_initial_data(request)
-        kind = str(asked.get("kind", ""))
-        if kind not in policies.kinds():
-            return {"phase": asked.get("phase", "")}
-        policy = policies.policy_for(kind, "")
-        return {**{name: getattr(policy, name) for name in FIGURES}, **asked}
+        return ("kind", "for_phase", "meaning", "waits") if obj else ()
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **given: Any) -> Any:
-        if db_field.name == "phase":
-            choices = [("", "every phase"), *((name, name) for name in all_phases())]
-            given["widget"] = forms.Select(choices=choices)
+        if db_field.name in ("kind", "phase"):
+            names = policies.kinds() if db_field.name == "kind" else all_phases()
+            given["widget"] = forms.Select(choices=[(name, name) for name in names])
         return super().formfield_for_dbfield(db_field, request, **given)
 
     def save_model(
@@ -99,9 +111,30 @@ class RetryPolicyAdmin(KeptAdmin):
     def for_phase(self, policy: RetryPolicy) -> str:
         return policy.phase or "every phase"
 
+    @admin.display(description="tries")
+    def tries(self, policy: RetryPolicy) -> str:
+        return f"{policy.max_attempts:,}"
+
+    @admin.display(description="base", empty_value="")
+    def base_seconds(self, policy: RetryPolicy) -> str:
+        return _seconds(policy, policy.base)
+
+    @admin.display(description="ceiling", empty_value="")
+    def ceiling_seconds(self, policy: RetryPolicy) -> str:
+        return _seconds(policy, policy.ceiling)
+
+    @admin.display(description="jitter", empty_value="")
+    def jitter_seconds(self, policy: RetryPolicy) -> str:
+        return _seconds(policy, policy.jitter)
+
     @admin.display(description="waits before the next tries")
     def waits(self, policy: RetryPolicy) -> str:
         return waits_of(Policy(policy.max_attempts, policy.base, policy.ceiling, policy.jitter))
+
+
+def _seconds(policy: RetryPolicy, seconds: float) -> str:
+    """Nothing where no try follows that could wait."""
+    return f"{seconds:g} s" if policy.max_attempts > 1 else ""
 
 
 def waits_of(policy: Policy) -> str:

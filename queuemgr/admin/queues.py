@@ -30,11 +30,12 @@ class QueueAdmin(PausingAdmin):
     list_display = ("name", "phase", "priority", "waiting", "held", "paused")
     list_filter = ("phase",)
     sortable_by = ()
-    readonly_fields = ("name", "phase", "priority", "waiting", "held", "paused")
+    readonly_fields = ("phase", "priority", "waiting", "held", "paused")
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         reason = ("reason",) if self.has_change_permission(request, obj) else ()
-        return (*self.readonly_fields, "max_pending", *reason)
+        standing = [name for name in self.readonly_fields if name != "paused" or obj.paused]
+        return (*standing, "max_pending", *reason)
 
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         queue = super().get_object(request, *given, **named)
