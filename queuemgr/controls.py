@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from queuemgr import finish, gates, limits, policies, routes, states, wakeups
 from queuemgr.admission import FLEET
@@ -23,6 +24,7 @@ from queuemgr.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import (
     Change,
     Execution,
+    Gate,
     Lease,
     Limit,
     Pausable,
@@ -101,14 +103,36 @@ def resume(target: str, by: By) -> None:
     thing."""
     for row in _pausable(target):
         _change_pause(row, by, paused_at=None, paused_by="", until=None)
-        _open_gate(str(row), by)
+        _open_gates([str(row)], by)
     dispatch()
 
 
+def open_limits(names: Iterable[str], by: By) -> list[str]:
+    """Open limits the fleet had closed at once, and let them through in full; a pattern stands for
+    every key that goes by it. Returns those that were closed or reopening."""
+    opened = _open_gates(_closed_under(names), by)
+    dispatch()
+    return opened
+
+
+def _closed_under(names: Iterable[str]) -> list[str]:
+    """The limits of these names that are closed or reopening, and those that go by these patterns."""
+    wanted = set(names)
+    owner = limits.owner_among(Limit.objects.values_list("name", flat=True))
+    closed = Gate.objects.filter(Q(closed_until__isnull=False) | Q(opening__gt=0))
+    found = closed.order_by("name").values_list("name", flat=True)
+    return [name for name in found if name in wanted or owner(name) in wanted]
+
+
 @transaction.atomic
-def _open_gate(name: str, by: By) -> None:
-    for opened in gates.open_now([name]):
-        by.record("open limit", opened, {"is": "closed"}, {"is": "open"})
+def _open_gates(names: Sequence[str], by: By) -> list[str]:
+    opened: list[str] = []
+    for start in range(0, len(names), ROWS_AT_A_TIME):
+        opened += gates.open_now(names[start : start + ROWS_AT_A_TIME])
+    for name in opened:
+        by.record("open limit", name, {"is": "closed"}, {"is": "open"})
+    wakeups.leave(limits=opened)
+    return opened
 
 
 FIGURES = (
@@ -147,7 +171,9 @@ def edit_queue(name: str, by: By, *, max_pending: int) -> Queue:
 
 def edit_policy(kind: str, phase: str, by: By, **figures: Any) -> RetryPolicy:
     """Set figures of a retry policy, making the row of this phase if need be (empty: every phase);
-    the next failure goes by it. Raises `ValidationError` on impossible ones."""
+    the next failure goes by it. Raises `ValidationError` on impossible ones, and `BadInput` for a
+    kind or a phase nobody knows."""
+    policies.check(kind, phase)
     with transaction.atomic():
         rows = RetryPolicy.objects.select_for_update()
         found = rows.filter(kind=kind, phase=phase).first()
@@ -161,6 +187,19 @@ def edit_policy(kind: str, phase: str, by: By, **figures: Any) -> RetryPolicy:
         policy.save()
         by.record("edit retry policy", str(policy), before, figures)
     return policy
+
+
+def delete_policy(kind: str, phase: str, by: By) -> None:
+    """Let a phase go by the policy for every phase again; raises `BadInput` for that one itself."""
+    if not phase:
+        raise BadInput(
+            f"the policy of {kind} for every phase stays; edit it, or add one for a phase"
+        )
+    with transaction.atomic():
+        policy = RetryPolicy.objects.select_for_update().get(kind=kind, phase=phase)
+        before = {figure: getattr(policy, figure) for figure in policies.FIGURES}
+        by.record("delete retry policy", str(policy), before)
+        policy.delete()
 
 
 def _in_chunks(executions: Iterable[Execution], act: Callable[[Chunk, datetime], int]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from queuemgr import snapshot, sql
-from queuemgr.admission import Reason, admit
+from queuemgr.admission import Reason, Snapshot, admit
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import HELD, Execution, State
 
@@ -33,6 +33,15 @@ class RouteReasons:
         reasons = self.by_route.get(execution.route_id or 0, ())
         return "; ".join(reason.text for reason in reasons) or NEXT_IN_LINE
 
+    def not_before(self, execution: Execution) -> datetime | None:
+        """The earliest time it could start by what is known now; None when that may be any moment."""
+        if execution.state != State.WAITING:
+            return None
+        if execution.run_after > self.now:
+            return execution.run_after
+        reasons = self.by_route.get(execution.route_id or 0, ())
+        return max((reason.until for reason in reasons if reason.until), default=None)
+
 
 def _not_waiting(execution: Execution) -> str:
     if execution.state in HELD:
@@ -43,11 +52,11 @@ def _not_waiting(execution: Execution) -> str:
     return f"{execution.state}: {because}" if because else str(execution.state)
 
 
-def reasons() -> RouteReasons:
-    """Ask admission, as things stand now, what stops each waiting route."""
-    now = database_now()
-    decision = admit(snapshot.read(now))
-    return RouteReasons(decision.reasons, now, len(decision.starts))
+def reasons(seen: Snapshot | None = None) -> RouteReasons:
+    """Ask admission, as things stand now (or as they were seen), what stops each waiting route."""
+    seen = seen or snapshot.read(database_now())
+    decision = admit(seen)
+    return RouteReasons(decision.reasons, seen.now, len(decision.starts))
 
 
 def why(execution: Execution) -> str:

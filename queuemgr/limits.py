@@ -7,7 +7,7 @@ still takes effect: the latest change wins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -125,3 +125,15 @@ def _write(name: str, figures: Mapping[str, Any], forced: Collection[str]) -> No
 def rule_of(name: str) -> Rule:
     """The rule in force for a limit's name, patterns included."""
     return rule_for(rules_of([name], timezone.now()), name)
+
+
+def owner_among(names: Iterable[str]) -> Callable[[str], str | None]:
+    """Tells the row whose figures a key obeys: its own, else the longest pattern that matches."""
+    rows = frozenset(names)
+    patterns = sorted((name for name in rows if name.endswith("*")), key=len, reverse=True)
+
+    def owner(key: str) -> str | None:
+        own = (key,) if key in rows else (p for p in patterns if key.startswith(p[:-1]))
+        return next(iter(own), None)
+
+    return owner

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from queuemgr import retry
+from queuemgr.errors import BadInput
+from queuemgr.flow import all_phases
 from queuemgr.models import RetryPolicy
 from queuemgr.retry import Policy
 
@@ -21,6 +23,20 @@ def policy_for(kind: str, phase: str) -> Policy:
     if row is None:
         return retry.policy_for(kind)
     return Policy(row.max_attempts, row.base, row.ceiling, row.jitter, row.meaning)
+
+
+def kinds() -> list[str]:
+    """The kinds of error there is a policy for."""
+    rows = RetryPolicy.objects.filter(phase="").values_list("kind", flat=True)
+    return sorted({*retry.POLICIES, *rows})
+
+
+def check(kind: str, phase: str) -> None:
+    """Refuse a kind of error or a phase nobody knows, saying which there are."""
+    if kind not in kinds():
+        raise BadInput(f"no error is called {kind!r}; there are: {', '.join(kinds())}")
+    if phase and phase not in all_phases():
+        raise BadInput(f"no phase is called {phase!r}; there are: {', '.join(all_phases())}")
 
 
 def sync() -> None:

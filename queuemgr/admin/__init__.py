@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from queuemgr.admin import attempts, changes, executions, limits, queues, usage, workers
+from queuemgr.admin import (
+    attempts,
+    changes,
+    executions,
+    limits,
+    policies,
+    queues,
+    usage,
+    workers,
+)  # fmt: skip
 
-__all__ = ("attempts", "changes", "executions", "limits", "queues", "usage", "workers")
+__all__ = (
+    "attempts", "changes", "executions", "limits", "policies", "queues", "usage", "workers",
+)  # fmt: skip
 
 admin.site.site_header = "Sluicegate"
 admin.site.site_title = "Sluicegate"

@@ -26,7 +26,30 @@ else:
 SHOWN = 100
 
 
+def claims_text(limit_keys: str, tokens: str, weight: int) -> str:
+    """`host:a.example:443 tenant:acme, weight 2, cpu=2`: what a start takes beyond fleet and phase."""
+    said = [limit_keys, f"weight {weight:,}" if weight > 1 else "", tokens]
+    return ", ".join(text for text in said if text)
+
+
+def step_text(row: Attempt | Execution, takes: str) -> str:
+    """Phase and step, and below them what a start takes."""
+    step = f"{row.phase}/{row.step}"
+    return format_html('{}<br><span class="quiet">{}</span>', step, takes) if takes else step
+
+
 class SaysHowLong:
+    @admin.display(description="takes")
+    def takes(self, attempt: Attempt) -> str:
+        return claims_text(attempt.limit_keys, attempt.tokens, attempt.weight)
+
+    @admin.display(description="waited")
+    def waited(self, attempt: Attempt) -> str:
+        """From when it was due until it began."""
+        if attempt.due_at is None:
+            return "-"
+        return f"{max(0.0, (attempt.started_at - attempt.due_at).total_seconds()):,.1f} s"
+
     @admin.display(description="took")
     def took(self, attempt: Attempt) -> str:
         return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
@@ -35,10 +58,12 @@ class SaysHowLong:
 @admin.register(Attempt)
 class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
     list_display = (
-        "id", "of", "phase", "step", "outcome", "error_kind", "worker", "took", "cost", "ended_at",
+        "id", "of", "at", "outcome", "retrying", "error_kind", "worker", "waited", "took", "cost",
+        "ended_at",
     )  # fmt: skip
+    readonly_fields = ("waited", "took")
     list_filter = (
-        PhaseFilter, "outcome", recent_values("error_kind"), PriorityFilter, EndedFilter,
+        PhaseFilter, "outcome", "retrying", recent_values("error_kind"), PriorityFilter, EndedFilter,
     )  # fmt: skip
     search_fields = ("execution__key",)
     search_help_text = "The whole key of an execution."
@@ -52,6 +77,10 @@ class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         key = search_term.strip()
         return queryset.filter(execution__in=with_key(key)) if key else queryset, False
+
+    @admin.display(description="step and limits")
+    def at(self, attempt: Attempt) -> str:
+        return step_text(attempt, self.takes(attempt))
 
     @admin.display(description="execution")
     def of(self, attempt: Attempt) -> str:
@@ -72,8 +101,11 @@ class AttemptInline(SaysHowLong, _Inline):
     model = Attempt
     formset = _Newest
     verbose_name_plural = f"attempts, the newest {SHOWN}"
-    fields = ("outcome", "worker", "started_at", "took", "cost", "error_kind", "error_message")
-    readonly_fields = ("took",)
+    fields = (
+        "outcome", "retrying", "takes", "cost", "worker", "waited", "started_at", "took",
+        "error_kind", "error_message",
+    )  # fmt: skip
+    readonly_fields = ("takes", "waited", "took")
     extra = 0
     show_change_link = True
 

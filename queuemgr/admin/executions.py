@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.timesince import timesince
 
 from queuemgr import controls, explain
-from queuemgr.admin.attempts import AttemptInline
+from queuemgr.admin.attempts import AttemptInline, claims_text, step_text
 from queuemgr.admin.filters import (
     AgeFilter,
     ErrorKindFilter,
@@ -39,7 +39,7 @@ Verb = Callable[[QuerySet[Execution], By], int]
 @admin.register(Execution)
 class ExecutionAdmin(ReadOnlyAdmin):
     list_display = (
-        "key", "flow", "status", "phase", "step", "priority", "why", "tries", "error_kind", "age",
+        "key", "flow", "status", "at", "priority", "why", "tries", "error_kind", "age",
     )  # fmt: skip
     list_filter = (
         FlowFilter, PhaseFilter, StatusFilter, ErrorKindFilter, PriorityFilter, AgeFilter,
@@ -52,12 +52,15 @@ class ExecutionAdmin(ReadOnlyAdmin):
     recorded = True
     actions = ("retry", "cancel", "raise_priority", "lower_priority")
     inlines = (AttemptInline,)
-    readonly_fields = ("status", "why_it_waits", "document", "payload_text", "context_text")
+    list_select_related = ("route",)
+    readonly_fields = (
+        "status", "why_it_waits", "not_before", "document", "takes", "payload_text", "context_text",
+    )  # fmt: skip
     fieldsets = (
-        (None, {"fields": ("key", "flow", "document", "status", "why_it_waits")}),
+        (None, {"fields": ("key", "flow", "document", "status", "why_it_waits", "not_before")}),
         (
             "Where it stands",
-            {"fields": (("phase", "step", "priority"), ("state", "route", "resumed"))},
+            {"fields": (("phase", "step", "priority"), ("state", "takes", "resumed"))},
         ),
         ("When", {"fields": (("created_at", "run_after"), ("tries_from", "finished_at"))}),
         ("Last error", {"fields": ("error_kind", "error_message")}),
@@ -89,9 +92,32 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def age(self, row: Any) -> str:
         return str(row.age)
 
+    @admin.display(description="step and limits")
+    def at(self, row: Execution) -> str:
+        return step_text(row, row.route.limit_keys if row.route else "")
+
+    @admin.display(description="takes")
+    def takes(self, execution: Execution) -> str:
+        route = execution.route
+        return claims_text(route.limit_keys, route.tokens, route.weight) if route else ""
+
+    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        execution = super().get_object(request, *given, **named)
+        if execution is not None:
+            execution.reasons = explain.reasons()
+        return execution
+
     @admin.display(description="why it waits")
-    def why_it_waits(self, execution: Execution) -> str:
-        return explain.why(execution)
+    def why_it_waits(self, execution: Any) -> str:
+        return str(execution.reasons.of(execution))
+
+    @admin.display(description="can change")
+    def not_before(self, execution: Any) -> str:
+        """The earliest time at which all that is known to stop it may have ended."""
+        if execution.state != State.WAITING:
+            return "-"
+        earliest = execution.reasons.not_before(execution)
+        return f"not before {earliest:%Y-%m-%d %H:%M:%S} UTC" if earliest else "at any moment"
 
     @admin.display(description="document")
     def document(self, execution: Execution) -> str:
@@ -137,7 +163,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
 
 def _rows(queryset: QuerySet[Execution]) -> Iterable[Execution]:
     """The selected rows, of which the verbs only want the ids: never their payloads."""
-    return queryset.only("pk").order_by("pk").iterator()
+    return queryset.select_related(None).only("pk").order_by("pk").iterator()
 
 
 def _over_rows(verb: Callable[[Iterable[Execution], By], int]) -> Verb:

@@ -1,55 +1,36 @@
-"""Limits: their figures, what stands against them now, and who waits on them."""
+"""Limits: their figures, how they stand now, who waits on them, and opening what the fleet closed."""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
-from queuemgr import controls, explain, snapshot
+from queuemgr import controls
+from queuemgr.admin.limit_names import check_name, is_token
+from queuemgr.admin.limit_standing import Standing, moment, requests, some_of, standings
 from queuemgr.admin.pausing import PausingAdmin
 from queuemgr.admin.read_only import by
-from queuemgr.admission import FLEET, Use
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import all_phases
-from queuemgr.models import Limit
+from queuemgr.admin.reason import ReasonForm
+from queuemgr.admission import FLEET
+from queuemgr.controls import FIGURES
+from queuemgr.explain import Stopped
+from queuemgr.models import Gate, Lease, Limit
 
-if TYPE_CHECKING:
-    _LimitForm = forms.ModelForm[Limit]
-else:
-    _LimitForm = forms.ModelForm
+SHOWN = 20
+"""How many rows of what uses a limit, or waits on it, its page shows."""
 
-FIGURES = ("max_running", "reserved_high", "daily_budget")
-KEY = re.compile(r"[^\s:*]+:[^\s*]*\*?")
-NO_USE = Use()
+NOW = ("gate_now", "used_now", "waits_now")
 
 
-def check_name(name: str) -> None:
-    """Refuse names no work could ever run under, saying which there are."""
-    phases = [f"phase:{phase}" for phase in all_phases()]
-    if name == FLEET or name in phases:
-        return
-    if name.startswith("phase:") or not KEY.fullmatch(name) or name.endswith(":"):
-        raise ValidationError(
-            f"Not a limit's name. There are: {FLEET}; {', '.join(phases)}; a key such as "
-            "host:arxiv.org:443; or a pattern such as host:*, with its star at the end."
-        )
-
-
-class LimitForm(_LimitForm):
-    reason = forms.CharField(
-        max_length=200,
-        required=False,
-        widget=forms.TextInput(attrs={"class": "vTextField"}),
-        help_text="Why; kept in the record of changes.",
-    )
-
+class LimitForm(ReasonForm):
     class Meta:
         model = Limit
         fields = ("name", *FIGURES)
@@ -62,87 +43,222 @@ class LimitForm(_LimitForm):
     def clean_daily_budget(self) -> int | None:
         budget: int | None = self.cleaned_data["daily_budget"]
         name = self.cleaned_data.get("name", self.instance.name)
-        if budget is not None and name != FLEET and not name.startswith("phase:"):
-            raise ValidationError("Only the fleet and phases have a budget.")
+        if budget is not None and is_token(name):
+            raise ValidationError(
+                "A token counts what runs, not requests: give the budget to a key, a phase or the fleet."
+            )
         return budget
 
 
 @admin.register(Limit)
 class LimitAdmin(PausingAdmin):
     form = LimitForm
-    list_display = ("name", *FIGURES, "in_use", "spent", "paused", "waits")
-    fields = ("name", *FIGURES, "reason")
+    list_display = (
+        "name", "in_use", "reserved", "rate_now", "budget", "closed", "paused", "waits",
+    )  # fmt: skip
+    fieldsets = (
+        (None, {"fields": ("name",)}),
+        ("At once", {"fields": ("max_running", "reserved_high")}),
+        ("Over time", {"fields": ("rate",)}),
+        (
+            "Requests a day",
+            {"fields": ("daily_budget", "budget_zone", "kept_for_high", "kept_from_low")},
+        ),
+        ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
+        (None, {"fields": ("reason",)}),
+    )
+    actions = ("pause", "resume", "open_now")
     sortable_by = ()
     search_fields = ("name",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("queuemgr.add_limit"))
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("name",) if obj else ()
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        name, *figures = self.fieldsets
+        if obj is None:
+            return [name, *figures]
+        paused = ("paused",) if obj.paused else ()
+        now = ("How it stands now", {"fields": (*NOW, *paused)})
+        return [now, *(figures if self.has_change_permission(request, obj) else figures[:-1])]
 
-    def save_model(self, request: HttpRequest, obj: Limit, form: Any, change: bool) -> None:
-        changed = [f for f in FIGURES if not change or f in form.changed_data]
-        figures = {figure: form.cleaned_data[figure] for figure in changed}
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return ("name", *NOW, "paused") if obj else ()
+
+    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        limit = super().get_object(request, *given, **named)
+        if limit is not None:
+            self.read_page([limit])
+        return limit
+
+    def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
+        figures = form.figures(*FIGURES)
         if figures:
             why = by(request, form.cleaned_data["reason"])
             obj.pk = controls.edit_limit(obj.name, why, **figures).pk
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)
-        names = list(Limit.objects.values_list("name", flat=True))
-        uses = snapshot.read(database_now()).use
-        waits = waits_by_limit(names, explain.what_stops_work())
-        for row in rows:
-            own = {key: use for key, use in uses.items() if limit_of(key, names) == row.name}
-            row.in_use = occupancy(row, own)
-            row.spent = _spent(row, own.get(row.name, NO_USE))
-            row.waits = "; ".join(waits[row.name])
+        for row, standing in zip(rows, standings(rows), strict=True):
+            row.standing = standing
+            row.in_use, row.spent = standing.in_use(), standing.budget()
+            row.waits = "\n".join(standing.waits_on_it())
 
-    @admin.display(description="in use")
+    @admin.action(description="Open now", permissions=["change"])
+    def open_now(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
+        opened = controls.open_limits(queryset.values_list("name", flat=True), by(request))
+        text = f"Opened: {', '.join(some_of(opened, 'more', SHOWN))}."
+        if opened:
+            self.message_user(request, text)
+        else:
+            self.message_user(request, "None of these was closed.", messages.WARNING)
+
+    @admin.display(description="in use / cap")
     def in_use(self, row: Any) -> str:
         return str(row.in_use)
 
-    @admin.display(description="spent today", empty_value="")
-    def spent(self, row: Any) -> str:
-        return str(row.spent)
+    @admin.display(description="reserved", empty_value="")
+    def reserved(self, row: Limit) -> str:
+        return f"{row.reserved_high:,} for high" if row.reserved_high else ""
+
+    @admin.display(description="rate", empty_value="")
+    def rate_now(self, row: Any) -> str:
+        return _lines(row.standing.rate())
+
+    @admin.display(description="requests today", empty_value="")
+    def budget(self, row: Any) -> str:
+        return _lines(row.spent)
+
+    @admin.display(description="closed", empty_value="")
+    def closed(self, row: Any) -> str:
+        return _lines(row.standing.closed_keys())
 
     @admin.display(description="who waits on it", empty_value="")
     def waits(self, row: Any) -> str:
-        return str(row.waits)
+        return _lines(row.waits)
+
+    @admin.display(description="The service behind it")
+    def gate_now(self, limit: Any) -> str:
+        standing: Standing = limit.standing
+        if standing.is_pattern:
+            return _lines(standing.closed_keys()) or "open under every key"
+        said = [
+            standing.closed(standing.limit.name) or "open",
+            standing.rate(),
+            _failures(standing),
+        ]
+        return _lines("\n".join(text for text in said if text))
+
+    @admin.display(description="In use now")
+    def used_now(self, limit: Any) -> str:
+        standing: Standing = limit.standing
+        said = [standing.in_use(), standing.budget() and f"requests today: {standing.budget()}"]
+        table = _table_of_keys(standing) if standing.is_pattern else _table_of_leases(standing)
+        return format_html("{}{}", _lines("\n".join(text for text in said if text)), table)
+
+    @admin.display(description="Waits on it")
+    def waits_now(self, limit: Any) -> str:
+        standing: Standing = limit.standing
+        rows = [
+            (f"{stop.waiting:,}", stop.text, _can_change(stop, standing))
+            for stop in standing.waits[:SHOWN]
+        ]
+        if not rows:
+            return "nothing"
+        return _table(("waiting", "because", "can change"), rows, len(standing.waits))
 
 
-def limit_of(key: str, names: Iterable[str]) -> str | None:
-    """The row whose figures a key obeys: its own, else the longest pattern that matches."""
-    patterns = [name for name in names if name.endswith("*") and key.startswith(name[:-1])]
-    return key if key in names else max(patterns, key=len, default=None)
+def _failures(standing: Standing) -> str:
+    """How near its breaker is to closing it."""
+    gate = Gate.objects.filter(name=standing.limit.name).first()
+    if gate is None or not gate.failures:
+        return ""
+    most = standing.limit.breaker_after
+    closes = f"; {most:,} close it" if most else ""
+    return f"{gate.failures:,} failures to reach it in a row{closes}"
 
 
-def occupancy(limit: Limit, uses: Mapping[str, Use]) -> str:
-    """`3 / 10`; for a pattern, how many keys are in use under it and how full the fullest is."""
-    cap = f"{limit.max_running:,}" if limit.max_running else "no cap"
-    if not limit.name.endswith("*"):
-        return f"{uses.get(limit.name, NO_USE).running:,} / {cap}"
-    running = [use.running for use in uses.values() if use.running]
-    keys = f"{len(running)} key{'' if len(running) == 1 else 's'}"
-    return f"{keys}, the fullest {max(running)} / {cap}" if running else f"none / {cap} each"
+def _table_of_keys(standing: Standing) -> str:
+    keys = standing.keys
+    rows = [
+        (
+            key,
+            f"{standing.use(key).running:,}",
+            requests(standing.use(key)),
+            standing.closed(key) or standing.next_start(key) or "open",
+        )
+        for key in keys[:SHOWN]
+    ]
+    return _table(("key", "in use", "requests", "service"), rows, len(keys)) if rows else ""
 
 
-def _spent(limit: Limit, use: Use) -> str:
-    if limit.daily_budget is None:
-        return f"{use.spent:,}" if use.spent else ""
-    held = f" and {use.reserved:,} reserved" if use.reserved else ""
-    return f"{use.spent:,}{held} of {limit.daily_budget:,}"
+def _table_of_leases(standing: Standing) -> str:
+    """What holds it, the longest first."""
+    held = Lease.objects.filter(_under(standing.limit.name)).order_by("leased_at")
+    leases = held.select_related("execution").defer("execution__payload", "execution__context")
+    rows = [
+        (
+            _link(lease.execution),
+            f"{lease.phase}/{lease.step}",
+            lease.weight,
+            f"since {moment(lease.started_at or lease.leased_at, standing.now)}"
+            + ("" if lease.started_at else ", not begun"),
+        )
+        for lease in leases[:SHOWN]
+    ]
+    if not rows:
+        return ""
+    return _table(
+        ("execution", "step", "weight", "held"), rows, standing.use(standing.limit.name).leases
+    )
 
 
-def waits_by_limit(
-    names: Sequence[str], stopped: Iterable[explain.Stopped]
-) -> defaultdict[str, list[str]]:
-    """Sentences of who waits, by the row they wait on. A budget's begins with its limit's name."""
-    waits: defaultdict[str, list[str]] = defaultdict(list)
-    for stop in stopped:
-        key = stop.text.split(" ")[0] if stop.limit == "budget" else stop.limit
-        row = limit_of(key, names)
-        if row is not None:
-            waits[row].append(f"{stop.waiting:,} wait: {stop.text}")
-    return waits
+def _under(name: str) -> Q:
+    """The leases that pass a limit, which is no pattern."""
+    if name == FLEET:
+        return Q()
+    if name.startswith("phase:"):
+        return Q(phase=name.removeprefix("phase:"))
+    if is_token(name):
+        return Q(tokens__startswith=f"{name}=") | Q(tokens__contains=f" {name}=")
+    return Q(route__limits__name=name)
+
+
+def _link(execution: Any) -> SafeString:
+    page = reverse("admin:queuemgr_execution_change", args=[execution.pk])
+    return format_html('<a href="{}">{}</a>', page, execution)
+
+
+WITHOUT_A_TIME = {
+    "room": "as soon as something under it ends",
+    "kept": "as soon as the heavy work has started",
+    "opening": "as soon as what it lets through goes well",
+    "paused": "when someone resumes it",
+    "closed": "when someone opens it",
+}
+
+
+def _can_change(stop: Stopped, standing: Standing) -> str:
+    """The earliest time, or the event, that may end this."""
+    if stop.until:
+        return moment(stop.until, standing.now)
+    return WITHOUT_A_TIME.get(stop.kind, "at any moment")
+
+
+def _lines(text: str) -> SafeString:
+    return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in text.split("\n")))
+
+
+def _table(head: Iterable[str], rows: Sequence[Iterable[Any]], there_are: int) -> SafeString:
+    """Rows under a head, and how many there are besides."""
+    left = there_are - len(rows)
+    return format_html(
+        '<div class="standing"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}</div>',
+        format_html_join("", '<th scope="col">{}</th>', ((word,) for word in head)),
+        format_html_join("", "<tr>{}</tr>", ((_cells(row),) for row in rows)),
+        f"and {left:,} more" if left > 0 else "",
+    )
+
+
+def _cells(row: Iterable[Any]) -> SafeString:
+    return format_html_join("", "<td>{}</td>", ((cell,) for cell in row))

@@ -41,7 +41,7 @@ class PauseForm(forms.Form):
 class PausingAdmin(KeptAdmin):
     """A list of queues or limits that can be paused and resumed."""
 
-    actions = ("pause", "resume")
+    actions: Any = ("pause", "resume")
     recorded = True
 
     def read_page(self, rows: Any) -> None:

@@ -1,4 +1,4 @@
-"""Queues: what waits and what is held in each, and pausing them."""
+"""Queues: what waits and what is held in each, how many may wait, and pausing them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,56 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count
+from django.http import HttpRequest
 
-from queuemgr import explain
+from queuemgr import controls, explain
 from queuemgr.admin.pausing import PausingAdmin
-from queuemgr.admin.read_only import ReadOnlyAdmin
+from queuemgr.admin.read_only import by
+from queuemgr.admin.reason import ReasonForm
 from queuemgr.flow import queue_name
 from queuemgr.models import Lease, Queue, Route
 
 
+class QueueForm(ReasonForm):
+    class Meta:
+        model = Queue
+        fields = ("max_pending",)
+
+
 @admin.register(Queue)
-class QueueAdmin(PausingAdmin, ReadOnlyAdmin):
+class QueueAdmin(PausingAdmin):
+    form = QueueForm
     list_display = ("name", "phase", "priority", "waiting", "held", "paused")
     list_filter = ("phase",)
     sortable_by = ()
+    readonly_fields = ("phase", "priority", "waiting", "held", "paused")
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        reason = ("reason",) if self.has_change_permission(request, obj) else ()
+        standing = [name for name in self.readonly_fields if name != "paused" or obj.paused]
+        return (*standing, "max_pending", *reason)
+
+    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        queue = super().get_object(request, *given, **named)
+        if queue is not None:
+            self.read_page([queue])
+        return queue
+
+    def save_model(self, request: HttpRequest, obj: Queue, form: QueueForm, change: bool) -> None:
+        figures = form.figures("max_pending")
+        if figures:
+            controls.edit_queue(obj.name, by(request, form.cleaned_data["reason"]), **figures)
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)
         waiting, held = waiting_by_queue(), held_by_queue()
         for row in rows:
             row.waiting, row.held = waiting[row.name], held.get(row.name, 0)
+            row.cap = row.max_pending
 
-    @admin.display(description="waiting")
+    @admin.display(description="waiting / cap")
     def waiting(self, row: Any) -> str:
-        return f"{row.waiting:,}"
+        return f"{row.waiting:,} / {row.cap:,}" if row.cap else f"{row.waiting:,} / no cap"
 
     @admin.display(description="held by workers")
     def held(self, row: Any) -> str:

@@ -1,12 +1,17 @@
-"""A worker played by the test: it takes grants, ends leases, and dies when told."""
+"""A worker played by the test, which takes grants, ends leases and dies when told; and people with
+browsers, who may see and change what their permissions say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.contrib.auth.models import Permission, User
 from django.db.models import QuerySet
+from django.test import Client
 
 from queuemgr import begin, finish, wakeups
 from queuemgr.dispatch import dispatch
@@ -64,3 +69,48 @@ def probes(transactional_db: None, sent: list[Any]) -> Callable[..., list[Execut
         return list(Execution.objects.filter(key__in=keys).order_by("pk"))
 
     return make
+
+
+SEEN = (
+    "execution", "queue", "limit", "attempt", "change", "dailyusage", "worker", "retrypolicy",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def static_root() -> None:
+    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
+    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+
+
+@pytest.fixture
+def staff(static_root: None) -> Callable[..., Client]:
+    """A browser of someone on the staff who holds just these permissions."""
+
+    def log_in(*codenames: str) -> Client:
+        user = User.objects.create_user("sam", is_staff=True)
+        held = Permission.objects.filter(codename__in=codenames, content_type__app_label="queuemgr")
+        assert held.count() == len(codenames)
+        user.user_permissions.set(held)
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return log_in
+
+
+@pytest.fixture
+def operator(staff: Callable[..., Client]) -> Client:
+    """Someone who may see all and change all."""
+    return staff(
+        *[f"change_{model}" for model in ("execution", "queue", "limit", "retrypolicy")],
+        *[f"add_{model}" for model in ("limit", "retrypolicy")],
+        *[f"view_{model}" for model in SEEN],
+        "delete_retrypolicy",
+    )
+
+
+@pytest.fixture
+def superuser(static_root: None) -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    return client

@@ -1,0 +1,161 @@
+"""Retry policies: how each kind of error is tried again, and what that comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from queuemgr import controls, policies
+from queuemgr.admin.read_only import KeptAdmin, by
+from queuemgr.admin.reason import ReasonForm
+from queuemgr.errors import BadInput
+from queuemgr.flow import all_phases
+from queuemgr.models import RetryPolicy
+from queuemgr.policies import FIGURES
+from queuemgr.retry import Policy, backoff
+
+NAMED = 6
+"""How many waits a preview spells out."""
+
+
+class PolicyForm(ReasonForm):
+    class Meta:
+        model = RetryPolicy
+        fields = ("kind", "phase", *FIGURES)
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        if self.instance.pk is None:
+            self.fields["phase"].help_text = "Every phase together has its row already."
+            for name in FIGURES:
+                self.initial.pop(name, None)
+                self.fields[name].initial = None
+                self.fields[name].required = False
+                self.fields[name].help_text += " Empty: as for every phase."
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        if self.instance.pk is None and "kind" in given:
+            self._as_for_every_phase(given)
+        return given
+
+    def _as_for_every_phase(self, given: dict[str, Any]) -> None:
+        """A new row takes the figures left empty from the row its kind goes by so far."""
+        try:
+            policies.check(given["kind"], given.get("phase", ""))
+        except BadInput as error:
+            self.add_error("kind", ValidationError(str(error)))
+            return
+        policy = policies.policy_for(given["kind"], "")
+        for name in FIGURES:
+            if given.get(name) is None and name not in self.errors:
+                given[name] = getattr(policy, name)
+
+
+@admin.register(RetryPolicy)
+class RetryPolicyAdmin(KeptAdmin):
+    form = PolicyForm
+    list_display = (
+        "kind", "for_phase", "tries", "base_seconds", "ceiling_seconds", "jitter_seconds", "waits",
+        "meaning",
+    )  # fmt: skip
+    search_fields = ("kind",)
+    sortable_by = ()
+    recorded = True
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("queuemgr.add_retrypolicy"))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """The rows for every phase stay; those for one phase may go, one at a time."""
+        held = bool(request.user.has_perm("queuemgr.delete_retrypolicy"))
+        return held and obj is not None and bool(obj.phase)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        figures = ("kind", "phase", *FIGURES)
+        if obj is None:
+            return (*figures, "reason")
+        reason = ("reason",) if self.has_change_permission(request, obj) else ()
+        return ("kind", "for_phase", "meaning", "waits", *FIGURES, *reason)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return ("kind", "for_phase", "meaning", "waits") if obj else ()
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **given: Any) -> Any:
+        if db_field.name in ("kind", "phase"):
+            names = policies.kinds() if db_field.name == "kind" else all_phases()
+            given["widget"] = forms.Select(choices=[(name, name) for name in names])
+        return super().formfield_for_dbfield(db_field, request, **given)
+
+    def save_model(
+        self, request: HttpRequest, obj: RetryPolicy, form: PolicyForm, change: bool
+    ) -> None:
+        figures = form.figures(*FIGURES)
+        if figures:
+            why = by(request, form.cleaned_data["reason"])
+            obj.pk = controls.edit_policy(obj.kind, obj.phase, why, **figures).pk
+
+    def delete_model(self, request: HttpRequest, obj: RetryPolicy) -> None:
+        controls.delete_policy(obj.kind, obj.phase, by(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[RetryPolicy]) -> None:
+        for policy in queryset:
+            self.delete_model(request, policy)
+
+    @admin.display(description="phase")
+    def for_phase(self, policy: RetryPolicy) -> str:
+        return policy.phase or "every phase"
+
+    @admin.display(description="tries")
+    def tries(self, policy: RetryPolicy) -> str:
+        return f"{policy.max_attempts:,}"
+
+    @admin.display(description="base", empty_value="")
+    def base_seconds(self, policy: RetryPolicy) -> str:
+        return _seconds(policy, policy.base)
+
+    @admin.display(description="ceiling", empty_value="")
+    def ceiling_seconds(self, policy: RetryPolicy) -> str:
+        return _seconds(policy, policy.ceiling)
+
+    @admin.display(description="jitter", empty_value="")
+    def jitter_seconds(self, policy: RetryPolicy) -> str:
+        return _seconds(policy, policy.jitter)
+
+    @admin.display(description="waits before the next tries")
+    def waits(self, policy: RetryPolicy) -> str:
+        return waits_of(Policy(policy.max_attempts, policy.base, policy.ceiling, policy.jitter))
+
+
+def _seconds(policy: RetryPolicy, seconds: float) -> str:
+    """Nothing where no try follows that could wait."""
+    return f"{seconds:g} s" if policy.max_attempts > 1 else ""
+
+
+def waits_of(policy: Policy) -> str:
+    """`5-10 s, 10-15 s, 20-25 s`: from the backoff alone to the backoff with all of its jitter.
+
+    The same wait over and over is said once.
+    """
+    if policy.max_attempts < 2:
+        return "never tried again"
+    said: list[str] = []
+    for attempt in range(1, policy.max_attempts):
+        shortest = backoff(policy, attempt)
+        left = policy.max_attempts - attempt
+        if shortest >= policy.ceiling and left > 1:
+            return ", ".join([*said, f"{_span(shortest, policy.jitter)} each of {left} times"])
+        if len(said) == NAMED:
+            longest = backoff(policy, policy.max_attempts - 1)
+            return ", ".join([*said, f"and so on to {_span(longest, policy.jitter)}"])
+        said.append(_span(shortest, policy.jitter))
+    return ", ".join(said)
+
+
+def _span(shortest: float, jitter: float) -> str:
+    return f"{shortest:g}-{shortest + jitter:g} s" if jitter else f"{shortest:g} s"
