@@ -139,6 +139,7 @@ class _Run:
             runs=reading.runs(self._work.traces, self._anchor),
             requests=reading.requests(directory / "requests.jsonl", keys),
             edits=self._work.edits,
+            rates=plan.RATES,
             faults=self._done,
             usage=reading.usage(tables),
             leases_left=reading.leases_left(tables),

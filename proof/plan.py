@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from proof.records import Rate
+
 WORKERS = ("alpha", "beta", "fork", "clock")
 """The worker groups faults choose from."""
 
@@ -67,14 +69,24 @@ FIRST_FAULT, LAST_FAULT = 10.0, 15.0
 BUDGET = 60
 """Requests a day may cost at the start: little, so that it stops work until it is raised."""
 
+RATED = "host:rated.example:443"
+
 FIGURES: Mapping[str, Mapping[str, Any]] = {
     "fleet": {"max_running": 12, "reserved_high": 2, "daily_budget": BUDGET},
     "phase:prep": {"max_running": 7},
     "phase:expensive": {"max_running": 5},
     "phase:wrap": {"max_running": 4},
     "host:*": {"max_running": 3},
+    "tenant:*": {"max_running": 4},
+    RATED: {"rate": "4/s burst 3", "max_running": 3},
 }
 """The limits a run begins with."""
+
+BY_HAND = ("tenant:*", RATED)
+"""Those of them that no knob states: they are set before work comes."""
+
+RATES = (Rate(RATED, starts=4, period=1, burst=3),)
+"""The same rate, as the checker knows it."""
 
 ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
     **FIGURES,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 FINAL = frozenset({"done", "failed", "skipped", "cancelled"})
 
@@ -76,7 +77,7 @@ class Edit:
 
     limit: str
     figure: str
-    value: int | None
+    value: Any
     asked: float
     done: float
 

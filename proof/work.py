@@ -16,7 +16,7 @@ from typing import Any
 
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
-from proof.plan import ALL_OPEN, FIGURES, PlannedEdit
+from proof.plan import ALL_OPEN, BY_HAND, FIGURES, RATED, PlannedEdit
 from proof.records import Edit
 from proof.tables import Unreachable
 
@@ -44,6 +44,8 @@ class Work:
 
     def start(self) -> None:
         self.traces.mkdir()
+        for limit in BY_HAND:
+            self._insist("edit", limit, dict(FIGURES[limit]))
         self._thread.start()
 
     def stop(self) -> None:
@@ -111,8 +113,10 @@ class Work:
             self.enqueued += [f"probe/{prefix}-{n}" for n in range(options["count"])]
 
     def _key(self) -> str:
+        """None, a host's, one with a rate, and now and then a tenant's beside it."""
         hosts = [f"host:127.0.0.1:{port}" for port in self._papers.ports]
-        return self._rng.choice(["", "", "host:example.org:443", *hosts])
+        host = self._rng.choice(["", "", "host:example.org:443", RATED, *hosts])
+        return f"{host} {self._rng.choice(['', '', 'tenant:a', 'tenant:b'])}".strip()
 
     def _enqueue_paper(self) -> None:
         self._batch += 1
@@ -140,5 +144,5 @@ def _all(limits: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:
     return [(name, f, value) for name, figures in limits.items() for f, value in figures.items()]
 
 
-def _edit(limit: str, figure: str, value: int | None, asked: float, done: float) -> Edit:
+def _edit(limit: str, figure: str, value: Any, asked: float, done: float) -> Edit:
     return Edit(limit, figure, value, asked, done)
