@@ -105,7 +105,12 @@ def stats() -> dict[str, Any]:
 
 
 def vars_of(stopped: explain.Stopped) -> dict[str, Any]:
-    return {"limit": stopped.limit, "reason": stopped.text, "waiting": stopped.waiting}
+    return {
+        "limit": stopped.limit,
+        "reason": stopped.text,
+        "waiting": stopped.waiting,
+        "until": stopped.until.isoformat() if stopped.until else None,
+    }
 
 
 def _queues() -> list[dict[str, Any]]:
@@ -138,6 +143,36 @@ def _limits(seen: Snapshot) -> list[dict[str, Any]]:
     return [_limit(name, seen, rows.get(name)) for name in sorted(names)]
 
 
+def all_limits() -> list[dict[str, Any]]:
+    """Every limit as it stands, as `stats` gives them."""
+    return _limits(snapshot.read(database_now()))
+
+
+def limit(name: str) -> dict[str, Any] | None:
+    """One limit with all its figures, and the pattern it goes by; None when there is no such limit:
+    neither a row, nor use, nor a pattern that matches."""
+    seen, row = snapshot.read(database_now()), Limit.objects.filter(name=name).first()
+    pattern = "" if row else pattern_of(name)
+    if row is None and not pattern and name not in seen.use and name not in seen.gates:
+        return None
+    rule = seen.rule(name)
+    return {
+        **_limit(name, seen, row),
+        "budget_zone": rule.budget_zone,
+        "kept_for_high": rule.kept_for_high,
+        "kept_from_low": rule.kept_from_low,
+        "share": rule.share,
+        "breaker_after": rule.breaker_after,
+        "goes_by": pattern or name,
+    }
+
+
+def pattern_of(name: str) -> str:
+    """The longest pattern among the rows of limits that matches a name, or empty."""
+    patterns = Limit.objects.filter(name__endswith="*").values_list("name", flat=True)
+    return max((p for p in patterns if name.startswith(p[:-1])), key=len, default="")
+
+
 def _is_news(gate: Gate, seen: Snapshot) -> bool:
     return bool(gate.opening or (gate.closed_until and gate.closed_until > seen.now))
 
@@ -156,9 +191,11 @@ def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
         "reserved": use.reserved,
         "resets_at": rule.day_ends.isoformat() if rule.day_ends else None,
         "paused": rule.paused,
+        "paused_until": rule.paused_until.isoformat() if rule.paused_until else None,
         "closed_until": gate.closed_until.isoformat() if closed and gate.closed_until else None,
         "closed_because": gate.because if closed else "",
         "opening": 0 if closed else gate.opening,
+        "opening_because": gate.because if gate.opening and not closed else "",
     }
 
 

@@ -8,6 +8,7 @@ from rich.live import Live
 
 from queuemgr import standing
 from queuemgr.cli.knob_options import above_zero
+from queuemgr.cli.limits import clock, limits_table
 from queuemgr.cli.output import as_json, console, show, table
 
 NAME = "stats"
@@ -54,20 +55,7 @@ def _picture() -> Group:
             ["queue", "waiting", "leased", "running"],
             ([q["queue"], q["waiting"], q["leased"], q["running"]] for q in seen["queues"]),
         ),
-        table(
-            "\nLimits",
-            ["limit", "running", "of", "reserved for high", ""],
-            (
-                [
-                    n["limit"],
-                    n["running"],
-                    n["max_running"] or "no cap",
-                    n["reserved_high"],
-                    n["paused"],
-                ]
-                for n in seen["limits"]
-            ),
-        ),
+        limits_table("\nLimits", seen["limits"]),
         f"\nBudget {budget['day']}: {budget['spent']} spent and {budget['reserved']} reserved "
         f"of {budget['budget'] if budget['budget'] is not None else 'no limit'} requests",
         table(
@@ -80,7 +68,7 @@ def _picture() -> Group:
         ),
         table(
             "\nWaiting on",
-            ["waiting", "because"],
-            ([w["waiting"], w["reason"]] for w in seen["waiting_on"]),
+            ["waiting", "because", "until"],
+            ([w["waiting"], w["reason"], clock(w["until"])] for w in seen["waiting_on"]),
         ),
     )

@@ -286,7 +286,8 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     ]  # fmt: skip
     assert stats["limits"][0].keys() == {
         "limit", "running", "max_running", "reserved_high", "rate", "daily_budget", "spent",
-        "reserved", "resets_at", "paused", "closed_until", "closed_because", "opening",
+        "reserved", "resets_at", "paused", "paused_until", "closed_until", "closed_because",
+        "opening", "opening_because",
     }  # fmt: skip
     budget = stats["budget"]
     assert (budget["budget"], budget["spent"], budget["reserved"]) == (10_000, 0, 1)
@@ -295,7 +296,7 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
         {"worker": "w@test", "slots": 1, "busy": 1, "queues": all_queues(), "draining": False}
     ]
     (stopped,) = stats["waiting_on"]
-    assert stopped.keys() == {"limit", "reason", "waiting"}
+    assert stopped.keys() == {"limit", "reason", "waiting", "until"}
     assert stopped["waiting"] == 2
 
 
