@@ -14,6 +14,7 @@ from queuemgr.admission import FLEET, Gate, Snapshot, Use
 from queuemgr.budget_day import day_of
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import PRIORITY_NAMES, all_phases, operator_status
+from queuemgr.forecast import forecast
 from queuemgr.models import FINAL, DailyUsage, Execution, Lease, Limit, State, Worker
 from queuemgr.rate import Rate
 
@@ -44,6 +45,13 @@ class Standing:
             for (phase, state), count in self.by_phase.items()
             if state not in FINAL and (not phases or phase in phases)
         )
+
+    @property
+    def unfinished_by_phase(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for (phase, state), count in self.by_phase.items():
+            counts[phase] += count if state not in FINAL else 0
+        return counts
 
     def beyond(self, phase: str) -> int:
         """Executions that have left this phase behind."""
@@ -101,6 +109,7 @@ def stats() -> dict[str, Any]:
         "budget": _budget(seen),
         "workers": _workers(now),
         "waiting_on": [vars_of(stopped) for stopped in explain.what_stops_work()],
+        "forecast": forecast(seen, now_standing.unfinished_by_phase),
     }
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group
@@ -71,4 +72,18 @@ def _picture() -> Group:
             ["waiting", "because", "until"],
             ([w["waiting"], w["reason"], clock(w["until"])] for w in seen["waiting_on"]),
         ),
+        table(
+            "\nForecast at the speed of the last hour",
+            ["what", "left", "an hour", "at", ""],
+            _forecast(seen["forecast"]),
+        ),
     )
+
+
+def _forecast(found: Mapping[str, Any]) -> Iterator[list[Any]]:
+    for b in found["budgets"]:
+        what = f"{b['limit']} budget spent"
+        yield [what, b["left"], b["per_hour"], clock(b["ends_at"]), b["because"]]
+    for p in found["phases"]:
+        what = f"{p['phase']} done"
+        yield [what, p["unfinished"], p["per_hour"], clock(p["done_at"]), p["because"]]
