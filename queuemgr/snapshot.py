@@ -181,7 +181,7 @@ def look_at_fleet(now: datetime) -> Snapshot:
         idle=_idle(now, held),
         on_their_way=_on_their_way(held),
         gates={name: gate for name, (gate, _) in gates.items()},
-        ordering=_ordering(),
+        ordering=ordering_in_force(),
         turns={LAST_TURN: gates[LAST_TURN][1]} if LAST_TURN in gates else {},
     )
 
@@ -411,13 +411,13 @@ def rules_of(names: Collection[str], now: datetime) -> dict[str, Rule]:
 
 def _rules(now: datetime, of_these: str, parameters: Iterable[str] = ()) -> dict[str, Rule]:
     found = sql.rows(_RULES.format(of_these=of_these), list(parameters))
-    rules = {name: _rule(now, *row) for name, *row in found}
+    rules = {name: rule_from(now, *row) for name, *row in found}
     if queue_knobs().scheduler:
         return rules
     return {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
 
 
-def _rule(
+def rule_from(
     now: datetime, most: int, reserved: int, rate: str, budget: int | None, zone: str, high: int,
     low: int, share: int, breaker_after: int, *pause: Any,
 ) -> Rule:  # fmt: skip
@@ -475,7 +475,8 @@ def _pause(now: datetime, at: Any, by: str, reason: str, until: Any) -> tuple[st
     return pause_sentence(by, reason, ends), ends
 
 
-def _ordering() -> Ordering:
+def ordering_in_force() -> Ordering:
+    """The order of starts the knobs state."""
     knobs = queue_knobs()
     if not knobs.scheduler:
         return Ordering(shares=False)

@@ -14,6 +14,7 @@ from queuemgr.admission import FLEET, Gate, Snapshot, Use
 from queuemgr.budget_day import day_of
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import PRIORITY_NAMES, all_phases, operator_status
+from queuemgr.forecast import forecast
 from queuemgr.models import FINAL, DailyUsage, Execution, Lease, Limit, State, Worker
 from queuemgr.rate import Rate
 
@@ -44,6 +45,13 @@ class Standing:
             for (phase, state), count in self.by_phase.items()
             if state not in FINAL and (not phases or phase in phases)
         )
+
+    @property
+    def unfinished_by_phase(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for (phase, state), count in self.by_phase.items():
+            counts[phase] += count if state not in FINAL else 0
+        return counts
 
     def beyond(self, phase: str) -> int:
         """Executions that have left this phase behind."""
@@ -101,11 +109,17 @@ def stats() -> dict[str, Any]:
         "budget": _budget(seen),
         "workers": _workers(now),
         "waiting_on": [vars_of(stopped) for stopped in explain.what_stops_work()],
+        "forecast": forecast(seen, now_standing.unfinished_by_phase),
     }
 
 
 def vars_of(stopped: explain.Stopped) -> dict[str, Any]:
-    return {"limit": stopped.limit, "reason": stopped.text, "waiting": stopped.waiting}
+    return {
+        "limit": stopped.limit,
+        "reason": stopped.text,
+        "waiting": stopped.waiting,
+        "until": stopped.until.isoformat() if stopped.until else None,
+    }
 
 
 def _queues() -> list[dict[str, Any]]:
@@ -138,6 +152,36 @@ def _limits(seen: Snapshot) -> list[dict[str, Any]]:
     return [_limit(name, seen, rows.get(name)) for name in sorted(names)]
 
 
+def all_limits() -> list[dict[str, Any]]:
+    """Every limit as it stands, as `stats` gives them."""
+    return _limits(snapshot.read(database_now()))
+
+
+def limit(name: str) -> dict[str, Any] | None:
+    """One limit with all its figures, and the pattern it goes by; None when there is no such limit:
+    neither a row, nor use, nor a pattern that matches."""
+    seen, row = snapshot.read(database_now()), Limit.objects.filter(name=name).first()
+    pattern = "" if row else pattern_of(name)
+    if row is None and not pattern and name not in seen.use and name not in seen.gates:
+        return None
+    rule = seen.rule(name)
+    return {
+        **_limit(name, seen, row),
+        "budget_zone": rule.budget_zone,
+        "kept_for_high": rule.kept_for_high,
+        "kept_from_low": rule.kept_from_low,
+        "share": rule.share,
+        "breaker_after": rule.breaker_after,
+        "goes_by": pattern or name,
+    }
+
+
+def pattern_of(name: str) -> str:
+    """The longest pattern among the rows of limits that matches a name, or empty."""
+    patterns = Limit.objects.filter(name__endswith="*").values_list("name", flat=True)
+    return max((p for p in patterns if name.startswith(p[:-1])), key=len, default="")
+
+
 def _is_news(gate: Gate, seen: Snapshot) -> bool:
     return bool(gate.opening or (gate.closed_until and gate.closed_until > seen.now))
 
@@ -156,9 +200,11 @@ def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
         "reserved": use.reserved,
         "resets_at": rule.day_ends.isoformat() if rule.day_ends else None,
         "paused": rule.paused,
+        "paused_until": rule.paused_until.isoformat() if rule.paused_until else None,
         "closed_until": gate.closed_until.isoformat() if closed and gate.closed_until else None,
         "closed_because": gate.because if closed else "",
         "opening": 0 if closed else gate.opening,
+        "opening_because": gate.because if gate.opening and not closed else "",
     }
 
 

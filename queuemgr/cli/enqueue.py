@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import argparse
 import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from queuemgr.cli.knob_options import natural, positive
+from queuemgr.cli.knob_options import above_zero, natural, positive
 from queuemgr.enqueue import enqueue_many, priority_of
 from queuemgr.errors import BadInput
 from queuemgr.flow import PRIORITIES, Intake, all_phases, get_flow
@@ -15,6 +16,8 @@ EXAMPLES = """
   queue enqueue arXiv:2101.00001v2 10.1000/xyz123 paper.pdf
   queue enqueue --flow probe --count 200 --seconds 0.2 --phase prep --priority high
   queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
+  queue enqueue --flow probe --tenant acme --weight 2 --tokens cpu=2,memory=1
+  queue enqueue --flow probe --limit-key host:a --fail rate_limited --retry-after 30
 """
 
 
@@ -30,11 +33,31 @@ def add_arguments(parser: Any) -> None:
     probe.add_argument("--requests", type=natural, default=0, help="requests each costs the budget")
     probe.add_argument("--key-prefix", default="", help="keys are PREFIX-0, PREFIX-1, …")
     probe.add_argument("--limit-key", default="", help="limit each works under, such as host:a")
+    probe.add_argument("--tenant", default="", help="whose work it is: it works under tenant:NAME")
+    probe.add_argument("--weight", type=positive, default=0, help="taken of each limit (default 1)")
+    probe.add_argument(
+        "--tokens", type=tokens, default={}, metavar="NAME=N,…", help="as cpu=2,memory=1"
+    )
     probe.add_argument("--trace", default="", help="file each appends its start and end to")
     probe.add_argument(
         "--fail", default="", metavar="KIND", help="end failing, with this error kind"
     )
+    probe.add_argument(
+        "--retry-after", type=above_zero, default=0, metavar="SECONDS",
+        help="with --fail: the wait the service is said to have asked for",
+    )  # fmt: skip
     probe.add_argument("--die", action="store_true", help="kill its own worker")
+
+
+def tokens(text: str) -> dict[str, int]:
+    """An argparse type: tokens with their numbers, `cpu=2,memory=1`."""
+    taken: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, number = part.strip().partition("=")
+        if not (name and equals) or len(name.split()) != 1:
+            raise argparse.ArgumentTypeError(f"{text!r} is not like cpu=2,memory=1")
+        taken[name] = positive(number)
+    return taken
 
 
 def run(options: dict[str, Any], out: Any) -> int:
@@ -54,7 +77,10 @@ def _items(options: dict[str, Any]) -> list[Intake]:
     return [flow.take_in(item) for item in options["items"]]
 
 
-PROBE_PAYLOAD = ("seconds", "cpu_ms", "phase", "requests", "limit_key", "trace", "fail", "die")
+PROBE_PAYLOAD = (
+    "seconds", "cpu_ms", "phase", "requests", "limit_key", "trace", "fail", "die", "tenant",
+    "weight", "tokens", "retry_after",
+)  # fmt: skip
 
 
 def _probes(options: dict[str, Any]) -> Iterator[Intake]:

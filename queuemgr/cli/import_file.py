@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from queuemgr.enqueue import Enqueued, enqueue_many, priority_of
-from queuemgr.errors import BadInput
+from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import PRIORITIES, Flow, Intake, get_flow
 
 NAME = "import"
@@ -16,7 +16,8 @@ EXAMPLES = """
   queue import papers.jsonl                  lines: {"doi": "10.1000/xyz"} or arXiv:2101.00001
   queue import --later millions.jsonl        know them; beat starts SLUICE_SEED_LIMIT at a time
   queue import --priority low - < ids.txt
-  exit codes: 0 every line was good, 2 some were bad (named; the others went in), 3 no such file
+  exit codes: 0 every line was good, 2 some were bad (named; the others went in), 3 no such file, or
+  a queue is full (what went in before stays in; the same file again goes on)
 """
 
 LINES_AT_A_TIME = 500
@@ -37,24 +38,36 @@ def run(options: dict[str, Any], out: Any) -> int:
     if flow.take_in is None or (options["later"] and flow.know is None):
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     bad: Numbered = []
-    total, known = Enqueued(), 0
-    with _opened(options["file"]) as lines:
-        for some in _chunks(lines):
-            if options["later"]:
-                known += _know(flow, some, bad)
-            else:
-                total += enqueue_many(
-                    flow.name,
-                    _understood(flow, some, bad),
-                    priority=priority_of(options["priority"]),
-                )
-    if options["later"]:
-        out.write(f"{known} known for later, {len(bad)} bad")
-    else:
-        out.write(f"{total.new} new, {total.already} already there, {len(bad)} bad")
-    for number, problem in bad:
-        out.write(f"line {number}: {problem}")
+    try:
+        with _opened(options["file"]) as lines:
+            said = _take_in(flow, lines, bad, options)
+        out.write(f"{said}, {len(bad)} bad")
+    finally:
+        for number, problem in bad:
+            out.write(f"line {number}: {problem}")
     return 2 if bad else 0
+
+
+def _take_in(flow: Flow, lines: Any, bad: Numbered, options: dict[str, Any]) -> str:
+    """Take in every line that is good, and say how many."""
+    if options["later"]:
+        known = sum(_know(flow, some, bad) for some in _chunks(lines))
+        return f"{known} known for later"
+    total, priority = Enqueued(), priority_of(options["priority"])
+    for some in _chunks(lines):
+        total += _enqueue(flow, some, bad, priority, total)
+    return f"{total.new} new, {total.already} already there"
+
+
+def _enqueue(
+    flow: Flow, lines: Numbered, bad: Numbered, priority: int, before: Enqueued
+) -> Enqueued:
+    """Enqueue what is good of these lines; a queue that is full says what went in of the whole file."""
+    try:
+        return enqueue_many(flow.name, _understood(flow, lines, bad), priority=priority)
+    except QueueFull as full:
+        new, already = before.new + full.new, before.already + full.already
+        raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
 
 
 def _opened(name: str) -> Any:

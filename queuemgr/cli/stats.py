@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group
@@ -8,6 +9,7 @@ from rich.live import Live
 
 from queuemgr import standing
 from queuemgr.cli.knob_options import above_zero
+from queuemgr.cli.limits import clock, limits_table
 from queuemgr.cli.output import as_json, console, show, table
 
 NAME = "stats"
@@ -54,20 +56,7 @@ def _picture() -> Group:
             ["queue", "waiting", "leased", "running"],
             ([q["queue"], q["waiting"], q["leased"], q["running"]] for q in seen["queues"]),
         ),
-        table(
-            "\nLimits",
-            ["limit", "running", "of", "reserved for high", ""],
-            (
-                [
-                    n["limit"],
-                    n["running"],
-                    n["max_running"] or "no cap",
-                    n["reserved_high"],
-                    n["paused"],
-                ]
-                for n in seen["limits"]
-            ),
-        ),
+        limits_table("\nLimits", seen["limits"]),
         f"\nBudget {budget['day']}: {budget['spent']} spent and {budget['reserved']} reserved "
         f"of {budget['budget'] if budget['budget'] is not None else 'no limit'} requests",
         table(
@@ -80,7 +69,21 @@ def _picture() -> Group:
         ),
         table(
             "\nWaiting on",
-            ["waiting", "because"],
-            ([w["waiting"], w["reason"]] for w in seen["waiting_on"]),
+            ["waiting", "because", "until"],
+            ([w["waiting"], w["reason"], clock(w["until"])] for w in seen["waiting_on"]),
+        ),
+        table(
+            "\nForecast at the speed of the last hour",
+            ["what", "left", "an hour", "at", ""],
+            _forecast(seen["forecast"]),
         ),
     )
+
+
+def _forecast(found: Mapping[str, Any]) -> Iterator[list[Any]]:
+    for b in found["budgets"]:
+        what = f"{b['limit']} budget spent"
+        yield [what, b["left"], b["per_hour"], clock(b["ends_at"]), b["because"]]
+    for p in found["phases"]:
+        what = f"{p['phase']} done"
+        yield [what, p["unfinished"], p["per_hour"], clock(p["done_at"]), p["because"]]

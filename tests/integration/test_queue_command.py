@@ -276,7 +276,7 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     worker.begin_all()
     (stats,) = queue("stats", "--json").records
     assert set(stats) == {
-        "at", "total", "statuses", "queues", "limits", "budget", "workers", "waiting_on",
+        "at", "total", "statuses", "queues", "limits", "budget", "workers", "waiting_on", "forecast",
     }  # fmt: skip
     assert MOMENT.fullmatch(stats["at"])
     assert (stats["total"], stats["statuses"]) == (3, {"analyzed": 2, "wrapping": 1})
@@ -286,7 +286,8 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     ]  # fmt: skip
     assert stats["limits"][0].keys() == {
         "limit", "running", "max_running", "reserved_high", "rate", "daily_budget", "spent",
-        "reserved", "resets_at", "paused", "closed_until", "closed_because", "opening",
+        "reserved", "resets_at", "paused", "paused_until", "closed_until", "closed_because",
+        "opening", "opening_because",
     }  # fmt: skip
     budget = stats["budget"]
     assert (budget["budget"], budget["spent"], budget["reserved"]) == (10_000, 0, 1)
@@ -295,7 +296,7 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
         {"worker": "w@test", "slots": 1, "busy": 1, "queues": all_queues(), "draining": False}
     ]
     (stopped,) = stats["waiting_on"]
-    assert stopped.keys() == {"limit", "reason", "waiting"}
+    assert stopped.keys() == {"limit", "reason", "waiting", "until"}
     assert stopped["waiting"] == 2
 
 
@@ -305,7 +306,15 @@ def test_stats_for_people_show_every_part_without_blanks_at_the_ends(
     played(slots=1)
     probes(3)
     said = queue("stats")
-    for heading in ("Executions", "Queues", "Limits", "Budget", "Workers", "Waiting on"):
+    for heading in (
+        "Executions",
+        "Queues",
+        "Limits",
+        "Budget",
+        "Workers",
+        "Waiting on",
+        "Forecast",
+    ):
         assert re.search(rf"^{heading}", said.out, re.MULTILINE)
     assert all(line == line.rstrip() for line in said.lines)
 
@@ -360,7 +369,12 @@ def test_why_says_in_a_sentence_what_work_waits_for(played: Any, probes: Any) ->
     played(slots=1)
     queue("pause", "prep", "--reason", "moving")
     probes(1)
-    assert re.fullmatch(r"phase:prep paused by \S+: moving\n", queue("why", "p0").out)
+    said = queue("why", "p0")
+    assert re.fullmatch(r"phase:prep paused by \S+: moving", said.lines[0])
+    assert re.fullmatch(
+        r"position 1 in prep.normal; no start to expect: phase:prep paused by \S+: moving",
+        said.lines[1],
+    )
 
 
 @pytest.mark.parametrize("command", ["show", "why", "cancel"])

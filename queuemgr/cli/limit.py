@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from queuemgr import controls, explain, standing
+from queuemgr.cli.limits import clock
+from queuemgr.cli.output import as_json, by_command, show, table
+from queuemgr.controls import FIGURES
+from queuemgr.errors import BadInput
+from queuemgr.figures import checked, read_figure
+from queuemgr.flow import all_phases
+from queuemgr.models import Limit
+
+NAME = "limit"
+HELP = "one limit: its figures, its use and who waits on it; or set figures of it"
+EXAMPLES = """
+  queue limit host:arxiv.org:443
+  queue limit phase:expensive --max-running 60 --reason "the new account allows it"
+  queue limit "host:*" --rate "1/3s burst 2" --breaker-after 3
+  queue limit fleet --daily-budget none
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument(
+        "name", help="fleet, phase:prep, host:arxiv.org:443, host:*, tenant:acme, cpu"
+    )
+    for figure in FIGURES:
+        field: Any = Limit._meta.get_field(figure)
+        about = str(field.help_text or "weight that may run at once").replace("%", "%%")
+        parser.add_argument(f"--{figure.replace('_', '-')}", metavar="VALUE", help=about)
+    parser.add_argument("--reason", default="", help="why, for the record")
+    parser.add_argument("--json", action="store_true", help="one JSON object, stable names")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    name = _in_full(options["name"])
+    given = {figure: options[figure] for figure in FIGURES if options[figure] is not None}
+    if given:
+        _edit(name, given, options["reason"], out)
+    if options["json"] or not given:
+        _show(_looked_up(name), options, out)
+    return 0
+
+
+def _in_full(name: str) -> str:
+    """A phase may be named by its name alone, as in `queue pause`."""
+    return f"phase:{name}" if name in all_phases() else name
+
+
+def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
+    figures = {figure: read_figure(name, figure, text) for figure, text in given.items()}
+    limit = Limit.objects.filter(name=name).first() or _new(name)
+    for figure, value in figures.items():
+        setattr(limit, figure, value)
+    checked(limit)
+    pattern = "" if limit.pk else standing.pattern_of(name)
+    controls.edit_limit(name, by_command(reason), **figures)
+    said = ", ".join(f"{figure}={given[figure]}" for figure in figures)
+    note = f" (a row of its own: it no longer goes by {pattern})" if pattern else ""
+    out.write(f"{name}: {said}{note}")
+
+
+def _new(name: str) -> Limit:
+    """A limit without a row: one of a kind there is, or a pattern; a mistyped one is refused."""
+    kinds = {
+        row.partition(":")[0] for row in Limit.objects.values_list("name", flat=True) if ":" in row
+    }
+    known_kind = ":" in name and name.partition(":")[0] in kinds - {"phase"}
+    if not known_kind and not name.endswith("*"):
+        raise BadInput(_unknown(name))
+    return Limit(name=name)
+
+
+def _unknown(name: str) -> str:
+    return f"no limit is called {name!r}; there are: " + ", ".join(
+        Limit.objects.values_list("name", flat=True)
+    )
+
+
+def _looked_up(name: str) -> dict[str, Any]:
+    found = standing.limit(name)
+    if found is None:
+        raise BadInput(_unknown(name))
+    stopped = [s for s in explain.what_stops_work() if s.limit == name]
+    return {**found, "waiting_on_it": [standing.vars_of(s) for s in stopped]}
+
+
+def _show(facts: dict[str, Any], options: dict[str, Any], out: Any) -> None:
+    if options["json"]:
+        out.write(as_json(facts))
+        return
+    waits = facts.pop("waiting_on_it")
+    show(out, table("", ["", ""], _shown(facts)))
+    rows = ([w["waiting"], w["reason"], clock(w["until"])] for w in waits)
+    show(out, table("\nWaiting on it", ["waiting", "because", "until"], rows))
+
+
+def _shown(facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in facts.items():
+        if value not in (None, ""):
+            yield name.replace("_", " "), value

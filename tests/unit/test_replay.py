@@ -1,0 +1,150 @@
+"""Recorded work put through the decision again: what starts when, under which limits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from queuemgr import tally
+from queuemgr.admission import Ordering, Rule
+from queuemgr.flow import HIGH, LOW, NORMAL
+from queuemgr.rate import parse_rate
+from queuemgr.recording import Recorded, Recording, recording
+from queuemgr.replay import Fleet, Replayed, RetryShare, replay
+
+START = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def attempt(execution: int, due: float = 0, ran: float = 10, **given: object) -> Recorded:
+    """One that started as soon as it fell due."""
+    fields: dict[str, object] = {
+        "phase": "prep", "step": "probe", "priority": NORMAL, "limit_keys": "", "tokens": "",
+        "weight": 1, "cost": 0, "retrying": False, "outcome": "done", "due_at": at(due),
+        "started_at": at(due), "ended_at": at(due + ran),
+    } | given  # fmt: skip
+    return Recorded(execution, **fields)
+
+
+def replayed(
+    *attempts: Recorded, slots: int = 100, **given: object
+) -> tuple[Recording, Replayed, list[float]]:
+    """The recording, its replay, and when each attempt started, in seconds."""
+    made = recording(attempts, START)
+    rules = given.pop("rules", {})
+    found = replay(made, Fleet(slots, rules, **given))
+    went = {made.pieces[place].attempt: run.started_at for place, run in found.runs.items()}
+    starts = [(began - START).total_seconds() for a in attempts if (began := went.get(a))]
+    return made, found, [round(start, 3) for start in starts]
+
+
+def test_with_room_for_all_everything_starts_as_it_comes() -> None:
+    _, _, starts = replayed(attempt(1), attempt(2, due=3), attempt(3, due=5))
+    assert starts == [0, 3, 5]
+
+
+@pytest.mark.parametrize("name", ["fleet", "phase:prep", "host:a", "host:*"])
+def test_a_cap_makes_work_wait_for_what_runs(name: str) -> None:
+    some = [attempt(n, limit_keys="host:a") for n in range(5)]
+    _, _, starts = replayed(*some, rules={name: Rule(max_running=2)})
+    assert starts == [0, 0, 10, 10, 20]
+
+
+def test_slots_are_a_cap_too() -> None:
+    assert replayed(*map(attempt, range(3)), slots=1)[2] == [0, 10, 20]
+
+
+def test_a_rate_spaces_beginnings_and_a_burst_lets_some_begin_together() -> None:
+    some = [attempt(n, limit_keys="host:a") for n in range(4)]
+    spaced = replayed(*some, rules={"host:*": Rule(rate=parse_rate("1/3s"))})[2]
+    assert spaced == pytest.approx([0, 3, 6, 9], abs=0.001)
+    at_once = replayed(*some, rules={"fleet": Rule(rate=parse_rate("1/3s burst 2"))})[2]
+    assert at_once == pytest.approx([0, 0, 3, 6], abs=0.001)
+
+
+def test_a_budget_stops_on_its_number_and_goes_on_when_the_next_day_begins() -> None:
+    some = [attempt(n, cost=2) for n in range(3)]
+    made, found, starts = replayed(*some, rules={"fleet": Rule(daily_budget=5)})
+    assert starts == pytest.approx([0, 0, 12 * 3600], abs=0.001)
+    figures = tally.of_replay(made, found, "UTC")
+    assert figures.requests == {"2026-05-04": 4, "2026-05-05": 2}
+    assert figures.stopped_by_budget == 1
+
+
+def test_what_can_never_start_is_counted_by_its_reason_and_ends_the_replay() -> None:
+    made, found, starts = replayed(
+        attempt(1, cost=9), attempt(2, weight=4), attempt(3),
+        rules={"fleet": Rule(daily_budget=5, max_running=3)},
+    )  # fmt: skip
+    assert starts == [0]
+    never = tally.of_replay(made, found, "UTC").never
+    assert sorted(never) == [
+        "fleet 0/3, needs 4", "fleet budget 0/5 spent, resets 00:00 UTC",
+    ]  # fmt: skip
+
+
+def test_a_step_comes_when_the_one_before_it_ends_and_a_retry_after_its_recorded_wait() -> None:
+    chain = [
+        attempt(1, ran=10, outcome="retried"),
+        attempt(1, due=40, ran=10, retrying=True),
+        attempt(1, due=50, ran=5, phase="wrap"),
+    ]
+    other = attempt(0, ran=20, priority=HIGH)
+    _, _, starts = replayed(other, *chain, slots=1)
+    assert starts == [0, 20, 60, 70]
+
+
+def test_a_better_class_starts_first_and_reserved_slots_are_kept_for_it() -> None:
+    some = [attempt(0), attempt(1, due=1, priority=LOW), attempt(2, due=2, priority=HIGH)]
+    assert replayed(*some, slots=1)[2] == [0, 20, 10]
+    reserved = {"fleet": Rule(max_running=2, reserved_high=1)}
+    assert replayed(*some, rules=reserved)[2] == [0, 10, 2]
+
+
+def test_tenants_take_turns_in_their_shares() -> None:
+    many = [attempt(n, limit_keys="tenant:a") for n in range(6)]
+    few = [attempt(n, limit_keys="tenant:b") for n in range(10, 12)]
+    _, _, starts = replayed(*many, *few, slots=1)
+    assert max(starts[6:]) <= 40
+    shared = replayed(*many, *few, slots=1, rules={"tenant:a": Rule(share=3)})[2]
+    assert max(shared[6:]) > max(starts[6:])
+
+
+def test_waiting_too_long_raises_work_a_class() -> None:
+    some = [attempt(n, due=n * 10, priority=NORMAL) for n in range(12)]
+    low = attempt(20, due=1, priority=LOW)
+    hungry = replayed(*some, low, slots=1)[2]
+    aged = replayed(*some, low, slots=1, ordering=Ordering(starvation=timedelta(seconds=30)))[2]
+    assert (hungry[-1], aged[-1]) == (120, 40)
+
+
+def test_retries_are_held_to_their_share_of_starts() -> None:
+    some = [attempt(n, retrying=True) for n in range(4)]
+    share = RetryShare(percent=50, window=timedelta(seconds=60), always=2)
+    _, _, starts = replayed(*some, retries=share)
+    assert starts[:2] == [0, 0]
+    assert starts[2] >= 60
+
+
+def test_work_that_waited_before_the_window_comes_with_it_and_keeps_its_age() -> None:
+    old = attempt(1, due=-600, started_at=at(0), ended_at=at(10))
+    made, found, starts = replayed(old)
+    assert starts == [0]
+    assert tally.of_replay(made, found, "UTC").waits["normal"].longest == 600
+
+
+def test_the_figures_of_a_record_are_those_it_tells() -> None:
+    some = [
+        attempt(n, started_at=at(n), ended_at=at(n + 10), cost=1, outcome=outcome)
+        for n, outcome in enumerate(["done", "skipped", "failed", "done"])
+    ]
+    made = recording(some, START)
+    figures = tally.of_record(made, "UTC")
+    assert (made.most_at_once, figures.makespan, figures.attempts) == (4, 13, 4)
+    assert figures.per_hour == pytest.approx(3 * 3600 / 13)
+    assert figures.waits["normal"] == tally.Waits(4, 1.5, 3, 3)
+    assert (figures.requests, figures.stopped_by_budget) == ({"2026-05-04": 4}, None)
