@@ -109,3 +109,28 @@ def test_an_operator_retries_a_failure_and_pauses_a_queue_with_a_reason(page: Pa
     page.get_by_role("link", name="doc:failed").click()
     why = page.locator(".field-why_it_waits")
     expect(why).to_contain_text(re.compile(r"prep\.normal paused by sam: the disk is full"))
+
+
+def test_an_operator_sets_a_rate_which_is_refused_misspelt_and_kept_when_right(page: Page) -> None:
+    page.get_by_role("link", name="Limits").first.click()
+    page.get_by_role("link", name="host:*").click()
+    expect(page.locator(".field-waits_now")).to_contain_text("nothing")
+
+    page.fill("#id_rate", "3 a second")
+    page.fill("#id_reason", "the publisher asked us to")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".field-rate .errorlist")).to_contain_text(
+        "rate '3 a second' is not understood; write it like \"1/3s\""
+    )
+
+    page.fill("#id_rate", "1/3s burst 2")
+    page.get_by_role("button", name="Save", exact=True).click()
+    row = page.locator("#result_list tbody tr", has_text="host:*")
+    expect(row.locator(".field-rate_now")).to_have_text("1/3s burst 2 each")
+
+    page.get_by_role("link", name="Queue", exact=True).click()
+    page.get_by_role("link", name="Changes").first.click()
+    change = page.locator("#result_list tbody tr")
+    expect(change).to_have_count(1)
+    expect(change).to_contain_text("the publisher asked us to")
+    expect(change).to_contain_text("1/3s burst 2")

@@ -20,7 +20,17 @@ from queuemgr.admin import bounded
 from queuemgr.controls import By
 from queuemgr.enqueue import enqueue, enqueue_many
 from queuemgr.flow import HIGH, LOW, NORMAL, Intake
-from queuemgr.models import Attempt, Change, DailyUsage, Execution, Limit, Outcome, Queue, State
+from queuemgr.models import (
+    Attempt,
+    Change,
+    DailyUsage,
+    Execution,
+    Limit,
+    Outcome,
+    Queue,
+    RetryPolicy,
+    State,
+)  # fmt: skip
 from queuemgr.models import Worker as WorkerRow
 from queuemgr.probe import PROBE
 from tests.integration.admin_pages import act, figures_of, page, text_of
@@ -29,7 +39,7 @@ pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert(1)</script>"
 NEVER_EDITED = ("execution", "attempt", "change", "dailyusage", "worker")
-ALL_MODELS = (*NEVER_EDITED, "queue", "limit")
+ALL_MODELS = (*NEVER_EDITED, "queue", "limit", "retrypolicy")
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +102,7 @@ def test_the_list_costs_the_same_queries_for_five_rows_and_for_a_hundred(operato
     assert len(queries_of(operator, page("execution"))) == len(few)
 
 
-@pytest.mark.parametrize("model", ["queue", "limit", "worker", "attempt"])
+@pytest.mark.parametrize("model", ["queue", "limit", "worker", "attempt", "retrypolicy"])
 def test_no_list_asks_once_a_row(
     operator: Client, model: str, make_worker: Callable[..., WorkerRow]
 ) -> None:
@@ -103,6 +113,7 @@ def test_no_list_asks_once_a_row(
     for n in range(20):
         make_worker(name=f"w{n}@test")
         Limit.objects.create(name=f"host:{n}.example:443")
+        RetryPolicy.objects.create(kind=f"kind{n}", max_attempts=2)
         Queue.objects.create(name=f"extra{n}.high", phase=f"extra{n}", priority=HIGH)
         an_attempt(Execution.objects.get())
     assert len(queries_of(operator, page(model))) == len(few)

@@ -12,7 +12,6 @@ from django.test import Client
 from django.utils import timezone
 
 from queuemgr import controls, gates, limits, policies
-from queuemgr.admin.policies import waits_of
 from queuemgr.begin import begin
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
@@ -224,21 +223,6 @@ def test_hostile_keys_are_shown_and_never_run(
 # Retry policies.
 
 
-@pytest.mark.parametrize(
-    ("policy", "said"),
-    [
-        (Policy(1), "never tried again"),
-        (Policy(4, 5, 600, 5), "5-10 s, 10-15 s, 20-25 s"),
-        (Policy(3, 2.5, 9), "2.5 s, 5 s"),
-        (Policy(6, 10, 20, 1), "10-11 s, 20-21 s each of 4 times"),
-        (Policy(12, 15, 3600, 0), "15 s, 30 s, 60 s, 120 s, 240 s, 480 s, and so on to 3600 s"),
-        (Policy(5, 0, 0, 0), "0 s each of 4 times"),
-    ],
-)
-def test_a_policy_is_told_as_the_waits_it_comes_to(policy: Policy, said: str) -> None:
-    assert waits_of(policy) == said
-
-
 def test_a_policy_is_edited_with_its_reason(operator: Client) -> None:
     policy = RetryPolicy.objects.get(kind="network", phase="")
     posted = {"max_attempts": 2, "base": 5, "ceiling": 600, "jitter": 5, "reason": "it is down"}
@@ -272,7 +256,6 @@ def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase
         ({"phase": "nowhere"}, "no phase is called &#x27;nowhere&#x27;; there are: "),
         ({"phase": ""}, "already exists"),
         ({"ceiling": 1}, "a ceiling not below the base"),
-        ({"max_attempts": 0}, "At least one try"),
     ],
 )
 def test_a_policy_nothing_could_go_by_is_refused(
