@@ -303,8 +303,16 @@ class _Order:
             return 0
         return max(0, waited // starvation)
 
+    def is_heavy_and_old(self, route: WaitingRoute) -> bool:
+        """Has heavy work waited so long that its turn comes first in its class, and room is kept?"""
+        patience = self._ordering.heavy_wait
+        if patience is None or not route.due or self._served[route.id]:
+            return False
+        heavy = any(weight > 1 for _, weight in route.claims)
+        return heavy and self._now - route.head_at > patience
+
     def turn(self, route: WaitingRoute) -> _Turn:
-        raised = self._raised(route) > 0
+        raised = self._raised(route) > 0 or self.is_heavy_and_old(route)
         return _Turn(
             rank=self.rank(route),
             not_raised=not raised,
@@ -389,15 +397,10 @@ class _Room:
 
         It binds its own class and those below; work of a better class goes on.
         """
-        patience = self._snapshot.ordering.heavy_wait
-        if patience is None:
-            return
         self._rank = order.rank
         long_waiting = [
-            r for r in routes
-            if r.due and self._snapshot.now - r.head_at > patience
-            and any(weight > 1 for _, weight in r.claims) and self.is_consumed(r.queue)
-        ]  # fmt: skip
+            r for r in routes if order.is_heavy_and_old(r) and self.is_consumed(r.queue)
+        ]
         for route in sorted(long_waiting, key=order.turn):
             stopped = self.closed_to(route)
             if stopped and all(reason.kind == "room" for reason in stopped):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queuemgr.admission import Rule, Snapshot, Use, WaitingRoute, admit
+from queuemgr.admission import Gate, Ordering, Rule, Snapshot, Use, WaitingRoute, admit
 from queuemgr.capacity import Capacity
 from queuemgr.flow import HIGH, LOW, NORMAL, PRIORITY_NAMES, queue_name
+from queuemgr.rate import Rate
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 RANKS = {"expensive": 0, "wrap": 1, "prep": 2}
@@ -166,3 +168,109 @@ def test_an_overfull_queue_of_messages_leaves_no_capacity_rather_than_negative_c
     capacity = Capacity({frozenset({"a"}): 1}, {"a": 5})
     assert capacity.free == 0
     assert not capacity.take("a")
+
+
+HOUR = timedelta(hours=1)
+
+
+def test_work_that_waited_beyond_the_bound_starts_before_anything_younger_of_the_next_class() -> (
+    None
+):
+    """P1-10: a steady stream of better work cannot keep the lowest from ever running."""
+    old = route(1, priority=LOW, due=3, head_at=NOW - 1.5 * HOUR, overdue=2)
+    young = route(2, priority=NORMAL, due=5)
+    high = route(3, priority=HIGH, due=1)
+    seen = snapshot(old, young, high, slots=4, ordering=Ordering(starvation=HOUR))
+    assert admit(seen).starts == (3, 1, 1, 2), "two had waited too long, the third had not"
+    assert admit(snapshot(old, young, high, slots=4)).starts == (3, 2, 2, 2), "without the bound"
+
+
+def test_every_bound_waited_raises_work_another_class() -> None:
+    old = route(1, priority=LOW, due=1, head_at=NOW - 2.5 * HOUR, overdue=1)
+    high = route(2, priority=HIGH, due=1)
+    seen = snapshot(old, high, slots=1, ordering=Ordering(starvation=HOUR))
+    assert admit(seen).starts == (1,)
+
+
+def test_raised_work_takes_no_reserved_slot() -> None:
+    old = route(1, priority=LOW, due=5, head_at=NOW - 3 * HOUR, overdue=5)
+    seen = snapshot(
+        old,
+        ordering=Ordering(starvation=HOUR),
+        rules={"fleet": Rule(max_running=3, reserved_high=1)},
+    )
+    assert admit(seen).starts == (1, 1)
+
+
+def test_room_is_kept_for_heavy_work_that_waited_long_and_better_work_goes_on() -> None:
+    heavy = route(1, weight=3, due=1, head_at=NOW - timedelta(minutes=2))
+    light = route(2, due=9, resumed=True)
+    high = route(3, priority=HIGH, due=1)
+    rules = {"fleet": Rule(max_running=4)}
+    use = {"fleet": Use(running=2)}
+    patient = snapshot(heavy, light, high, rules=rules, use=use)
+    assert admit(patient).starts == (3, 2)
+    kept = snapshot(
+        heavy, light, high, rules=rules, use=use,
+        ordering=Ordering(heavy_wait=timedelta(minutes=1)),
+    )  # fmt: skip
+    decision = admit(kept)
+    assert decision.starts == (3,)
+    assert decision.reasons[2][0].text.startswith("fleet: room kept for work of weight 3")
+    free = snapshot(
+        heavy, light, rules=rules, ordering=Ordering(heavy_wait=timedelta(minutes=1))
+    )  # fmt: skip
+    assert Counter(admit(free).starts) == {1: 1, 2: 1}
+
+
+def test_no_room_is_kept_for_heavy_work_that_something_else_stops_too() -> None:
+    heavy = route(1, weight=3, due=1, limit_keys="host:a", head_at=NOW - HOUR)
+    light = route(2, due=9)
+    seen = snapshot(
+        heavy, light, rules={"fleet": Rule(max_running=4), "host:a": Rule(paused="paused by ann")},
+        use={"fleet": Use(running=2)}, ordering=Ordering(heavy_wait=timedelta(minutes=1)),
+    )  # fmt: skip
+    assert admit(seen).starts == (2, 2)
+
+
+def test_a_closed_limit_says_until_when_and_why_and_a_reopening_one_how_many() -> None:
+    later = NOW + timedelta(seconds=9)
+    shut = Gate(closed_until=later, because="rate_limited, it asked for 9 s", opening=1)
+    seen = snapshot(route(1, limit_keys="host:a"), gates={"host:a": shut})
+    (reason,) = admit(seen).reasons[1]
+    assert (reason.kind, reason.until) == ("closed", later)
+    assert reason.text == "host:a closed until 12:00:09 UTC: rate_limited, it asked for 9 s"
+    opening = Gate(because="429", opening=2)
+    seen = snapshot(route(1, limit_keys="host:a", due=5), gates={"host:a": opening})
+    assert admit(seen).starts == (1, 1)
+
+
+def test_a_rate_says_when_the_next_may_start_and_that_is_when_to_look_again() -> None:
+    ahead = Gate(clock=NOW.timestamp() + 2.1)
+    seen = snapshot(
+        route(1, limit_keys="host:a"), gates={"host:a": ahead}, rules={"host:a": Rule(rate=Rate(3))}
+    )
+    decision = admit(seen)
+    assert decision.reasons[1][0].text == "host:a next in 2.1 s"
+    assert decision.wake_at == NOW + timedelta(seconds=2.1)
+
+
+def test_a_budget_keeps_its_last_part_for_better_work() -> None:
+    rule = Rule(daily_budget=100, kept_for_high=10, kept_from_low=30)
+    starts = {
+        priority: len(admit(snapshot(
+            route(1, priority=priority, cost=10, due=20), rules={"fleet": rule}
+        )).starts)
+        for priority in (HIGH, NORMAL, LOW)
+    }  # fmt: skip
+    assert starts == {HIGH: 10, NORMAL: 9, LOW: 7}
+
+
+def test_work_that_no_longer_fits_is_told_apart_from_work_that_waits() -> None:
+    """P1-05: no amount of waiting helps, so it does not say `resets`."""
+    seen = snapshot(route(1, cost=6), rules={"fleet": Rule(daily_budget=5)})
+    assert (
+        admit(seen).reasons[1][0].text == "fleet: costs 6, more than its budget of 5 can ever hold"
+    )
+    seen = snapshot(route(1, weight=3), rules={"fleet": Rule(max_running=2)})
+    assert admit(seen).reasons[1][0].text == "fleet: takes 3, more than its cap of 2 can ever hold"
