@@ -525,7 +525,7 @@ def test_limits_say_how_full_they_are_and_who_waits(
     rows = {row.name: row for row in operator.get(page("limit")).context["cl"].result_list}
     assert rows["host:*"].in_use == "1 key, the fullest 2 / 2"
     assert rows["host:*"].waits == "3 wait: host:a.example:443 2/2"
-    assert rows["phase:wrap"].spent.startswith("0 and 1 reserved of 1, resets ")
+    assert rows["phase:wrap"].spent.startswith("0 and 1 reserved of 1\nresets ")
     assert rows["phase:wrap"].waits.startswith("1 wait: phase:wrap budget 0/1 spent")
     assert rows["fleet"].in_use == "3 / 200"
 
