@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count
@@ -88,8 +89,18 @@ def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
         return []
     seen = explain.reasons()
     stopped = explain.what_stops_work(phases, seen)
-    moving = [s for s in stopped if s.kind not in ("budget", "paused")]
+    moving = [s for s in stopped if not _takes_long(s)]
     return [] if moving or seen.could_start or Lease.objects.exists() else stopped
+
+
+LONG = timedelta(hours=1)
+
+
+def _takes_long(stopped: explain.Stopped) -> bool:
+    """Can only a person, or another day, change this? A used-up quota closes a limit for the day."""
+    if stopped.kind == "closed" and stopped.until:
+        return stopped.until - database_now() > LONG
+    return stopped.kind in ("budget", "paused")
 
 
 def _retries_waiting() -> bool:
