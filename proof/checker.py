@@ -182,19 +182,24 @@ def usage_adds_up(history: History) -> Iterator[Violation]:
 def high_goes_first(history: History) -> Iterator[Violation]:
     """No low work starts while older high work of its phase waits that whatever admits it admits:
     of no other keys, and no dearer. Counted beyond a bound, which is wider while there is trouble."""
-    firsts = _first_attempts(history.attempts)
+    for low, high, since in comparable(history):
+        waited = low.leased - since
+        patience = _patience(since, low.leased, history.faults)
+        if low.leased < high.leased and waited > patience:
+            text = f"{low.key} started while {high.key} had waited {waited:.1f} s"
+            yield Violation("order", text)
+
+
+def comparable(history: History) -> Iterator[tuple[Attempt, Attempt, float]]:
+    """Low work, the older high work that still waited when it was enqueued and must pass it, and since
+    when that waited."""
     created = {execution.key: execution.created for execution in history.executions}
-    highs = [a for a in firsts if a.priority == "high" and a.key in created]
-    for low in history.attempts:
-        if low.priority != "low" or low.key not in created:
-            continue
+    firsts = [a for a in _first_attempts(history.attempts) if a.key in created]
+    highs = [attempt for attempt in firsts if attempt.priority == "high"]
+    for low in (attempt for attempt in firsts if attempt.priority == "low"):
         for high in highs:
-            since = created[high.key]
-            if _alike(high, low) and since < created[low.key] and low.leased < high.leased:
-                waited = low.leased - since
-                if waited > _patience(since, low.leased, history.faults):
-                    text = f"{low.key} started while {high.key} had waited {waited:.1f} s"
-                    yield Violation("order", text)
+            if created[high.key] < created[low.key] < high.leased and _alike(high, low):
+                yield low, high, created[high.key]
 
 
 def every_request_has_an_attempt(history: History) -> Iterator[Violation]:

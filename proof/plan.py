@@ -69,6 +69,9 @@ FIRST_FAULT, LAST_FAULT = 10.0, 15.0
 BUDGET = 60
 """Requests a day may cost at the start: little, so that it stops work until it is raised."""
 
+BUDGET_SHARE = 0.3
+"""Which part of the edits is of the budget."""
+
 RATED = "host:rated.example:443"
 
 FIGURES: Mapping[str, Mapping[str, Any]] = {
@@ -113,22 +116,23 @@ def faults(seed: int, seconds: float, database: str) -> list[PlannedFault]:
 
 
 def edits(seed: int, seconds: float) -> list[PlannedEdit]:
-    """Caps raised and lowered, and the budget: up more than down."""
+    """Caps raised and lowered; and the budget, up more than down, but slower than work would spend it."""
     rng, budget = Random(f"edits {seed}"), BUDGET
     planned, at = [], 3.0
     while at < seconds:
-        budget = max(10, budget + rng.choice((-15, 10, 25, 40, 60)))
-        planned.append(PlannedEdit(at, *rng.choice(_choices(rng, budget))))
+        limit, figures = rng.choice(_caps(rng))
+        if rng.random() < BUDGET_SHARE:
+            budget = max(10, budget + rng.choice((-15, 10, 25, 40)))
+            limit, figures = "fleet", {"daily_budget": budget}
+        planned.append(PlannedEdit(at, limit, figures))
         at += rng.uniform(1.5, 6.0)
     return planned
 
 
-def _choices(rng: Random, budget: int) -> list[tuple[str, dict[str, Any]]]:
+def _caps(rng: Random) -> list[tuple[str, dict[str, Any]]]:
     most = rng.randint(5, 16)
     return [
         ("fleet", {"max_running": most, "reserved_high": rng.randint(0, 3)}),
-        ("fleet", {"daily_budget": budget}),
-        ("fleet", {"daily_budget": budget}),
         ("phase:prep", {"max_running": rng.randint(2, 9)}),
         ("phase:expensive", {"max_running": rng.randint(1, 6)}),
         ("phase:wrap", {"max_running": rng.randint(1, 6)}),

@@ -39,7 +39,8 @@ def _until_started_again(fault: Fault, attempts: Sequence[Attempt]) -> list[floa
 
 def _lost_with(fault: Fault, attempt: Attempt) -> bool:
     under_way = attempt.started <= fault.began < attempt.ended
-    return under_way and attempt.outcome == "lost" and attempt.worker.startswith(f"{fault.target}@")
+    on_it = attempt.worker.startswith(f"{fault.target}@")
+    return attempt.outcome == "lost" and under_way and on_it and not attempt.cost
 
 
 def _started_again(lost: Attempt, attempts: Iterable[Attempt]) -> float | None:

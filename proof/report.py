@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
+from proof import pressure
 from proof.checker import RULES, Violation
 from proof.records import History
 from proof.recovery import seconds_until_work_went_on
@@ -27,6 +28,7 @@ class RunReport:
     edits: int
     requests: int
     recovery: Mapping[str, Sequence[float]]
+    pressure: Mapping[str, int]
     violations: Sequence[str] = field(default_factory=list)
 
 
@@ -39,14 +41,19 @@ def of(
         recovery[fault.kind].append(round(seconds_until_work_went_on(fault, seen.attempts), 1))
     return RunReport(
         seed, minutes, database,
-        executions=Counter(execution.state for execution in seen.executions),
-        attempts=Counter(attempt.outcome for attempt in seen.attempts),
-        failures=Counter(attempt.error for attempt in seen.attempts if attempt.error),
+        executions=_counted(execution.state for execution in seen.executions),
+        attempts=_counted(attempt.outcome for attempt in seen.attempts),
+        failures=_counted(attempt.error for attempt in seen.attempts if attempt.error),
         edits=len([edit for edit in seen.edits if edit.asked]),
         requests=len(seen.requests),
         recovery=dict(sorted(recovery.items())),
+        pressure=pressure.counted(seen),
         violations=[f"{violation.rule}: {violation.text}" for violation in found],
     )  # fmt: skip
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items()))
 
 
 def runs_file(page: Path) -> Path:
@@ -75,6 +82,7 @@ def written(runs: Sequence[RunReport]) -> str:
     parts = [HEAD, _totals(runs), "## Runs\n", _table(RUN_COLUMNS, map(_run_row, runs)),
              "## Faults, and how long work stood still\n", RECOVERY,
              _table(FAULT_COLUMNS, _fault_rows(runs)), "## What was checked\n", _rules(),
+             PRESSURE, _table(("", "in all runs"), _pressure_rows(runs)),
              "## Violations\n", _violations(runs), NOT_COVERED]  # fmt: skip
     return "\n".join(parts)
 
@@ -140,6 +148,13 @@ def _rules() -> str:
     return "".join(f"- {' '.join(str(rule.__doc__).split())}\n" for rule in RULES)
 
 
+def _pressure_rows(runs: Iterable[RunReport]) -> Iterable[Sequence[str]]:
+    met: Counter[str] = Counter()
+    for run in runs:
+        met.update(run.pressure)
+    return ((edge, f"{times:,}") for edge, times in met.items())
+
+
 def _violations(runs: Sequence[RunReport]) -> str:
     found = [f"- seed {run.seed}: {violation}\n" for run in runs for violation in run.violations]
     return "".join(found) or "None.\n"
@@ -175,16 +190,24 @@ was started again (work that costs requests left out: it may wait for the budget
 that one may be charged with another's pause.
 """
 
+PRESSURE = """A rule that never meets its edge proves nothing. So often it was met; where it says 0, the rule
+had nothing to judge.
+"""
+
 NOT_COVERED = """## What this does not show
 
 - One machine: one clock, one kernel, a network that is the loopback. No partition between workers.
 - *Full disk* is a limit on the size of files (RLIMIT_FSIZE) of one worker's processes: writes fail as
-  on a full disk, with another error number. The database's and the broker's disks are never full.
+  on a full disk, with another error number. Only steps of papers write files: one that fails of it is
+  among the failures as `storage`. The database's and the broker's disks are never full.
 - *Wrong clock* moves what Python code of one worker is told, not the kernel's clock, and is left out on
   SQLite, where workers go by their own clocks on one machine.
 - *Deliver again and late* sends messages as old as the run is.
 - A worker that lost its lease may go on for a while; what it does outside in that time is not promised
   to happen once, and is counted under no cap. `guarantees.md` says so.
 - Leases nobody began leave no record, so that order and caps are checked by attempts that began.
-- The order of starts is checked between high and low work of the same phase and keys only.
+- The order of starts is checked between high and low work of one phase only, and sharply only where
+  no message can have been lost.
+- Limits are edited from when every worker has signed on, not before.
+- No unfinished work is cancelled, retried by a person or given another priority meanwhile.
 """

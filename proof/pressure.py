@@ -1,0 +1,52 @@
+"""Had the rules anything to judge? How often a run came to the edge of a promise, and kept it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from proof.checker import comparable
+from proof.figures import Figures
+from proof.records import History
+
+NEAR_BUDGET = 3
+"""Requests: the dearest step costs so many."""
+
+
+def counted(history: History) -> dict[str, int]:
+    """The edges met, by name."""
+    return {
+        "starts that filled the fleet's cap": _starts_that_filled_the_fleet(history),
+        "starts that brought a day's requests to within 3 of the budget": _starts_at_the_budget(
+            history
+        ),
+        "low executions enqueued while high ones that must pass them waited": _passed(history),
+        "starts under a rate": _starts_under_a_rate(history),
+    }
+
+
+def _starts_that_filled_the_fleet(history: History) -> int:
+    figures, attempts = Figures(history.edits), history.attempts
+    return sum(
+        sum(other.leased <= a.leased < other.ended for other in attempts)
+        >= figures.most_running("fleet", a.leased, a.leased)
+        for a in attempts
+    )
+
+
+def _starts_at_the_budget(history: History) -> int:
+    figures, spent, near = Figures(history.edits), 0, 0
+    for attempt in sorted(history.attempts, key=lambda a: a.leased):
+        spent += attempt.cost
+        budget = figures.most_budget("fleet", attempt.leased, attempt.leased)
+        near += bool(attempt.cost) and spent >= budget - NEAR_BUDGET
+    return near
+
+
+def _passed(history: History) -> int:
+    waits = Counter(low.key for low, _, _ in comparable(history))
+    return len(waits)
+
+
+def _starts_under_a_rate(history: History) -> int:
+    rated = {rate.limit for rate in history.rates}
+    return sum(bool(rated & set(attempt.names)) for attempt in history.attempts)
