@@ -28,7 +28,7 @@ class RunReport:
     edits: int
     requests: int
     recovery: Mapping[str, Sequence[float]]
-    pressure: Mapping[str, int]
+    pressure: Mapping[str, int] = field(default_factory=dict)
     violations: Sequence[str] = field(default_factory=list)
 
 

@@ -145,6 +145,8 @@ FIGURES = (
 def edit_limit(name: str, by: By, **figures: Any) -> Limit:
     """Set figures of a limit (`max_running`, `rate`, `daily_budget`, …), making its row if need be;
     work waiting for room starts at once. Raises `ValidationError` on impossible ones."""
+    # The settings' own figures are written first: a later sync would take this row for one of theirs.
+    limits.sync()
     with transaction.atomic():
         limit = Limit.objects.select_for_update().filter(name=name).first() or Limit(name=name)
         before = {field: getattr(limit, field) for field in figures} if limit.pk else {}

@@ -377,3 +377,24 @@ def test_default_rows_are_polite_to_the_services_papers_come_from() -> None:
 def test_the_depth_of_a_queue_is_counted_no_further_than_its_cap(probes: Probes) -> None:
     probes(5, priority=LOW)
     assert max_pending._depth(("prep", LOW), 3) == 3
+
+
+def test_a_limit_edited_before_any_worker_signed_on_keeps_the_edit(
+    knobs: Callable[..., None],
+) -> None:
+    Limit.objects.all().delete()
+    knobs(max_prep=7)
+    controls.edit_limit("phase:prep", ANN, max_running=2)
+    limits.sync()
+    assert limits.rule_of("phase:prep").max_running == 2
+
+
+def test_a_database_that_is_away_is_no_bug_of_the_step() -> None:
+    from django.db import OperationalError
+
+    from queuemgr.abort import AbortSignal
+    from queuemgr.leased_task import as_result
+
+    failed = as_result(OperationalError("terminating connection"), AbortSignal())
+    assert isinstance(failed, Failed)
+    assert failed.kind == "storage"
