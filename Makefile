@@ -9,6 +9,7 @@ WORKERS ?= 8
 POOL    ?= threads
 DRAIN   ?=
 BUDGET  ?=
+HISTORIES ?= 200
 
 export PYTHONUNBUFFERED := 1
 
@@ -51,9 +52,11 @@ lint: install ## ruff, mypy, layers of imports, migrations
 bench: install ## side by side with plain Celery: see docs/benchmarks.md
 	@$(BIN)/python -m bench
 
-proof: install ## the faults of the acceptance tests, with nothing left out
+proof: install ## the faults of the acceptance tests, and long histories of the model of the fleet
 	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q
 	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q
+	@SLUICE_TEST_DATABASE=postgres SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model -q
+	@SLUICE_TEST_DATABASE=sqlite SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model tests/unit/test_admission_properties.py -q
 
 clean: ## forget packages and state
 	@rm -rf $(VENV) var
