@@ -11,6 +11,7 @@ DRAIN   ?=
 BUDGET  ?=
 MINUTES ?= 3
 SEED    ?=
+HISTORIES ?= 200
 
 export PYTHONUNBUFFERED := 1
 
@@ -56,9 +57,11 @@ bench: install ## beside plain Celery, by backlog, by limits, after faults: see 
 	@$(BIN)/python -m bench.limits --quick --count 2000
 	@$(BIN)/python -m bench.recovery --rounds 3
 
-proof: install ## the acceptance tests and slow proofs, then random faults: MINUTES=3 SEED=n (see docs/proof.md)
-	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance tests/model -q -m "acceptance or slow_proof"
-	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance tests/model -q -m "acceptance or slow_proof"
+proof: install ## acceptance tests, slow proofs, long histories, random faults: MINUTES=3 SEED=n HISTORIES=200
+	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
+	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/acceptance -q -m "acceptance or slow_proof"
+	@SLUICE_TEST_DATABASE=postgres SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model -q
+	@SLUICE_TEST_DATABASE=sqlite SLUICE_MODEL_EXAMPLES=$(HISTORIES) $(BIN)/python -m pytest tests/model tests/unit/test_admission_properties.py -q
 	@$(BIN)/python -m proof --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 clean: ## forget packages and state

@@ -14,7 +14,12 @@ from typing import IO
 
 RUNS = {
     "sqlite": ["tests"],
-    "postgres": ["tests/integration", "tests/acceptance", "--ignore=tests/integration/steps"],
+    "postgres": [
+        "tests/integration",
+        "tests/model",
+        "tests/acceptance",
+        "--ignore=tests/integration/steps",
+    ],
 }
 
 

@@ -18,8 +18,8 @@ import pytest
 from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
 
 DATABASE = os.environ.get("SLUICE_TEST_DATABASE", "sqlite")
-MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "12"))
-"""Histories the model of the fleet plays; a proof plays more."""
+MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "10"))
+"""Histories the model of the fleet plays, and a sixth of the snapshots decided; a proof has more."""
 
 ROOT = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 ROOT.chmod(0o755)

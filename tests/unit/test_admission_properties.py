@@ -1,138 +1,186 @@
-"""Whatever the fleet looks like: no limit is passed, and no slot idles that could be used."""
+"""Whatever the fleet looks like: no limit is passed, no reason is false, no slot idles that could be
+used, and the order of starts is the order promised."""
 
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queuemgr.admission import Rule, Snapshot, Use, WaitingRoute, admit
-from queuemgr.flow import HIGH, PRIORITY_NAMES, queue_name
+from queuemgr.admission import Rule, Snapshot, WaitingRoute, admit, open_queues
+from queuemgr.flow import HIGH, NORMAL, PRIORITY_NAMES
+from tests.private_servers import MODEL_EXAMPLES
+from tests.unit.generated_fleets import (
+    NOW,
+    PHASES,
+    QUEUES,
+    STARVATION,
+    Standing,
+    matchable,
+    rule_of,
+    snapshots,
+)  # fmt: skip
 
-NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
-PHASES = ("prep", "expensive", "wrap")
-QUEUES = [queue_name(phase, rank) for phase in PHASES for rank in PRIORITY_NAMES]
-KEYS = ("", "host:a", "host:b")
-NAMES = ("fleet", *(f"phase:{phase}" for phase in PHASES), *KEYS[1:])
-
-small = st.integers(0, 6)
-
-
-@st.composite
-def rules(draw: st.DrawFn) -> Rule:
-    most = draw(small)
-    reserved = draw(st.integers(0, max(0, most - 1)))
-    budget = draw(st.none() | st.integers(0, 12))
-    return Rule(
-        most, reserved, daily_budget=budget,
-        paused=draw(st.sampled_from(("", "", "", "paused by x"))),
-    )  # fmt: skip
-
-
-@st.composite
-def routes(draw: st.DrawFn) -> tuple[WaitingRoute, ...]:
-    kinds = st.tuples(
-        st.sampled_from(PHASES), st.sampled_from(sorted(PRIORITY_NAMES)), st.booleans(),
-        st.sampled_from(KEYS), st.integers(0, 3), st.integers(1, 3),
-    )  # fmt: skip
-    chosen = draw(st.lists(kinds, max_size=8, unique=True))
-    ages = st.integers(0, 500).map(lambda seconds: NOW - timedelta(seconds=seconds))
-    return tuple(
-        WaitingRoute(number, *kind, draw(small), draw(ages), draw(ages), PHASES.index(kind[0]))
-        for number, kind in enumerate(chosen, start=1)
-    )
-
-
-@st.composite
-def snapshots(draw: st.DrawFn) -> Snapshot:
-    groups = st.dictionaries(
-        st.frozensets(st.sampled_from(QUEUES), min_size=1), st.integers(0, 5), max_size=4
-    )
-    uses = st.builds(
-        lambda below, high, spent, reserved: Use(below + high, below, spent, reserved),
-        small, small, small, small,
-    )  # fmt: skip
-    return Snapshot(
-        now=NOW,
-        routes=draw(routes()),
-        rules=draw(st.dictionaries(st.sampled_from(NAMES), rules())),
-        use=draw(st.dictionaries(st.sampled_from(NAMES), uses)),
-        paused_queues={},
-        idle=draw(groups),
-        on_their_way=draw(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=3)),
-    )
-
-
-def after(seen: Snapshot, starts: tuple[int, ...]) -> dict[str, Use]:
-    """What stands against each limit once these have started."""
-    use = {name: seen.use.get(name, Use()) for name in NAMES}
-    total = {n: Use(u.running, u.below_high, u.spent, u.reserved) for n, u in use.items()}
-    by_id = {route.id: route for route in seen.routes}
-    for start in starts:
-        route = by_id[start]
-        for name, _ in route.claims:
-            total[name].running += route.weight
-            total[name].below_high += route.weight if route.priority != HIGH else 0
-            total[name].reserved += route.cost
-    return total
+often = settings(max_examples=max(60, 6 * MODEL_EXAMPLES), deadline=None)
 
 
 @given(snapshots())
-@settings(max_examples=200, deadline=None)
+@often
 def test_no_start_ever_passes_a_limit(seen: Snapshot) -> None:
-    starts = admit(seen).starts
-    started = {route.id: route for route in seen.routes if route.id in starts}
-    total = after(seen, starts)
-    for name in {name for route in started.values() for name, _ in route.claims}:
-        rule, use = seen.rule(name), total[name]
-        assert not rule.paused
-        assert not rule.max_running or use.running <= rule.max_running
-        low_started = any(r.priority != HIGH and name in dict(r.claims) for r in started.values())
-        if rule.max_running and low_started:
-            assert use.below_high <= rule.max_running - rule.reserved_high
-        if rule.daily_budget is not None and any(
-            r.cost and name in dict(r.claims) for r in started.values()
-        ):
-            assert use.spent + use.reserved <= rule.daily_budget
+    """Each start in turn is stopped by nothing, given those before it."""
+    standing = Standing(seen)
+    for start in admit(seen).starts:
+        assert not standing.stops(standing.routes[start])
+        standing.add(standing.routes[start])
 
 
 @given(snapshots())
-@settings(max_examples=200, deadline=None)
-def test_whatever_did_not_start_is_given_a_reason_and_nothing_admissible_is_left(
+@often
+def test_rates_hold_however_late_what_was_granted_begins(seen: Snapshot) -> None:
+    starts = admit(seen).starts
+    standing = Standing(seen, starts)
+    for name in {name for start in starts for name, _ in standing.routes[start].claims}:
+        rate = rule_of(seen, name).rate
+        assert not rate or standing.conforms(name, rate)
+
+
+@given(snapshots())
+@often
+def test_all_that_did_not_start_has_reasons_and_each_of_them_is_true_and_none_is_missing(
     seen: Snapshot,
 ) -> None:
     decision = admit(seen)
-    started = Counter(decision.starts)
+    end = Standing(seen, decision.starts)
+    kept = Standing(seen).keeps()
     for route in seen.routes:
-        assert started[route.id] <= route.due
-        if started[route.id] < route.due or not route.due:
-            assert decision.reasons[route.id]
-        else:
-            assert route.id not in decision.reasons
+        started, reasons = end.started[route.id], decision.reasons.get(route.id, ())
+        assert started <= route.due
+        assert bool(reasons) is (started < route.due or not route.due)
+        for reason in reasons:
+            assert reason.text
+            if reason.kind == "run_after":
+                assert not route.due
+            elif reason.kind == "workers":
+                assert _no_slot_for_one_more(seen, end, route)
+            elif reason.kind == "kept":
+                others = [heavy for heavy in kept[reason.limit] if heavy.id != route.id]
+                assert any(Standing(seen).rank(heavy) <= end.rank(route) for heavy in others)
+            else:
+                assert (reason.limit, reason.kind) in end.stops(route)
 
 
 @given(snapshots())
-@settings(max_examples=150, deadline=None)
+@often
+def test_nothing_admissible_is_left_but_what_yields_to_heavy_work(seen: Snapshot) -> None:
+    decision = admit(seen)
+    end = Standing(seen, decision.starts)
+    kept = Standing(seen).keeps()
+    for route in seen.routes:
+        if end.started[route.id] < route.due and not end.stops(route):
+            yields = any(
+                heavy.id != route.id and Standing(seen).rank(heavy) <= end.rank(route)
+                for name, _ in route.claims
+                for heavy in kept.get(name, ())
+            )
+            assert yields or _no_slot_for_one_more(seen, end, route)
+
+
+def _no_slot_for_one_more(seen: Snapshot, standing: Standing, route: WaitingRoute) -> bool:
+    taken = [queue for queue, count in seen.on_their_way.items() for _ in range(count)]
+    taken += [
+        standing.routes[pk].queue for pk, count in standing.started.items() for _ in range(count)
+    ]
+    return matchable(seen, [*taken, route.queue]) == matchable(seen, taken)
+
+
+@given(snapshots())
+@often
 def test_every_start_can_be_matched_with_an_idle_slot_that_consumes_its_queue(
     seen: Snapshot,
 ) -> None:
-    by_id = {route.id: route.queue for route in seen.routes}
-    asked = Counter(by_id[start] for start in admit(seen).starts)
-    for chosen in _subsets(list(asked)):
-        reachable = sum(n for group, n in seen.idle.items() if group & set(chosen))
-        assert sum(asked[queue] for queue in chosen) <= reachable, "Hall's condition"
+    queues = {route.id: route.queue for route in seen.routes}
+    starts = [queues[start] for start in admit(seen).starts]
+    on_their_way = [queue for queue, count in seen.on_their_way.items() for _ in range(count)]
+    assert matchable(seen, on_their_way + starts) == matchable(seen, on_their_way) + len(starts)
 
 
 @given(snapshots())
-@settings(max_examples=200, deadline=None)
-def test_the_same_snapshot_always_gives_the_same_decision(seen: Snapshot) -> None:
-    assert admit(seen).starts == admit(seen).starts
+@often
+def test_better_classes_start_first_and_work_that_waited_too_long_before_younger_of_its_new_class(
+    seen: Snapshot,
+) -> None:
+    """Of any two that both start, whichever the order promises first is first: class, then what was
+    raised by its age, and of two raised the older."""
+    standing, last = Standing(seen), (HIGH, False, NOW - 9 * STARVATION)
+    for start in admit(seen).starts:
+        route = standing.routes[start]
+        raised = standing.is_raised(route)
+        place = (standing.rank(route), not raised, route.head_at if raised else NOW)
+        assert place >= last, "a start came after one that should have waited for it"
+        last = place
+        standing.add(route)
 
 
-def _subsets(queues: list[str]) -> list[list[str]]:
-    return [
-        [queue for bit, queue in enumerate(queues) if mask >> bit & 1]
-        for mask in range(1, 2 ** len(queues))
-    ]
+@given(snapshots())
+@often
+def test_nothing_of_its_class_or_below_takes_the_room_kept_for_heavy_work(seen: Snapshot) -> None:
+    standing = Standing(seen)
+    kept = {
+        name: min(standing.rank(heavy) for heavy in heavies)
+        for name, heavies in standing.keeps().items()
+    }
+    for start in admit(seen).starts:
+        route = standing.routes[start]
+        for name, _ in route.claims:
+            assert name not in kept or standing.rank(route) < kept[name]
+        standing.add(route)
+
+
+@given(snapshots(), st.randoms(use_true_random=False))
+@often
+def test_the_decision_depends_on_nothing_but_what_there_is(seen: Snapshot, rng: object) -> None:
+    """The same again, and with everything told in another order."""
+    routes, idle = list(seen.routes), list(seen.idle.items())
+    rng.shuffle(routes)  # type: ignore[attr-defined]
+    rng.shuffle(idle)  # type: ignore[attr-defined]
+    decision = admit(seen)
+    assert admit(seen) == decision
+    assert admit(replace(seen, routes=tuple(routes), idle=dict(idle))).starts == decision.starts
+
+
+@given(snapshots())
+@often
+def test_a_queue_is_called_stopped_only_if_nothing_of_it_would_start(seen: Snapshot) -> None:
+    every = [(phase, rank) for phase in PHASES for rank in PRIORITY_NAMES]
+    stopped = {queue for queue, reasons in open_queues(seen, every).items() if reasons}
+    queues = {route.id: route.queue for route in seen.routes}
+    assert not stopped & {queues[start] for start in admit(seen).starts}
+    assert set(open_queues(seen, every)) == set(QUEUES)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(0, 60))
+@settings(max_examples=100, deadline=None)
+def test_tenants_with_work_enough_are_served_by_their_shares_at_every_moment(
+    share: int, other_share: int, keys: int, slots: int
+) -> None:
+    """Neither is ever more than one turn ahead, however many routes it has."""
+    tenants = ["tenant:x"] * keys + ["tenant:y"]
+    seen = Snapshot(
+        now=NOW,
+        routes=tuple(
+            WaitingRoute(
+                number, "prep", NORMAL, False, f"host:{number} {tenant}", 0, 1, slots, NOW, NOW
+            )
+            for number, tenant in enumerate(tenants)
+        ),
+        rules={"tenant:x": Rule(share=share), "tenant:y": Rule(share=other_share)},
+        use={}, paused_queues={}, idle={frozenset(QUEUES): slots}, on_their_way={},
+    )  # fmt: skip
+    served = Counter[str]()
+    for start in admit(seen).starts:
+        served[seen.routes[start].tenant] += 1
+        ahead = served["tenant:x"] / share - served["tenant:y"] / other_share
+        assert -1 / other_share - 1e-9 <= ahead <= 1 / share + 1e-9
+    assert served.total() == slots

@@ -1,11 +1,11 @@
-"""Rates: what people write, and the exact rule behind it."""
+"""Rates: what people may write, and that beginnings keep to them exactly."""
 
 from __future__ import annotations
 
-from random import Random
+from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queuemgr.errors import BadInput
@@ -13,53 +13,97 @@ from queuemgr.rate import Rate, parse_rate
 
 
 @pytest.mark.parametrize(
-    ("written", "interval", "burst"),
+    ("text", "rate"),
     [
-        ("1/3s", 3, 1), ("50/s burst 100", 0.02, 100), ("10000/h", 0.36, 1), ("5/m", 12, 1),
-        ("5 per minute", 12, 1), ("100000/d burst 5", 0.864, 5), (" 1/S ", 1, 1),
+        ("", None),
+        ("  ", None),
+        ("1/3s", Rate(3.0)),
+        ("1/s", Rate(1.0)),
+        ("50/s burst 100", Rate(0.02, 100)),
+        ("10000/h", Rate(0.36)),
+        ("2/1m burst 3", Rate(30.0, 3)),
+        ("3/d", Rate(28_800.0)),
+        ("7/240s burst 2", Rate(240 / 7, 2)),
+        ("5 per minute", Rate(12.0)),
+        ("1/2 hours BURST 4", Rate(7200.0, 4)),
     ],
-)  # fmt: skip
-def test_a_rate_is_understood_as_people_write_it(written: str, interval: float, burst: int) -> None:
-    assert parse_rate(written) == Rate(interval, burst)
-
-
-def test_no_rate_is_no_limit() -> None:
-    assert parse_rate("") is None
+)
+def test_a_rate_is_read_as_people_write_it(text: str, rate: Rate | None) -> None:
+    assert parse_rate(text) == rate
 
 
 @pytest.mark.parametrize(
-    "written", ["x", "0/s", "1/0s", "1/s burst 0", "-1/s", "1.5/s", "1/s; 2/m"]
-)
-def test_what_is_no_rate_is_refused_with_examples(written: str) -> None:
-    with pytest.raises(BadInput, match=r"is not understood; write it like \"1/3s\""):
-        parse_rate(written)
+    "text",
+    ["x", "1", "1/", "/s", "0/s", "1/0s", "1/fortnight", "1/s burst 0", "1/s burst -1", "-1/s",
+     "1/s burst many", "1/s burst 2 burst 3"],
+)  # fmt: skip
+def test_anything_else_is_refused_quoting_it_and_saying_how_to_write_one(text: str) -> None:
+    with pytest.raises(BadInput, match="is not understood; write it like") as refused:
+        parse_rate(text)
+    assert repr(text) in str(refused.value)
 
 
-@given(st.integers(0, 2**32), st.integers(1, 5), st.floats(0.01, 5))
-def test_however_late_each_start_begins_the_beginnings_keep_the_rate(
-    seed: int, burst: int, interval: float
+class Limit:
+    """One limit as the fleet keeps it: a clock, and starts granted that have not begun."""
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate, self.clock, self.pending = rate, 0.0, 0
+        self.begun: list[float] = []
+
+    def grant(self, now: float) -> bool:
+        may = self.rate.wait(self.clock - now, self.pending) <= 1e-6
+        self.pending += may
+        return may
+
+    def begin(self, now: float) -> None:
+        self.pending -= 1
+        self.clock = max(self.clock, now) + self.rate.interval
+        self.begun.append(now)
+
+    def conforms(self) -> bool:
+        """Over any span at most burst + span / interval began."""
+        spans = combinations(enumerate(self.begun), 2)
+        return all(
+            last - first + 1 <= self.rate.burst + (end - start) / self.rate.interval + 1e-3
+            for (first, start), (last, end) in spans
+        )
+
+
+rates = st.builds(Rate, st.sampled_from((0.02, 1.0, 10 / 3)), st.integers(1, 5))
+moves = st.lists(st.tuples(st.sampled_from("gggbbw"), st.floats(0, 3)), max_size=80)
+
+
+@given(rates, moves)
+@settings(max_examples=200, deadline=None)
+def test_however_late_each_begins_or_never_the_beginnings_conform(
+    rate: Rate, moves: list[tuple[str, float]]
 ) -> None:
-    """Grants at any time the rule allows, each beginning after a delay of its own: over any span of t
-    seconds at most burst + t / interval begin."""
-    rng, rate = Random(seed), Rate(interval, burst)
-    now, clock = 0.0, 0.0
-    pending: list[float] = []
-    begun: list[float] = []
-    for _ in range(120):
-        if rate.wait(clock - now, len(pending)) <= 1e-9:
-            pending.append(now + rng.uniform(0, 3 * interval))
-        now += rng.uniform(0, interval)
-        for late in sorted(p for p in pending if p <= now):
-            pending.remove(late)
-            clock = max(clock, late) + interval
-            begun.append(late)
-    begun.sort()
-    for first, start in enumerate(begun):
-        for last in range(first, len(begun)):
-            allowed = burst + (begun[last] - start) / interval
-            assert last - first + 1 <= allowed + 1e-6
+    """g: one is granted if it may be; b: one granted begins; w: one granted is withdrawn."""
+    limit, now = Limit(rate), 1000.0
+    for move, intervals in moves:
+        now += intervals * rate.interval
+        if move == "g":
+            limit.grant(now)
+        elif limit.pending and move == "b":
+            limit.begin(now)
+        elif limit.pending:
+            limit.pending -= 1
+    assert limit.conforms()
 
 
-def test_an_idle_limit_saves_up_no_more_than_its_burst() -> None:
-    rate = Rate(1.0, burst=3)
-    assert [rate.wait(-1000.0, pending) for pending in range(5)] == [0, 0, 0, 1, 2]
+@given(rates, st.integers(1, 50))
+@settings(max_examples=100, deadline=None)
+def test_whoever_always_asks_gets_the_burst_at_once_and_then_one_every_interval(
+    rate: Rate, further: int
+) -> None:
+    """Exactly so: asking when told to is never too early, and no later than the rate allows."""
+    limit, now, granted = Limit(rate), 1000.0, 0
+    while granted < rate.burst + further:
+        if limit.grant(now):
+            limit.begin(now)
+            granted += 1
+        else:
+            now += rate.wait(limit.clock - now, limit.pending)
+    assert limit.conforms()
+    assert limit.begun.count(1000.0) == rate.burst
+    assert now - 1000.0 == pytest.approx(further * rate.interval)

@@ -83,7 +83,8 @@ def test_what_can_never_start_is_counted_by_its_reason_and_ends_the_replay() -> 
     assert starts == [0]
     never = tally.of_replay(made, found, "UTC").never
     assert sorted(never) == [
-        "fleet 0/3, needs 4", "fleet budget 0/5 spent, resets 00:00 UTC",
+        "fleet: costs 9, more than its budget of 5 can ever hold",
+        "fleet: takes 4, more than its cap of 3 can ever hold",
     ]  # fmt: skip
 
 

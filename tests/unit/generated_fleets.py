@@ -1,0 +1,260 @@
+"""Snapshots made at random, and what stops a start by a plain reading of the rules.
+
+The reading repeats no code of the product's: it counts everything anew, for one route, at one moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from random import Random
+
+from hypothesis import strategies as st
+
+from queuemgr.admission import (
+    Gate,
+    Ordering,
+    Reason,
+    RetryRoom,
+    Rule,
+    Snapshot,
+    Use,
+    WaitingRoute,
+)  # fmt: skip
+from queuemgr.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
+from queuemgr.rate import Rate
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+PHASES = ("prep", "expensive", "wrap")
+QUEUES = [queue_name(phase, rank) for phase in PHASES for rank in PRIORITY_NAMES]
+KEYS = ("", "host:a", "host:b", "tenant:x", "host:a tenant:x", "host:b tenant:y")
+TOKENS = ("", "", "cpu=1", "cpu=2 memory=1")
+NAMES = (
+    "fleet", *(f"phase:{phase}" for phase in PHASES), "host:a", "host:b", "host:*", "tenant:x",
+    "tenant:y", "cpu", "memory",
+)  # fmt: skip
+STARVATION, HEAVY_WAIT = timedelta(seconds=100), timedelta(seconds=60)
+
+small = st.integers(0, 6)
+ages = st.integers(0, 350).map(lambda seconds: NOW - timedelta(seconds=seconds))
+_random = Random(20260504)
+
+
+def _rule() -> Rule:
+    most, budget = _random.randint(0, 6), _random.choice((None, *range(13)))
+    rate = Rate(_random.choice((0.5, 10.0, 100 / 3)), _random.randint(1, 4))
+    return Rule(
+        max_running=most,
+        reserved_high=_random.randint(0, max(0, most - 1)),
+        rate=_random.choice((None, rate)),
+        daily_budget=budget,
+        kept_for_high=_random.randint(0, min(3, budget or 0)),
+        kept_from_low=_random.randint(0, min(5, budget or 0)),
+        share=_random.randint(1, 3),
+        paused=_random.choice(("",) * 7 + ("paused by x",)),
+    )
+
+
+def _use() -> Use:
+    below, high, spent, reserved, leases = (_random.randint(0, 6) for _ in range(5))
+    unstarted = _random.randint(0, min(3, leases))
+    return Use(below + high, below, spent, reserved, leases, unstarted)
+
+
+RULES = st.sampled_from(
+    [Rule(), *(Rule(most) for most in range(1, 7)), *(_rule() for _ in range(300))]
+)
+USES = st.sampled_from([Use(), *(_use() for _ in range(300))])
+"""Drawn from tables, simple ones first: drawing each figure takes a hundred times as long."""
+
+GATES = st.builds(
+    Gate,
+    st.sampled_from((-50.0, 0.0, 0.25, 10.0, 31.0)).map(lambda s: NOW.timestamp() + s),
+    st.sampled_from((None, None, None, NOW - timedelta(seconds=9), NOW + timedelta(hours=1))),
+    st.just("429"),
+    st.sampled_from((0, 0, 1, 2, 4)),
+)
+KINDS = list(
+    product(
+        PHASES, sorted(PRIORITY_NAMES), (False, True), KEYS, range(4), range(1, 4), TOKENS,
+        (False, False, True),
+    )
+)  # fmt: skip
+
+
+@st.composite
+def routes(draw: st.DrawFn) -> tuple[WaitingRoute, ...]:
+    chosen = draw(st.lists(st.integers(0, len(KINDS) - 1), max_size=9, unique=True))
+    return tuple(_route(draw, number, *KINDS[kind]) for number, kind in enumerate(chosen, start=1))
+
+
+def _route(
+    draw: st.DrawFn, number: int, phase: str, priority: int, resumed: bool, keys: str, cost: int,
+    weight: int, tokens: str, retrying: bool,
+) -> WaitingRoute:  # fmt: skip
+    due, head = draw(small), draw(ages)
+    waited_long = bool(due) and NOW - head > STARVATION
+    return WaitingRoute(
+        number, phase, priority, resumed, keys, cost, weight, due, head, draw(ages),
+        PHASES.index(phase), tokens, retrying,
+        overdue=1 + (NOW - head).seconds % due if waited_long else 0,
+    )  # fmt: skip
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    idle = st.dictionaries(
+        st.frozensets(st.sampled_from(QUEUES), min_size=1) | st.just(frozenset(QUEUES)),
+        st.integers(0, 6), max_size=4,
+    )  # fmt: skip
+    names = st.sampled_from(NAMES)
+    paused = st.sets(st.sampled_from(QUEUES), max_size=1)
+    return Snapshot(
+        now=NOW,
+        routes=draw(routes()),
+        rules=draw(st.dictionaries(names, RULES, max_size=6)),
+        use=draw(st.dictionaries(names, USES, max_size=6)),
+        paused_queues={q: Reason(q, f"{q} paused by x", None, "paused") for q in draw(paused)},
+        idle=draw(idle),
+        on_their_way=draw(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=3)),
+        gates=draw(st.dictionaries(names, GATES, max_size=3)),
+        ordering=draw(
+            st.builds(
+                Ordering,
+                st.sampled_from((None, STARVATION)),
+                st.sampled_from((None, HEAVY_WAIT)),
+                st.booleans(),
+            )
+        ),
+        retries=draw(st.none() | st.builds(RetryRoom, st.integers(0, 3), st.just("retry budget"))),
+        turns=draw(st.dictionaries(st.sampled_from(("tenant:x", "turns")), st.floats(0, 5))),
+    )
+
+
+class Standing:
+    """What stands against every limit at the start of a decision, and after each of its starts."""
+
+    def __init__(self, seen: Snapshot, starts: Iterable[int] = ()) -> None:
+        self.seen = seen
+        self.total: defaultdict[str, Use] = defaultdict(Use)
+        for name, u in seen.use.items():
+            self.total[name] = Use(
+                u.running, u.below_high, u.spent, u.reserved, u.leases, u.unstarted
+            )
+        self.routes = {route.id: route for route in seen.routes}
+        self.retried = 0
+        self.started: Counter[int] = Counter()
+        for start in starts:
+            self.add(self.routes[start])
+
+    def add(self, route: WaitingRoute) -> None:
+        self.started[route.id] += 1
+        self.retried += route.retrying
+        for name, weight in route.claims:
+            use = self.total[name]
+            use.running += weight
+            use.below_high += weight * (route.priority != HIGH)
+            use.reserved += route.cost
+            use.leases += 1
+            use.unstarted += 1
+
+    def stops(self, route: WaitingRoute) -> set[tuple[str, str]]:
+        """Every limit that stops one more start, with the kind of reason; workers and kept room apart."""
+        found = {("retries", "retries")} if self._no_retry(route) else set[tuple[str, str]]()
+        if route.queue in self.seen.paused_queues:
+            found.add((route.queue, "paused"))
+        for name, weight in route.claims:
+            found |= {(name, kind) for kind in self._kinds(name, weight, route)}
+        return found
+
+    def _no_retry(self, route: WaitingRoute) -> bool:
+        room = self.seen.retries
+        return route.retrying and room is not None and self.retried >= room.left
+
+    def _kinds(self, name: str, weight: int, route: WaitingRoute) -> Iterable[str]:
+        rule, use = rule_of(self.seen, name), self.total[name]
+        gate = self.seen.gates.get(name, Gate())
+        below_high = route.priority != HIGH
+        if rule.paused:
+            yield "paused"
+        if gate.closed_until and gate.closed_until > NOW:
+            yield "closed"
+        elif gate.opening and use.leases + 1 > gate.opening:
+            yield "opening"
+        full = use.running + weight > rule.max_running
+        reserved = use.below_high + weight > rule.max_running - rule.reserved_high
+        if rule.max_running and (full or (below_high and reserved)):
+            yield "room"
+        if rule.rate and not self.conforms(name, rule.rate, one_more=1):
+            yield "rate"
+        if rule.daily_budget is not None and route.cost:
+            usable = rule.daily_budget - max(
+                rule.kept_for_high if below_high else 0,
+                rule.kept_from_low if route.priority == LOW else 0,
+            )
+            if use.spent + use.reserved + route.cost > usable:
+                yield "budget"
+
+    def conforms(self, name: str, rate: Rate, one_more: int = 0) -> bool:
+        """Did all leases not begun begin now, would the last of them conform?"""
+        clock = max(self.seen.gates.get(name, Gate()).clock, NOW.timestamp())
+        before_the_last = self.total[name].unstarted + one_more - 1
+        return clock - NOW.timestamp() + before_the_last * rate.interval <= (
+            (rate.burst - 1) * rate.interval + 1e-5
+        )
+
+    def rank(self, route: WaitingRoute) -> int:
+        """The class it stands in for its next start."""
+        starvation = self.seen.ordering.starvation
+        started = self.started[route.id]
+        if starvation is None or not route.due or (started and started >= route.overdue):
+            return route.priority
+        return max(HIGH, route.priority - (NOW - route.head_at) // starvation)
+
+    def is_raised(self, route: WaitingRoute) -> bool:
+        return self.rank(route) < route.priority
+
+    def keeps(self) -> dict[str, list[WaitingRoute]]:
+        """Heavy work that waited long and lacks nothing but room, by the limits it lacks it of."""
+        kept: defaultdict[str, list[WaitingRoute]] = defaultdict(list)
+        patience = self.seen.ordering.heavy_wait
+        for route in self.seen.routes:
+            stops = self.stops(route)
+            heavy = any(weight > 1 for _, weight in route.claims)
+            consumed = any(route.queue in group and n for group, n in self.seen.idle.items())
+            long = patience is not None and NOW - route.head_at > patience
+            if (
+                route.due
+                and heavy
+                and consumed
+                and long
+                and {kind for _, kind in stops} == {"room"}
+            ):
+                for limit, _ in stops:
+                    kept[limit].append(route)
+        return kept
+
+
+def rule_of(seen: Snapshot, name: str) -> Rule:
+    """The rule of a name: its own, else of the pattern `host:*`, the only one generated."""
+    pattern = "host:*" if name.startswith("host:") else ""
+    return seen.rules.get(name) or seen.rules.get(pattern) or Rule()
+
+
+def matchable(seen: Snapshot, queues: Iterable[str]) -> int:
+    """How many leases of these queues idle slots can take at most (Kuhn 1955)."""
+    slots = [group for group, count in seen.idle.items() for _ in range(count)]
+    taken_by: dict[int, str] = {}
+
+    def place(queue: str, tried: set[int]) -> bool:
+        for number, group in enumerate(slots):
+            if queue in group and number not in tried:
+                tried.add(number)
+                if number not in taken_by or place(taken_by[number], tried):
+                    taken_by[number] = queue
+                    return True
+        return False
+
+    return sum(place(queue, set()) for queue in queues)

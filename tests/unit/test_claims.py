@@ -1,0 +1,51 @@
+"""Claims: which limits a start must pass, and how keys and tokens are kept as text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuemgr import claims
+from queuemgr.errors import ConfigurationError
+
+
+def test_a_start_passes_the_fleet_its_phase_its_keys_and_its_tokens_in_this_order() -> None:
+    assert claims.claims_of("prep", "host:a tenant:x", "cpu=2 memory=1", 3) == (
+        ("fleet", 3), ("phase:prep", 3), ("host:a", 3), ("tenant:x", 3), ("cpu", 2), ("memory", 1),
+    )  # fmt: skip
+    assert claims.claims_of("wrap", "", "", 1) == (("fleet", 1), ("phase:wrap", 1))
+    assert claims.names_of("wrap", "host:a", "io=4") == ("fleet", "phase:wrap", "host:a", "io")
+    assert claims.own_names("host:a tenant:x", "cpu=2") == ("host:a", "tenant:x", "cpu")
+
+
+def test_keys_are_kept_once_each_and_in_order_and_empty_ones_left_out() -> None:
+    assert claims.as_text("") == ""
+    assert claims.as_text("host:a") == "host:a"
+    assert claims.as_text(("b", "", "a", "b")) == "b a"
+
+
+@pytest.mark.parametrize("key", ["host a", " host:a", "host:a\n", "a\tb", " "])
+def test_a_key_that_could_not_be_told_from_two_is_refused(key: str) -> None:
+    with pytest.raises(ConfigurationError, match="has white space in it"):
+        claims.as_text(("fine", key))
+
+
+words = st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1)
+
+
+@given(st.lists(words), st.dictionaries(words, st.integers(0, 99)), st.integers(1, 9))
+def test_what_is_kept_as_text_is_read_back_as_it_was(
+    keys: list[str], tokens: dict[str, int], weight: int
+) -> None:
+    _, _, *own = claims.claims_of(
+        "prep", claims.as_text(keys), claims.tokens_as_text(tokens), weight
+    )
+    expected = [(key, weight) for key in dict.fromkeys(keys)]
+    assert own == expected + [(name, taken) for name, taken in sorted(tokens.items()) if taken]
+
+
+def test_the_tenant_is_told_from_the_services_and_is_never_to_blame_for_them() -> None:
+    assert claims.tenant_of("host:a tenant:x tenant:y") == "tenant:x"
+    assert claims.tenant_of("host:a") == ""
+    assert claims.blamed("host:a tenant:x resolver:b") == ("host:a", "resolver:b")
