@@ -22,8 +22,9 @@ from queuemgr.admission import Reason
 from queuemgr.errors import UnknownFlow, UnknownStep
 from queuemgr.explain import RouteReasons
 from queuemgr.flow import get_flow, queue_name
-from queuemgr.models import Execution, Route, State
+from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.pace import Starts, StepPace
+from queuemgr.snapshot import live_since
 
 FAR = 50_000
 ROUTES = 1_000
@@ -110,7 +111,8 @@ def _start(
 ) -> tuple[datetime | None, str]:
     """When it may start, at the speed of late, once all that has an end has ended."""
     for reason in reasons:
-        if reason.kind == "paused" and reason.until is None:
+        unserved = reason.kind == "workers" and not _is_served(execution, now)
+        if unserved or (reason.kind == "paused" and reason.until is None):
             return None, f"no start to expect: {reason.text}"
     queue = queue_name(execution.phase, execution.priority)
     if not lately.count:
@@ -120,6 +122,12 @@ def _start(
     if wait > LONGEST.total_seconds():
         return None, f"no start to expect within a year: {lately}"
     return max(now, execution.run_after, *ends) + timedelta(seconds=wait), ""
+
+
+def _is_served(execution: Execution, now: datetime) -> bool:
+    queue = queue_name(execution.phase, execution.priority)
+    alive = Worker.objects.filter(seen_at__gt=live_since(now), draining_at=None)
+    return any(queue in queues for queues in alive.values_list("queues", flat=True))
 
 
 def _finish(

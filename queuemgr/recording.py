@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from queuemgr.claims import Claim, claims_of
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -47,6 +49,11 @@ class Kind(NamedTuple):
     tokens: str
     cost: int
     weight: int
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The limits it must pass, and what it takes of each."""
+        return claims_of(self.phase, self.limit_keys, self.tokens, self.weight)
 
 
 @dataclass(frozen=True, slots=True)

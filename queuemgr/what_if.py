@@ -20,7 +20,8 @@ from queuemgr.flow import all_phases
 from queuemgr.knobs import queue_knobs
 from queuemgr.models import Attempt, Limit, Worker
 from queuemgr.recording import Recorded, Recording, recording
-from queuemgr.replay import Fleet, RetryShare, replay
+from queuemgr.replay import Fleet, replay
+from queuemgr.replay_limits import RetryShare
 from queuemgr.tally import Tally
 
 Changes = Mapping[str, Mapping[str, Any]]

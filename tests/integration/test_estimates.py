@@ -132,15 +132,24 @@ def test_a_budget_moves_the_start_past_its_reset_and_says_when_that_is(
     assert queue("why", "p2").lines[2].startswith("can change by itself at ")
 
 
-def test_with_nothing_measured_no_time_is_made_up(probes: Any) -> None:
-    probes(1)
-    said = queue("why", "p0").lines
+def test_with_nothing_measured_no_time_is_made_up(played: Any, probes: Any) -> None:
+    played(slots=1)
+    probes(2)
+    said = queue("why", "p1").lines
     assert said[1] == (
         "position 1 in prep.normal; no start to expect: "
         "nothing started in prep.normal in the last hour"
     )
-    (record,) = queue("why", "p0", "--json").records
+    (record,) = queue("why", "p1", "--json").records
     assert (record["starts_at"], record["finishes_at"]) == (None, None)
+
+
+def test_where_no_worker_serves_the_queue_no_start_is_expected(probes: Any, measured: Any) -> None:
+    measured(30, minutes=9.9)
+    probes(1)
+    assert queue("why", "p0").lines[1] == (
+        "position 1 in prep.normal; no start to expect: no live worker consumes prep.normal"
+    )
 
 
 def test_what_does_not_wait_has_no_position(played: Any, probes: Any) -> None:

@@ -11,7 +11,8 @@ from queuemgr.admission import Ordering, Rule
 from queuemgr.flow import HIGH, LOW, NORMAL
 from queuemgr.rate import parse_rate
 from queuemgr.recording import Recorded, Recording, recording
-from queuemgr.replay import Fleet, Replayed, RetryShare, replay
+from queuemgr.replay import Fleet, Replayed, replay
+from queuemgr.replay_limits import RetryShare
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
