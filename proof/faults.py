@@ -17,6 +17,7 @@ from proof.checker import FREEZE
 from proof.fleet import Fleet
 from proof.plan import PlannedFault
 from proof.tables import Unreachable
+from queuemgr.errors import ConfigurationError
 from queuemgr.private_servers import wait_for_port
 from tests.acceptance.processes import Process
 
@@ -97,6 +98,9 @@ class StallBroker:
         fleet.proxy.flow()
 
 
+TRIES = 3
+
+
 class RestartDatabase:
     """PostgreSQL's immediate shutdown, which cuts every connection; it recovers when started again."""
 
@@ -105,9 +109,17 @@ class RestartDatabase:
             fleet.postgres.stop_at_once()
 
     def end(self, fleet: Fleet, planned: PlannedFault) -> None:
-        if fleet.postgres:
-            fleet.postgres.start()
-            wait_for_port(fleet.postgres.port)
+        any(self._started(fleet) for _ in range(TRIES))
+
+    @staticmethod
+    def _started(fleet: Fleet) -> bool:
+        """A server that was cut off may still hold its memory, and refuse the next a first time."""
+        with suppress(ConfigurationError):
+            if fleet.postgres:
+                fleet.postgres.start()
+                wait_for_port(fleet.postgres.port)
+            return True
+        return False
 
 
 class DeliverAgain:

@@ -46,7 +46,11 @@ class Postgres(PostgresServer):
         """PostgreSQL's immediate shutdown: connections are cut, nothing is written down first."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(30)
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(30)
 
 
 class Group:

@@ -6,6 +6,7 @@ matter. What stops a whole queue (fleet, phase, workers) parks nothing: the queu
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -78,8 +79,13 @@ def remember(seen: Seen, decision: Decision) -> None:
     looked_at = seen.snapshot.routes
     rows = [row for route in looked_at if (row := _row(seen, decision, route, started))]
     rows += [_Row(pk, None, None, Place(NOTHING_WAITS)) for pk in seen.empty]
+    alike: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
     for row in rows:
-        _write(row)
+        changes = _changes(row)
+        alike[tuple(changes)].append([*changes.values(), row.id])
+    for columns, values in alike.items():
+        assignments = ", ".join(f"{column} = %s" for column in columns)
+        sql.run_each(f"UPDATE queuemgr_route SET {assignments} WHERE id = %s", values)
 
 
 class _Row(NamedTuple):
@@ -111,7 +117,7 @@ def _is_news(seen: Seen, before: datetime | None, head: datetime) -> bool:
     return before is None or (before < seen.snapshot.now - starvation <= head)
 
 
-def _write(row: _Row) -> None:
+def _changes(row: _Row) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if row.served_at:
         changes["served_at"] = row.served_at
@@ -119,5 +125,4 @@ def _write(row: _Row) -> None:
         changes["head_at"] = row.head_at
     if row.place:
         changes |= {"parked_on": row.place.on, "parked_until": row.place.until}
-    columns = ", ".join(f"{column} = %s" for column in changes)
-    sql.run(f"UPDATE queuemgr_route SET {columns} WHERE id = %s", [*changes.values(), row.id])
+    return changes

@@ -45,6 +45,15 @@ def run(statement: str, parameters: Sequence[Any] = ()) -> int:
         return int(cursor.rowcount)
 
 
+def run_each(statement: str, many: Sequence[Sequence[Any]]) -> None:
+    """Run a statement once for each set of values, with few trips to the database."""
+    with connection.cursor() as cursor:
+        if len(many) == 1:
+            cursor.execute(statement, _given(many[0]))
+        else:
+            cursor.executemany(statement, [_given(values) for values in many])
+
+
 def typed(statement: str, **parts: str) -> str:
     """The statement with this database's types and the given parts put in."""
     return statement.format(**TYPES[connection.vendor], **parts)
