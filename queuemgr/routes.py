@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from django.db import transaction
 
-from queuemgr import claims
+from queuemgr import claims, tenants
 from queuemgr.errors import NeverFits
 from queuemgr.flow import Context, Place
 from queuemgr.models import Route, RouteLimit
@@ -62,6 +62,7 @@ def _made(kind: RouteKind) -> int:
     tenant = claims.tenant_of(kind.limit_keys)
     route, made = Route.objects.get_or_create(**kind._asdict(), defaults={"tenant": tenant})
     if made:
+        tenants.seen(tenant)
         names = kind.limit_keys.split()
         RouteLimit.objects.bulk_create(RouteLimit(route=route, name=name) for name in names)
     return route.pk
@@ -76,6 +77,7 @@ def _remember(kind: RouteKind, pk: int) -> None:
 def forget() -> None:
     """Forget every route, as a test that starts with an empty database must."""
     _known.clear()
+    tenants.forget()
 
 
 def check_fits(kind: RouteKind) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
-from queuemgr import retry_room, sql
+from queuemgr import retry_room, sql, tenants
 from queuemgr.admission import (
     LAST_TURN,
     Gate,
@@ -224,7 +224,7 @@ def _arms(fleet: Snapshot, queues: list[tuple[str, int]], at_most: int) -> tuple
     """The ids of routes to look at: by turn in each open queue, of great age, and due in time."""
     if not queues:
         return "", []
-    turns = _TENANTS_TURNS if fleet.ordering.shares and _has_tenants() else _TURNS
+    turns = _TENANTS_TURNS if fleet.ordering.shares and tenants.there_are() else _TURNS
     arms, parameters = [_IN_TIME], [fleet.now, at_most]
     if fleet.ordering.starvation:
         arms.append(_AGED)
@@ -234,10 +234,6 @@ def _arms(fleet: Snapshot, queues: list[tuple[str, int]], at_most: int) -> tuple
             arms.append(turns)
             parameters += [phase, rank, resumed, at_most]
     return " UNION ALL ".join(arms), parameters
-
-
-def _has_tenants() -> bool:
-    return bool(sql.rows("SELECT 1 FROM queuemgr_route WHERE tenant <> '' LIMIT 1"))
 
 
 class _Row(NamedTuple):
