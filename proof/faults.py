@@ -193,7 +193,8 @@ def _bound(processes: list[psutil.Process], size: int) -> None:
     for process in processes:
         with suppress(psutil.Error, OSError):
             _, most = process.rlimit(resource.RLIMIT_FSIZE)
-            process.rlimit(resource.RLIMIT_FSIZE, (size if most < 0 else min(size, most), most))
+            wanted = most if size < 0 else size if most < 0 else min(size, most)
+            process.rlimit(resource.RLIMIT_FSIZE, (wanted, most))
 
 
 class WrongClock:
