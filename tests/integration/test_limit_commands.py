@@ -27,7 +27,7 @@ def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: 
     probes(3, limit_key="host:a", requests=1)
     (found,) = queue("limit", "host:a", "--json").records
     assert (found["running"], found["max_running"], found["reserved"]) == (1, 1, 1)
-    assert (found["goes_by"], found["share"], found["breaker_after"]) == ("host:a", 1, 5)
+    assert (found["goes_by"], found["share"], found["breaker_after"]) == ("host:a", 1, 10)
     (waits,) = found["waiting_on_it"]
     assert waits == {"limit": "host:a", "reason": "host:a 1/1", "waiting": 2, "until": None}
     said = queue("limit", "host:a").out
