@@ -126,7 +126,8 @@ class Ordering:
 
 
 Kind = Literal[
-    "room", "rate", "budget", "paused", "closed", "opening", "kept", "retries", "workers", "run_after"
+    "room", "never", "rate", "budget", "paused", "closed", "opening", "kept", "retries", "workers",
+    "run_after",
 ]  # fmt: skip
 
 
@@ -387,8 +388,6 @@ class _Room:
             use.reserved += route.cost
             use.leases += 1
             use.unstarted += 1
-            if name in self._kept and self._kept[name].route == route.id:
-                del self._kept[name]
         if route.retrying and self._retries is not None:
             self._retries -= 1
 
@@ -472,8 +471,11 @@ def _concurrency(name: str, rule: Rule, use: Use, weight: int, priority: int) ->
     most, open_to_all = rule.max_running, rule.max_running - rule.reserved_high
     if not most:
         return
-    if weight > most:
-        yield Reason(name, f"{name}: takes {weight}, more than its cap of {most} can ever hold")
+    ever = most if priority == HIGH else open_to_all
+    if weight > ever:
+        kept = "" if ever == most else f" with {rule.reserved_high} of {most} reserved"
+        text = f"{name}: takes {weight}, more than its cap of {ever} can ever hold{kept}"
+        yield Reason(name, text, None, "never")
     elif use.running + weight > most:
         over = use.running - most
         note = f", over its cap by {over}" if over > 0 else ""

@@ -30,6 +30,7 @@ from queuemgr.models import (
     Pausable,
     Queue,
     RetryPolicy,
+    Route,
     State,
 )  # fmt: skip
 
@@ -210,10 +211,18 @@ def _in_chunks(executions: Iterable[Execution], act: Callable[[Chunk, datetime],
     changed = 0
     for start in range(0, len(ids), ROWS_AT_A_TIME):
         with deciding() as now:
+            _lock_leases(ids[start : start + ROWS_AT_A_TIME])
             some = Execution.objects.filter(pk__in=ids[start : start + ROWS_AT_A_TIME])
             changed += act(list(some.order_by("pk")), now)
     dispatch()
     return changed
+
+
+def _lock_leases(execution_ids: Sequence[int]) -> None:
+    """Wait for beginnings and endings under way, which need not hold the fleet's lock; those that
+    come after us wait for us. What is read next stays true."""
+    held = Lease.objects.filter(execution_id__in=execution_ids).order_by("pk")
+    list(held.select_for_update().values_list("pk"))
 
 
 def _retry(chunk: Chunk, now: datetime, by: By) -> int:
@@ -225,7 +234,7 @@ def _retry(chunk: Chunk, now: datetime, by: By) -> int:
         "finished_at": None,
         "wait_reason": "",
     }
-    by_route = _by_route(ended, lambda execution: (execution.priority, True))
+    by_route = _by_route(ended, lambda execution: (execution.priority, True, False))
     for route_id, some in by_route.items():
         by.record_each("retry", some, _state, lambda execution: {"state": State.WAITING.value})
         states.move([e.pk for e in some], State.WAITING, route_id=route_id, **again)
@@ -262,7 +271,12 @@ def _set_priority(chunk: Chunk, priority: int, by: By) -> int:
         lambda execution: {"priority": PRIORITY_NAMES[priority]},
     )
     waiting = [e for e in others if e.state in (State.WAITING, State.LEASED)]
-    by_route = _by_route(waiting, lambda e: (priority, e.resumed))
+    retries = set(
+        Route.objects.filter(pk__in=[e.route_id for e in waiting], retrying=True).values_list(
+            "pk", flat=True
+        )
+    )
+    by_route = _by_route(waiting, lambda e: (priority, e.resumed, e.route_id in retries))
     for route_id, some in by_route.items():
         Execution.objects.filter(pk__in=[e.pk for e in some]).update(route_id=route_id)
     Execution.objects.filter(pk__in=[e.pk for e in others]).update(priority=priority)
@@ -280,18 +294,18 @@ def _give_back_unstarted(chunk: Chunk) -> None:
 
 
 def _by_route(
-    executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool]]
+    executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool, bool]]
 ) -> dict[int, list[Execution]]:
     """The executions by the route they would wait on; without those whose flow or step is gone."""
     by_route: dict[int, list[Execution]] = defaultdict(list)
     for execution in executions:
-        priority, resumed = ranked(execution)
+        priority, resumed, retrying = ranked(execution)
         try:
             place = get_flow(execution.flow).at(execution.phase, execution.step)
         except (UnknownFlow, UnknownStep):
             continue
         kind = routes.kind_of(place, priority, execution.given, resumed=resumed)
-        by_route[routes.route_id(kind)].append(execution)
+        by_route[routes.route_id(kind._replace(retrying=retrying))].append(execution)
     return by_route
 
 

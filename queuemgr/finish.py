@@ -155,6 +155,7 @@ _TAKE = """
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_worker w ON w.id = l.worker_id
      WHERE l.id IN ({ids}) {and_expired}
+     ORDER BY l.id
     {lock_leases}
 """
 

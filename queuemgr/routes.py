@@ -9,7 +9,7 @@ from django.db import transaction
 
 from queuemgr import claims, tenants
 from queuemgr.errors import NeverFits
-from queuemgr.flow import Context, Place
+from queuemgr.flow import HIGH, Context, Place
 from queuemgr.models import Route, RouteLimit
 
 
@@ -86,18 +86,23 @@ def check_fits(kind: RouteKind) -> None:
 
     for name, weight in claims.claims_of(kind.phase, kind.limit_keys, kind.tokens, kind.weight):
         rule = rule_of(name)
-        if rule.max_running and weight > rule.max_running:
+        reserved = 0 if kind.priority == HIGH else rule.reserved_high
+        if rule.max_running and weight > rule.max_running - reserved:
             raise NeverFits(
-                f"weight {weight} is above max_running={rule.max_running} of limit {name!r}: "
+                f"weight {weight} is above max_running={rule.max_running} of limit {name!r}"
+                f"{_kept(reserved, 'reserved for high priority')}: "
                 "raise that limit or lower the weight"
             )
         if rule.daily_budget is not None and kind.cost > rule.usable_budget(kind.priority):
             raise NeverFits(
                 f"cost {kind.cost} is above daily_budget={rule.daily_budget} of limit {name!r}"
-                f"{_kept(rule.daily_budget - rule.usable_budget(kind.priority))}: "
+                f"{_kept(rule.daily_budget - rule.usable_budget(kind.priority), _BETTER)}: "
                 "raise that budget or lower the cost"
             )
 
 
-def _kept(requests: int) -> str:
-    return f" (of which {requests} are kept for higher priority)" if requests else ""
+_BETTER = "kept for higher priority"
+
+
+def _kept(number: int, how: str) -> str:
+    return f" (of which {number} are {how})" if number else ""

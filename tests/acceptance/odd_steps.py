@@ -34,7 +34,7 @@ class CannotSay(Exception):
 
 def _holds_a_socket() -> None:
     error = ValueError("it holds a socket")
-    error.held = socket.socket()  # type: ignore[attr-defined]
+    error.held = socket.socket()  # type: ignore[attr-defined]  # an error that holds what no one can pickle
     raise error
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.db import transaction
 
-from queuemgr import controls, explain, limits
+from queuemgr import controls, explain, finish, limits
 from queuemgr.controls import By
 from queuemgr.errors import BadInput
+from queuemgr.finish import Ending
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import HIGH, LOW
 from queuemgr.models import Change, Execution, Lease, Limit, State
-from queuemgr.outcomes import Done, Failed, Interrupted
+from queuemgr.outcomes import Done, Failed, Interrupted, Snoozed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANN = By("ann", "admin", "because")
@@ -170,3 +175,41 @@ def test_a_limit_given_on_the_command_line_wins_over_an_operators_edit(
     controls.edit_limit("phase:prep", ANN, max_running=7)
     limits.sync(forced={"max_prep"})
     assert Limit.objects.get(name="phase:prep").max_running == 11
+
+
+def test_a_retry_stays_a_retry_when_its_priority_is_changed(played: Any, probes: Any) -> None:
+    """Or it would leave the retry budget by the back door."""
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("network", "refused"))
+    controls.set_priority([execution], HIGH, ANN)
+    route = Execution.objects.select_related("route").get().route
+    assert route
+    assert (route.priority, route.retrying) == (HIGH, True)
+
+
+@pytest.mark.skipif(
+    os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
+)
+def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
+    played: Any, probes: Any, in_threads: Callable[..., list[Any]]
+) -> None:
+    """The ending has taken the lease and not committed: the cancel waits, and meets what it left."""
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    taken = threading.Event()
+
+    def both(number: int) -> None:
+        if number == 0:
+            with transaction.atomic():
+                finish.settle([Ending(grant.lease_id, Snoozed(60, "later"))], database_now())
+                taken.set()
+                time.sleep(0.5)
+        else:
+            taken.wait(10)
+            controls.cancel([execution], ANN)
+
+    in_threads(2, both)
+    assert Execution.objects.get().state == State.CANCELLED

@@ -185,7 +185,10 @@ class Standing:
             yield "opening"
         full = use.running + weight > rule.max_running
         reserved = use.below_high + weight > rule.max_running - rule.reserved_high
-        if rule.max_running and (full or (below_high and reserved)):
+        ever = rule.max_running - (rule.reserved_high if below_high else 0)
+        if rule.max_running and weight > ever:
+            yield "never"
+        elif rule.max_running and (full or (below_high and reserved)):
             yield "room"
         if rule.rate and not self.conforms(name, rule.rate, one_more=1):
             yield "rate"

@@ -274,3 +274,13 @@ def test_work_that_no_longer_fits_is_told_apart_from_work_that_waits() -> None:
     )
     seen = snapshot(route(1, weight=3), rules={"fleet": Rule(max_running=2)})
     assert admit(seen).reasons[1][0].text == "fleet: takes 3, more than its cap of 2 can ever hold"
+
+
+def test_no_room_is_kept_for_heavy_work_that_can_never_fit() -> None:
+    """A cap lowered below its weight must not stop the light work of its class for ever."""
+    order = Ordering(heavy_wait=timedelta(minutes=1))
+    for rule in (Rule(max_running=2), Rule(max_running=4, reserved_high=2)):
+        heavy = route(1, weight=3, due=1, head_at=NOW - HOUR)
+        decision = admit(snapshot(heavy, route(2, due=9), rules={"fleet": rule}, ordering=order))
+        assert decision.starts == (2, 2)
+        assert decision.reasons[1][0].kind == "never"
