@@ -32,27 +32,46 @@ class Document(models.Model):
     added_at = models.DateTimeField(default=timezone.now)
 
     title = models.CharField(max_length=500, blank=True)
+    authors = models.JSONField(default=list, blank=True)
+    year = models.PositiveSmallIntegerField(null=True, blank=True)
+    licence = models.CharField(max_length=200, blank=True)
+    open_access = models.CharField(max_length=20, blank=True, help_text="As its source calls it.")
+    doi = models.CharField(max_length=255, blank=True)
+    arxiv_id = models.CharField(max_length=40, blank=True)
+    lookups = models.JSONField(default=list, blank=True, help_text="Who was asked, and what came.")
     pdf_url = models.TextField(blank=True)
+    other_urls = models.JSONField(
+        default=list, blank=True, help_text="Still to be tried, in order."
+    )
     local_path = models.TextField(blank=True)
 
     pdf = models.FileField(max_length=300, blank=True)
     sha256 = models.CharField(max_length=64, blank=True)
     size = models.PositiveBigIntegerField(null=True, blank=True)
+    fetched_from = models.TextField(blank=True, help_text="After all redirects.")
+    etag = models.CharField(max_length=255, blank=True)
+    last_modified = models.CharField(max_length=64, blank=True)
 
     pages_file = models.FileField(max_length=300, blank=True)
     text = models.FileField(max_length=300, blank=True)
     pages = models.PositiveIntegerField(null=True, blank=True)
     pages_by = models.JSONField(default=dict, blank=True)
+    characters = models.PositiveIntegerField(null=True, blank=True)
+    references_file = models.FileField(max_length=300, blank=True)
     references = models.PositiveIntegerField(null=True, blank=True)
     references_style = models.CharField(max_length=40, blank=True)
     problem = models.TextField(blank=True, help_text="What of it could not be read, and why.")
 
     analysis = models.JSONField(default=dict, blank=True)
     method = models.CharField(max_length=120, blank=True)
+    prompt_version = models.CharField(max_length=40, blank=True)
     requests = models.PositiveIntegerField(default=0)
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
 
     report_markdown = models.FileField(max_length=300, blank=True)
     report_json = models.FileField(max_length=300, blank=True)
+    report_html = models.FileField(max_length=300, blank=True)
 
     objects = DocumentQuerySet.as_manager()
 
@@ -72,3 +91,22 @@ class Document(models.Model):
         """A file name for it: readable, without a slash or dots to climb by, and unique to its key."""
         readable = re.sub(r"[^\w-]+", "_", self.key.rpartition("/")[2] or self.key).strip("_")[:60]
         return f"{readable}-{hashlib.sha256(self.key.encode()).hexdigest()[:10]}"
+
+
+class Lookup(models.Model):
+    """What a service answered about an identifier: not asked again while it is fresh."""
+
+    source = models.CharField(max_length=32)
+    name = models.CharField(max_length=255)
+    answer = models.JSONField(default=dict)
+    asked_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=("source", "name"), name="one_lookup_per_source_and_name"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.name}"

@@ -24,7 +24,7 @@ from queuemgr.dispatch import lease_out
 from queuemgr.errors import StepFailed
 from queuemgr.follow_up import HeldLease, Settlement, follow_up
 from queuemgr.models import Lease, State
-from queuemgr.outcomes import Done, Failed, Lost, Result
+from queuemgr.outcomes import Done, Failed, Lost, Result, Snoozed
 from queuemgr.redaction import clean, told
 from queuemgr.snapshot import rules_of
 
@@ -185,16 +185,17 @@ def _held(lease_id: Any, *row: Any) -> HeldLease:
 
 def _stored(result: Result) -> Result:
     """Run the step's own store inside our transaction; when that fails the step has failed."""
-    if not isinstance(result, Done) or result.store is None:
+    if not isinstance(result, Done | Snoozed) or result.store is None:
         return result
+    cost = result.cost if isinstance(result, Done) else None
     try:
         with transaction.atomic():
             result.store()
     except StepFailed as error:
-        return Failed(error.kind, error.message, error.retry_after, result.cost, error.limit)
+        return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
     except Exception as error:
         logger.exception("storing a step's result failed")
-        return Failed("unexpected", told(error), cost=result.cost)
+        return Failed("unexpected", told(error), cost=cost)
     return result
 
 

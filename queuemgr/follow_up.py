@@ -105,7 +105,19 @@ def _after_skip(lease: HeldLease, skipped: Skipped, now: datetime) -> Settlement
 
 def _after_snooze(lease: HeldLease, snoozed: Snoozed, now: datetime) -> Settlement:
     changes = _again(lease, now + timedelta(seconds=snoozed.seconds), snoozed.reason)
-    return Settlement(lease, State.WAITING, Outcome.SNOOZED, snoozed, changes, cost=0)
+    settled = Settlement(lease, State.WAITING, Outcome.SNOOZED, snoozed, changes)
+    settled.message, settled.cost = snoozed.reason, lease.said_spent
+    if snoozed.context:
+        settled.context = {**lease.context, **snoozed.context}
+        changes["route_id"] = _route_of(get_flow(lease.flow).at(lease.phase, lease.step), settled)
+    return settled
+
+
+def _route_of(place: Place, settled: Settlement) -> int:
+    """Where work waits for this step of a phase already begun, by all that is known of it now."""
+    lease = settled.lease
+    known = {**lease.payload, **(settled.context or lease.context)}
+    return routes.route_id(routes.kind_of(place, lease.priority, known, resumed=True))
 
 
 def _after_interruption(lease: HeldLease, stopped: Interrupted, now: datetime) -> Settlement:

@@ -30,10 +30,16 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Snoozed:
-    """Not now: come back in so many seconds. Not an attempt."""
+    """Not now: come back in so many seconds. Not an attempt.
+
+    `context` and `store` are as in `Done`: a step that learns it must go on elsewhere (another host's
+    limit, say) adds what names the new key and comes back under it.
+    """
 
     seconds: float
     reason: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+    store: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

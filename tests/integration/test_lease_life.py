@@ -226,6 +226,24 @@ def test_being_stopped_or_asking_to_wait_is_no_failed_attempt(
     assert not Attempt.objects.filter(outcome__in=("failed", "retried")).exists()
 
 
+def test_a_step_that_learns_a_new_key_comes_back_under_that_limit_and_stores_what_it_learnt(
+    played: Played, probes: Probes
+) -> None:
+    """A download that ends at a landing page goes on at another host, under that host's limit."""
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    stored: list[str] = []
+    learnt = Snoozed(
+        0, "goes on elsewhere", {"limit_key": "host:b.org:443"}, lambda: stored.append("url")
+    )
+    (again,) = worker.end(grant, learnt)
+    assert stored == ["url"]
+    assert again.context == {"limit_key": "host:b.org:443"}
+    assert Lease.objects.get().limit_keys == "host:b.org:443"
+    assert Attempt.objects.get().error_message == "goes on elsewhere"
+
+
 def test_a_store_that_fails_fails_its_own_step_and_spoils_no_other_in_the_batch(
     played: Played, probes: Probes
 ) -> None:

@@ -1,0 +1,18 @@
+"""One Celery task per step: load, do the plain step, say what to store. No connection is held while
+a step works; what it found is stored in the transaction that ends its lease."""
+
+from pipeline.tasks.analyse import analyse_step
+from pipeline.tasks.extract import extract_step
+from pipeline.tasks.fetch import fetch_step
+from pipeline.tasks.ocr import ocr_step
+from pipeline.tasks.report import report_step
+from pipeline.tasks.resolve import resolve_step
+
+__all__ = [
+    "analyse_step",
+    "extract_step",
+    "fetch_step",
+    "ocr_step",
+    "report_step",
+    "resolve_step",
+]

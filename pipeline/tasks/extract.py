@@ -1,0 +1,25 @@
+"""The step that reads the text layer."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from pipeline import files
+from pipeline.knobs import pipeline_knobs
+from pipeline.steps.extract import ExtractOptions, extract
+from pipeline.tasks.documents import load
+from pipeline.tasks.pages import pages_done
+from queuemgr.leased_task import LeasedTask, Work
+from queuemgr.outcomes import Done
+
+
+@shared_task(base=LeasedTask, name="papers.extract")
+def extract_step(work: Work) -> Done:
+    """Read the text layer, page by page."""
+    document, knobs = load(work), pipeline_knobs()
+    options = ExtractOptions(knobs.page_seconds, knobs.document_seconds, knobs.extract_memory)
+    with files.on_disk(document.pdf) as pdf:
+        read = extract(pdf, options, work.signal)
+    context = {"pages_without_text": list(read.without_text)}
+    read_columns = {"pages": read.page_count, "problem": read.problem}
+    return pages_done(work, document, read.pages, context, read_columns)
