@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 
+SHARE_SECONDS = 0.001
+"""How long workers that never wait may have the loop before others on it get a turn."""
+
 CANCEL_SECONDS = 1.0
 """How long what was cancelled has for its clean-up; then it is cancelled a second time."""
 
@@ -139,25 +142,37 @@ class Tries(Generic[T, R]):
             raise self._broken
         self._signal.raise_if_aborted()
 
+    def hand(self) -> None:
+        """The oldest item's result goes to the reader: the source may go on."""
+        self.plan.hand()
+        self._let_source_go_on()
+
     def look(self) -> None:
         """Do what may be done now: start tries, let the source go on, wake the reader."""
-        now = self._loop.time()
-        while not self._ends_at_once() and (tried := self.plan.start(now)) is not None:
-            self._start(self._slot(tried))
+        ends_at_once = self._ends_at_once()
+        if not ends_at_once:
+            self._start_tries()
         self._set_timer()
-        if self.plan.may_take:
-            self._room.set()
-        if self.plan.over or self._awaited() or self._ends_at_once():
+        self._let_source_go_on()
+        if ends_at_once or self.plan.over or self._awaited():
             self._news.set()
+
+    def _start_tries(self) -> None:
+        while (tried := self.plan.start(self._loop.time())) is not None:
+            self._start(self._slot(tried))
+
+    def _let_source_go_on(self) -> None:
+        if not self._room.is_set() and self.plan.may_take:
+            self._room.set()
 
     def _ends_at_once(self) -> bool:
         return self._broken is not None or self._signal.aborted
 
     def _set_timer(self) -> None:
         at = self.plan.wakes_at()
+        if self._timer is not None and self._timer.when() == at:
+            return
         if self._timer is not None:
-            if self._timer.when() == at and not self._timer.cancelled():
-                return
             self._timer.cancel()
         self._timer = None if at is None else self._loop.call_at(at, self._timer_fired)
 
@@ -172,7 +187,7 @@ class Tries(Generic[T, R]):
                 await self._until_room()
                 async for item in stream:
                     self.plan.take(item)
-                    self.look()
+                    self._start_tries()
                     await self._until_room()
         except Exception as error:
             self.source_error = error
@@ -188,11 +203,15 @@ class Tries(Generic[T, R]):
 
     async def _slot(self, tried: Tried[T] | None) -> None:
         """Use one slot for a try, then for the next, until there is none."""
+        yields_at = self._loop.time() + SHARE_SECONDS
         while tried is not None and not self._ends_at_once():
             await self._try(tried)
-            tried = None if self._ends_at_once() else self.plan.start(self._loop.time())
+            now = self._loop.time()
+            tried = None if self._ends_at_once() else self.plan.start(now)
             self.look()
-            await asyncio.sleep(0)  # a worker that never waits must not keep the loop to itself
+            if tried is not None and now >= yields_at:
+                await asyncio.sleep(0)
+                yields_at = now + SHARE_SECONDS
 
     async def _try(self, tried: Tried[T]) -> None:
         if self.plan.stopped and tried.error is not None:

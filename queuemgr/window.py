@@ -137,8 +137,7 @@ async def _read(
             if run.plan.handed not in waiting:
                 break
             finished = waiting.pop(run.plan.handed)
-            run.plan.hand()
-            run.look()
+            run.hand()
             yield finished
     if run.source_error is not None:
         raise run.source_error
