@@ -107,7 +107,7 @@ def test_a_prompt_refused_for_its_length_is_asked_in_halves_once_across_leases(
     desk.lay("long", LONG)
     desk.once()
     told = Attempt.objects.get().error_message
-    assert "is 1500 tokens, you sent 2411" in told and "By our count" in said
+    assert "is 1500 tokens, you sent 2411" in told and "By our count" in told
     desk.once()
     assert [outcome for outcome, _ in outcomes()] == ["snoozed", "done"]
     assert charged() == len(model.requests)
