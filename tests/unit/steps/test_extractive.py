@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.steps.analyse import Analysed, AnalyseOptions, analyse
+from pipeline.steps.extractive import first_title
 from queuemgr.abort import NEVER, AbortSignal
 from queuemgr.errors import Aborted, StepFailed
 from tests.papers import PAPER
@@ -86,3 +87,23 @@ def test_an_abort_is_heard_before_the_work() -> None:
     signal.abort("stop")
     with pytest.raises(Aborted):
         analyse(PAPER, "", AnalyseOptions(), signal)
+
+
+@pytest.mark.parametrize(
+    ("lines", "title"),
+    [
+        (
+            ["arXiv:2101.00001v3 [cs.CL] 3 Jan 2021", "A Crash Course on the Estimation of",
+             "computational models with a", "Bayesian approach", "Ann Abel1 and Bo Bell2"],
+            "A Crash Course on the Estimation of computational models with a Bayesian approach",
+        ),
+        (["Journal of Canals, Vol. 3 (2001)", "Sluices in Practice", "Ann Abel, Bo Bell"],
+         "Sluices in Practice"),
+        (["Gates: An Inquiry into the", "Abstract", "we count."], "Gates: An Inquiry into the"),
+        (["Sluices in Practice", "ann@things.test"], "Sluices in Practice"),
+    ],
+)  # fmt: skip
+def test_a_title_is_found_below_stamps_and_goes_on_where_it_was_broken(
+    lines: list[str], title: str
+) -> None:
+    assert first_title(lines) == title
