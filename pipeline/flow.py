@@ -10,6 +10,7 @@ from pipeline.checkup import checkup
 from pipeline.files import tidy
 from pipeline.knobs import pipeline_knobs
 from pipeline.politeness import POLITE, asked_for_doi, asked_for_pdf
+from pipeline.steps.paper_parts import known_parts, requests_for
 from queuemgr.flow import Context, Flow, Phase, Step
 
 
@@ -51,8 +52,9 @@ def _io(given: Context) -> dict[str, int]:
 
 
 def _analysis_cost(given: Context) -> int:
-    """One request; a model may need a second to mend its answer, given back when it did not."""
-    return 2 if pipeline_knobs().llm_base_url else 1
+    """One request locally. A model is asked once a part and once to merge them, and once more where
+    an answer must be mended; what is not needed is given back."""
+    return requests_for(known_parts(given)) if pipeline_knobs().llm_base_url else 1
 
 
 def _limits() -> dict[str, Mapping[str, Any]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
+from pipeline.steps.paper_parts import LEAST_ROOM, room_for
+from pipeline.steps.prompts import OVERHEAD_TOKENS
 from queuemgr.knobs import DJANGO_SETTINGS, Knobs, forget_on_change
 from queuemgr.redaction import keep_secret
 
@@ -33,6 +36,18 @@ class PipelineKnobs(Knobs):
     llm_api_key: SecretStr = Field(SecretStr(""), description="key of the endpoint")
     llm_model: str = Field("", description="model the endpoint is asked for")
     llm_timeout: float = Field(180, gt=0, description="seconds for one whole answer")
+    llm_context_tokens: int = Field(
+        32_768, ge=2_048, description="tokens the model takes, question and answer together"
+    )
+    llm_max_tokens: int = Field(
+        2_000, ge=100, description="tokens an answer may have; asked again once at twice as many"
+    )
+    llm_max_parts: int = Field(
+        32, ge=1, le=1_000, description="parts a long paper may be put to the model in"
+    )
+    llm_parts_inflight: int = Field(
+        4, ge=1, le=64, description="parts of one paper put to the model at once"
+    )
     page_seconds: float = Field(20, gt=0, description="seconds one page may take to read")
     document_seconds: float = Field(120, gt=0, description="seconds one document may take to read")
     extract_memory: int = Field(
@@ -41,8 +56,18 @@ class PipelineKnobs(Knobs):
     ocr_threads: int = Field(1, ge=1, le=64, description="CPU threads of one OCR process")
     max_ocr: int = Field(2, ge=0, description="OCR steps at once in the fleet; 0: no cap")
     max_llm: int = Field(
-        0, ge=0, description="requests to the model at once in the fleet; 0: no cap"
+        0, ge=0, description="papers put to the model at once in the fleet; 0: no cap"
     )
+
+    @model_validator(mode="after")
+    def _a_paper_has_room(self) -> Self:
+        if room_for(self.llm_context_tokens, self.llm_max_tokens) < LEAST_ROOM:
+            raise ValueError(
+                f"SLUICE_LLM_MAX_TOKENS={self.llm_max_tokens} leaves no room for a paper in "
+                f"SLUICE_LLM_CONTEXT_TOKENS={self.llm_context_tokens}: twice the answer, "
+                f"{OVERHEAD_TOKENS} and {LEAST_ROOM} of paper must fit"
+            )
+        return self
 
 
 @lru_cache(maxsize=1)

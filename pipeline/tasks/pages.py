@@ -11,6 +11,7 @@ from pipeline import files
 from pipeline.models import Document
 from pipeline.steps.extract import PageText, letters, with_page_marks
 from pipeline.steps.references import find_references
+from pipeline.tasks.analyse import expected_parts
 from pipeline.tasks.documents import done
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import Work
@@ -34,7 +35,7 @@ def pages_done(
     as_lines = "".join(json.dumps(_as_plain(page), ensure_ascii=False) + "\n" for page in pages)
     return done(
         document,
-        context,
+        {**context, **expected_parts(text)},
         pages_file=files.promote_text(work, as_lines, f"pages/{stem}.jsonl"),
         text=files.promote_text(work, text, f"text/{stem}.txt"),
         pages_by=dict(Counter(page.source for page in pages)),
