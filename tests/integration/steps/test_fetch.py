@@ -24,7 +24,8 @@ from urllib.parse import quote
 import pytest
 
 from pipeline.steps.addresses import is_public
-from pipeline.steps.fetch import Fetched, FetchOptions, adopt, fetch
+from pipeline.steps.download import FetchOptions
+from pipeline.steps.fetch import Fetched, adopt, fetch
 from pipeline.steps.http import HttpClient, HttpOptions, shared
 from pipeline.steps.http_failure import kind_of_status
 from pipeline.steps.inflate import PIECE, Unpacker
@@ -623,7 +624,8 @@ def burst_item(
 FORKING = """
 import os, sys, tempfile, warnings
 from pathlib import Path
-from pipeline.steps.fetch import FetchOptions, fetch
+from pipeline.steps.download import FetchOptions
+from pipeline.steps.fetch import fetch
 from pipeline.steps.http import HttpClient
 from queuemgr.abort import NEVER
 
