@@ -15,7 +15,7 @@ from pipeline.steps.addresses import Reach, shown
 from pipeline.steps.http import HttpClient
 from pipeline.steps.http_failure import named_failures
 from pipeline.steps.inflate import Unpacker
-from pipeline.steps.landing_page import MAX_PAGE, read_page
+from pipeline.steps.landing_page import MAX_PAGE, pdf_link
 from pipeline.steps.minimum_speed import MinimumSpeed, at_least
 from pipeline.steps.part_file import PartFile, is_page, no_pdf
 from pipeline.steps.trip import Trip
@@ -126,7 +126,7 @@ class Download:
 
     async def _turn_to_link(self, found: _PageInstead) -> None:
         """Have the page's PDF asked for next; once, since a link may lead to a page again."""
-        link = read_page(found.page, found.url).pdf_url
+        link = pdf_link(found.page, found.url)
         if self.trip.from_page or not link:
             raise no_pdf(shown(found.url), found.page)
         self.trip.from_page = True

@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -204,9 +204,23 @@ class _Engine:
         addresses = await allowed_addresses(request.url, reach, self._lookups)
         cookies.set_cookie_header(request)
         with only_to(addresses):
-            response = await self.client.send(request, stream=True)
+            response = await self._send(request)
         cookies.extract_cookies(response)
         return response
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Send a GET; again when the kept-alive connection it went out on had been closed meanwhile.
+
+        Such a request was never read. On a new connection the same error is the server's answer.
+        """
+        while True:
+            connected: list[str] = []
+            request.extensions["trace"] = _noting_connects(connected)
+            try:
+                return await self.client.send(request, stream=True)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if connected:
+                    raise
 
     async def _serve(self, ready: Future[None]) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
@@ -219,6 +233,16 @@ class _Engine:
             ready.set_result(None)
             await self._stopped.wait()
             await _cancel_others()
+
+
+def _noting_connects(connected: list[str]) -> Callable[[str, Any], Awaitable[None]]:
+    """A trace for httpcore that notes each connection made."""
+
+    async def note(event: str, info: Any) -> None:
+        if event == "connection.connect_tcp.started":
+            connected.append(event)
+
+    return note
 
 
 async def _cancel_others() -> None:

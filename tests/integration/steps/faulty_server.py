@@ -83,6 +83,14 @@ async def _pdf(request: Request, answer: Answer) -> None:
     await answer.whole(body, request.get("type", "application/pdf"))
 
 
+@at("/pdf-and-close")
+async def _pdf_and_close(request: Request, answer: Answer) -> None:
+    """Closes the connection without having said so, a moment later."""
+    await answer.whole(pdf())
+    answer.keep = False
+    await asyncio.sleep(0.001)
+
+
 @at("/big")
 async def _big(request: Request, answer: Answer) -> None:
     size = int(request.get("mib")) * MIB

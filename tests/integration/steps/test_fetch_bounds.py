@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import resource
+import socket
+import threading
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -13,8 +16,9 @@ from pipeline.steps.download import FetchOptions
 from pipeline.steps.fetch import fetch
 from pipeline.steps.http import HttpClient, HttpOptions
 from pipeline.steps.inflate import PIECE, Unpacker
+from pipeline.steps.minimum_speed import MinimumSpeed
 from queuemgr.abort import NEVER
-from tests.integration.steps.downloads import refused
+from tests.integration.steps.downloads import LOCAL, refused
 from tests.integration.steps.faulty_server import MIB, FaultyServer, bomb
 
 pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
@@ -97,3 +101,61 @@ def test_a_redirect_loop_ends(faulty: FaultyServer, http: HttpClient, into: Path
     assert failure.kind == "http_error"
     assert "redirects more than 5 times" in failure.message
     assert len(faulty.hits) == 6
+
+
+# What is too slow
+
+
+def test_a_body_below_the_least_speed_ends_long_before_the_deadline(
+    faulty: FaultyServer, http: HttpClient, into: Path
+) -> None:
+    """P6-09: some 200 bytes a second, each read in time."""
+    options = FetchOptions(allow_private=True, deadline=60, speed=MinimumSpeed(10_000, 0.5))
+    began = time.monotonic()
+    failure = refused(faulty.url("/slow?bytes=10"), into, http, options)
+    assert failure.kind == "timeout"
+    assert "the least allowed is 10000 a second" in failure.message
+    assert time.monotonic() - began < 10
+
+
+def test_a_body_that_stalls_after_a_good_start_is_too_slow(
+    faulty: FaultyServer, http: HttpClient, into: Path
+) -> None:
+    """P6-09: what came before the span does not count."""
+    options = FetchOptions(allow_private=True, deadline=60, speed=MinimumSpeed(1000, 0.5))
+    assert "bytes in 0.5 s" in refused(faulty.url("/stall-body"), into, http, options).message
+
+
+def test_a_slow_body_above_the_least_speed_is_kept(
+    faulty: FaultyServer, http: HttpClient, into: Path
+) -> None:
+    """P6-09: over several spans, none of them short of its quota."""
+    options = FetchOptions(allow_private=True, speed=MinimumSpeed(200, 1.0))
+    assert fetch(faulty.url("/slow?bytes=100&times=50"), into, options, http, NEVER).size == 5000
+
+
+def test_any_speed_is_enough_where_none_is_asked_for(
+    faulty: FaultyServer, http: HttpClient, into: Path
+) -> None:
+    options = FetchOptions(allow_private=True, deadline=1.0, speed=MinimumSpeed(0, 0.1))
+    assert "time allowed in all" in refused(faulty.url("/drip"), into, http, options).message
+
+
+def test_a_slow_name_server_meets_the_deadline_and_others_go_on(
+    faulty: FaultyServer, http: HttpClient, into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P6-09: slow DNS."""
+    real, answer = socket.getaddrinfo, threading.Event()
+
+    def look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host == b"slow.test":
+            answer.wait(30)
+        return real(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    brief = FetchOptions(allow_private=True, deadline=0.5)
+    try:
+        assert refused("http://slow.test/a.pdf", into, http, brief).kind == "timeout"
+        assert fetch(faulty.url("/pdf"), into, LOCAL, http, NEVER).size == 4096
+    finally:
+        answer.set()

@@ -161,6 +161,17 @@ def burst_item(
     assert number % 2 == 0
 
 
+def test_a_connection_closed_while_it_was_idle_costs_no_download(
+    faulty: FaultyServer, into: Path
+) -> None:
+    """Servers close kept connections when they like; a request met by that was never read."""
+    client = HttpClient(HttpOptions(timeout=5.0))
+    for _ in range(20):
+        assert fetch(faulty.url("/pdf-and-close"), into, LOCAL, client, NEVER).size == 4096
+    client.close()
+    assert len(faulty.hits) == 20
+
+
 FORKING = """
 import os, sys, tempfile, warnings
 from pathlib import Path
