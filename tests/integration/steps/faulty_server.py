@@ -39,7 +39,7 @@ class Answer:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
-        self.keep = False
+        self.keep = self.closes_at_next = False
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -85,10 +85,9 @@ async def _pdf(request: Request, answer: Answer) -> None:
 
 @at("/pdf-and-close")
 async def _pdf_and_close(request: Request, answer: Answer) -> None:
-    """Closes the connection without having said so, a moment later."""
+    """Seems to keep the connection, and closes it at the moment the next request comes."""
     await answer.whole(pdf())
-    answer.keep = False
-    await asyncio.sleep(0.001)
+    answer.closes_at_next = True
 
 
 @at("/big")
@@ -313,7 +312,9 @@ class FaultyServer:
         else:
             query = parse_qs(urlsplit(target).query, keep_blank_values=True)
             await FAULTS.get(path, _missing)(Request(path, query, headers), answer)
-        return answer.keep
+        if answer.closes_at_next:
+            await reader.readuntil(b"\r\n\r\n")
+        return answer.keep and not answer.closes_at_next
 
     async def _page(self, path: str, answer: Answer) -> None:
         status, body = self._pages[path]
