@@ -6,7 +6,7 @@ import asyncio
 import gzip
 from collections import Counter
 
-from tests.integration.steps.faulty_server import MIB, Answer, Request, at
+from tests.integration.steps.faulty_server import MIB, Answer, Request, at, pdf
 
 SIZE = 600_000
 CUT = 250_000
@@ -131,3 +131,11 @@ async def _slow(request: Request, answer: Answer) -> None:
     for turn in range(times):
         await answer.send(body[turn * piece : (turn + 1) * piece])
         await asyncio.sleep(0.05)
+
+
+@at("/once")
+async def _once(request: Request, answer: Answer) -> None:
+    """The PDF to whoever has no copy; `then` to whoever has one."""
+    known = any(name in request.headers for name in ("if-none-match", "if-modified-since"))
+    body = request.get("then").encode() if known else pdf()
+    await answer.whole(body, "application/pdf", ("ETag", '"once"'))

@@ -241,6 +241,7 @@ class FaultyServer:
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.hits: list[str] = []
         self.seen: list[dict[str, str]] = []
+        self.redirects: dict[str, str] = {}
         self._pages: dict[str, tuple[int, bytes]] = {}
         self._context = context
         self._ready = threading.Event()
@@ -307,7 +308,11 @@ class FaultyServer:
         path, answer = urlsplit(target).path, Answer(writer)
         self.hits.append(target)
         self.seen.append(headers)
-        if path in self._pages:
+        if path in self.redirects:
+            place = ("Location", self.redirects[path])
+            await answer.head(302, place, ("Content-Length", 0))
+            answer.keep = True
+        elif path in self._pages:
             await self._page(path, answer)
         else:
             query = parse_qs(urlsplit(target).query, keep_blank_values=True)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import resource
 import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from pipeline.steps.fetch import Fetched, fetch
+from pipeline.steps.fetch import NO_END, Fetched, fetch
 from pipeline.steps.http import HttpClient
 from pipeline.steps.http_failure import kind_of_status
+from pipeline.steps.part_file import PART_SUFFIX
 from queuemgr.abort import NEVER
 from queuemgr.errors import StepFailed
 from tests.integration.steps.downloads import HTML, LOCAL, refused
@@ -141,6 +147,67 @@ def test_a_full_disk_is_a_storage_failure_and_leaves_no_file(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert failure.kind == "storage"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this user may mount no disk")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_disk_that_fills_up_is_a_storage_failure_and_the_next_file_fits(
+    faulty: FaultyServer, http: HttpClient, small_disk: Path
+) -> None:
+    """P6-06: a disk that is really full."""
+    assert refused(faulty.url("/big?mib=2"), small_disk, http).kind == "storage"
+    assert fetch(faulty.url("/pdf"), small_disk, LOCAL, http, NEVER).size == 4096
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from pipeline.steps.download import FetchOptions
+from pipeline.steps.fetch import fetch
+from pipeline.steps.http import HttpClient
+from queuemgr.abort import NEVER
+fetch(sys.argv[1], Path(sys.argv[2]), FetchOptions(allow_private=True), HttpClient(), NEVER)
+"""
+
+
+def test_a_worker_killed_as_it_writes_leaves_no_file_that_could_be_taken_for_whole(
+    faulty: FaultyServer, http: HttpClient, into: Path
+) -> None:
+    """P6-06: what it left is named as a part, which `files.tidy` clears, and the next try succeeds."""
+    command = [sys.executable, "-c", KILLED, faulty.url("/stall-body"), str(into)]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.getcwd()}) as worker:
+        deadline = time.monotonic() + 60
+        while not faulty.hits and time.monotonic() < deadline:
+            time.sleep(0.05)
+        worker.kill()
+    assert [path.suffix for path in into.iterdir()] == [PART_SUFFIX]
+    assert fetch(faulty.url("/pdf"), into, LOCAL, http, NEVER).size == 4096
+
+
+def test_a_pdf_without_its_last_line_is_kept_and_noted(
+    faulty: FaultyServer, http: HttpClient, into: Path
+) -> None:
+    """P6-06: readers open such files; on a fresh download it mostly means a cut nobody declared."""
+    url = faulty.url("/body?text=%25PDF-1.7" + "x" * 3000)
+    assert fetch(url, into, LOCAL, http, NEVER).note == NO_END
+    assert fetch(faulty.url("/pdf"), into, LOCAL, http, NEVER).note == ""
+
+
+def test_a_header_past_the_first_1024_bytes_is_no_pdfs(
+    faulty: FaultyServer, http: HttpClient, into: Path
+) -> None:
+    """P6-04"""
+    assert refused(faulty.url("/pdf?lead=1020"), into, http).kind == "not_pdf"
 
 
 def test_a_missing_directory_is_a_storage_failure(
