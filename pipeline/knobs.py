@@ -23,6 +23,12 @@ class PipelineKnobs(Knobs):
     http_timeout: float = Field(60, gt=0, description="seconds for a connect, a read, a write")
     fetch_max_bytes: int = Field(200 << 20, ge=1024, description="bytes of the largest PDF taken")
     fetch_deadline: float = Field(300, gt=0, description="seconds a download may take in all")
+    fetch_min_speed: float = Field(
+        1024, ge=0, description="bytes a second a download must bring on average; 0: any speed"
+    )
+    fetch_min_speed_seconds: float = Field(
+        30, gt=0, description="seconds that average is taken over"
+    )
     allow_private_addresses: bool = Field(
         False, description="fetch from private and local addresses"
     )
