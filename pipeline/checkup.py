@@ -12,11 +12,15 @@ from queuemgr.flow import Finding
 
 def checkup() -> Iterator[Finding]:
     """The OCR engine, the model's endpoint, and the address the sources ask for."""
+    knobs = pipeline_knobs()
     yield _ocr()
     yield _model()
-    if not pipeline_knobs().contact_email:
+    if not knobs.contact_email:
         yield Finding("note", "SLUICE_CONTACT_EMAIL is not set: Unpaywall is not asked for DOIs",
                       "set it to an address where the sources can reach you")  # fmt: skip
+    if "openalex" in knobs.sources and not knobs.openalex_api_key.get_secret_value():
+        yield Finding("note", "SLUICE_OPENALEX_API_KEY is not set: OpenAlex answers little without",
+                      "get a free key at openalex.org, or drop openalex from SLUICE_RESOLVERS")  # fmt: skip
 
 
 def _ocr() -> Finding:

@@ -9,8 +9,9 @@ from pipeline import intake
 from pipeline.checkup import checkup
 from pipeline.files import tidy
 from pipeline.knobs import pipeline_knobs
-from pipeline.politeness import POLITE, asked_for_doi, asked_for_pdf
+from pipeline.politeness import POLITE, asked_for_pdf
 from pipeline.steps.paper_parts import known_parts, requests_for
+from pipeline.steps.sources.source import limit_of
 from queuemgr.flow import Context, Flow, Phase, Step
 
 
@@ -21,13 +22,14 @@ def _tenant(given: Context) -> tuple[str, ...]:
 
 
 def _resolver(given: Context) -> tuple[str, ...]:
-    """Only DOIs are looked up elsewhere; the rest is resolved without asking anyone."""
-    asked = asked_for_doi(pipeline_knobs().contact_email) if given.get("kind") == "doi" else ()
+    """The one source it asks next, once it has said which; before that it only looks at what is known."""
+    source = str(given.get("resolver", ""))
+    asked = (limit_of(source),) if source else ()
     return (*asked, *_tenant(given))
 
 
 def _host(given: Context) -> tuple[str, ...]:
-    return (*asked_for_pdf(given), *_tenant(given))
+    return (*asked_for_pdf(given, pipeline_knobs().arxiv_url), *_tenant(given))
 
 
 def _has_bare_pages(given: Context) -> bool:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
+from pipeline.steps.identify import host_key
 from pipeline.steps.paper_parts import LEAST_ROOM, room_for
 from pipeline.steps.prompts import OVERHEAD_TOKENS
+from pipeline.steps.resolve import FOR_DOIS
+from queuemgr.errors import BadInput
 from queuemgr.knobs import DJANGO_SETTINGS, Knobs, forget_on_change
 from queuemgr.redaction import keep_secret
 
@@ -36,6 +39,27 @@ class PipelineKnobs(Knobs):
     arxiv_url: str = Field("https://export.arxiv.org", description="base URL of arXiv")
     unpaywall_url: str = Field("https://api.unpaywall.org", description="base URL of Unpaywall")
     crossref_url: str = Field("https://api.crossref.org", description="base URL of Crossref")
+    openalex_url: str = Field("https://api.openalex.org", description="base URL of OpenAlex")
+    openalex_api_key: SecretStr = Field(
+        SecretStr(""), description="key of OpenAlex; empty: a few look-ups a day"
+    )
+    semanticscholar_url: str = Field(
+        "https://api.semanticscholar.org", description="base URL of Semantic Scholar"
+    )
+    semanticscholar_api_key: SecretStr = Field(
+        SecretStr(""), description="key of Semantic Scholar; empty: its pool for everybody"
+    )
+    resolvers: str = Field(
+        ",".join(FOR_DOIS), description="who is asked about a DOI, in this order, with commas"
+    )
+    ask_every_source: bool = Field(
+        False, description="ask the other sources though one named an open PDF"
+    )
+    arxiv_metadata: bool = Field(
+        True, description="ask arXiv about its papers, a request each besides their PDF"
+    )
+    lookup_days: float = Field(30, ge=0, description="days an answer with an address is kept")
+    lookup_unknown_days: float = Field(1, ge=0, description="days any other answer is kept")
     llm_base_url: str = Field(
         "", description="OpenAI-compatible endpoint, up to /v1; empty: local analyser"
     )
@@ -75,12 +99,40 @@ class PipelineKnobs(Knobs):
             )
         return self
 
+    @field_validator("arxiv_url", "unpaywall_url", "crossref_url", "openalex_url",
+                     "semanticscholar_url")  # fmt: skip
+    @classmethod
+    def _url_has_a_host(cls, url: str) -> str:
+        try:
+            host_key(url)
+        except BadInput as error:
+            raise ValueError(f"{error}, such as https://api.example.org") from None
+        return url
+
+    @field_validator("resolvers")
+    @classmethod
+    def _sources_are_known(cls, text: str) -> str:
+        if unknown := [name for name in named(text) if name not in FOR_DOIS]:
+            raise ValueError(f"{unknown[0]!r} is not one of {', '.join(FOR_DOIS)}")
+        return text
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Who is asked about a DOI, in order."""
+        return named(self.resolvers)
+
+
+def named(text: str) -> tuple[str, ...]:
+    """The names in a list with commas, each once."""
+    return tuple(dict.fromkeys(filter(None, (name.strip().lower() for name in text.split(",")))))
+
 
 @lru_cache(maxsize=1)
 def pipeline_knobs() -> PipelineKnobs:
     """The pipeline's knobs of this process, read once."""
     knobs = PipelineKnobs.load(DJANGO_SETTINGS)
-    keep_secret(knobs.llm_api_key.get_secret_value())
+    for secret in (knobs.llm_api_key, knobs.openalex_api_key, knobs.semanticscholar_api_key):
+        keep_secret(secret.get_secret_value())
     return knobs
 
 
