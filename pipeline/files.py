@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
@@ -16,6 +17,8 @@ from django.core.files.storage import default_storage
 
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import Work
+
+logger = logging.getLogger(__name__)
 
 LEFT_BEHIND_SECONDS = 24 * 3600
 """Longer than any step may take, so no file still being written is removed."""
@@ -80,6 +83,14 @@ def on_disk(file: Any) -> Iterator[Path]:
 def exists(file: Any) -> bool:
     """Is there a stored file behind this field?"""
     return bool(file) and default_storage.exists(file.name)
+
+
+def remove(name: str) -> None:
+    """Remove a stored file nothing names any more; one that cannot be is left, and logged."""
+    try:
+        default_storage.delete(name)
+    except OSError:
+        logger.warning("%s is no longer used and could not be removed", name, exc_info=True)
 
 
 def tidy() -> int:
