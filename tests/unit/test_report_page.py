@@ -78,7 +78,9 @@ def test_a_page_needs_nothing_else_and_links_to_two_places_only(facts: ReportFac
             assert str(attributes["href"]).startswith(KNOWN_HOSTS)
             assert attributes["rel"] == "noreferrer noopener"
     policies = [a["content"] for _, a in seen.tags if "http-equiv" in a]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+    assert policies == [
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
+    ]
 
 
 def test_equal_facts_give_equal_pages() -> None:

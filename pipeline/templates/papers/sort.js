@@ -1,16 +1,27 @@
 const table = document.getElementById("papers");
 const body = table.tBodies[0];
+const headings = [...table.tHead.rows[0].cells];
+const all = [...body.rows];
 const compare = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" }).compare;
+let rest = [];
+/* The first rows are there at once, thousands more follow without holding up the page. */
+function fill() {
+  body.append(...rest.splice(0, 500));
+  if (rest.length) setTimeout(fill);
+}
 function sortBy(column, heading) {
   const down = heading.getAttribute("aria-sort") === "ascending";
-  const rows = [...body.rows].map((row) => [row.cells[column].textContent, row]);
+  const rows = all.map((row) => [row.cells[column].textContent, row]);
   const filled = rows.filter(([text]) => text);
   filled.sort(([a], [b]) => (down ? compare(b, a) : compare(a, b)));
-  body.replaceChildren(...filled.map(([, row]) => row), ...rows.filter(([text]) => !text).map(([, row]) => row));
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  const waiting = rest.length;
+  rest = [...filled, ...rows.filter(([text]) => !text)].map(([, row]) => row);
+  body.replaceChildren();
+  if (!waiting) fill();
+  for (const other of headings) other.removeAttribute("aria-sort");
   heading.setAttribute("aria-sort", down ? "descending" : "ascending");
 }
-[...table.tHead.rows[0].cells].forEach((heading, column) => {
+headings.forEach((heading, column) => {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = heading.textContent;
