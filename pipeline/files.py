@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
@@ -16,6 +17,8 @@ from django.core.files.storage import default_storage
 
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import Work
+
+logger = logging.getLogger(__name__)
 
 LEFT_BEHIND_SECONDS = 24 * 3600
 """Longer than any step may take, so no file still being written is removed."""
@@ -109,6 +112,14 @@ def exists(file: Any) -> bool:
 def holds(file: Any, size: int | None) -> bool:
     """Is there a stored file behind this field, of this size (None: of any)?"""
     return exists(file) and size in (None, default_storage.size(file.name))
+
+
+def remove(name: str) -> None:
+    """Remove a stored file nothing names any more; one that cannot be is left, and logged."""
+    try:
+        default_storage.delete(name)
+    except OSError:
+        logger.warning("%s is no longer used and could not be removed", name, exc_info=True)
 
 
 def tidy() -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline import intake
 from pipeline.checkup import checkup
+from pipeline.document_facts import export
 from pipeline.files import tidy
 from pipeline.knobs import pipeline_knobs
 from pipeline.politeness import POLITE, asked_for_pdf
@@ -97,5 +98,6 @@ PAPERS = Flow(
     limits=_limits,
     checkup=checkup,
     link=intake.link,
+    export=export,
     tidy=tidy,
 )  # fmt: skip

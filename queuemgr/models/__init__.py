@@ -6,7 +6,7 @@ Fields, constraints, indexes and adjectives. Verbs live in modules named after t
 from queuemgr.models.access import ApiToken, GivenAnswer
 from queuemgr.models.batches import Batch
 from queuemgr.models.bulk import BulkAction, BulkState
-from queuemgr.models.choices import FINAL, HELD, Outcome, Priority, State
+from queuemgr.models.choices import FINAL, HELD, NOT_TRIES, Outcome, Priority, State
 from queuemgr.models.limits import (
     DailyUsage,
     Gate,
@@ -25,6 +25,7 @@ from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, L
 __all__ = [
     "FINAL",
     "HELD",
+    "NOT_TRIES",
     "ApiToken",
     "Attempt",
     "Batch",

@@ -38,6 +38,10 @@ class Outcome(models.TextChoices):
     LOST = "lost", "worker lost"
 
 
+NOT_TRIES = (Outcome.SNOOZED, Outcome.INTERRUPTED)
+"""Endings that are nobody's failure: not counted as tries."""
+
+
 class Priority(models.IntegerChoices):
     HIGH = flows.HIGH, "high"
     NORMAL = flows.NORMAL, "normal"
