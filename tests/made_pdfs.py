@@ -32,7 +32,10 @@ def stream(content: bytes, extra: bytes = b"") -> bytes:
 
 
 def document(
-    contents: Sequence[bytes], resources: bytes = b"", more: Sequence[bytes] = ()
+    contents: Sequence[bytes],
+    resources: bytes = b"",
+    more: Sequence[bytes] = (),
+    fonts: bytes = b"/F1 3 0 R",
 ) -> bytes:
     """One page per content stream; font F1 is Helvetica. `more` objects come last, from number
     `4 + 2 * len(contents)` on."""
@@ -45,7 +48,7 @@ def document(
     for i, content in enumerate(contents):
         objects.append(
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
-            b"/Resources << /Font << /F1 3 0 R >> %s >> >>" % (5 + 2 * i, resources)
+            b"/Resources << /Font << %s >> %s >> >>" % (5 + 2 * i, fonts, resources)
         )
         objects.append(stream(content))
     return pdf_of([*objects, *more])
@@ -131,3 +134,23 @@ def scanned(pages: Sequence[Image.Image]) -> bytes:
     out = io.BytesIO()
     pages[0].save(out, "PDF", save_all=True, append_images=list(pages[1:]), resolution=150)
     return out.getvalue()
+
+
+def font_without_map(ordering: str, codes: Sequence[int]) -> bytes:
+    """A page in a font that says which glyphs it draws, not which letters they are.
+
+    With `Japan1` the glyph numbers are those of Adobe's Japanese collection, so a reader that
+    knows the collection can name the letters (843 is HIRAGANA A); with `Identity` nobody can.
+    """
+    shown = b"".join(b"%04x" % code for code in codes)
+    content = b"BT /F2 12 Tf 72 720 Td <" + shown + b"> Tj ET"
+    more = [
+        b"<< /Type /Font /Subtype /Type0 /BaseFont /Made /Encoding /Identity-H "
+        b"/DescendantFonts [7 0 R] >>",
+        b"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Made /DW 1000 /FontDescriptor 8 0 R "
+        b"/CIDSystemInfo << /Registry (Adobe) /Ordering (%s) /Supplement 2 >> >>"
+        % ordering.encode(),
+        b"<< /Type /FontDescriptor /FontName /Made /Flags 6 /FontBBox [0 -200 1000 900] "
+        b"/ItalicAngle 0 /Ascent 800 /Descent -200 /CapHeight 700 /StemV 69 >>",
+    ]
+    return document([content], more=more, fonts=b"/F1 3 0 R /F2 6 0 R")
