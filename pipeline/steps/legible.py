@@ -1,5 +1,7 @@
 """Whether a page's text can be what the page says, or is letters out of a broken font. Pure."""
 
+# ruff: noqa: RUF001 - typographic apostrophes and dashes are what papers print
+
 from __future__ import annotations
 
 import re
@@ -11,8 +13,8 @@ JUDGED_FROM = 200
 """Characters from which the share of words is judged; below, tables and titles would be caught."""
 
 WORDS_SHARE = 0.5
-"""Under this share of word-like tokens a page is junk. A survey of 2,335 PDFs found that good
-pages stay above; of the 446 pages of text read while this was written the lowest had %LOWEST%."""
+"""Under this share of word-like tokens a page is junk. Of 799 readings of good pages, lists of
+authors and pages of formulas among them, the lowest had 0.69; Chinese read as Latin-1 has 0.2."""
 
 LOST_SHARE = 0.05
 """Over this share of characters a reader could not name (U+FFFD, `(cid:7)`) a page is junk."""
