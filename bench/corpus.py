@@ -103,7 +103,7 @@ def recognised(pdf: Path, read: Extracted) -> tuple[Sequence[PageText], str]:
     except StepFailed as failed:
         return read.pages, f"{read.problem} {failed.message}".strip()
     pages |= {page.number: page for page in found.pages}
-    pages |= {n: replace(pages[n], source="blank") for n in found.blank}
+    pages |= {n: PageText(n, "", "blank") for n in found.blank}  # as the step stores it
     pages |= {n: replace(pages[n], source="failed", reason=why) for n, why in found.failed.items()}
     in_order = tuple(pages[n] for n in sorted(pages))
     return in_order, replace(read, pages=in_order).problem
