@@ -83,6 +83,7 @@ class PipelineKnobs(Knobs):
     extract_memory: int = Field(
         1 << 30, ge=1 << 27, description="bytes of memory for reading a PDF"
     )
+    extract_pages: int = Field(3000, ge=1, description="pages read of one PDF; the rest is named")
     ocr_threads: int = Field(1, ge=1, le=64, description="CPU threads of one OCR process")
     max_ocr: int = Field(2, ge=0, description="OCR steps at once in the fleet; 0: no cap")
     max_llm: int = Field(

@@ -53,6 +53,7 @@ POLICIES: dict[str, Policy] = {
     "not_pdf": once("what was fetched is not a PDF"),
     "encrypted": once("the PDF asks for a password"),
     "damaged": once("the PDF cannot be read"),
+    "no_pages": once("the PDF has no pages"),
     "no_text": once("neither a text layer nor OCR gave any text"),
     "too_large": once("larger than the configured limit"),
     "resource_limit": once("reading it passed the time or memory allowed"),
