@@ -40,11 +40,13 @@ class ExtractOptions:
 
 @dataclass(frozen=True)
 class PageText:
-    """One page, numbered from 1. `source` names what read it: `pypdf` or `ocr`."""
+    """One page, numbered from 1. `source` names what read it: `pypdf` or `ocr`; or it is `blank`,
+    or `failed`, for the `reason` given."""
 
     number: int
     text: str
     source: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from pipeline import files
@@ -56,4 +57,4 @@ def has_text(pages: Iterable[PageText]) -> bool:
 
 
 def _as_plain(page: PageText) -> dict[str, Any]:
-    return {"number": page.number, "text": page.text, "source": page.source}
+    return asdict(page)
