@@ -28,7 +28,7 @@ from pipeline.steps.extract import (
     letters,
     with_page_marks,
 )
-from pipeline.steps.ocr import OcrOptions, ocr
+from pipeline.steps.ocr import OcrOptions, ocr, page_of
 from pipeline.steps.references import References, find_references
 from queuemgr.abort import NEVER
 from queuemgr.errors import StepFailed
@@ -102,9 +102,7 @@ def recognised(pdf: Path, read: Extracted) -> tuple[Sequence[PageText], str]:
         found = ocr(pdf, read.without_text, OcrOptions(), NEVER)
     except StepFailed as failed:
         return read.pages, f"{read.problem} {failed.message}".strip()
-    pages |= {page.number: page for page in found.pages}
-    pages |= {n: PageText(n, "", "blank") for n in found.blank}  # as the step stores it
-    pages |= {n: replace(pages[n], source="failed", reason=why) for n, why in found.failed.items()}
+    pages |= {each.page: page_of(each, pages[each.page]) for each in found.outcomes}
     in_order = tuple(pages[n] for n in sorted(pages))
     return in_order, replace(read, pages=in_order).problem
 

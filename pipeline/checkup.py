@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.knobs import pipeline_knobs
-from pipeline.steps.ocr import require_engine
+from pipeline.ocr_options import ocr_options
+from pipeline.steps.ocr import engine_for
 from queuemgr.errors import StepFailed
 from queuemgr.flow import Finding
 
@@ -24,10 +25,20 @@ def checkup() -> Iterator[Finding]:
 
 
 def _ocr() -> Finding:
+    """The engine these knobs come to. An endpoint is not asked: that would cost a request."""
+    knobs = pipeline_knobs()
+    if knobs.ocr_api_key.get_secret_value() and not knobs.ocr_base_url:
+        return Finding(
+            "bad",
+            "SLUICE_OCR_API_KEY is set without SLUICE_OCR_BASE_URL: pages are read locally",
+            "set the endpoint's address, or unset the key",
+        )
     try:
-        require_engine()
+        chosen = engine_for(ocr_options(knobs))
     except StepFailed as error:
         return Finding("note", "no OCR engine: pages without text stay unread", error.message)
+    if chosen.engine == "remote":
+        return Finding("good", f"pages without text are read by {knobs.ocr_model}")
     return Finding("good", "the local OCR engine is installed")
 
 

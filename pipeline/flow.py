@@ -10,6 +10,7 @@ from pipeline.checkup import checkup
 from pipeline.document_facts import export
 from pipeline.files import tidy
 from pipeline.knobs import pipeline_knobs
+from pipeline.ocr_options import KEY, REQUESTS, is_remote, pages_at_once, requests_reserved
 from pipeline.politeness import POLITE, asked_for_pdf
 from pipeline.steps.paper_parts import known_parts, requests_for
 from pipeline.steps.sources.source import limit_of
@@ -38,7 +39,26 @@ def _has_bare_pages(given: Context) -> bool:
 
 
 def _ocr(given: Context) -> tuple[str, ...]:
-    return ("engine:ocr", *_tenant(given))
+    """The endpoint's limit where pages go to one, else that of the engine on this machine."""
+    return (KEY if is_remote(pipeline_knobs()) else "engine:ocr", *_tenant(given))
+
+
+def _ocr_cost(given: Context) -> int:
+    """A request a page and some for second tries, given back when unused; the local engine is free."""
+    knobs = pipeline_knobs()
+    return requests_reserved(knobs, _bare_pages(given)) if is_remote(knobs) else 0
+
+
+def _ocr_tokens(given: Context) -> dict[str, int]:
+    """At the endpoint a document takes as many places as it has pages there at once."""
+    knobs = pipeline_knobs()
+    if not is_remote(knobs):
+        return _cpu(given)
+    return {**_cpu(given), REQUESTS: pages_at_once(knobs, _bare_pages(given))}
+
+
+def _bare_pages(given: Context) -> int:
+    return len(given.get("pages_without_text") or ())
 
 
 def _model(given: Context) -> tuple[str, ...]:
@@ -67,6 +87,8 @@ def _limits() -> dict[str, Mapping[str, Any]]:
     return {
         **POLITE,
         "engine:ocr": {"max_running": knobs.max_ocr},
+        KEY: {"max_running": 0},
+        REQUESTS: {"max_running": knobs.max_ocr_requests},
         "llm:chat": {"max_running": knobs.max_llm},
     }
 
@@ -80,7 +102,10 @@ PAPERS = Flow(
                 Step("resolve", "papers.resolve", key=_resolver, tokens=_io),
                 Step("fetch", "papers.fetch", key=_host, tokens=_io),
                 Step("extract", "papers.extract", key=_tenant, tokens=_cpu),
-                Step("ocr", "papers.ocr", key=_ocr, needed=_has_bare_pages, tokens=_cpu),
+                Step(
+                    "ocr", "papers.ocr", key=_ocr, needed=_has_bare_pages, cost=_ocr_cost,
+                    tokens=_ocr_tokens,
+                ),
             ),
         ),
         Phase(

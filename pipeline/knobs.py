@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -84,8 +84,48 @@ class PipelineKnobs(Knobs):
         1 << 30, ge=1 << 27, description="bytes of memory for reading a PDF"
     )
     extract_pages: int = Field(3000, ge=1, description="pages read of one PDF; the rest is named")
+    ocr_engine: Literal["auto", "rapidocr", "tesseract", "remote"] = Field(
+        "auto", description="what reads pages without text; auto: the best there is"
+    )
+    ocr_base_url: str = Field(
+        "", description="OpenAI-compatible vision endpoint, up to /v1; empty: read locally"
+    )
+    ocr_api_key: SecretStr = Field(SecretStr(""), description="key of the vision endpoint")
+    ocr_model: str = Field(
+        "allenai/olmOCR-2-7B-1025", description="model the vision endpoint is asked for"
+    )
+    ocr_max_tokens: int = Field(8000, ge=256, description="tokens the text of a page may have")
+    ocr_inflight: int = Field(
+        32, ge=1, le=512, description="pages of one document at the endpoint at once"
+    )
+    ocr_window: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="pages read ahead of the oldest unfinished one; 0: twice those at once",
+    )
+    ocr_timeout: float = Field(180, gt=0, description="seconds for the whole answer about a page")
+    ocr_max_retries: int = Field(3, ge=0, le=20, description="more tries for a page that failed")
+    ocr_base_delay: float = Field(
+        1, ge=0, le=3600, description="seconds before a page's second try; doubles"
+    )
+    ocr_max_delay: float = Field(
+        60, ge=0, le=3600, description="seconds before a page's next try, at most"
+    )
+    ocr_languages: str = Field(
+        "", description="what Tesseract is to read, as in eng+deu; empty: not known"
+    )
+    ocr_page_seconds: float = Field(
+        120, gt=0, description="seconds one page may take a local OCR engine"
+    )
+    ocr_document_seconds: float = Field(
+        1800, gt=0, description="seconds one document may take a local OCR engine"
+    )
     ocr_threads: int = Field(1, ge=1, le=64, description="CPU threads of one OCR process")
-    max_ocr: int = Field(2, ge=0, description="OCR steps at once in the fleet; 0: no cap")
+    max_ocr: int = Field(2, ge=0, description="local OCR steps at once in the fleet; 0: no cap")
+    max_ocr_requests: int = Field(
+        64, ge=0, description="pages at the vision endpoint at once in the fleet; 0: no cap"
+    )
     max_llm: int = Field(
         0, ge=0, description="papers put to the model at once in the fleet; 0: no cap"
     )
@@ -132,7 +172,12 @@ def named(text: str) -> tuple[str, ...]:
 def pipeline_knobs() -> PipelineKnobs:
     """The pipeline's knobs of this process, read once."""
     knobs = PipelineKnobs.load(DJANGO_SETTINGS)
-    for secret in (knobs.llm_api_key, knobs.openalex_api_key, knobs.semanticscholar_api_key):
+    for secret in (
+        knobs.llm_api_key,
+        knobs.ocr_api_key,
+        knobs.openalex_api_key,
+        knobs.semanticscholar_api_key,
+    ):
         keep_secret(secret.get_secret_value())
     return knobs
 
