@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pipeline.models import Document, Lookup
-from queuemgr import controls
+from queuemgr import controls, gates
 from queuemgr.controls import By
+from queuemgr.dispatch import dispatch
+from queuemgr.fleet_lock import database_now
 from queuemgr.models import Attempt, Execution, Gate, Lease, State
 from tests.integration.conftest import let_time_pass
+from tests.integration.steps.faulty_server import FaultyServer
 from tests.integration.test_papers import Papers, Site, papers, set_knobs, site  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -69,22 +73,37 @@ def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources
 
 
 def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_next_try(
-    papers: Papers, sources: Site  # noqa: F811
-) -> None:  # fmt: skip
-    sources.pages[UNPAYWALL] = b"no JSON"
-    papers.take_in(DOI)
-    assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref", ""]
-    assert Execution.objects.get().error_kind == "bad_answer"
-    assert dict(Gate.objects.values_list("name", "failures"))["resolver:unpaywall"] == 0
+    papers: Papers,  # noqa: F811
+    sources: Site,
+    set_knobs: Any,  # noqa: F811
+) -> None:
+    """P3-08"""
+    with FaultyServer() as busy:
+        refusal = busy.url("/status?code=429&retry-after=900&rest=")
+        set_knobs(unpaywall_url=refusal)
+        papers.take_in(DOI)
+        assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref", ""]
+    assert Execution.objects.get().error_kind == "rate_limited"
+    closed = Gate.objects.filter(closed_until__gt=database_now() + timedelta(seconds=800))
+    assert [gate.name for gate in closed] == ["resolver:unpaywall"]
     assert Lookup.objects.get().source == "crossref"
+    set_knobs(unpaywall_url=sources.url)
     say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
+    gates.open_now(["resolver:unpaywall"])
     let_time_pass(Execution.objects.all())
-    papers.worker.row.refresh_from_db()
-    from queuemgr.dispatch import dispatch
-
     dispatch()
     assert resolve(papers) == ["", "resolver:unpaywall"]
     assert sources.asked.count(CROSSREF) == 1, "its answer is still fresh"
+
+
+def test_a_source_that_answers_opens_its_limit_again_though_the_step_goes_on_elsewhere(
+    papers: Papers,  # noqa: F811
+    sources: Site,
+) -> None:
+    papers.take_in(DOI)
+    Gate.objects.create(name="resolver:unpaywall", clock=0, failures=3, opening=0, turn=0)
+    resolve(papers)
+    assert Gate.objects.get(name="resolver:unpaywall").failures == 0
 
 
 def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -> None:  # noqa: F811
@@ -104,6 +123,7 @@ def test_an_answer_kept_is_not_asked_for_again(papers: Papers, sources: Site) ->
     say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
     papers.take_in(DOI)
     resolve(papers)
+    Lease.objects.all().delete()
     Execution.objects.all().delete()
     papers.take_in(DOI)
     assert resolve(papers) == [""]
