@@ -14,11 +14,13 @@ from django.utils import timezone
 from pipeline import files
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
+from pipeline.politeness import ARXIV, asked_for_pdf
 from pipeline.steps.addresses import shown
 from pipeline.steps.download import Asked, EarlierCopy, FetchOptions
 from pipeline.steps.fetch import Elsewhere, Fetched, Unchanged, adopt, fetch
 from pipeline.steps.minimum_speed import MinimumSpeed
 from pipeline.steps.next_address import PATIENCE, WELL, Address, failed_in, left, line
+from pipeline.steps.sources.arxiv import refused
 from pipeline.steps.trip import Trip, key_of_host
 from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
@@ -89,7 +91,15 @@ class _Fetching:
         try:
             return self._tired() or self._at_another_host() or self._fetched()
         except StepFailed as failure:
-            return self._failed(failure)
+            return self._failed(self._as_its_host_means(failure))
+
+    def _as_its_host_means(self, failure: StepFailed) -> StepFailed:
+        """arXiv takes requests after a 403 for an attack: it is left alone, by the whole fleet."""
+        if ARXIV not in asked_for_pdf(self._work.given, pipeline_knobs().arxiv_url):
+            return failure
+        meant = refused(failure)
+        meant.limit = meant.limit or ARXIV
+        return meant
 
     def _tired(self) -> Snoozed | None:
         """Turn to another address, where there is one, when this one failed often enough.

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django.utils import timezone
 
 from pipeline import files
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from queuemgr import controls
 from queuemgr.controls import By
-from queuemgr.models import State
+from queuemgr.models import Gate, State
 from tests.integration.fetching import Fetching, execution_of, is_fetched, outcomes
 from tests.integration.steps import faulty_ranges
 from tests.integration.steps.faulty_server import FaultyServer, pdf
@@ -126,6 +128,20 @@ def test_an_address_that_fails_again_and_again_gives_way_to_another(
     assert is_fetched(document)
     assert outcomes() == ["retried", "retried", "snoozed", "done"]
     assert (len(site.hits), told(document)) == (2, ["server_error", "kept"])
+
+
+def test_a_403_of_arxivs_closes_its_limit_for_the_whole_fleet_instead_of_failing_the_paper(
+    fetching: Fetching, site: FaultyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """arXiv takes requests after a 403 for an attack."""
+    monkeypatch.setenv("SLUICE_ARXIV_URL", site.url(""))
+    pipeline_knobs.cache_clear()
+    document = fetching.put(site.url("/status?code=403"))
+    assert execution_of(document).error_kind == "rate_limited"
+    gate = Gate.objects.get(name="resolver:arxiv")
+    assert gate.closed_until is not None
+    assert gate.closed_until - timezone.now() > timedelta(hours=5)
+    assert not Gate.objects.filter(name=key(site), closed_until__isnull=False).exists()
 
 
 def test_a_lone_address_is_tried_as_often_as_its_policy_says(
