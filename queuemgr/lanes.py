@@ -1,18 +1,16 @@
 """The lanes of a worker: how much of each kind of work it does at once, and how much may wait.
 
-`lanes()` is the one place where these numbers are worked out; nothing else computes one anew.
+The rules only, for steps may not know Django: `queuemgr.process_lanes` has those of this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from queuemgr.errors import ConfigurationError
-from queuemgr.knobs import DJANGO_SETTINGS, LaneKnobs, forget_on_change, lane_knobs
-from queuemgr.machine import Machine, this_machine
+from queuemgr.machine import Machine
 
 GIB = 1 << 30
 IO_MOST = 64
@@ -69,11 +67,12 @@ class Lanes:
     figures: tuple[Figure, ...]
 
 
-def worked_out(knobs: LaneKnobs, source: Callable[[str], str], machine: Machine) -> Lanes:
-    """Every number from the knobs, where each came from (`source(knob)`), and the machine. Pure."""
+def worked_out(knobs: Mapping[str, int], source: Callable[[str], str], machine: Machine) -> Lanes:
+    """Every number from the knobs by name (`queuemgr.knobs.LaneKnobs`; 0 is not set), where each
+    came from (`source(knob)`), and the machine. Pure."""
     io_threads = _asked(knobs, source, "io_threads", min(32, machine.cpus + 4), IO_THREADS)
     threads = _asked(knobs, source, "threads", machine.cpus, PROCESSORS)
-    cap, why = _io_clamp(io_threads.value, machine, knobs.io_oversubscribe)
+    cap, why = _io_clamp(io_threads.value, machine, bool(knobs["io_oversubscribe"]))
     waits = [
         _most(_asked(knobs, source, "io_concurrency", cap, why), cap, why),
         _most(_as_asked(knobs, source, "file_concurrency", threads), cap, why),
@@ -89,7 +88,7 @@ def worked_out(knobs: LaneKnobs, source: Callable[[str], str], machine: Machine)
         _asked(knobs, source, "proc_concurrency", min(4, machine.cpus), "min(4, processors)"),
         PROC_MOST, f"at most {PROC_MOST}",
     )  # fmt: skip
-    slots = _asked(knobs, source, "slots", knobs.slots, "")
+    slots = _asked(knobs, source, "slots", knobs["slots"], "")
     return _lanes([slots, threads, io_threads, *waits, cpu, embedding, model, proc])
 
 
@@ -124,18 +123,20 @@ def _pending(name: str, least: int, concurrency: Figure) -> Figure:
 
 
 def _asked(
-    knobs: LaneKnobs, source: Callable[[str], str], name: str, otherwise: int, rule: str
+    knobs: Mapping[str, int], source: Callable[[str], str], name: str, otherwise: int, rule: str
 ) -> Figure:
     """A knob's own value; `otherwise`, by `rule`, where it is 0."""
-    value = getattr(knobs, name)
+    value = knobs[name]
     if value:
         return Figure(name, value, source(name), "")
     return Figure(name, otherwise, source(name), rule)
 
 
-def _as_asked(knobs: LaneKnobs, source: Callable[[str], str], name: str, other: Figure) -> Figure:
+def _as_asked(
+    knobs: Mapping[str, int], source: Callable[[str], str], name: str, other: Figure
+) -> Figure:
     """A knob's own value, or another's where it is 0: then that one's source is its source too."""
-    if getattr(knobs, name):
+    if knobs[name]:
         return _asked(knobs, source, name, 0, "")
     return replace(other, name=name, rule=other.name)
 
@@ -163,17 +164,6 @@ def _io_clamp(io_threads: int, machine: Machine, oversubscribe: bool) -> tuple[i
 def _memory_cap(memory_bytes: int) -> int:
     """16 under 16 GiB, 32 under 32 GiB, 64 above."""
     return 16 if memory_bytes < 16 * GIB else 32 if memory_bytes < 32 * GIB else 64
-
-
-@lru_cache(maxsize=1)
-def lanes() -> Lanes:
-    """The lanes of this process. Raises `ConfigurationError` for a knob that cannot work."""
-    return worked_out(
-        lane_knobs(), lambda name: LaneKnobs.source(name, DJANGO_SETTINGS), this_machine()
-    )
-
-
-forget_on_change(lanes)
 
 
 def as_rows(figures: Iterable[Figure]) -> list[dict[str, Any]]:

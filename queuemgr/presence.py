@@ -22,8 +22,9 @@ from queuemgr import events, finish, leased_task, limits
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import HOUSEKEEPING, all_queues, queue_name
-from queuemgr.lanes import banner, lanes
+from queuemgr.lanes import banner
 from queuemgr.models import Lease, Worker
+from queuemgr.process_lanes import lanes
 from queuemgr.this_worker import ThisWorker, current, set_current
 
 logger = logging.getLogger(__name__)

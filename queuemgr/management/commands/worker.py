@@ -12,8 +12,9 @@ from queuemgr.cli import knob_options, output
 from queuemgr.errors import ConfigurationError
 from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import LaneKnobs, QueueKnobs, lane_knobs
-from queuemgr.lanes import Figure, as_rows, lanes
+from queuemgr.lanes import Figure, as_rows
 from queuemgr.local_fleet import queues_of, worker_command
+from queuemgr.process_lanes import lanes
 
 
 class Command(BaseCommand):
