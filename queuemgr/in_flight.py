@@ -214,8 +214,8 @@ class Tries(Generic[T, R]):
                 yields_at = now + SHARE_SECONDS
 
     async def _try(self, tried: Tried[T]) -> None:
-        if self.plan.stopped and tried.error is not None:
-            await self._end(tried, None)
+        if self.plan.stopped:
+            await self._leave(tried)
             return
         result = await self._worked(tried)
         if self._signal.aborted:
@@ -225,6 +225,13 @@ class Tries(Generic[T, R]):
             await self._end(tried, result)
         else:
             self.plan.again(tried, self._loop.time() + wait)
+
+    async def _leave(self, tried: Tried[T]) -> None:
+        """After a stop: a failure that waited for its next try is final, the rest never ran."""
+        if tried.error is None:
+            self.plan.finish()
+        else:
+            await self._end(tried, None)
 
     async def _worked(self, tried: Tried[T]) -> R | None:
         """Run the worker; the error of this try, if any, is left on `tried`."""

@@ -200,6 +200,36 @@ class QueueKnobs(Knobs):
         return min(self.heartbeat_seconds, 10.0)
 
 
+class LaneKnobs(Knobs):
+    """The knobs of what one worker process does at once (`worker --explain` shows what they come to)."""
+
+    slots: int = Field(8, ge=1, le=10_000, description="steps a worker runs at once")
+    threads: int = Field(
+        0, ge=0, le=10_000, description="files and imports at once; 0: the processors it may use"
+    )
+    io_threads: int = Field(
+        0, ge=0, le=10_000, description="threads that wait for disks; 0: processors + 4, at most 32"
+    )
+    io_concurrency: int = Field(0, ge=0, description="io work at once; 0: as much as its clamp")
+    file_concurrency: int = Field(0, ge=0, description="files at once; 0: SLUICE_THREADS")
+    import_concurrency: int = Field(0, ge=0, description="imports at once; 0: SLUICE_THREADS")
+    io_oversubscribe: bool = Field(
+        False, description="let io, files and imports pass 4 x io threads and the memory's cap"
+    )
+    cpu_concurrency: int = Field(
+        0, ge=0, le=1024, description="processor-bound work at once; 0: the processors it may use"
+    )
+    embedding_concurrency: int = Field(
+        0, ge=0, le=1024, description="model runs at once; 0: processors / SLUICE_MODEL_THREADS"
+    )
+    model_threads: int = Field(
+        1, ge=1, le=1024, description="threads of one model run (OMP_NUM_THREADS and its kin)"
+    )
+    proc_concurrency: int = Field(
+        0, ge=0, description="child programs at once; 0: the processors, at most 4"
+    )
+
+
 class _DjangoSettings(Mapping[str, Any]):
     """Django's settings as a mapping, so that a knob may be set there under its variable's name."""
 
@@ -228,3 +258,12 @@ def queue_knobs() -> QueueKnobs:
 
 
 forget_on_change(queue_knobs)
+
+
+@lru_cache(maxsize=1)
+def lane_knobs() -> LaneKnobs:
+    """The knobs of this process's lanes, read once."""
+    return LaneKnobs.load(DJANGO_SETTINGS)
+
+
+forget_on_change(lane_knobs)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -20,7 +22,9 @@ from queuemgr import events, finish, leased_task, limits
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import HOUSEKEEPING, all_queues, queue_name
+from queuemgr.lanes import banner
 from queuemgr.models import Lease, Worker
+from queuemgr.process_lanes import lanes
 from queuemgr.this_worker import ThisWorker, current, set_current
 
 logger = logging.getLogger(__name__)
@@ -42,6 +46,7 @@ class Presence(bootsteps.StartStopStep):
         connection.close()
 
     def start(self, parent: Any) -> None:
+        show_lanes(parent)
         leased_task.start_process(is_parent=True)
         dispatch()
         connection.close()
@@ -66,6 +71,20 @@ def refuse_pool(pool_class: Any) -> None:
             f"pool {name} is not supported: it polls the broker every two seconds with a full window "
             "and dies when the broker restarts; use -P threads or -P prefork"
         )
+
+
+def show_lanes(worker: Any) -> None:
+    """Below Celery's own banner, and like it not in the log: what runs at once, and why so much."""
+    if getattr(worker, "quiet", True):
+        return
+    mine = slots(worker)
+    figures = [
+        replace(figure, value=mine, source="celery", rule="its --concurrency or setting")
+        if figure.name == "slots" and figure.value != mine
+        else figure
+        for figure in lanes().figures
+    ]
+    print(banner(figures), file=sys.__stdout__, flush=True)
 
 
 def slots(worker: Any) -> int:

@@ -77,8 +77,8 @@ async def run_with_queue(
     The first final failure stops further starts; what runs comes to its end, and that failure is
     raised. With `best_effort` everything is run, and `ItemsFailed` raised at the end. When the
     signal is set what runs is cancelled, no callback is called any more, and `Aborted` is raised,
-    best effort or not. An error of the source itself is raised after what was taken before it has
-    ended (with `best_effort`, after it has been run), in the group where items failed too.
+    best effort or not. An error of the source itself is raised after what runs has ended (with
+    `best_effort`, after all that was taken has), in the group where items failed too.
 
     `on_result` is called with each success and `on_error` once with each failing item, as they end
     and one item's before its slot is free again; either may be asynchronous. An error in

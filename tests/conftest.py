@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -15,18 +16,25 @@ from queuemgr.capacity import Group
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import all_queues
 from queuemgr.grant import Hands
-from queuemgr.knobs import queue_knobs
+from queuemgr.knobs import COMMAND_LINE, lane_knobs, queue_knobs
 from queuemgr.models import Worker
+from queuemgr.process_lanes import lanes
 
 
 @pytest.fixture(autouse=True)
-def _fresh_caches() -> Iterator[None]:
-    """Each test has a database of its own: what a process remembers of rows must not leak."""
-    routes.forget()
-    queue_knobs.cache_clear()
+def _fresh_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test has a database of its own: what a process remembers of rows, or was told on a
+    command line, must not leak."""
+    monkeypatch.setenv(COMMAND_LINE, os.environ.get(COMMAND_LINE, "{}"))
+    _forget()
     yield
+    _forget()
+
+
+def _forget() -> None:
     routes.forget()
-    queue_knobs.cache_clear()
+    for cached in (queue_knobs, lane_knobs, lanes):
+        cached.cache_clear()
 
 
 @pytest.fixture

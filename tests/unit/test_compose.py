@@ -18,7 +18,7 @@ from celery.bin.worker import worker as celery_worker
 from pipeline.knobs import PipelineKnobs
 from project.celery import app as celery_app
 from queuemgr.flow import HOUSEKEEPING, all_queues
-from queuemgr.knobs import QueueKnobs
+from queuemgr.knobs import LaneKnobs, QueueKnobs
 from tests import compose_file
 
 SERVICES = compose_file.services()
@@ -190,7 +190,8 @@ def test_our_containers_may_do_little(name: str):
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_process_is_given_every_knob(name: str):
-    knobs = {g.variable(field) for g in (QueueKnobs, PipelineKnobs) for field in g.model_fields}
+    groups = (QueueKnobs, LaneKnobs, PipelineKnobs)
+    knobs = {group.variable(field) for group in groups for field in group.model_fields}
     told = set(SERVICES[name]["environment"])
     keys = {"SLUICE_LLM_API_KEY", "SLUICE_OPENALEX_API_KEY", "SLUICE_SEMANTICSCHOLAR_API_KEY"}
     assert knobs - keys <= told

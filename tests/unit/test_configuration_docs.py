@@ -9,9 +9,9 @@ import pytest
 from docs import make_configuration
 from pipeline.knobs import PipelineKnobs
 from project.knobs import ProjectKnobs
-from queuemgr.knobs import QueueKnobs
+from queuemgr.knobs import LaneKnobs, QueueKnobs
 
-GROUPS = (ProjectKnobs, QueueKnobs, PipelineKnobs)
+GROUPS = (ProjectKnobs, QueueKnobs, LaneKnobs, PipelineKnobs)
 PAGE = make_configuration.PAGE.read_text()
 
 PROMISED = [

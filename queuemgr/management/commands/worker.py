@@ -8,11 +8,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from queuemgr.cli import knob_options
+from queuemgr.cli import knob_options, output
 from queuemgr.errors import ConfigurationError
 from queuemgr.flow import HOUSEKEEPING
-from queuemgr.knobs import QueueKnobs
+from queuemgr.knobs import LaneKnobs, QueueKnobs, lane_knobs
+from queuemgr.lanes import Figure, as_rows
 from queuemgr.local_fleet import queues_of, worker_command
+from queuemgr.process_lanes import lanes
 
 
 class Command(BaseCommand):
@@ -20,7 +22,6 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("phases", nargs="*", help="phases to serve (default: all)")
-        parser.add_argument("--slots", type=knob_options.positive, default=8, help="default 8")
         parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
         parser.add_argument(
             "--name", default="steps", help="first part of its name (default steps)"
@@ -29,18 +30,35 @@ class Command(BaseCommand):
             "--chores", action="store_true", help="also do housekeeping, in a slot of its own"
         )
         parser.add_argument("--print", action="store_true", help="show the command, do not run it")
+        parser.add_argument(
+            "--explain",
+            action="store_true",
+            help="show what it would do at once, and where each number comes from; run nothing",
+        )
+        parser.add_argument("--json", action="store_true", help="with --explain: JSON")
+        knob_options.add(parser, LaneKnobs)
         knob_options.add(parser, QueueKnobs)
 
     def handle(self, *args: Any, **options: Any) -> None:
         knob_options.apply(options)
         try:
-            queues = queues_of(options["phases"])
+            queues, figures = queues_of(options["phases"]), lanes().figures
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=3) from None
-        slots = options["slots"] + options["chores"]
+        if options["explain"]:
+            self._explain(figures, options["json"])
+            return
+        slots = lane_knobs().slots + options["chores"]
         queues += [HOUSEKEEPING] if options["chores"] else []
         command = worker_command(slots, options["pool"], queues, options["name"])
         self.stdout.write(shlex.join(command))
         self.stdout.flush()
         if not options["print"]:
             os.execv(command[0], command)  # noqa: S606 - becoming the worker is the point
+
+    def _explain(self, figures: tuple[Figure, ...], for_programs: bool) -> None:
+        if for_programs:
+            self.stdout.write(output.as_json(as_rows(figures)))
+            return
+        rows = [(figure.name, figure.value, figure.source, figure.rule) for figure in figures]
+        output.show(self.stdout, output.table("", ("what", "value", "from", "rule"), rows))

@@ -1,0 +1,83 @@
+"""What this process may use of its machine: processors and memory, a container's share counted.
+
+Neither `os.cpu_count` nor psutil heeds a control group, so a container given one processor and
+2 GiB of a large host would be taken for the host.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path("/sys/fs/cgroup")
+SELF = Path("/proc/self/cgroup")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Processors (at least 1) and bytes of memory a process may use."""
+
+    cpus: int
+    memory_bytes: int
+
+
+def this_machine() -> Machine:
+    """The least of what the hardware, the affinity mask and the control groups allow."""
+    groups = list(_groups(SELF, ROOT))
+    cpus = [_affinity(), *filter(None, (_processors(group) for group in groups))]
+    memory = [psutil.virtual_memory().total, *filter(None, (_memory(group) for group in groups))]
+    return Machine(min(cpus), min(memory))
+
+
+def _affinity() -> int:
+    """Processors this process may be scheduled on; macOS has no mask."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _groups(listing: Path, root: Path) -> Iterator[Path]:
+    """Directories of the control groups this process is in, each with all above it.
+
+    Lines of `listing` are `number:controllers:path` (version 1) or `0::path` (version 2). Inside
+    a container the path may be the host's, which is not there: then the root still counts.
+    """
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = listing.read_text().splitlines()
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        top = root / controllers if controllers else root
+        inner = top / path.lstrip("/")
+        yield from (place for place in (inner, *inner.parents) if place.is_relative_to(top))
+
+
+def _processors(group: Path) -> int | None:
+    """Processors of a quota, rounded up; None where there is none.
+
+    Version 2 has `cpu.max` (`max 100000`, `150000 100000`), version 1 two files in microseconds.
+    """
+    try:
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            quota = (group / "cpu.cfs_quota_us").read_text()
+            period = (group / "cpu.cfs_period_us").read_text()
+        share = int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+    return math.ceil(share) if share > 0 else None
+
+
+def _memory(group: Path) -> int | None:
+    """Bytes a group may use, None where it has no limit (a huge number counts as any other)."""
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            return int((group / name).read_text())
+    return None
