@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
@@ -17,14 +18,22 @@ from django.core.files.storage import default_storage
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import Work
 
+logger = logging.getLogger(__name__)
+
 LEFT_BEHIND_SECONDS = 24 * 3600
 """Longer than any step may take, so no file still being written is removed."""
 
 
 def scratch() -> Path:
-    """Where files are made: on the disk of the local storage, so that promoting is a rename."""
+    """Where files are made: on the disk of the local storage, so that promoting is a rename.
+
+    Raises `StepFailed("storage")`.
+    """
     folder: Path = settings.SLUICE_SCRATCH
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StepFailed("storage", f"{folder} could not be made: {error.strerror}") from error
     return folder
 
 
@@ -49,6 +58,24 @@ def promote(work: Work, made: Path, name: str) -> str:
         raise StepFailed("storage", f"{name} could not be stored: {error.strerror}") from error
     finally:
         made.unlink(missing_ok=True)
+
+
+def promote_once(work: Work, made: Path, name: str) -> str:
+    """Promote a file named by its bytes; one of that name and size is already it, and is left alone.
+
+    Raises as `promote` does.
+    """
+    try:
+        size = made.stat().st_size
+        there = default_storage.exists(name) and default_storage.size(name) == size
+    except OSError as error:
+        made.unlink(missing_ok=True)
+        raise StepFailed("storage", f"{name} could not be looked at: {error.strerror}") from error
+    if not there:
+        return promote(work, made, name)
+    made.unlink(missing_ok=True)
+    work.check()
+    return name
 
 
 def promote_text(work: Work, text: str, name: str) -> str:
@@ -80,6 +107,19 @@ def on_disk(file: Any) -> Iterator[Path]:
 def exists(file: Any) -> bool:
     """Is there a stored file behind this field?"""
     return bool(file) and default_storage.exists(file.name)
+
+
+def holds(file: Any, size: int | None) -> bool:
+    """Is there a stored file behind this field, of this size (None: of any)?"""
+    return exists(file) and size in (None, default_storage.size(file.name))
+
+
+def remove(name: str) -> None:
+    """Remove a stored file nothing names any more; one that cannot be is left, and logged."""
+    try:
+        default_storage.delete(name)
+    except OSError:
+        logger.warning("%s is no longer used and could not be removed", name, exc_info=True)
 
 
 def tidy() -> int:

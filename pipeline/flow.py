@@ -7,9 +7,13 @@ from typing import Any
 
 from pipeline import intake
 from pipeline.checkup import checkup
+from pipeline.document_facts import export
 from pipeline.files import tidy
 from pipeline.knobs import pipeline_knobs
-from pipeline.politeness import POLITE, asked_for_doi, asked_for_pdf
+from pipeline.ocr_options import KEY, REQUESTS, is_remote, pages_at_once, requests_reserved
+from pipeline.politeness import POLITE, asked_for_pdf
+from pipeline.steps.paper_parts import known_parts, requests_for
+from pipeline.steps.sources.source import limit_of
 from queuemgr.flow import Context, Flow, Phase, Step
 
 
@@ -20,13 +24,14 @@ def _tenant(given: Context) -> tuple[str, ...]:
 
 
 def _resolver(given: Context) -> tuple[str, ...]:
-    """Only DOIs are looked up elsewhere; the rest is resolved without asking anyone."""
-    asked = asked_for_doi(pipeline_knobs().contact_email) if given.get("kind") == "doi" else ()
+    """The one source it asks next, once it has said which; before that it only looks at what is known."""
+    source = str(given.get("resolver", ""))
+    asked = (limit_of(source),) if source else ()
     return (*asked, *_tenant(given))
 
 
 def _host(given: Context) -> tuple[str, ...]:
-    return (*asked_for_pdf(given), *_tenant(given))
+    return (*asked_for_pdf(given, pipeline_knobs().arxiv_url), *_tenant(given))
 
 
 def _has_bare_pages(given: Context) -> bool:
@@ -34,7 +39,26 @@ def _has_bare_pages(given: Context) -> bool:
 
 
 def _ocr(given: Context) -> tuple[str, ...]:
-    return ("engine:ocr", *_tenant(given))
+    """The endpoint's limit where pages go to one, else that of the engine on this machine."""
+    return (KEY if is_remote(pipeline_knobs()) else "engine:ocr", *_tenant(given))
+
+
+def _ocr_cost(given: Context) -> int:
+    """A request a page and some for second tries, given back when unused; the local engine is free."""
+    knobs = pipeline_knobs()
+    return requests_reserved(knobs, _bare_pages(given)) if is_remote(knobs) else 0
+
+
+def _ocr_tokens(given: Context) -> dict[str, int]:
+    """At the endpoint a document takes as many places as it has pages there at once."""
+    knobs = pipeline_knobs()
+    if not is_remote(knobs):
+        return _cpu(given)
+    return {**_cpu(given), REQUESTS: pages_at_once(knobs, _bare_pages(given))}
+
+
+def _bare_pages(given: Context) -> int:
+    return len(given.get("pages_without_text") or ())
 
 
 def _model(given: Context) -> tuple[str, ...]:
@@ -51,8 +75,9 @@ def _io(given: Context) -> dict[str, int]:
 
 
 def _analysis_cost(given: Context) -> int:
-    """One request; a model may need a second to mend its answer, given back when it did not."""
-    return 2 if pipeline_knobs().llm_base_url else 1
+    """One request locally. A model is asked once a part and once to merge them, and once more where
+    an answer must be mended; what is not needed is given back."""
+    return requests_for(known_parts(given)) if pipeline_knobs().llm_base_url else 1
 
 
 def _limits() -> dict[str, Mapping[str, Any]]:
@@ -62,6 +87,8 @@ def _limits() -> dict[str, Mapping[str, Any]]:
     return {
         **POLITE,
         "engine:ocr": {"max_running": knobs.max_ocr},
+        KEY: {"max_running": 0},
+        REQUESTS: {"max_running": knobs.max_ocr_requests},
         "llm:chat": {"max_running": knobs.max_llm},
     }
 
@@ -75,7 +102,10 @@ PAPERS = Flow(
                 Step("resolve", "papers.resolve", key=_resolver, tokens=_io),
                 Step("fetch", "papers.fetch", key=_host, tokens=_io),
                 Step("extract", "papers.extract", key=_tenant, tokens=_cpu),
-                Step("ocr", "papers.ocr", key=_ocr, needed=_has_bare_pages, tokens=_cpu),
+                Step(
+                    "ocr", "papers.ocr", key=_ocr, needed=_has_bare_pages, cost=_ocr_cost,
+                    tokens=_ocr_tokens,
+                ),
             ),
         ),
         Phase(
@@ -93,5 +123,6 @@ PAPERS = Flow(
     limits=_limits,
     checkup=checkup,
     link=intake.link,
+    export=export,
     tidy=tidy,
 )  # fmt: skip

@@ -52,7 +52,7 @@ def intake_of(key: str, kind: str) -> Intake:
 def know(items: Iterable[Identifier]) -> None:
     """Remember documents without starting them."""
     Document.objects.bulk_create(
-        [Document(key=key_of(i), kind=i.kind, source=i.value) for i in items], ignore_conflicts=True
+        [Document(key=key_of(i), kind=i.kind, source=i.text) for i in items], ignore_conflicts=True
     )
 
 

@@ -7,8 +7,10 @@ counts requests over all machines one controls, its API, its export host and its
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from pipeline.steps.identify import host_key
 from queuemgr.flow import Context
 
 ARXIV, CROSSREF, UNPAYWALL = "resolver:arxiv", "resolver:crossref", "resolver:unpaywall"
@@ -29,20 +31,22 @@ POLITE: Mapping[str, Mapping[str, Any]] = {
   allows 5 a second and one at a time, the polite pool 10 and three (crossref.org, documentation of the
   REST API). One a second stays below both.
 - Unpaywall: 100,000 a day (unpaywall.org/products/api), spread evenly, five at once after a pause.
-- OpenAlex: a key is needed since 2026-02 and look-ups are counted in money, not by the second
-  (developers.openalex.org); one a second is ours.
-- Semantic Scholar: one a second over all endpoints with a key (semanticscholar.org/product/api).
+- OpenAlex: at most 100 a second; single works cost nothing, a key is needed for more than a few a day
+  since 2026-02 (developers.openalex.org, authentication). One a second is ours.
+- Semantic Scholar: one a second over all endpoints with a key; without one a pool shared by everybody,
+  in which 429 is an everyday answer (semanticscholar.org/product/api). One at a time is ours.
 """
 
 
-def asked_for_doi(contact_email: str) -> tuple[str, ...]:
-    """The limits looking up a DOI passes: Unpaywall is asked only with an address to write to."""
-    return (UNPAYWALL, CROSSREF) if contact_email else (CROSSREF,)
+def asked_for_pdf(given: Context, arxiv_url: str) -> tuple[str, ...]:
+    """The limits of fetching a PDF: its host's, and arXiv's for all of arXiv's hosts and for the one
+    an operator chose in its place."""
+    host = str(given.get("host_key", ""))
+    name = host.removeprefix("host:").rpartition(":")[0]
+    on_arxiv = name == "arxiv.org" or name.endswith(".arxiv.org") or host == _host_of(arxiv_url)
+    return (host, ARXIV) if on_arxiv else (host,)
 
 
-def asked_for_pdf(given: Context) -> tuple[str, ...]:
-    """The limits of fetching a PDF: its host's, and arXiv's for all of arXiv's hosts."""
-    host_key = str(given.get("host_key", ""))
-    name = host_key.removeprefix("host:").rpartition(":")[0]
-    on_arxiv = name == "arxiv.org" or name.endswith(".arxiv.org")
-    return (host_key, ARXIV) if on_arxiv else (host_key,)
+@lru_cache(maxsize=8)
+def _host_of(url: str) -> str:
+    return host_key(url)

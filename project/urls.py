@@ -2,11 +2,13 @@ from django.contrib import admin
 from django.urls import path
 from django.views.generic import RedirectView
 
+from pipeline.collection_view import collection
 from pipeline.views import artifact
 from queuemgr.health import healthz
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("papers/", collection, name="collection"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
     path("healthz", healthz),
     path("", RedirectView.as_view(pattern_name="admin:index")),

@@ -145,11 +145,12 @@ FIGURES = (
 
 def edit_limit(name: str, by: By, **figures: Any) -> Limit:
     """Set figures of a limit (`max_running`, `rate`, `daily_budget`, …), making its row if need be;
-    work waiting for room starts at once. Raises `ValidationError` on impossible ones."""
+    work waiting for room starts at once. A new row begins with the figures of the pattern its name went
+    by so far. Raises `ValidationError` on impossible ones."""
     # The settings' own figures are written first: a later sync would take this row for one of theirs.
     limits.sync()
     with transaction.atomic():
-        limit = Limit.objects.select_for_update().filter(name=name).first() or Limit(name=name)
+        limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
         before = {field: getattr(limit, field) for field in figures} if limit.pk else {}
         for field, value in figures.items():
             setattr(limit, field, value)
@@ -159,6 +160,15 @@ def edit_limit(name: str, by: By, **figures: Any) -> Limit:
         wakeups.leave(limits=[wakeups.EVERYTHING])
         transaction.on_commit(dispatch)
     return limit
+
+
+def new_limit(name: str) -> Limit:
+    """A row to be, for a name that so far went by a pattern's figures, which it keeps. Not saved."""
+    patterns = Limit.objects.filter(name__endswith="*")
+    alike = [p for p in patterns if name.startswith(p.name[:-1])]
+    pattern = max(alike, key=lambda limit: len(limit.name), default=None)
+    figures = {figure: getattr(pattern, figure) for figure in FIGURES} if pattern else {}
+    return Limit(name=name, **figures)
 
 
 def edit_queue(name: str, by: By, *, max_pending: int) -> Queue:
@@ -318,7 +328,7 @@ def _pausable(target: str) -> Sequence[Pausable]:
         return [queue]
     limit = Limit.objects.filter(name__in=(name, f"phase:{name}")).first()
     if limit is None and ":" in name:
-        limit = _named_like_its_pattern(name)
+        limit = new_limit(name)
     if limit is None:
         known = [
             *Queue.objects.values_list("name", flat=True),
@@ -326,15 +336,6 @@ def _pausable(target: str) -> Sequence[Pausable]:
         ]
         raise BadInput(f"nothing is called {target!r}; there are: everything, {', '.join(known)}")
     return [limit]
-
-
-def _named_like_its_pattern(name: str) -> Limit:
-    """A row of its own for a key that so far went by a pattern's figures, which it keeps."""
-    patterns = Limit.objects.filter(name__endswith="*")
-    alike = [p for p in patterns if name.startswith(p.name[:-1])]
-    pattern = max(alike, key=lambda limit: len(limit.name), default=None)
-    figures = {figure: getattr(pattern, figure) for figure in FIGURES} if pattern else {}
-    return Limit(name=name, **figures)
 
 
 @transaction.atomic

@@ -130,9 +130,15 @@ def _tell(settled: Iterable[Settlement], now: datetime) -> set[str]:
     keyed = [s for s in settled if s.lease.limit_keys or getattr(s.result, "limit", "")]
     if not keyed:
         return set()
-    words = [gates.Word(s.lease.limit_keys, s.lease.leased_at, s.result) for s in keyed]
+    words = [gates.Word(s.lease.limit_keys, s.lease.leased_at, _heard(s.result)) for s in keyed]
     names = {name for word in words for name in word.about}
     return gates.learn(words, rules_of(names, now), now) if names else set()
+
+
+def _heard(result: Result) -> Result:
+    """What limits are told: of a snooze, how the service did that it says it has asked."""
+    service = result.service if isinstance(result, Snoozed) else None
+    return service or result
 
 
 def _wake(settled: Iterable[Settlement], opened: set[str], *, locked: bool) -> None:
@@ -185,9 +191,9 @@ def _held(lease_id: Any, *row: Any) -> HeldLease:
 
 def _stored(result: Result) -> Result:
     """Run the step's own store inside our transaction; when that fails the step has failed."""
-    if not isinstance(result, Done | Snoozed) or result.store is None:
+    if not isinstance(result, Done | Snoozed | Failed) or result.store is None:
         return result
-    cost = result.cost if isinstance(result, Done) else None
+    cost = None if isinstance(result, Snoozed) else result.cost
     try:
         with transaction.atomic():
             result.store()

@@ -6,7 +6,7 @@ and what it costs; `needed` lets a flow leave a step out for one execution.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -92,6 +92,7 @@ class Flow:
     for later; `seed(limit)` makes executions of at most that many known items and says how many;
     `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name; `checkup()`
     looks for what is wrong with the set-up; `link(key)` is a page about an item, or empty;
+    `export(keys)` is what is known of these items, a JSON object by key, unknown ones left out;
     `tidy()` removes what killed workers left behind and says how much.
     """
 
@@ -103,6 +104,7 @@ class Flow:
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
     checkup: Callable[[], Iterable[Finding]] = tuple
     link: Callable[[str], str] = lambda key: ""
+    export: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] = lambda keys: {}
     tidy: Callable[[], int] = lambda: 0
 
     def places(self) -> Iterator[Place]:

@@ -33,20 +33,23 @@ class Snoozed:
     """Not now: come back in so many seconds. Not an attempt.
 
     `context` and `store` are as in `Done`: a step that learns it must go on elsewhere (another host's
-    limit, say) adds what names the new key and comes back under it.
+    limit, say) adds what names the new key and comes back under it. `service`: how the service behind
+    the step's keys did meanwhile, which its limits hear as if the step had ended so.
     """
 
     seconds: float
     reason: str
     context: Mapping[str, Any] = field(default_factory=dict)
     store: Callable[[], None] | None = None
+    service: Done | Failed | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """It went wrong; the retry policy of its kind says what follows.
 
-    `limit` names the limit whose service is to blame, where that is not the step's own key.
+    `limit` names the limit whose service is to blame, where that is not the step's own key. `store`,
+    as in `Done`, writes what was learnt even so.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Failed:
     retry_after: float | None = None
     cost: int | None = None
     limit: str = ""
+    store: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

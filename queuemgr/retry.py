@@ -42,7 +42,7 @@ POLICIES: dict[str, Policy] = {
     "rate_limited": Policy(12, 15, 3600, 10, "429: the other side asked us to slow down"),
     "server_error": Policy(6, 10, 900, 10, "5xx, 408 or 425 from the other side"),
     "bad_answer": Policy(
-        3, 5, 60, 5, "the answer could not be used: cut off, empty, not the schema"
+        3, 5, 60, 5, "the answer could not be used: empty, broken, not the schema"
     ),
     "storage": Policy(5, 10, 600, 5, "a file could not be written or read"),
     "crashed": Policy(
@@ -53,6 +53,7 @@ POLICIES: dict[str, Policy] = {
     "not_pdf": once("what was fetched is not a PDF"),
     "encrypted": once("the PDF asks for a password"),
     "damaged": once("the PDF cannot be read"),
+    "no_pages": once("the PDF has no pages"),
     "no_text": once("neither a text layer nor OCR gave any text"),
     "too_large": once("larger than the configured limit"),
     "resource_limit": once("reading it passed the time or memory allowed"),
@@ -60,6 +61,9 @@ POLICIES: dict[str, Policy] = {
     "refused_address": once("the address may not be fetched: private, local, or not http(s)"),
     "quota": once("the account's quota is used up"),
     "bad_request": once("the request itself is wrong"),
+    "too_long": once("more text than the model takes at once, also when halved"),
+    "cut_off": once("the model's answer did not fit, also at twice the length"),
+    "withheld": once("the model refused to answer, or its answer was filtered"),
     "unresolvable": once("no source offers a PDF for this identifier"),
     "over_reserved": once("the step wanted more requests than were reserved for it"),
     "poison": once("it ended its worker three times"),

@@ -12,7 +12,7 @@ from django.db.models import Sum
 from queuemgr import snapshot, tally
 from queuemgr.admission import FLEET, Rule, rule_for
 from queuemgr.claims import names_of
-from queuemgr.controls import FIGURES
+from queuemgr.controls import FIGURES, new_limit
 from queuemgr.errors import BadInput
 from queuemgr.figures import checked, read_figure
 from queuemgr.fleet_lock import database_now
@@ -134,7 +134,7 @@ def _changed(changes: Changes, now: datetime) -> dict[str, Rule]:
 
 
 def _with(name: str, figures: Mapping[str, Any], now: datetime) -> Rule:
-    limit = Limit.objects.filter(name=name).first() or Limit(name=name)
+    limit = Limit.objects.filter(name=name).first() or new_limit(name)
     for figure, value in figures.items():
         setattr(limit, figure, value)
     checked(limit)

@@ -32,7 +32,10 @@ def stream(content: bytes, extra: bytes = b"") -> bytes:
 
 
 def document(
-    contents: Sequence[bytes], resources: bytes = b"", more: Sequence[bytes] = ()
+    contents: Sequence[bytes],
+    resources: bytes = b"",
+    more: Sequence[bytes] = (),
+    fonts: bytes = b"/F1 3 0 R",
 ) -> bytes:
     """One page per content stream; font F1 is Helvetica. `more` objects come last, from number
     `4 + 2 * len(contents)` on."""
@@ -45,7 +48,7 @@ def document(
     for i, content in enumerate(contents):
         objects.append(
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
-            b"/Resources << /Font << /F1 3 0 R >> %s >> >>" % (5 + 2 * i, resources)
+            b"/Resources << /Font << %s >> %s >> >>" % (5 + 2 * i, fonts, resources)
         )
         objects.append(stream(content))
     return pdf_of([*objects, *more])
@@ -107,9 +110,66 @@ def long_string(length: int = 70_000_000) -> bytes:
     return document([b"BT /F1 12 Tf (" + b"a" * length + b") Tj ET"])
 
 
-def nested_array(depth: int = 100_000) -> bytes:
+def nested_array(depth: int = 100_000, before: bytes = b"") -> bytes:
     """An array in an array, and so on, never closed."""
-    return document([b"BT /F1 12 Tf " + b"[" * depth + b" TJ ET"])
+    return document([before + b" BT /F1 12 Tf " + b"[" * depth + b" TJ ET"])
+
+
+def nested_dictionaries(depth: int = 20_000) -> bytes:
+    """A page's resources as dictionaries within dictionaries, well closed."""
+    return document([text_content("deep")], b"/Deep " + b"<< /D " * depth + b"1" + b" >>" * depth)
+
+
+def cut_array() -> bytes:
+    """A list of pages that ends with the file, in the midst of the array; no table either."""
+    whole = document([text_content("One"), text_content("Two")])
+    head, _, tail = whole.partition(b"2 0 obj")
+    pages, _, rest = tail.partition(b"endobj\n")
+    body = rest[: rest.index(b"xref\n")]
+    return head + body + b"2 0 obj" + pages[: pages.index(b"]")] + b" 6 0 R" * 1000
+
+
+def giant_picture(side: int = 100_000) -> bytes:
+    """A picture of a hundred bytes that says it is so many pixels wide and high, and its inline kin."""
+    pixels = b"/Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8" % (side, side)
+    picture = stream(b"x" * 100, b"/Type /XObject /Subtype /Image " + pixels)
+    inline = b"BI /W %d /H %d /CS /RGB /BPC 8 ID %s EI" % (side, side, b"x" * 100)
+    content = b"q 612 0 0 792 0 0 cm /X0 Do Q " + inline
+    return document([content], b"/XObject << /X0 6 0 R >>", [picture])
+
+
+def packed_gigabyte() -> bytes:
+    """A content stream of a megabyte that unpacks to a gigabyte of spaces."""
+    packer, megabyte = zlib.compressobj(1), b" " * (1 << 20)
+    packed = b"".join(packer.compress(megabyte) for _ in range(1024)) + packer.flush()
+    made = document([b""])
+    at = made.index(b"5 0 obj")
+    head = b"5 0 obj\n<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(packed)
+    return made[:at] + head + packed + b"\nendstream\nendobj\n" + made[made.index(b"xref\n") :]
+
+
+def empty_pages(count: int = 100_000) -> bytes:
+    """So many pages with nothing on them, not even an empty content stream."""
+    kids = b" ".join(b"%d 0 R" % number for number in range(3, 3 + count))
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] >>"
+    tree = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (count, kids)
+    return pdf_of([b"<< /Type /Catalog /Pages 2 0 R >>", tree, *[page] * count])
+
+
+def looping_page_tree(*lines: str) -> bytes:
+    """One page of text, and a list of pages that names itself as one of them."""
+    whole = document([text_content(*lines)])
+    return whole.replace(b"/Kids [4 0 R]", b"/Kids [4 0 R 2 0 R]")
+
+
+def in_columns(*columns: Sequence[str]) -> bytes:
+    """A content stream with the lines of each column below each other, in small print."""
+    parts = []
+    for at, lines in enumerate(columns):
+        shown = b" T* ".join(b"(%s) Tj" % escaped(line) for line in lines)
+        left = 50 + at * 512 // len(columns)
+        parts.append(b"BT /F1 8 Tf 10 TL %d 740 Td %s ET" % (left, shown))
+    return b" ".join(parts)
 
 
 def picture_of_text(
@@ -131,3 +191,23 @@ def scanned(pages: Sequence[Image.Image]) -> bytes:
     out = io.BytesIO()
     pages[0].save(out, "PDF", save_all=True, append_images=list(pages[1:]), resolution=150)
     return out.getvalue()
+
+
+def font_without_map(ordering: str, codes: Sequence[int]) -> bytes:
+    """A page in a font that says which glyphs it draws, not which letters they are.
+
+    With `Japan1` the glyph numbers are those of Adobe's Japanese collection, so a reader that
+    knows the collection can name the letters (843 is HIRAGANA A); with `Identity` nobody can.
+    """
+    shown = b"".join(b"%04x" % code for code in codes)
+    content = b"BT /F2 12 Tf 72 720 Td <" + shown + b"> Tj ET"
+    more = [
+        b"<< /Type /Font /Subtype /Type0 /BaseFont /Made /Encoding /Identity-H "
+        b"/DescendantFonts [7 0 R] >>",
+        b"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Made /DW 1000 /FontDescriptor 8 0 R "
+        b"/CIDSystemInfo << /Registry (Adobe) /Ordering (%s) /Supplement 2 >> >>"
+        % ordering.encode(),
+        b"<< /Type /FontDescriptor /FontName /Made /Flags 6 /FontBBox [0 -200 1000 900] "
+        b"/ItalicAngle 0 /Ascent 800 /Descent -200 /CapHeight 700 /StemV 69 >>",
+    ]
+    return document([content], more=more, fonts=b"/F1 3 0 R /F2 6 0 R")

@@ -25,7 +25,7 @@ ROOT = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 ROOT.chmod(0o755)
 
 for name in [name for name in os.environ if name.startswith("SLUICE_")]:
-    if name not in ("SLUICE_TEST_DATABASE", "SLUICE_TEST_CORPUS"):
+    if name not in ("SLUICE_TEST_DATABASE", "SLUICE_TEST_CORPUS", "SLUICE_CORPUS"):
         del os.environ[name]
 
 REDIS = RedisServer(ROOT / "redis")

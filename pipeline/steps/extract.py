@@ -1,34 +1,40 @@
-"""Text of a PDF, page by page, from a sandboxed pypdf; cleaned so that any database takes it."""
+"""Text of a PDF, page by page: by a sandboxed pypdf, and by PDFium where pypdf does not do."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.steps.pdf_sandbox import Ending, Limits, Line, Reading, read_pages, told
+from pipeline.steps.clean_text import clean
+from pipeline.steps.legible import ENOUGH_LETTERS, letters
+from pipeline.steps.page_choice import Heard, chosen, heard, is_doubtful
+from pipeline.steps.page_text import PageText, with_page_marks
+from pipeline.steps.pdf_sandbox import Limits, Reading, read_pages
+from pipeline.steps.unreadable import refuse_other_files, refuse_unread
 from queuemgr.abort import AbortSignal
-from queuemgr.errors import StepFailed
 
-CHILD = Path(__file__).with_name("pdf_text_child.py")
+__all__ = ["PROTOCOL_BYTES", "ExtractOptions", "Extracted", "PageText", "clean", "extract", "letters",
+           "with_page_marks"]  # fmt: skip
 
-ENOUGH_LETTERS = 50
-"""A page with fewer letters than this has no usable text layer: a number and a running head."""
-
-MAGIC_WITHIN = 1024
-"""Bytes in which `%PDF-` must appear; readers accept it off byte 0, and such files exist."""
+PYPDF = Path(__file__).with_name("pdf_text_child.py")
+PDFIUM = Path(__file__).with_name("pdfium_text_child.py")
 
 PROTOCOL_BYTES = 1 << 20
 """Room for what surrounds the text in the child's lines."""
+
+FIRST_SHARE = 0.75
+"""Of a document's time what pypdf may use; PDFium, ten times as fast, has the rest at least."""
 
 
 @dataclass(frozen=True)
 class ExtractOptions:
     """Limits per document. Of 91 real papers none took above 5.4 s, 64 pages or 400 MB.
 
-    Seconds are wall time; `memory_bytes` is the child's address space; `max_pages` and
-    `max_chars` bound what is read, the rest is named in `Extracted.problem`.
+    Seconds are wall time, `document_seconds` for both engines together; `memory_bytes` is a child's
+    address space; `max_pages`, `max_chars` and `max_page_chars` bound what is read, and
+    `Extracted.problem` says what was left out.
     """
 
     page_seconds: float = 20.0
@@ -36,30 +42,31 @@ class ExtractOptions:
     memory_bytes: int = 1 << 30
     max_pages: int = 3000
     max_chars: int = 5_000_000
-
-
-@dataclass(frozen=True)
-class PageText:
-    """One page, numbered from 1. `source` names what read it: `pypdf` or `ocr`."""
-
-    number: int
-    text: str
-    source: str
+    max_page_chars: int = 200_000
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """What was read. `problem` is "" or says which part is missing and why.
+    """What was read: `pages`, of the `page_count` there are.
 
-    `without_text` are the pages with fewer than 50 letters: blank, scanned or unreadable.
-    `cleaned` counts characters that were removed or replaced.
+    `document_problem` is "" or says what is missing that no later step will bring. `without_text`
+    are the pages with fewer than 50 letters: blank, scanned or unreadable.
     """
 
     pages: tuple[PageText, ...]
     page_count: int
-    problem: str = ""
+    document_problem: str = ""
     without_text: tuple[int, ...] = ()
-    cleaned: int = 0
+
+    @property
+    def problem(self) -> str:
+        """Empty when all was read, else a sentence for each way in which the result is partial."""
+        return " ".join(filter(None, (*failures(self.pages), self.document_problem)))
+
+    @property
+    def cleaned(self) -> int:
+        """Characters removed or replaced because no database, or none of our marks, bears them."""
+        return sum(page.cleaned for page in self.pages)
 
     @property
     def full_text(self) -> str:
@@ -67,139 +74,124 @@ class Extracted:
         return with_page_marks(self.pages)
 
 
-def with_page_marks(pages: Iterable[PageText]) -> str:
-    """The pages as one text, a line `[PAGE n]` before each."""
-    return "\n".join(f"[PAGE {page.number}]\n{page.text}" for page in pages)
-
-
 def extract(pdf: Path, options: ExtractOptions, signal: AbortSignal) -> Extracted:
-    """Read `pdf`. Raises `StepFailed` (`not_pdf`, `encrypted`, `damaged`, `resource_limit`,
-    `crashed`, `storage`) when no page could be read, and `Aborted` when the signal is set.
+    """Read `pdf`. Raises `StepFailed` (`not_pdf`, `encrypted`, `damaged`, `no_pages`,
+    `resource_limit`, `crashed`, `storage`) when no page could be read, and `Aborted` when the
+    signal is set.
     """
     refuse_other_files(pdf)
+    deadline = time.monotonic() + options.document_seconds
+    first = reading_by(PYPDF, pdf, options, FIRST_SHARE * options.document_seconds, signal)
+    heard_first = {n: heard(first, n) for n in pages_of(first, options)}
+    readings = {"pypdf": first}
+    if must_be_read_again(first, heard_first):
+        again = [n for n, page in heard_first.items() if is_doubtful(page)] or None
+        left = max(1.0, deadline - time.monotonic())
+        readings["PDFium"] = reading_by(PDFIUM, pdf, options, left, signal, again)
+    refuse_unread(readings, in_words(options))
+    return extracted(readings, heard_first, options)
+
+
+def reading_by(
+    child: Path,
+    pdf: Path,
+    options: ExtractOptions,
+    seconds: float,
+    signal: AbortSignal,
+    pages: Sequence[int] | None = None,
+) -> Reading:
+    """What one engine makes of `pages` (None: all) within `seconds` of wall time."""
     order = {
         "pdf": str(pdf.resolve()),
         "max_chars": options.max_chars,
+        "max_page_chars": options.max_page_chars,
         "max_pages": options.max_pages,
     }
-    limits = Limits(
-        options.page_seconds,
-        options.document_seconds,
-        options.memory_bytes,
-        # six bytes for a character JSON has to escape
-        output_bytes=6 * options.max_chars + PROTOCOL_BYTES,
-    )
-    reading = read_pages(CHILD, order, limits, signal, max_pages=options.max_pages)
-    refuse_unread(reading, options)
-    return extracted(reading, options)
+    # six bytes for a character JSON has to escape
+    output_bytes = 6 * options.max_chars + PROTOCOL_BYTES
+    limits = Limits(options.page_seconds, seconds, options.memory_bytes, output_bytes)
+    return read_pages(child, order, limits, signal, pages=pages, max_pages=options.max_pages)
 
 
-def refuse_other_files(pdf: Path) -> None:
-    """Look for `%PDF-` ourselves: a web page named .pdf deserves a better answer than damaged."""
-    try:
-        with pdf.open("rb") as file:
-            head = file.read(MAGIC_WITHIN)
-    except OSError as error:
-        raise StepFailed("storage", f"The PDF could not be opened: {error.strerror}.") from error
-    if b"%PDF-" not in head:
-        raise StepFailed("not_pdf", f"This is not a PDF but {kind_of(head)}. Check its address.")
+def pages_of(reading: Reading, options: ExtractOptions) -> range:
+    """The numbers of the pages to be read, none when they could not be counted."""
+    return range(1, min(reading.count or 0, options.max_pages) + 1)
 
 
-def kind_of(head: bytes) -> str:
-    start = head.lstrip().lower()
-    if not start:
-        return "an empty file"
-    return "a web page" if start.startswith((b"<!doctype html", b"<html")) else "another file"
+def must_be_read_again(first: Reading, pages: dict[int, Heard]) -> bool:
+    """Whether the second engine may do better; a password it has no more than the first."""
+    if first.refused is not None and first.refused["refused"] == "encrypted":
+        return False
+    return not pages or any(map(is_doubtful, pages.values()))
 
 
-REFUSALS = {
-    "encrypted": (
-        "encrypted",
-        "The PDF asks for a password. Remove it (for example with `qpdf --decrypt`) and submit "
-        "the file again.",
-    ),
-    "needs_crypto": (
-        "encrypted",
-        "The PDF is encrypted with AES, which needs another package: `pip install 'pypdf[crypto]'`",
-    ),
-}
-
-DAMAGED = (
-    "The PDF is damaged and could not be opened{detail}. Fetch it again, or repair it (for "
-    "example with `qpdf in.pdf out.pdf`)."
-)
-
-
-def refuse_unread(reading: Reading, options: ExtractOptions) -> None:
-    """Raise `StepFailed` when not one page was read."""
-    if reading.refused is not None:
-        detail = f" ({reading.refused.get('detail')})"
-        kind, sentence = REFUSALS.get(
-            str(reading.refused["refused"]), ("damaged", DAMAGED.format(detail=detail))
-        )
-        raise StepFailed(kind, sentence)
-    if reading.lines or not (reading.failed or reading.stopped.reason):
-        return
-    ending = next(iter(reading.failed.values()), reading.stopped)
-    raise StepFailed(*no_page_read(ending, options))
-
-
-def no_page_read(ending: Ending, options: ExtractOptions) -> tuple[str, str]:
-    """Kind and sentence for a document of which nothing came out."""
-    if ending.reason == "crashed":
-        return "crashed", f"The PDF could not be read: {told(ending)}. The file is likely at fault."
-    allowed = (
+def in_words(options: ExtractOptions) -> str:
+    return (
         f"{options.page_seconds:g} s a page, {options.document_seconds:g} s in all, "
         f"{options.memory_bytes / (1 << 20):.0f} MiB"
     )
-    return "resource_limit", (
-        f"No page of the PDF could be read: {told(ending)} (limits: {allowed}). It may be built "
-        "to exhaust readers; if you trust it, raise the limits."
+
+
+def extracted(
+    readings: dict[str, Reading], heard_first: dict[int, Heard], options: ExtractOptions
+) -> Extracted:
+    """Choose a text for every page, and say what is missing."""
+    first, second = readings["pypdf"], readings.get("PDFium")
+    counted = first if first.count or second is None else second
+    choices = [
+        chosen(n, heard_first.get(n) or heard(first, n), heard_again(second, heard_first.get(n), n))
+        for n in pages_of(counted, options)
+    ]
+    pages = within(options.max_chars, [page for page, _ in choices])
+    cut = any(was_cut for _, was_cut in choices) or pages != [page for page, _ in choices]
+    bare = tuple(page.number for page in pages if letters(page.text) < ENOUGH_LETTERS)
+    missing = filter(None, (cut_short(options) * cut, *uncounted(readings, counted, options)))
+    return Extracted(tuple(pages), counted.count or 0, " ".join(missing), bare)
+
+
+def heard_again(second: Reading | None, first: Heard | None, number: int) -> Heard | None:
+    asked = second is not None and (first is None or is_doubtful(first))
+    return heard(second, number) if second is not None and asked else None
+
+
+def within(room: int, pages: Iterable[PageText]) -> list[PageText]:
+    """The pages, the text of all of them cut to so many characters."""
+    kept = []
+    for page in pages:
+        kept.append(page if len(page.text) <= room else replace(page, text=page.text[:room]))
+        room -= len(kept[-1].text)
+    return kept
+
+
+def cut_short(options: ExtractOptions) -> str:
+    return (
+        f"The text was cut: {options.max_chars:,} characters may be read, "
+        f"{options.max_page_chars:,} of a page."
     )
 
 
-def extracted(reading: Reading, options: ExtractOptions) -> Extracted:
-    """Clean every page read, and say what is missing."""
-    count = reading.count or 0
-    pages, cleaned, room = [], 0, options.max_chars
-    for number in range(1, min(count, options.max_pages) + 1):
-        text, changed = clean(usable_text(reading.lines.get(number)))
-        pages.append(PageText(number, text[:room], "pypdf"))
-        room -= len(pages[-1].text)
-        cleaned += changed
-    bare = tuple(page.number for page in pages if letters(page.text) < ENOUGH_LETTERS)
-    return Extracted(tuple(pages), count, problem(reading, options), bare, cleaned)
+def uncounted(
+    readings: dict[str, Reading], counted: Reading, options: ExtractOptions
+) -> Iterator[str]:
+    """What is to be said of pages beyond those looked at."""
+    count = counted.count or 0
+    if count > options.max_pages:
+        yield f"Only the first {options.max_pages:,} of {count:,} pages were read."
+    counts = {name: reading.count for name, reading in readings.items() if reading.count}
+    if len(set(counts.values())) > 1:
+        yield "Its pages cannot be counted for sure: " + ", ".join(
+            f"{count:,} by {name}" for name, count in counts.items()
+        ) + "."  # fmt: skip
 
 
-def usable_text(line: Line | None) -> str:
-    """Nothing at all for a page of mojibake: wrong letters are worse than a page sent to OCR."""
-    return "" if line is None or line.get("unmapped") else str(line.get("text", ""))
-
-
-def problem(reading: Reading, options: ExtractOptions) -> str:
-    """One sentence for each way in which the result is partial; "" when it is whole."""
-    count, lines = reading.count or 0, reading.lines
-    read_to = min(count, options.max_pages)
-    unread = [n for n in range(1, read_to + 1) if n not in lines and n not in reading.failed]
-    found = [f"Page {n} was not read: {told(end)}." for n, end in sorted(reading.failed.items())]
-    found += [
-        f"{named(numbers)} gave no text: {reason}."
-        for numbers, reason in (
-            ([n for n, line in lines.items() if line.get("error")], "pypdf cannot read it"),
-            (
-                [n for n, line in lines.items() if line.get("unmapped")],
-                "its fonts do not say which letters they draw",
-            ),
-        )
-        if numbers
-    ]
-    if unread:
-        found.append(f"{named(unread)} was not read: {told(reading.stopped) or 'no answer came'}.")
-    if any(line.get("cut") for line in lines.values()):
-        found.append(f"The text was cut at {options.max_chars:,} characters.")
-    if count > read_to:
-        found.append(f"Only the first {read_to:,} of {count:,} pages were read.")
-    return " ".join(found)
+def failures(pages: Iterable[PageText]) -> Iterator[str]:
+    """A sentence for each reason why pages could not be read."""
+    failed: dict[str, list[int]] = {}
+    for page in pages:
+        if page.source == "failed":
+            failed.setdefault(page.reason, []).append(page.number)
+    for reason, numbers in failed.items():
+        yield f"{named(numbers)} could not be read ({reason})."
 
 
 def named(numbers: list[int]) -> str:
@@ -208,35 +200,3 @@ def named(numbers: list[int]) -> str:
         return f"Page {numbers[0]}"
     more = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
     return "Pages " + ", ".join(map(str, sorted(numbers)[:10])) + more
-
-
-def letters(text: str) -> int:
-    return sum(map(str.isalpha, text))
-
-
-# pypdf leaves these in 57 of 91 papers; a full NFKC would also turn a squared sign into a 2.
-LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"}
-LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
-SURROGATES = re.compile("[\ud800-\udfff]")
-UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\x7f\x80-\x84\x86-\x9f\u00ad\ufdd0-\ufdef\ufffe\uffff]")
-FORGED_MARK = re.compile(r"\[(\s*PAGE\s+\d+\s*)\]", re.IGNORECASE)
-
-
-def clean(text: str) -> tuple[str, int]:
-    """Text that PostgreSQL, UTF-8 and our own page marks all bear, and how many characters changed.
-
-    Control characters (NUL comes from 1 in 18 real papers) and soft hyphens go, surrogate pairs
-    become the letter they stand for, lone ones U+FFFD, and a `[PAGE 7]` of the document's own
-    becomes `(PAGE 7)`.
-    """
-    text, lone = without_surrogates(text)
-    text, removed = UNWANTED.subn("", LINE_ENDS.sub("\n", text))
-    text, forged = FORGED_MARK.subn(r"(\1)", text.translate(LIGATURES))
-    return text, lone + removed + forged
-
-
-def without_surrogates(text: str) -> tuple[str, int]:
-    if not SURROGATES.search(text):
-        return text, 0
-    paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return paired, len(SURROGATES.findall(text))

@@ -48,6 +48,13 @@ JOURNAL = re.compile(
 )
 """What stands above a title: the journal, its number, the licence."""
 
+MORE_TITLE_LINES = 3
+TITLE_OPEN = re.compile(
+    r"(?:[:–-]|\b(?:of|the|an?|and|for|with|in|on|to|by|from|via|using))$", re.I
+)
+NO_TITLE = re.compile(r"@|https?:|\d\s*[,*]|^(?:abstract|summary|keywords)\b|[^\W\d_]\d\b", re.I)
+"""Addresses, names with their footnote marks, and the headings that follow a title."""
+
 ABSTRACT = re.compile(
     r"^\s*(?:abstract|summary|摘\s*要|概\s*要|要\s*旨|초\s*록)\b\s*[.:：—–-]*\s*", re.I
 )
@@ -194,11 +201,22 @@ def words_of(sentence: str) -> Iterator[str]:
 
 
 def first_title(lines: Sequence[str]) -> str:
-    """The first line that could be a title; the first one at all when none could."""
+    """The first line that could be a title, with the lines it goes on in; the first one at all when
+    none could."""
     at = next((i for i, line in enumerate(lines[:15]) if could_be_title(line)), 0)
     title = lines[at][:250]
-    after = lines[at + 1 : at + 2] if title.endswith((":", "-", "–")) else []
-    return " ".join((title, *after))
+    for line in lines[at + 1 : at + 1 + MORE_TITLE_LINES]:
+        if not goes_on(title, line):
+            break
+        title = f"{title} {line}"
+    return title
+
+
+def goes_on(title: str, line: str) -> bool:
+    """Whether a title broken over lines goes on in this one: it stops where none can end, or the
+    line starts small, as no author and no heading does."""
+    started = bool(TITLE_OPEN.search(title)) or line[0].islower()
+    return started and len(line) < 120 and not NO_TITLE.search(line)
 
 
 def could_be_title(line: str) -> bool:

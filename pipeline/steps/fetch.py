@@ -5,68 +5,82 @@ The caller promotes the file, by renaming it, or removes it.
 
 from __future__ import annotations
 
-import asyncio
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
-from pipeline.steps.addresses import Reach, shown
+from pipeline.steps.download import Answered, Asked, Download, FetchOptions
 from pipeline.steps.http import HttpClient
-from pipeline.steps.http_failure import named_failures
-from pipeline.steps.inflate import Unpacker
 from pipeline.steps.part_file import PartFile, part_file
+from pipeline.steps.trip import LeadsElsewhere, Trip
 from queuemgr.abort import NEVER, AbortSignal
 from queuemgr.errors import StepFailed
 
-# Packing a PDF gains nothing, and unpacked transfer lets the declared length be checked.
-_HEADERS = {"Accept": "application/pdf, */*;q=0.5", "Accept-Encoding": "identity"}
-
-
-@dataclass(frozen=True)
-class FetchOptions:
-    """Limits of one download: bytes after unpacking, seconds in all, and how far it may reach.
-
-    `trusted_hosts` (each `name:port`) may be private although `allow_private` is off.
-    """
-
-    max_bytes: int = 200 * 1024 * 1024
-    deadline: float = 300.0
-    allow_private: bool = False
-    trusted_hosts: frozenset[str] = frozenset()
-
-    @property
-    def reach(self) -> Reach:
-        return Reach(self.allow_private, self.trusted_hosts)
+NO_END = "no %%EOF in its last 2 KB: it may be cut off"
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A PDF in a temporary file, on disk to the last byte; `size` in bytes."""
+    """A PDF in a temporary file, on disk to the last byte; `size` in bytes.
+
+    `etag` and `last_modified` are the server's, as it sent them; `note` says what seems odd.
+    """
 
     path: Path
     sha256: str
     size: int
     final_url: str
     content_type: str
+    etag: str = ""
+    last_modified: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """The copy we have is still the one the server would send."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The chain goes on at `url`, on another host; `trip` is what to take along."""
+
+    url: str
+    trip: Trip
 
 
 def fetch(
-    url: str, into: Path, options: FetchOptions, http: HttpClient, signal: AbortSignal
-) -> Fetched:
-    """Download a PDF to a temporary file in the directory `into`; on any failure none is left.
+    asked: Asked | str,
+    into: Path,
+    options: FetchOptions,
+    http: HttpClient,
+    signal: AbortSignal,
+    trip: Trip | None = None,
+) -> Fetched | Unchanged | Elsewhere:
+    """Download a PDF to a temporary file in the directory `into`.
 
+    On failure nothing is left there but what a later call may go on with (see `resume`). Elsewhere
+    comes only of a trip that must stay with one host, Unchanged only where an earlier copy was named.
     Raises Aborted, and StepFailed: "not_pdf", "too_large", "timeout", "network", "refused_address",
-    "storage", and those of the statuses (see `http_failure`).
+    "bad_answer", "storage", and those of the statuses (see `http_failure`).
     """
+    asked = Asked(asked) if isinstance(asked, str) else asked
     with part_file(into, options.max_bytes) as part:
-        final_url, content_type = http.run(_download(url, part, options, http), signal)
-        part.finish()
-        signal.raise_if_aborted()
-        return Fetched(part.path, part.sha256, part.size, final_url, content_type)
+        download = Download(asked, part, options, http, trip or Trip())
+        try:
+            answered = http.run(download.run(), signal)
+        except LeadsElsewhere as away:
+            part.discard()
+            return Elsewhere(away.url, download.trip)
+        except StepFailed as failure:
+            download.keep(failure)
+            raise
+        if not answered.changed:
+            part.discard()
+            return Unchanged()
+        return _checked(part, answered, signal)
 
 
 def adopt(path: Path, into: Path, options: FetchOptions, signal: AbortSignal = NEVER) -> Fetched:
@@ -81,43 +95,22 @@ def adopt(path: Path, into: Path, options: FetchOptions, signal: AbortSignal = N
             while piece := original.read(1024 * 1024):
                 signal.raise_if_aborted()
                 part.write(piece)
-        part.finish()
-        signal.raise_if_aborted()
-        return Fetched(
-            part.path, part.sha256, part.size, path.absolute().as_uri(), "application/pdf"
-        )
+        return _checked(part, Answered(path.absolute().as_uri(), "application/pdf", "", ""), signal)
 
 
-async def _download(
-    url: str, part: PartFile, options: FetchOptions, http: HttpClient
-) -> tuple[str, str]:
-    """Fill the part file; gives the final URL and the content type as the server states it."""
-    with named_failures(url):
-        async with (
-            asyncio.timeout(options.deadline),
-            http.opened(url, options.reach, _HEADERS) as response,
-        ):
-            part.source = shown(response.url)
-            _refuse_declared(response, options.max_bytes)
-            await _pour(response, part)
-            return str(response.url), response.headers.get("content-type", "")
-
-
-async def _pour(response: httpx.Response, part: PartFile) -> None:
-    unpacker = Unpacker(response.headers.get("content-encoding", ""))
-    async for raw in response.aiter_raw():
-        for piece in unpacker.feed(raw):
-            await asyncio.to_thread(part.write, piece)
-    unpacker.finish()
-
-
-def _refuse_declared(response: httpx.Response, max_bytes: int) -> None:
-    """Stop before the first byte when the server itself says it is too much."""
-    declared = response.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > max_bytes:
-        raise StepFailed(
-            "too_large", f"{shown(response.url)} is {declared} bytes; the limit is {max_bytes}"
-        )
+def _checked(part: PartFile, answered: Answered, signal: AbortSignal) -> Fetched:
+    part.finish()
+    signal.raise_if_aborted()
+    return Fetched(
+        part.path,
+        part.sha256,
+        part.size,
+        answered.final_url,
+        answered.content_type,
+        answered.etag,
+        answered.last_modified,
+        "" if part.has_end else NO_END,
+    )
 
 
 def _refuse_irregular(path: Path) -> None:

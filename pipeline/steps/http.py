@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ from pipeline.steps.addresses import Reach, allowed_addresses, shown
 from pipeline.steps.http_failure import failed, named_failures
 from pipeline.steps.http_transport import CheckedTransport, only_to
 from pipeline.steps.inflate import Unpacker
+from pipeline.steps.trip import Trip
 from queuemgr.abort import AbortSignal
 from queuemgr.errors import Aborted, StepFailed
 
 T = TypeVar("T")
 
-MAX_REDIRECTS = 5
 MAX_JSON = 8 * 1024 * 1024
 """Bytes: far above any record of Crossref or Unpaywall."""
 
@@ -92,26 +92,32 @@ class HttpClient:
 
     @asynccontextmanager
     async def opened(
-        self, url: str, reach: Reach, headers: dict[str, str] | None = None
+        self,
+        url: str,
+        reach: Reach,
+        headers: dict[str, str] | None = None,
+        trip: Trip | None = None,
+        also: Collection[int] = (),
     ) -> AsyncIterator[httpx.Response]:
         """A successful answer to a GET, body unread, redirects followed and each hop checked.
 
-        Raises StepFailed; httpx's own exceptions are left for `named_failures`.
+        Statuses in `also` are given back as successes are. Raises StepFailed, and LeadsElsewhere when
+        the trip must stay with one host; httpx's own exceptions are left for `named_failures`.
         """
-        engine, cookies = self._engine(), httpx.Cookies()
-        request = engine.client.build_request("GET", url, headers=headers)
-        for _ in range(MAX_REDIRECTS + 1):
-            response = await engine.hop(request, reach, cookies)
+        engine, trip = self._engine(), trip or Trip()
+        request: httpx.Request | None = engine.client.build_request("GET", url, headers=headers)
+        while request is not None:
+            response = await engine.hop(request, reach, trip.cookies)
             try:
-                if response.next_request is None:
-                    if not response.is_success:
-                        raise failed(response.url, response)
-                    yield response
-                    return
                 request = response.next_request
+                if request is not None:
+                    trip.redirected(request.url)
+                elif response.is_success or response.status_code in also:
+                    yield response
+                else:
+                    raise failed(response.url, response)
             finally:
                 await response.aclose()
-        raise StepFailed("http_error", f"{shown(url)} redirects more than {MAX_REDIRECTS} times")
 
     async def get_json(self, url: str, reach: Reach, deadline: float) -> Any:
         """The JSON at `url`, all within `deadline` seconds.
@@ -198,9 +204,23 @@ class _Engine:
         addresses = await allowed_addresses(request.url, reach, self._lookups)
         cookies.set_cookie_header(request)
         with only_to(addresses):
-            response = await self.client.send(request, stream=True)
+            response = await self._send(request)
         cookies.extract_cookies(response)
         return response
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Send a GET; again when the kept-alive connection it went out on had been closed meanwhile.
+
+        Such a request was never read. On a new connection the same error is the server's answer.
+        """
+        while True:
+            connected: list[str] = []
+            request.extensions["trace"] = _noting_connects(connected)
+            try:
+                return await self.client.send(request, stream=True)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if connected:
+                    raise
 
     async def _serve(self, ready: Future[None]) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
@@ -213,6 +233,16 @@ class _Engine:
             ready.set_result(None)
             await self._stopped.wait()
             await _cancel_others()
+
+
+def _noting_connects(connected: list[str]) -> Callable[[str, Any], Awaitable[None]]:
+    """A trace for httpcore that notes each connection made."""
+
+    async def note(event: str, info: Any) -> None:
+        if event == "connection.connect_tcp.started":
+            connected.append(event)
+
+    return note
 
 
 async def _cancel_others() -> None:

@@ -59,6 +59,11 @@ class Identifier:
     value: str
     version: int | None = None
 
+    @property
+    def text(self) -> str:
+        """The value with its version: identified again, it gives the same key."""
+        return self.value if self.version is None else f"{self.value}v{self.version}"
+
 
 def identify(text: str) -> Identifier:
     """Read an arXiv id, DOI, URL or path in any of its usual spellings.

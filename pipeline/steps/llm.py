@@ -1,104 +1,135 @@
-"""One chat request to an OpenAI-compatible endpoint, and what every answer to it means.
+"""Chat requests to an OpenAI-compatible endpoint: one request a call, never a second.
 
-The body decides, not the status: gateways pass rate limits on as 200, and an answer cut off at
-its length limit looks like any other until `finish_reason` is read.
+Retries belong to the queue, which sees every limit. What the answers mean is in `chat_answer`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import httpx
 
-from pipeline.steps.retry_after import http_date, retry_after_seconds
+from pipeline.steps.chat_answer import (
+    Answer,
+    AnswerCutOff,
+    PromptTooLong,
+    answer_in,
+    json_of,
+    usage_of,
+    without_echo,
+)
+from pipeline.steps.endpoint import Dialect, Endpoint, known, remember
+from pipeline.steps.prompts import Message
 from queuemgr.abort import AbortSignal
 from queuemgr.errors import StepFailed
 
-T = TypeVar("T")
+__all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong", "chat"]
 
-Message = Mapping[str, str]
+T = TypeVar("T")
 
 MAX_ANSWER_BYTES = 8 << 20
 """A chat answer is kilobytes; whatever sends more than this is not one."""
 
-EXCERPT = 300
-"""Characters of a server's own error message that are kept."""
 
-CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-
-MILLISECONDS = re.compile(r"\d{1,10}(?:\.\d{1,9})?")
-
-NO_MONEY = re.compile(
-    r"insufficient[_ ](?:quota|credits?|balance|funds)|billing|payment required|credit balance",
-    re.IGNORECASE,
-)
-SLOW_DOWN = re.compile(r"rate.?limit|too many requests|\bquota\b|throttl", re.IGNORECASE)
-TOO_LONG = re.compile(
-    r"context[_ ](?:length|window)|maximum context|prompt is too long|too many (?:input )?tokens|"
-    r"reduce the length|exceeds? the (?:maximum|model).{0,40}tokens",
-    re.IGNORECASE,
-)
-BUSY = re.compile(r"server_error|overload|busy|unavailable|internal|try again|timeout", re.I)
-REFUSED = re.compile(r"invalid_request|bad.?request|not.?found|invalid", re.IGNORECASE)
+class DialectRefused(StepFailed):
+    """The endpoint does not take the request as it is written; the next one is written otherwise."""
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """Where the model is. `base_url` ends before `/chat/completions`; `timeout` in seconds is for
-    the whole answer, so that one dripping bytes ends too. The key shows in no repr and no error.
-    """
+@dataclass
+class Tally:
+    """What was asked and used so far, refused and useless answers included: requests sent, and
+    tokens as the server reports them."""
 
-    base_url: str
-    model: str
-    api_key: str = field(default="", repr=False)
-    timeout: float = 180.0
-    json_mode: bool = True
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A complete answer; token counts as the server reports them, 0 when it does not."""
-
-    text: str
-    model: str
+    requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-class AnswerCutOff(StepFailed):
-    """The answer ended at its length limit: asking the same again would end the same."""
+class Model:
+    """One endpoint, asked over one pool of connections on one event loop. Made by `connected`."""
+
+    def __init__(self, endpoint: Endpoint, client: httpx.AsyncClient, tally: Tally) -> None:
+        self.endpoint, self.tally = endpoint, tally
+        self._client = client
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        max_tokens: int,
+        schema: Mapping[str, Any] | None = None,
+        *,
+        as_json: bool = False,
+    ) -> Answer:
+        """Send one request. `schema` is what the answer should follow, where the endpoint takes it;
+        with `as_json` it should be any JSON object.
+
+        Raises `StepFailed` as `chat` does, `DialectRefused` among them.
+        """
+        dialect = known(self.endpoint)
+        body: dict[str, Any] = {
+            "model": self.endpoint.model,
+            "messages": [dict(message) for message in messages],
+            **dialect.limits(max_tokens),
+            **(dialect.format(schema) if as_json or schema is not None else {}),
+        }
+        self.tally.requests += 1
+        response = await send(self._client, self.endpoint, body)
+        found = json_of(response)
+        self._count(found)
+        try:
+            return answer_in(found, response, self.endpoint)
+        except StepFailed as refusal:
+            refusal.message = without_echo(refusal.message, messages)
+            refusal.args = (refusal.message,)
+            raise self._learn(dialect, refusal) from None
+
+    def _count(self, body: Mapping[str, Any]) -> None:
+        prompt, completion = usage_of(body)
+        self.tally.prompt_tokens += prompt
+        self.tally.completion_tokens += completion
+
+    def _learn(self, dialect: Dialect, refusal: StepFailed) -> StepFailed:
+        """The refusal itself, or what was learnt from it about how to ask."""
+        other = dialect.after(refusal.message) if refusal.kind == "bad_request" else None
+        if other is None:
+            return refusal
+        if known(self.endpoint) == dialect:  # else another thread has learnt it meanwhile
+            remember(self.endpoint, other)
+        return DialectRefused(refusal.kind, refusal.message, http_status=refusal.http_status)
 
 
-class PromptTooLong(StepFailed):
-    """The endpoint refuses a prompt of this length; its message holds the numbers."""
+@asynccontextmanager
+async def connected(endpoint: Endpoint, tally: Tally, connections: int = 1) -> AsyncIterator[Model]:
+    """The model at an endpoint, for as long as the block runs and on its event loop alone.
+
+    The endpoint is the operator's own choice and may be local or private: it is not one of the
+    addresses papers name, so it is not checked as those are.
+    """
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+    async with httpx.AsyncClient(timeout=endpoint.timeout, limits=limits) as client:
+        yield Model(endpoint, client, tally)
 
 
 def chat(
     endpoint: Endpoint, messages: Sequence[Message], max_tokens: int, signal: AbortSignal
 ) -> Answer:
-    """Send one request, never a second: retries belong to the queue, which sees every limit.
+    """Send one request and wait for its answer. Not for use inside a running event loop.
 
-    Raises `StepFailed` (`rate_limited`, `quota`, `server_error`, `timeout`, `network`,
-    `bad_request`, `http_error`, `bad_answer`), `AnswerCutOff` and `PromptTooLong` among them, and
-    `Aborted` at once when the signal is set. Not for use inside a running event loop.
+    Raises `StepFailed` (`rate_limited`, `quota`, `server_error`, `timeout`, `network`, `withheld`,
+    `bad_request`, `http_error`, `bad_answer`), `AnswerCutOff` (`cut_off`), `PromptTooLong`
+    (`too_long`) and `DialectRefused` among them, and `Aborted` at once when the signal is set.
     """
-    body: dict[str, Any] = {
-        "model": endpoint.model,
-        "messages": [dict(message) for message in messages],
-        "max_tokens": max_tokens,
-        "temperature": 0,
-    }
-    if endpoint.json_mode:
-        body["response_format"] = {"type": "json_object"}
-    response = asyncio.run(abortable(send(endpoint, body), signal))
-    return answer_of(response, endpoint)
+
+    async def ask() -> Answer:
+        async with connected(endpoint, Tally()) as model:
+            return await model.ask(messages, max_tokens, as_json=endpoint.json_mode)
+
+    signal.raise_if_aborted()
+    return asyncio.run(abortable(ask(), signal))
 
 
 async def abortable(work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
@@ -117,12 +148,14 @@ async def abortable(work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
             raise
 
 
-async def send(endpoint: Endpoint, body: Mapping[str, Any]) -> httpx.Response:
+async def send(
+    client: httpx.AsyncClient, endpoint: Endpoint, body: Mapping[str, Any]
+) -> httpx.Response:
     """The response with its body read. Raises `StepFailed` when there is none to be had."""
-    where = httpx_url(endpoint)
+    where = address_of(endpoint)
     try:
         async with asyncio.timeout(endpoint.timeout):
-            return await post(where, headers_for(endpoint), body, endpoint.timeout)
+            return await post(client, where, headers_for(endpoint), body)
     except (TimeoutError, httpx.TimeoutException):
         raise StepFailed(
             "timeout", f"The model at {where.host} gave no answer within {endpoint.timeout:g} s."
@@ -135,7 +168,7 @@ async def send(endpoint: Endpoint, body: Mapping[str, Any]) -> httpx.Response:
         ) from None
 
 
-def httpx_url(endpoint: Endpoint) -> httpx.URL:
+def address_of(endpoint: Endpoint) -> httpx.URL:
     try:
         return httpx.URL(endpoint.base_url.rstrip("/") + "/chat/completions")
     except httpx.InvalidURL:
@@ -159,13 +192,10 @@ def headers_for(endpoint: Endpoint) -> dict[str, str]:
 
 
 async def post(
-    url: httpx.URL, headers: Mapping[str, str], body: Mapping[str, Any], timeout: float
+    client: httpx.AsyncClient, url: httpx.URL, headers: Mapping[str, str], body: Mapping[str, Any]
 ) -> httpx.Response:
-    """A client per request: one kept for later would belong to an event loop long closed."""
-    async with (
-        httpx.AsyncClient(timeout=timeout) as client,
-        client.stream("POST", url, headers=headers, json=body) as response,
-    ):
+    """A response, read up to `MAX_ANSWER_BYTES`. Raises `bad_answer` beyond them."""
+    async with client.stream("POST", url, headers=headers, json=body) as response:
         content = bytearray()
         async for chunk in response.aiter_raw():
             content += chunk
@@ -174,140 +204,3 @@ async def post(
                     "bad_answer", f"The answer of {url.host} is no chat answer: too long."
                 )
     return httpx.Response(response.status_code, headers=response.headers, content=bytes(content))
-
-
-def answer_of(response: httpx.Response, endpoint: Endpoint) -> Answer:
-    """The answer in a response. Raises `StepFailed` for anything but a complete one."""
-    body = json_of(response)
-    if response.status_code != 200 or body.get("error"):
-        raise failure(response, body, endpoint)
-    choice = first_choice(body)
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    refuse_incomplete(choice, message)
-    text = text_of(message.get("content"))
-    if not text.strip():
-        what = "called a tool" if message.get("tool_calls") else "is empty"
-        raise StepFailed("bad_answer", f"The model's answer {what}.")
-    usage = body.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    return Answer(
-        text,
-        str(body.get("model") or endpoint.model),
-        whole(usage.get("prompt_tokens")),
-        whole(usage.get("completion_tokens")),
-    )
-
-
-def json_of(response: httpx.Response) -> dict[str, Any]:
-    """The body as an object; {} for an error without one. Raises `bad_answer` on a useless 200."""
-    try:
-        body = json.loads(response.content)
-    except (ValueError, RecursionError):
-        body = None
-    if isinstance(body, dict):
-        return body
-    if response.status_code == 200:
-        raise StepFailed("bad_answer", "The answer came with status 200 but is no JSON object.")
-    return {}
-
-
-def first_choice(body: Mapping[str, Any]) -> dict[str, Any]:
-    choices = body.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise StepFailed("bad_answer", "The model's answer holds no choices.")
-    return choices[0]
-
-
-def refuse_incomplete(choice: Mapping[str, Any], message: Mapping[str, Any]) -> None:
-    """Look at the finish reason first: a cut-off answer may have no content at all."""
-    reason = choice.get("finish_reason")
-    if reason == "length":
-        raise AnswerCutOff("bad_answer", "The model's answer was cut off at its length limit.")
-    if reason == "content_filter":
-        raise StepFailed("bad_request", "The model's answer was withheld by a content filter.")
-    if message.get("refusal"):
-        raise StepFailed("bad_request", "The model refused to answer.")
-
-
-def text_of(content: object) -> str:
-    """Content is a string, or a list of parts of which the texts count."""
-    if isinstance(content, list):
-        parts = (part.get("text") for part in content if isinstance(part, dict))
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
-
-
-def whole(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def failure(response: httpx.Response, body: Mapping[str, Any], endpoint: Endpoint) -> StepFailed:
-    """What an error says, whichever status it came with."""
-    error = body.get("error") or body.get("message") or ""
-    fields = error if isinstance(error, dict) else {"message": error}
-    said = " ".join(str(fields[name]) for name in ("type", "code", "message") if fields.get(name))
-    status = status_of(response, fields)
-    kind = kind_of(status, said)
-    sort = PromptTooLong if kind == "bad_request" and TOO_LONG.search(said) else StepFailed
-    return sort(
-        kind,
-        f"{SENTENCES[kind]} (status {response.status_code}): {excerpt(said, endpoint)}",
-        retry_after=wait_of(response),
-        http_status=response.status_code,
-    )
-
-
-SENTENCES = {
-    "rate_limited": "The model's endpoint asks to slow down",
-    "quota": "The account at the model's endpoint has used up its quota",
-    "server_error": "The model's endpoint has a fault of its own",
-    "bad_request": "The model's endpoint cannot take this request",
-    "http_error": "The model's endpoint refuses this request; check the API key and its rights",
-    "bad_answer": "The model's endpoint answered with an error it does not explain",
-}
-
-
-def status_of(response: httpx.Response, error: Mapping[str, Any]) -> int:
-    """The status meant: gateways put the real one into the body of a 200."""
-    meant = error.get("code") or error.get("status")
-    if response.status_code == 200 and isinstance(meant, int):
-        return meant
-    return response.status_code
-
-
-def kind_of(status: int, said: str) -> str:
-    """The error kind for a status and what was said with it (see `queuemgr.retry.POLICIES`)."""
-    if status == 402 or (status in (200, 403, 429) and NO_MONEY.search(said)):
-        return "quota"
-    if status == 429:
-        return "rate_limited"
-    if status >= 500 or status in (408, 409, 425):
-        return "server_error"
-    if status in (400, 404, 413, 422):
-        return "bad_request"
-    return kind_by_words(said) if status == 200 else "http_error"
-
-
-def kind_by_words(said: str) -> str:
-    if SLOW_DOWN.search(said):
-        return "rate_limited"
-    if TOO_LONG.search(said) or REFUSED.search(said):
-        return "bad_request"
-    return "server_error" if BUSY.search(said) else "bad_answer"
-
-
-def excerpt(said: str, endpoint: Endpoint) -> str:
-    """The server's words, bounded, on one line, and without the key some servers quote back."""
-    if endpoint.api_key:
-        said = said.replace(endpoint.api_key, "***")
-    return CONTROLS.sub(" ", said).strip()[:EXCERPT] or "no reason given"
-
-
-def wait_of(response: httpx.Response) -> float | None:
-    """Seconds the server asks to wait; `retry-after-ms` is the finer one where both are sent."""
-    milliseconds = response.headers.get("retry-after-ms", "").strip()
-    if MILLISECONDS.fullmatch(milliseconds):
-        return float(milliseconds) / 1000
-    clock = http_date(response.headers.get("date", "")) or datetime.now(UTC)
-    return retry_after_seconds(response.headers.get("retry-after"), now=clock)

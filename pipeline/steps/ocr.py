@@ -1,115 +1,181 @@
-"""Text of scanned pages by the local engine: no key, no network, no file written."""
+"""Text of pages that have none: by a model, by Tesseract or by RapidOCR, one contract for all.
+
+Every page asked for gets exactly one outcome, in order: its text, a blank, or why it failed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from pipeline.steps.extract import PROTOCOL_BYTES, PageText, clean
-from pipeline.steps.pdf_sandbox import Limits, Line, Reading, read_pages, told
+from pipeline.steps import ocr_local, ocr_tesseract
+from pipeline.steps.extract import PageText, clean, letters
+from pipeline.steps.ocr_engine import Chosen, Installed, Wanted, chosen
+from pipeline.steps.ocr_local import LocalOptions
+from pipeline.steps.ocr_outcomes import PageFailed, PageOutcome
+from pipeline.steps.ocr_remote import RemoteOptions, by_model
+from pipeline.steps.page_drawer import Drawing
+from pipeline.steps.page_images import PageImages
 from queuemgr.abort import AbortSignal
 from queuemgr.errors import StepFailed
 
-CHILD = Path(__file__).with_name("pdf_ocr_child.py")
+OF_THE_ENDPOINT = frozenset(
+    {"network", "timeout", "rate_limited", "server_error", "quota", "http_error", "bad_request"}
+)
+"""Kinds of failure that say something of the endpoint, and nothing of the page."""
 
-NEEDED = ("pypdfium2", "rapidocr", "onnxruntime")
+OUTAGE_SHARE = 0.5
+"""Above this share of such failures the whole step failed: what it read is kept, and the policy of
+the kind says when it is tried again."""
 
 
 @dataclass(frozen=True)
 class OcrOptions:
-    """Limits of the local engine. A page takes 3 to 9 s on one thread of a small machine.
+    """Which engine, and the options of each; without `remote` there is no endpoint."""
 
-    Seconds are wall time. `memory_bytes` is the child's address space, of which onnxruntime
-    maps 1.8 to 2.3 GiB. `longest_px` is the rendered page's longest side; more reads no better.
-    """
-
-    page_seconds: float = 120.0
-    document_seconds: float = 1800.0
-    memory_bytes: int = 4 << 30
-    threads: int = 1
-    longest_px: int = 1600
-    max_chars: int = 5_000_000
+    engine: Wanted = "auto"
+    languages: str = ""
+    local: LocalOptions = field(default_factory=LocalOptions)
+    remote: RemoteOptions | None = None
 
 
 @dataclass(frozen=True)
 class OcrResult:
-    """`pages` were recognised, `failed` says why not, `blank` have no ink and were not tried."""
+    """The outcome of every page, in the order they were asked for, and who read them."""
 
-    pages: tuple[PageText, ...]
-    failed: dict[int, str]
-    blank: tuple[int, ...]
+    outcomes: tuple[PageOutcome, ...]
+    engine: str = ""
 
-
-def ocr(pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal) -> OcrResult:
-    """Recognise `pages` (numbered from 1) of `pdf`, in that order.
-
-    A page that hangs or ends its reader is in `failed`, the others are still read. Raises
-    `StepFailed` (`encrypted`, `damaged`, `resource_limit`, `crashed`, or `bad_request` when the
-    engine is not installed), and `Aborted` when the signal is set.
-    """
-    require_engine()
-    order = {
-        "pdf": str(pdf.resolve()),
-        "threads": options.threads,
-        "longest_px": options.longest_px,
-    }
-    limits = Limits(
-        options.page_seconds,
-        options.document_seconds,
-        options.memory_bytes,
-        output_bytes=6 * options.max_chars + PROTOCOL_BYTES,
-        threads=options.threads,
-    )
-    reading = read_pages(CHILD, order, limits, signal, pages=pages)
-    refuse_unopened(reading)
-    return result(reading, pages)
-
-
-def require_engine() -> None:
-    """Raise `StepFailed` with the remedy when the optional packages are missing."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise StepFailed(
-            "bad_request",
-            f"The local OCR engine is not installed ({', '.join(missing)} missing): "
-            "`pip install sluicegate[ocr]`, or configure a remote one.",
+    @property
+    def pages(self) -> tuple[PageText, ...]:
+        return tuple(
+            PageText(each.page, each.text, "ocr")
+            for each in self.outcomes
+            if not (each.blank or each.error)
         )
 
+    @property
+    def blank(self) -> tuple[int, ...]:
+        return tuple(each.page for each in self.outcomes if each.blank)
 
-def refuse_unopened(reading: Reading) -> None:
-    """Raise `StepFailed` when PDFium could not so much as open the document."""
-    if reading.refused is not None and reading.refused["refused"] == "encrypted":
-        raise StepFailed("encrypted", "The PDF asks for a password, so its pages cannot be drawn.")
-    if reading.refused is not None:
-        raise StepFailed("damaged", "The PDF is damaged: its pages cannot be drawn for OCR.")
-    if reading.count is None and reading.stopped.reason:
-        kind = "crashed" if reading.stopped.reason == "crashed" else "resource_limit"
-        raise StepFailed(kind, f"The PDF could not be opened for OCR: {told(reading.stopped)}.")
+    @property
+    def failed(self) -> dict[int, PageFailed]:
+        return {each.page: each.error for each in self.outcomes if each.error}
 
 
-def result(reading: Reading, pages: Sequence[int]) -> OcrResult:
-    """Sort every page asked for into exactly one of the three."""
-    read: list[PageText] = []
-    failed: dict[int, str] = {}
-    blank: list[int] = []
-    for number in dict.fromkeys(pages):
-        line = reading.lines.get(number)
-        if line is None:
-            ending = reading.failed.get(number, reading.stopped)
-            failed[number] = told(ending) or "no answer came"
-        elif line.get("blank"):
-            blank.append(number)
-        elif reason := nothing_read(line):
-            failed[number] = reason
-        else:
-            read.append(PageText(number, clean(str(line["text"]))[0], "ocr"))
-    return OcrResult(tuple(read), failed, tuple(blank))
+def page_of(outcome: PageOutcome, before: PageText) -> PageText:
+    """What is known of a page now; the few letters of one too pale to look at are worth keeping."""
+    if outcome.error is not None:
+        return replace(before, source="failed", reason=outcome.error.message)
+    if outcome.blank and letters(before.text):
+        return before
+    return PageText(outcome.page, outcome.text, "blank" if outcome.blank else "ocr")
 
 
-def nothing_read(line: Line) -> str:
-    """Why a page with ink gave nothing; "" when it gave text."""
-    if error := line.get("error"):
-        return f"it could not be drawn or recognised ({error})"
-    return "" if str(line.get("text", "")).strip() else "it has ink, but no text was recognised"
+def engine_for(options: OcrOptions) -> Chosen:
+    """The engine these options come to on this machine. Raises `StepFailed("bad_request")`."""
+    there = Installed(
+        options.remote is not None, ocr_local.missing(), ocr_tesseract.languages_installed()
+    )
+    return chosen(options.engine, options.languages, there)
+
+
+async def page_outcomes(
+    pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal
+) -> AsyncGenerator[PageOutcome, None]:
+    """An outcome for each of `pages` (numbered from 1), in that order, each as soon as it is due.
+
+    Raises `StepFailed` when the document cannot be opened or no engine fits, and `Aborted`.
+    Leaving early must close the generator; nothing is left running then.
+    """
+    signal.raise_if_aborted()
+    outcomes = by_engine(engine_for(options), pdf, pages, options, signal)
+    async with aclosing(outcomes):
+        async for outcome in outcomes:
+            yield replace(outcome, text=clean(outcome.text)[0])
+
+
+def by_engine(
+    engine: Chosen, pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal
+) -> AsyncGenerator[PageOutcome, None]:
+    if engine.engine == "remote" and options.remote is not None:
+        return by_model(pdf, pages, options.remote, signal)
+    if engine.engine == "tesseract":
+        return ocr_tesseract.by_tesseract(pdf, pages, engine.languages, options.local, signal)
+    return beside(lambda inner: ocr_local.by_rapidocr(pdf, pages, options.local, inner), signal)
+
+
+async def beside(
+    read: Callable[[AbortSignal], Generator[PageOutcome, None, None]], signal: AbortSignal
+) -> AsyncGenerator[PageOutcome, None]:
+    """A generator that waits for a child process, read in a thread; leaving kills the child."""
+    inner, loop = AbortSignal(), asyncio.get_running_loop()
+    outcomes = read(inner)
+    with ThreadPoolExecutor(1) as thread, signal.hooked(lambda: inner.abort(signal.reason)):
+        try:
+            while True:
+                outcome = await loop.run_in_executor(thread, next, outcomes, None)
+                if outcome is None:
+                    break
+                yield outcome
+        finally:
+            inner.abort("nobody waits for it any more")
+            thread.submit(outcomes.close)
+
+
+async def count_pages(pdf: Path, signal: AbortSignal) -> int:
+    """How many pages there are. Raises `StepFailed` when the document cannot be opened."""
+    if find_spec("pypdfium2") is None:
+        raise StepFailed("bad_request", "pypdfium2 is missing: `pip install sluicegate[ocr]`.")
+    async with PageImages(pdf, (), 1, Drawing(), signal) as images:
+        return images.count
+
+
+def ocr(
+    pdf: Path,
+    pages: Sequence[int],
+    options: OcrOptions,
+    signal: AbortSignal,
+    keep: Callable[[PageOutcome], object] | None = None,
+) -> OcrResult:
+    """Recognise `pages` of `pdf`; `keep` is called with each outcome as soon as it is due.
+
+    Raises `StepFailed` (`encrypted`, `damaged`, `resource_limit`, `crashed`, or `bad_request` when
+    there is no engine) and `Aborted`. Not for use inside a running event loop.
+    """
+    engine = engine_for(options).engine
+
+    async def collected() -> list[PageOutcome]:
+        found = []
+        async with aclosing(page_outcomes(pdf, pages, options, signal)) as outcomes:
+            async for outcome in outcomes:
+                if keep is not None:
+                    keep(outcome)
+                found.append(outcome)
+        return found
+
+    return OcrResult(tuple(asyncio.run(collected())), engine)
+
+
+def raise_for_outage(result: OcrResult, limit: str = "") -> None:
+    """Raise `StepFailed` when most of what was asked failed for no fault of the pages.
+
+    Its kind is that of the last such failure, its wait the longest one asked for.
+    """
+    lost = [error for error in result.failed.values() if error.kind in OF_THE_ENDPOINT]
+    asked = sum(1 for each in result.outcomes if not each.blank)
+    if not lost or len(lost) <= OUTAGE_SHARE * asked:
+        return
+    waits = [error.retry_after for error in lost if error.retry_after is not None]
+    raise StepFailed(
+        lost[-1].kind,
+        f"{len(lost)} of {asked} pages could not be read by OCR: {lost[-1].message}",
+        retry_after=max(waits, default=None),
+        http_status=lost[-1].http_status,
+        limit=limit,
+    )

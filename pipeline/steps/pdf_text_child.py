@@ -10,20 +10,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pypdf import PasswordType, PdfReader
-from pypdf.errors import DependencyError, FileNotDecryptedError
+from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
 Line = dict[str, Any]
 
 logging.disable(logging.CRITICAL)  # pypdf logs what it finds in the document; nobody may read it
 
-UNMAPPED_SHARE = 0.5
-"""A page with more letters than this share in fonts that name no letters is mojibake, not text."""
+LOST_SHARE = 0.5
+"""A page with more than this share in fonts nobody can read letters from is mojibake, not text."""
+
+COLLECTIONS = ("Japan1", "Japan2", "GB1", "CNS1", "Korea1", "KR")
+"""Adobe's character collections: whoever has their tables knows which letter a glyph number is."""
 
 
 def lines(order: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per page `page`, `text`, `unmapped`, and `error` or `cut` if so.
+    """The number of pages, then per page `page`, `text`, `fonts`, and `error` or `cut` if so.
 
-    One line `refused` (`encrypted`, `needs_crypto`, `damaged`) when there is nothing to read.
+    `fonts` says what is wrong with them: "" nothing, `collection` some need Adobe's tables, which
+    pypdf has not, `nameless` most do not say which letters they draw. One line `refused`
+    (`encrypted`, `needs_crypto`, `limit`, `damaged`) when there is nothing to read.
     """
     try:
         reader = opened(order["pdf"])
@@ -34,7 +39,7 @@ def lines(order: Mapping[str, Any]) -> Iterator[Line]:
         yield {"refused": verdict(error), "detail": type(error).__name__}
         return
     yield {"count": count}
-    yield from page_lines(reader, wanted(order, count), int(order["max_chars"]))
+    yield from page_lines(reader, order, wanted(order, count))
 
 
 def opened(path: str) -> PdfReader:
@@ -48,7 +53,9 @@ def opened(path: str) -> PdfReader:
 def verdict(error: Exception) -> str:
     if isinstance(error, FileNotDecryptedError):
         return "encrypted"
-    return "needs_crypto" if isinstance(error, DependencyError) else "damaged"
+    if isinstance(error, DependencyError):
+        return "needs_crypto"
+    return "limit" if isinstance(error, LimitReachedError) else "damaged"
 
 
 def wanted(order: Mapping[str, Any], count: int) -> list[int]:
@@ -58,50 +65,65 @@ def wanted(order: Mapping[str, Any], count: int) -> list[int]:
     return [page for page in order["pages"] if 1 <= page <= count]
 
 
-def page_lines(reader: PdfReader, pages: list[int], room: int) -> Iterator[Line]:
-    """A line per page until `room` characters are used up; the rest then comes empty and `cut`."""
+def page_lines(reader: PdfReader, order: Mapping[str, Any], pages: list[int]) -> Iterator[Line]:
+    """A line per page until `max_chars` are used up; the rest then comes empty and `cut`."""
+    room = int(order["max_chars"])
     for number in pages:
         line: Line = read(reader, number) if room > 0 else {"text": "", "cut": True}
-        if len(line["text"]) > room:
-            line |= {"text": line["text"][:room], "cut": True}
+        most = min(room, int(order["max_page_chars"]))
+        if len(line["text"]) > most:
+            line |= {"text": line["text"][:most], "cut": True}
         room -= len(line["text"])
         yield {"page": number, **line}
 
 
 def read(reader: PdfReader, number: int) -> Line:
     """One page's text; what pypdf raises over it is a fact about the page, not the end."""
-    letters = LetterCount()
+    fonts = FontCount()
     try:
-        text = reader.pages[number - 1].extract_text(visitor_text=letters.see)
+        text = reader.pages[number - 1].extract_text(visitor_text=fonts.see)
     except MemoryError:
         raise
     except Exception as error:
         return {"text": "", "error": type(error).__name__}
-    return {"text": text, "unmapped": letters.mostly_unmapped}
+    return {"text": text, "fonts": fonts.verdict}
 
 
-class LetterCount:
-    """Counts letters drawn in fonts that do not say which letters their codes stand for.
+class FontCount:
+    """Counts characters drawn in fonts that do not say which letters their codes stand for.
 
-    Type0 fonts with an Identity encoding and no ToUnicode: pypdf takes glyph numbers for code
-    points, and Japanese comes out as other letters, silently.
+    Composite fonts without a ToUnicode map: pypdf takes glyph numbers for code points, and
+    Japanese comes out as other letters, silently.
     """
 
     def __init__(self) -> None:
-        self.all = 0
-        self.unmapped = 0
+        self.all = self.nameless = self.by_collection = 0
 
     def see(self, text: str, _cm: object, _tm: object, font: Any, _size: object) -> None:
-        letters = sum(map(str.isalpha, text))
-        self.all += letters
-        if letters and font is not None and is_unmapped(font):
-            self.unmapped += letters
+        shown = len(text) - sum(map(str.isspace, text))
+        self.all += shown
+        if shown and font is not None and is_unmapped(font):
+            if names_a_collection(font):
+                self.by_collection += shown
+            else:
+                self.nameless += shown
 
     @property
-    def mostly_unmapped(self) -> bool:
-        return self.unmapped > UNMAPPED_SHARE * self.all
+    def verdict(self) -> str:
+        if self.nameless > LOST_SHARE * self.all:
+            return "nameless"
+        return "collection" if self.by_collection else ""
 
 
 def is_unmapped(font: Mapping[str, Any]) -> bool:
-    identity = str(font.get("/Encoding", "")).startswith("/Identity")
-    return font.get("/Subtype") == "/Type0" and identity and "/ToUnicode" not in font
+    named = str(font.get("/Encoding", "")).startswith("/")
+    return font.get("/Subtype") == "/Type0" and named and "/ToUnicode" not in font
+
+
+def names_a_collection(font: Mapping[str, Any]) -> bool:
+    """Whether its glyph numbers are those of one of Adobe's collections."""
+    try:
+        system = font["/DescendantFonts"][0].get_object()["/CIDSystemInfo"].get_object()
+        return str(system["/Ordering"]) in COLLECTIONS
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return False

@@ -1,35 +1,49 @@
-"""Find a paper's list of references and count its entries, by rules. Pure: text in, count out.
+"""Find a paper's list of references, by rules. Pure: text in, entries out.
 
 The rules, in order: drop lines that come back on many pages (a footer that cites the paper itself
-would count once a page); find the heading whose next lines look like entries; then count by the
-strictest style that fits: a chain of numbers, labels, and last the years of author-year entries.
-Every pattern here is our own; the order of the rules follows a survey of 35 papers counted by eye.
+would count once a page); find the heading whose next lines look like entries; where there is none,
+take the last chain of [n]. `reference_entries.py` then tells the entries apart. Every pattern here is
+our own; the order of the rules follows a survey of 35 papers counted by eye.
 """
-
-# ruff: noqa: RUF001 - full-width and typographic signs are what papers print
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+
+from pipeline.steps.reference_entries import (
+    NUMBERED,
+    YEAR,
+    Entries,
+    Reference,
+    chain,
+    entries_of,
+    is_list,
+    numbered,
+    unbroken,
+)
+
+__all__ = ["Reference", "References", "before_references", "find_references", "unbroken"]
 
 HEAD_SHARE = 0.4
 HEAD_PAGES = 3
 """A line on at least this share of the pages, and at least so many of them, is a running head."""
+
+HEAD_WORDS = 3
+"""A line of so many words that is the first or last of two pages is a running head: of left or right
+pages, where there are few of either."""
+
+LONGEST_PAGE_NUMBER = 4
+"""Digits of a page or line number that stands alone; more are the rest of a broken DOI."""
 
 LOOK_AHEAD = 60
 """Lines after a heading in which entries must show."""
 
 MAX_STARTS = 20
 """Lines starting with `[1]` that are tried as the start of a list, from the last."""
-
-MAX_GAP = 3
-"""Numbers a chain may miss in a row: a marker lost in a bad line break."""
-
-YEAR = r"(?:1[5-9]|20)\d\d[a-z]?"
 
 HEADING = re.compile(
     r"^(?:(?:\d{1,2}(?:\.\d)?|[IVX]{1,5}|[A-Z])[.)]?\s+)?"
@@ -55,30 +69,6 @@ SECTION_END = re.compile(
 
 PAGE_MARK = re.compile(r"^\[PAGE \d+\]$", re.MULTILINE)
 
-NUMBERED = {
-    "bracketed": re.compile(r"^[\[［【](\d{1,3})[\]］】]"),
-    "numbered": re.compile(r"^(\d{1,3})\.(?!\d)\s*(?=\D)"),
-    "parenthesised": re.compile(r"^\((\d{1,3})\)\s*(?=\D)"),
-    "plain": re.compile(r"^(\d{1,3})\s+(?=[^\W\d_])"),
-}
-"""How a numbered entry starts its line, the strictest first."""
-
-LABEL = re.compile(rf"^\[(?:[A-Z][A-Za-z+]{{0,8}}['’]?\d{{2}}[a-z]?|[A-Z][^\[\]]{{2,60}}{YEAR})\]")
-
-AUTHOR_YEAR = (
-    re.compile(rf"\((?:{YEAR}(?:,[^()]{{0,30}})?|n\.d\.|in press)\)\s?[.,:]"),  # APA, JSS: (2004).
-    re.compile(rf"(?<=[.,\]])\s{YEAR}\.\s"),  # ACL, Chicago: . 2004.
-    re.compile(rf"(?<=[.\w])\s{YEAR},\s(?=[A-Z])"),  # AAS: A. 2004, ApJ
-    re.compile(rf"\({YEAR}\)\s(?=\w)"),  # Springer: Name A (2004) Title
-)
-"""How the year stands in an entry, by style; the style found most often is the list's own."""
-
-SPACELESS = "\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
-"""Scripts written without spaces: Chinese and Japanese with their punctuation."""
-
-BREAK = re.compile(rf"(?<=[^\W\d])- (?=[a-z])|(?<=[{SPACELESS}]) (?=[{SPACELESS}])")
-"""What joining lines leaves behind: a hyphen in a word, a space in a script that has none."""
-
 ENTRY_HINT = re.compile(rf"\b{YEAR}\b|^[\[(]?\d{{1,3}}[\]).]")
 
 
@@ -88,22 +78,25 @@ class References:
 
     `style` is `bracketed`, `numbered`, `parenthesised`, `plain`, `labelled`, `author-year`, or ""
     when the entries could not be told apart; `section` is the list's own text, "" without one.
+    `entries` are those that could be told apart: `count` of them, or fewer when numbers are
+    missing.
     """
 
     count: int | None
     style: str
     section: str
+    entries: tuple[Reference, ...] = ()
 
 
 def find_references(text: str) -> References:
-    """Count the references of a paper given as text with `[PAGE n]` lines between its pages."""
+    """The references of a paper given as text with `[PAGE n]` lines between its pages."""
     lines = without_running_heads(pages_of(text))
     section = section_of(lines)
     if section:
-        count, style = counted(section)
+        found = entries_of(section)
     else:
-        section, count, style = without_heading(lines)
-    return References(count, style, "\n".join(section))
+        section, found = without_heading(lines)
+    return References(found.count, found.style, "\n".join(section), found.entries)
 
 
 def before_references(text: str) -> str:
@@ -123,7 +116,7 @@ def tidy(line: str) -> str:
     line = " ".join(line.split())
     if SPACED.match(line):
         line = line.replace(" ", "")
-    return "" if line.isdecimal() else line
+    return "" if len(line) <= LONGEST_PAGE_NUMBER and line.isdecimal() else line
 
 
 def without_running_heads(pages: Sequence[Sequence[str]]) -> list[str]:
@@ -137,11 +130,14 @@ def without_running_heads(pages: Sequence[Sequence[str]]) -> list[str]:
         for shape, on in often.items()
         if on >= least and total[shape] <= 2 * on and has_words(shape)
     }
+    edges = Counter(line for page in pages for line in {*page[:1], *page[-1:]})
     return [
         line
         for page in pages
         for line in page
-        if shape_of(line) not in heads and not is_running_heading(line, page)
+        if shape_of(line) not in heads
+        and not (edges[line] >= 2 and len(line.split()) >= HEAD_WORDS)
+        and not is_running_heading(line, page)
     ]
 
 
@@ -181,54 +177,13 @@ def looks_like_entries(near: Sequence[str]) -> bool:
     return hints >= max(1, min(5, len(near) / 5))
 
 
-def counted(section: Sequence[str]) -> tuple[int | None, str]:
-    """Number of entries and their style; (None, "") when nothing tells them apart."""
-    by_year = years_counted(section)
-    for style, pattern in NUMBERED.items():
-        last, members = chain(section, pattern)
-        if is_list(last, members) and last >= by_year / 2:
-            return last, style
-    labels = sum(bool(LABEL.match(line)) for line in section)
-    if labels >= 2 and labels >= by_year / 2:
-        return labels, "labelled"
-    return (by_year, "author-year") if by_year else (None, "")
-
-
-def chain(lines: Iterable[str], pattern: re.Pattern[str]) -> tuple[int, int]:
-    """Follow 1, 2, 3 … through the lines: the last number reached, and how many were met."""
-    last = members = 0
-    for number in markers(lines, pattern):
-        if last < number <= last + MAX_GAP:
-            last, members = number, members + 1
-    return last, members
-
-
-def markers(lines: Iterable[str], pattern: re.Pattern[str]) -> Iterator[int]:
-    return (int(match[1]) for match in map(pattern.match, lines) if match)
-
-
-def is_list(last: int, members: int) -> bool:
-    return members >= 1 and members >= last / 2
-
-
-def years_counted(section: Sequence[str]) -> int:
-    """Entries by the year pattern of the prevailing author-year style."""
-    text = unbroken(section)
-    return max(len(pattern.findall(text)) for pattern in AUTHOR_YEAR)
-
-
-def unbroken(lines: Iterable[str]) -> str:
-    """The lines as one, words that were broken over two made whole."""
-    return BREAK.sub("", " ".join(lines)) + " "
-
-
-def without_heading(lines: Sequence[str]) -> tuple[list[str], int | None, str]:
+def without_heading(lines: Sequence[str]) -> tuple[list[str], Entries]:
     """Physics papers often set their list without a heading: the last chain of [n] from 1 on."""
     pattern = NUMBERED["bracketed"]
-    starts = [i for i, line in enumerate(lines) if (m := pattern.match(line)) and m[1] == "1"]
-    for start in reversed(starts[-MAX_STARTS:]):
-        section = list(takewhile(lambda line: not SECTION_END.match(line), lines[start:]))
-        last, members = chain(section, pattern)
-        if last >= HEAD_PAGES and is_list(last, members):
-            return section, last, "bracketed"
-    return [], None, ""
+    firsts = [i for i, line in enumerate(lines) if (m := pattern.match(line)) and m[1] == "1"]
+    for first in reversed(firsts[-MAX_STARTS:]):
+        section = list(takewhile(lambda line: not SECTION_END.match(line), lines[first:]))
+        starts = chain(section, pattern)
+        if is_list(starts) and starts[-1].number >= HEAD_PAGES:
+            return section, numbered(section, starts, "bracketed")
+    return [], Entries()

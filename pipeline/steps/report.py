@@ -1,37 +1,68 @@
-"""The report on one paper, as Markdown for a researcher and as JSON for a program. Pure."""
+"""What a report says of one paper, before it takes a form: facts, their words and their links. Pure.
+
+`report_markdown.py` and `report_json.py` give it two of its forms; the page is a template.
+"""
 
 from __future__ import annotations
 
-import html
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
+from urllib.parse import quote
 
 from pipeline.steps.analyse import EXTRACTIVE, Analysis
 
-SCHEMA = 1
-"""Version of the JSON report; grows when a field changes its meaning or goes."""
-
-MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!])")
-LINE_START = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])", re.MULTILINE)
-BARE_LINK = re.compile(r"(?<=\w)(://|@)|\b(www)(\.)", re.IGNORECASE)
-
 PAGE_SOURCES = {
     "pypdf": "text layer",
+    "pdfium": "text layer, by a second engine",
     "ocr": "read by OCR",
     "blank": "blank",
     "failed": "not readable",
 }
+"""How a page was read, in words; the order they are listed in."""
+
+NO_MODEL = (
+    "No language model was used.",
+    "The text below consists of sentences picked from the paper itself; nothing was understood "
+    "or checked.",
+)
+PARTIAL = "Partial document."
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One entry of the paper's list of references, as it stands there; ids where it names them."""
+
+    text: str
+    doi: str = ""
+    arxiv_id: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Who was asked where the paper is, and what came of it."""
+
+    who: str
+    what: str
+
+
+@dataclass(frozen=True)
+class PagesRead:
+    """Pages (from 1, in order) that were read alike; `reason` says why so, where it was noted."""
+
+    source: str
+    numbers: tuple[int, ...]
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """All a report says. `pages_by` counts pages by `pypdf`, `ocr`, `blank`, `failed`.
+    """All a report says. `pages_by` counts pages by the names of `PAGE_SOURCES`.
 
-    `references` is None when no list was found. `requests` counts paid requests. `problem` is ""
-    or says in words what is missing. `created` must be aware.
+    `references` is None when no list was found. `requests` counts paid requests, tokens are those
+    the endpoint counted. `problem` is "" or says in words what is missing. `created` must be aware;
+    `size` is in bytes, None when unknown.
     """
 
     key: str
@@ -47,86 +78,37 @@ class ReportFacts:
     created: datetime
     problem: str = ""
     pages_by: Mapping[str, int] = field(default_factory=dict)
-
-
-def render_json(facts: ReportFacts) -> str:
-    """One JSON object, keys sorted, so that equal facts give equal bytes."""
-    return json.dumps(
-        {
-            "schema": SCHEMA,
-            "key": facts.key,
-            "source": facts.source,
-            "title": title_of(facts),
-            "pages": {"total": facts.pages, "by": dict(facts.pages_by)},
-            "references": {"count": facts.references, "style": facts.references_style},
-            "analysis": facts.analysis.model_dump(mode="json"),
-            "method": facts.method,
-            "extractive": facts.method == EXTRACTIVE,
-            "requests": facts.requests,
-            "partial": bool(facts.problem),
-            "problem": facts.problem,
-            "sha256": facts.sha256,
-            "created": facts.created.astimezone(UTC).isoformat(),
-        },
-        ensure_ascii=False,
-        indent=2,
-        sort_keys=True,
-    )
-
-
-def render_markdown(facts: ReportFacts) -> str:
-    """A page to read: warnings first, then what the paper says, and last how we know.
-
-    Text from the paper or the model is escaped: it forms no heading, link, image or HTML.
-    """
-    return "\n\n".join(part for part in parts(facts) if part) + "\n"
-
-
-def parts(facts: ReportFacts) -> Iterator[str]:
-    analysis = facts.analysis
-    yield f"# {on_one_line(title_of(facts))}"
-    yield warnings(facts)
-    yield f"## Summary\n\n{paragraphs(analysis.summary)}"
-    if analysis.contributions:
-        yield "## What it adds\n\n" + bullets(analysis.contributions)
-    if analysis.keywords:
-        yield "## Keywords\n\n" + " · ".join(map(on_one_line, analysis.keywords))
-    yield "## About this report\n\n" + table(facts)
+    authors: tuple[str, ...] = ()
+    year: int | None = None
+    licence: str = ""
+    open_access: str = ""
+    doi: str = ""
+    arxiv_id: str = ""
+    fetched_from: str = ""
+    size: int | None = None
+    characters: int | None = None
+    read: tuple[PagesRead, ...] = ()
+    reference_list: tuple[Reference, ...] = ()
+    asked: tuple[Asked, ...] = ()
+    prompt_version: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 def title_of(facts: ReportFacts) -> str:
+    """The catalogue's title; the model's own where there is none."""
     return facts.title.strip() or facts.analysis.title
 
 
-def warnings(facts: ReportFacts) -> str:
-    """What a reader must know before the first sentence, as a block quote."""
-    found = []
+def warnings(facts: ReportFacts) -> Iterator[tuple[str, str]]:
+    """What a reader must know before the first sentence: a short name and a sentence each."""
     if facts.problem:
-        found.append(f"**Partial document.** {on_one_line(facts.problem)}")
+        yield PARTIAL, facts.problem
     if facts.method == EXTRACTIVE:
-        found.append(
-            "**No language model was used.** The text below consists of sentences picked from "
-            "the paper itself; nothing was understood or checked."
-        )
-    return "\n>\n".join(f"> {warning}" for warning in found)
+        yield NO_MODEL
 
 
-def table(facts: ReportFacts) -> str:
-    rows = {
-        "Key": code(facts.key),
-        "Source": code(facts.source),
-        "Pages": pages(facts),
-        "References": references(facts),
-        "Analysis": method(facts),
-        "SHA-256 of the PDF": code(facts.sha256),
-        "Created": facts.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    }
-    return "\n".join(
-        ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
-    )
-
-
-def pages(facts: ReportFacts) -> str:
+def pages_in_words(facts: ReportFacts) -> str:
     """`12 (10 text layer, 2 read by OCR)`."""
     by = [
         f"{facts.pages_by[source]} {words}"
@@ -136,52 +118,91 @@ def pages(facts: ReportFacts) -> str:
     return f"{facts.pages} ({', '.join(by)})" if by else str(facts.pages)
 
 
-def references(facts: ReportFacts) -> str:
+def references_in_words(facts: ReportFacts) -> str:
     """The count with its style; a list nobody found is not a list of none."""
     if facts.references is None:
         return "no list of references was found"
     style = facts.references_style
-    return f"{facts.references} ({on_one_line(style)})" if style else str(facts.references)
+    return f"{facts.references} ({style})" if style else str(facts.references)
 
 
-def method(facts: ReportFacts) -> str:
+def method_in_words(facts: ReportFacts) -> str:
+    """`m-1, 1 request, 9,000 tokens in and 300 out, prompt 2026-11-1`, as far as known."""
     if facts.method == EXTRACTIVE:
         return "extractive, without a language model"
-    times = "1 request" if facts.requests == 1 else f"{facts.requests} requests"
-    return f"{on_one_line(facts.method.removeprefix('model:'))}, {times}"
+    said = [
+        facts.method.removeprefix("model:"),
+        "1 request" if facts.requests == 1 else f"{facts.requests} requests",
+    ]
+    if facts.prompt_tokens or facts.completion_tokens:
+        said.append(f"{facts.prompt_tokens:,} tokens in and {facts.completion_tokens:,} out")
+    if facts.prompt_version:
+        said.append(f"prompt {facts.prompt_version}")
+    return ", ".join(said)
 
 
-def bullets(items: tuple[str, ...]) -> str:
-    return "\n".join(f"- {on_one_line(item)}" for item in items)
+def read_alike(pages: Iterable[tuple[int, str, str]]) -> tuple[PagesRead, ...]:
+    """Pages (number, source, reason) put together by how they were read, failures last."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, source, reason in pages:
+        alike.setdefault((source, reason), []).append(number)
+    order = list(PAGE_SOURCES)
+    rank = {source: order.index(source) if source in order else -1 for source, _ in alike}
+    return tuple(
+        PagesRead(source, tuple(sorted(alike[source, reason])), reason)
+        for source, reason in sorted(alike, key=lambda how: (rank[how[0]], how[1]))
+    )
 
 
-def paragraphs(text: str) -> str:
-    """Escaped text, its blank lines kept as paragraphs."""
-    return "\n\n".join(on_one_line(part) for part in re.split(r"\n\s*\n", text) if part.strip())
+def ranges(numbers: Iterable[int]) -> str:
+    """`1-4, 7`: ascending numbers, those that follow each other as one."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def on_one_line(text: str) -> str:
-    return escaped(" ".join(text.split()))
+def asked_of(record: Mapping[str, object]) -> Asked:
+    """One look-up as its step noted it: its source, and the rest in the order it stands there."""
+    rest = dict(record)
+    who = str(rest.pop("source", "") or "unnamed")
+    return Asked(who, ", ".join(f"{name}: {in_words(v)}" for name, v in rest.items() if is_told(v)))
 
 
-def escaped(text: str) -> str:
-    """Text that every Markdown reader shows as it is; links are not made clickable."""
-    text = MARKDOWN.sub(r"\\\1", html.escape(plain(text), quote=False))
-    text = BARE_LINK.sub(lambda match: unlinked(match[0]), text)
-    return LINE_START.sub(lambda match: match[1] + unlisted(match[2]), text)
+def is_told(value: object) -> bool:
+    return value not in (None, "", [], {})
 
 
-def unlinked(sign: str) -> str:
-    """Break what readers turn into links by themselves, with a word joiner nobody sees."""
-    return sign.replace(":", ":\u2060").replace("@", "@\u2060").replace(".", "\u2060.")
+def in_words(value: object) -> str:
+    """A JSON value for people."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(in_words, value))
+    return str(value)
 
 
-def unlisted(marker: str) -> str:
-    """A dash or number at a line's start shown as one, not as a list."""
-    return f"\\{marker}" if len(marker) == 1 else f"{marker[:-1]}\\{marker[-1]}"
+DOI = re.compile(r"10\.\d{3,9}(\.\d+)*/\S+")
+ARXIV = re.compile(r"(\d{4}\.\d{4,5}|[a-z-]+(\.[A-Za-z-]{2,})?/\d{7})(v\d{1,4})?")
 
 
-HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+def doi_link(doi: str) -> str:
+    """Where a DOI leads, or "" when it is none: the only hosts a report links to are these two."""
+    return f"https://doi.org/{quote(doi, safe='/.-_')}" if DOI.fullmatch(doi) else ""
+
+
+def arxiv_link(arxiv_id: str) -> str:
+    """The page of an arXiv paper, or "" when it is no such id."""
+    return f"https://arxiv.org/abs/{arxiv_id}" if ARXIV.fullmatch(arxiv_id) else ""
+
+
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
+    "|[\ud800-\udfff]"
+)
 
 
 def plain(text: str) -> str:
@@ -189,8 +210,10 @@ def plain(text: str) -> str:
     return HIDDEN.sub("", text)
 
 
-def code(text: str) -> str:
-    """Verbatim, in a table cell: as HTML, where neither pipes nor backticks can end it."""
-    shown = html.escape(" ".join(plain(text).split())).replace("|", "&#124;")
-    shown = re.sub(r"[\\`*_\[\]~:@]|(?<=www)\.", lambda sign: f"&#{ord(sign[0])};", shown)
-    return f"<code>{shown}</code>"
+def one_line(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
+def paragraphs(text: str) -> list[str]:
+    """Plain text by its blank lines, each paragraph on one line."""
+    return [one_line(part) for part in re.split(r"\n\s*\n", text) if part.strip()]

@@ -1,173 +1,209 @@
-"""Where the PDF of a document is: asked of arXiv's naming rule, the disk, Unpaywall, Crossref."""
+"""Where the PDF of a document is, and what is known of it: which source is asked next, what came of
+it, and what follows from all of it.
+
+One request a turn: whoever calls this passes the limit of the one source that is asked next, keeps
+what came of it, and comes back. So each service's rate holds exactly, and while one is waited for no
+slot of another is held.
+
+Sources of a DOI are asked in the order of the options until one names an open PDF; arXiv is asked
+about its own papers. A source that fails stops no other.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote, urlencode
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import httpx
 
-from pipeline.steps.addresses import Reach, name_and_port
-from pipeline.steps.http import HttpClient
 from pipeline.steps.identify import Identifier
-from queuemgr.abort import AbortSignal
+from pipeline.steps.sources.answer import Address, Answer, Outcome, Paper, Rank
+from pipeline.steps.sources.arxiv import ARXIV, pdf_url, spelled
+from pipeline.steps.sources.crossref import CROSSREF
+from pipeline.steps.sources.inquiry import Inquiry
+from pipeline.steps.sources.merge import merged
+from pipeline.steps.sources.openalex import OPENALEX
+from pipeline.steps.sources.ranking import in_order
+from pipeline.steps.sources.semanticscholar import SEMANTIC_SCHOLAR
+from pipeline.steps.sources.source import ResolveOptions, Source
+from pipeline.steps.sources.unpaywall import UNPAYWALL
 from queuemgr.errors import StepFailed
 
-MAX_TITLE = 500
-"""Characters."""
+SOURCES: Mapping[str, Source] = {
+    source.name: source for source in (ARXIV, UNPAYWALL, CROSSREF, OPENALEX, SEMANTIC_SCHOLAR)
+}
+
+FOR_DOIS = ("unpaywall", "crossref", "openalex", "semanticscholar")
+"""Names the order of the options may hold."""
+
+ASKED_AGAIN = 2
+"""Times arXiv is asked when it gives no answer: the paper is there, so the PDF is fetched anyway."""
+
+AGAIN_AFTER = 60.0
+"""Seconds until a source that gave no answer is asked again."""
+
+MOVES = 3
+"""Redirects of one source that are taken."""
+
+RETRYABLE = frozenset({"network", "timeout", "rate_limited", "server_error", "bad_answer"})
+"""Kinds of failure that another try may mend."""
 
 
 @dataclass(frozen=True)
-class ResolveOptions:
-    """Whom to ask, and how long each may take (`deadline`, seconds).
+class Round:
+    """What was asked so far, and what was answered, by source."""
 
-    Unpaywall wants a real address to write to: without `contact_email` it is not asked.
-    """
+    inquiries: tuple[Inquiry, ...] = ()
+    answers: Mapping[str, Answer] = field(default_factory=dict)
 
-    contact_email: str = ""
-    arxiv_url: str = "https://export.arxiv.org"
-    unpaywall_url: str = "https://api.unpaywall.org"
-    crossref_url: str = "https://api.crossref.org"
-    deadline: float = 60.0
+    def of(self, source: Source) -> list[Inquiry]:
+        return [inquiry for inquiry in self.inquiries if inquiry.source == source.name]
+
+    def with_one(self, inquiry: Inquiry, answer: Answer | None) -> Round:
+        answers = {**self.answers, inquiry.source: answer} if answer else self.answers
+        return Round((*self.inquiries, inquiry), answers)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """Where the PDF is: at `pdf_url`, or already here at `path`. An unknown title is empty."""
+    """Where the PDF is: at one of `addresses`, to be tried in order, or already here at `path`."""
 
-    pdf_url: str | None
-    path: str | None
-    title: str
-    source: str
+    addresses: tuple[Address, ...] = ()
+    path: str = ""
+    paper: Paper = field(default_factory=Paper)
 
 
-def resolve(
-    identifier: Identifier, options: ResolveOptions, http: HttpClient, signal: AbortSignal
-) -> Resolved:
-    """Find the PDF of a document.
+def at_hand(identifier: Identifier) -> Resolved | None:
+    """A file or a URL, for which nobody needs to be asked; None for what must be looked up.
 
-    Raises StepFailed: "not_found" for a missing file, "unresolvable" when every source answered and
-    none had a PDF, and a source's own failure when one that was asked could not answer.
+    Raises StepFailed("not_found") for a missing file.
     """
     match identifier.kind:
-        case "arxiv":
-            return _on_arxiv(identifier, options)
         case "file":
-            return _on_disk(identifier.value)
+            return Resolved(path=_on_disk(identifier.value))
         case "url":
-            return Resolved(identifier.value, None, "", "url")
-        case "doi":
-            return _by_doi(identifier.value, options, http, signal)
+            is_pdf = httpx.URL(identifier.value).path.lower().endswith(".pdf")
+            rank = Rank.OPEN_PDF if is_pdf else Rank.OPEN_PAGE
+            return Resolved((Address(identifier.value, "url", rank),))
+        case _:
+            return None
 
 
-def _on_arxiv(identifier: Identifier, options: ResolveOptions) -> Resolved:
-    version = "" if identifier.version is None else f"v{identifier.version}"
-    base = options.arxiv_url.rstrip("/")
-    return Resolved(f"{base}/pdf/{identifier.value}{version}", None, "", "arxiv")
-
-
-def _on_disk(path: str) -> Resolved:
+def _on_disk(path: str) -> str:
     if not os.path.isfile(path):
         raise StepFailed("not_found", f"there is no file {path}")
     if not os.access(path, os.R_OK):
         raise StepFailed("not_found", f"the file {path} may not be read by this process")
-    return Resolved(None, path, "", "file")
+    return path
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Someone who may know a PDF for a DOI: the address to ask, and how to read the answer."""
-
-    name: str
-    url: str
-    read: Callable[[Any], tuple[str | None, str]]
+# Which source is asked next
 
 
-def _by_doi(doi: str, options: ResolveOptions, http: HttpClient, signal: AbortSignal) -> Resolved:
-    title, unanswered = "", None
-    for source in _sources(doi, options):
-        try:
-            pdf_url, found = _ask(source, options, http, signal)
-        except StepFailed as failure:
-            unanswered = unanswered or failure
-            continue
-        title = title or found
-        if pdf_url:
-            return Resolved(pdf_url, None, title, source.name)
-    raise unanswered or _unresolvable(doi, options)
+def sources_for(identifier: Identifier, options: ResolveOptions) -> list[Source]:
+    """Everyone who may know the paper, in the order they are asked."""
+    if identifier.kind == "arxiv":
+        return [ARXIV] if options.arxiv_metadata else []
+    return [SOURCES[name] for name in options.order]
 
 
-def _sources(doi: str, options: ResolveOptions) -> list[_Source]:
-    # Slashes are escaped too: a DOI may hold `/../`, which must not climb out of the path.
-    name, email = quote(doi, safe=""), options.contact_email
-    contact = f"?{urlencode({'mailto': email})}" if email else ""
-    crossref = f"{options.crossref_url.rstrip('/')}/works/{name}{contact}"
-    unpaywall = f"{options.unpaywall_url.rstrip('/')}/v2/{name}?{urlencode({'email': email})}"
-    asked = [_Source("unpaywall", unpaywall, _read_unpaywall)] if email else []
-    return [*asked, _Source("crossref", crossref, _read_crossref)]
+def excused(identifier: Identifier, options: ResolveOptions) -> tuple[Inquiry, ...]:
+    """Lines about sources that cannot be asked as things are set up."""
+    reasons = ((source, source.why_not(options)) for source in sources_for(identifier, options))
+    return tuple(
+        Inquiry(s.name, Outcome.NOT_ASKED, f"not asked: {why}") for s, why in reasons if why
+    )
 
 
-def _ask(
-    source: _Source, options: ResolveOptions, http: HttpClient, signal: AbortSignal
-) -> tuple[str | None, str]:
-    """What the source says; one that does not know the DOI has answered: no PDF."""
-    try:
-        answer = http.run(http.get_json(source.url, _reach(source.url), options.deadline), signal)
-    except StepFailed as failure:
-        if failure.kind == "not_found":
-            return None, ""
-        failure.limit = f"resolver:{source.name}"
-        raise
-    return source.read(answer)
+def next_to_ask(identifier: Identifier, options: ResolveOptions, so_far: Round) -> Source | None:
+    """The source to ask now; None when enough is known, or nobody is left to ask."""
+    if not options.ask_every_source and _suffices(so_far, options):
+        return None
+    candidates = sources_for(identifier, options)
+    return next((source for source in candidates if _is_due(source, so_far)), None)
 
 
-def _reach(url: str) -> Reach:
-    """The operator's own choice of host is trusted; where it redirects to is not."""
-    return Reach(trusted_hosts=frozenset({name_and_port(httpx.URL(url))}))
+def wait_before(source: Source, so_far: Round) -> float:
+    """Seconds until this source, due now, should be asked."""
+    past = so_far.of(source)
+    return AGAIN_AFTER if past and past[-1].outcome != Outcome.MOVED else 0.0
 
 
-def _read_unpaywall(answer: Any) -> tuple[str | None, str]:
-    record = _record(answer, "Unpaywall")
-    places = [record.get("best_oa_location"), *_list(record.get("oa_locations"))]
-    links = [place.get("url_for_pdf") for place in places if isinstance(place, dict)]
-    return _first_link(links), _title(record.get("title"))
+def _suffices(so_far: Round, options: ResolveOptions) -> bool:
+    """An open PDF and a title: another source would cost a request and add little."""
+    best = _addresses(so_far, options)[:1]
+    has_title = any(answer.paper.title for answer in so_far.answers.values())
+    return has_title and bool(best) and best[0].rank == Rank.OPEN_PDF
 
 
-def _read_crossref(answer: Any) -> tuple[str | None, str]:
-    record = _record(_record(answer, "Crossref").get("message"), "Crossref")
-    links = [link for link in _list(record.get("link")) if isinstance(link, dict)]
-    # Links for similarity checking are mostly closed to anyone but the checker: they come last.
-    links.sort(key=lambda link: link.get("intended-application") == "similarity-checking")
-    pdfs = [link.get("URL") for link in links if link.get("content-type") == "application/pdf"]
-    return _first_link(pdfs), _title(next(iter(_list(record.get("title"))), ""))
+def _is_due(source: Source, so_far: Round) -> bool:
+    past = so_far.of(source)
+    if not past:
+        return True
+    if past[-1].outcome == Outcome.MOVED:
+        return len(past) <= MOVES
+    unanswered = past[-1].outcome == Outcome.UNSURE or past[-1].kind in RETRYABLE
+    return source is ARXIV and unanswered and len(past) < ASKED_AGAIN
 
 
-def _record(answer: Any, source: str) -> dict[str, Any]:
-    if not isinstance(answer, dict):
-        raise StepFailed("bad_answer", f"{source} answered without a record of the work")
-    return answer
+# What follows
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def conclude(identifier: Identifier, options: ResolveOptions, so_far: Round) -> Resolved:
+    """All that was learnt, as one result.
+
+    Raises StepFailed: "unresolvable" when every source answered and none named an address, else the
+    kind of the first source that could not answer, of those another try may mend before others.
+    """
+    paper = _own_name(identifier, merged(so_far.answers))
+    addresses = _addresses(so_far, options)
+    if identifier.kind == "arxiv":
+        return Resolved(addresses or _by_rule(identifier, options), paper=paper)
+    if failure := _in_the_way(so_far, options, addresses[:1]):
+        raise StepFailed(
+            failure.kind, _nothing_known(identifier, so_far), retry_after=failure.retry_after
+        )
+    if not addresses:
+        raise StepFailed("unresolvable", _nothing_known(identifier, so_far))
+    return Resolved(addresses, paper=paper)
 
 
-def _first_link(links: list[Any]) -> str | None:
-    usable = (link for link in links if isinstance(link, str) and link.startswith("http"))
-    return next(usable, None)
+def _addresses(so_far: Round, options: ResolveOptions) -> tuple[Address, ...]:
+    given = (address for answer in so_far.answers.values() for address in answer.addresses)
+    return in_order(given, options.arxiv_url)
 
 
-def _title(value: Any) -> str:
-    """A title on one line; NUL and lone surrogates, which databases refuse, are dropped."""
-    text = " ".join(value.split()) if isinstance(value, str) else ""
-    return "".join(letter for letter in text if letter.isprintable())[:MAX_TITLE]
+def _by_rule(identifier: Identifier, options: ResolveOptions) -> tuple[Address, ...]:
+    url = pdf_url(options.arxiv_url, identifier.value, identifier.version)
+    return (Address(url, ARXIV.name),)
 
 
-def _unresolvable(doi: str, options: ResolveOptions) -> StepFailed:
-    asked = "Unpaywall and Crossref were asked"
-    if not options.contact_email:
-        asked = "Crossref was asked (Unpaywall was not: no contact email is set)"
-    return StepFailed("unresolvable", f"no open PDF is known for doi:{doi}; {asked}")
+def _own_name(identifier: Identifier, paper: Paper) -> Paper:
+    """The name it was asked by is known, whatever the sources say."""
+    if identifier.kind == "doi":
+        return replace(paper, doi=identifier.value if len(identifier.value) <= 255 else "")
+    return replace(paper, arxiv_id=paper.arxiv_id or spelled(identifier.value, identifier.version))
+
+
+def _in_the_way(
+    so_far: Round, options: ResolveOptions, best: tuple[Address, ...]
+) -> Inquiry | None:
+    """The failure that should be waited out, if any.
+
+    With no address at all that is any failure. With nothing better than a publisher's page it is one
+    that another try may mend, of a source that can be relied on: it may know an open copy.
+    """
+    failed = [inquiry for inquiry in so_far.inquiries if inquiry.outcome == Outcome.FAILED]
+    mendable = [inquiry for inquiry in failed if inquiry.kind in RETRYABLE]
+    if not best:
+        return next(iter([*mendable, *failed]), None)
+    if best[0].rank < Rank.PAGE:
+        return None
+    return next((i for i in mendable if SOURCES[i.source].relied_on(options)), None)
+
+
+def _nothing_known(identifier: Identifier, so_far: Round) -> str:
+    said = (f"{SOURCES[i.source].title}: {i.detail}" for i in so_far.inquiries)
+    asked = "; ".join(said) or "there is no source to ask (see SLUICE_RESOLVERS)"
+    return f"no open PDF is known for doi:{identifier.value}. {asked}"

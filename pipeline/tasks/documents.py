@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 
+from pipeline import files
 from pipeline.models import Document
 from queuemgr.leased_task import Work
 from queuemgr.outcomes import Done
@@ -18,9 +20,26 @@ def load(work: Work) -> Document:
     return document
 
 
+OWN_FILES = (
+    "pages_file", "text", "references_file", "report_markdown", "report_json", "report_html",
+)  # fmt: skip
+"""Files of one document only; a PDF may be another document's as well."""
+
+
 def done(document: Document, context: dict[str, Any] | None = None, **columns: Any) -> Done:
-    """Done, storing these columns when the lease ends."""
-    return Done(context or {}, store=lambda: store(document.pk, columns))
+    """Done, storing these columns when the lease ends, and then removing files they took the place of.
+
+    Most storages replace a file of the same name; one that keeps both gave the new one another name.
+    """
+    earlier = {name: getattr(document, name).name for name in OWN_FILES if name in columns}
+    replaced = [old for name, old in earlier.items() if old and old != columns[name]]
+
+    def store_and_tidy() -> None:
+        store(document.pk, columns)
+        for old in replaced:
+            transaction.on_commit(partial(files.remove, old), robust=True)
+
+    return Done(context or {}, store=store_and_tidy)
 
 
 def store(pk: int, columns: dict[str, Any]) -> None:

@@ -15,11 +15,13 @@ from queuemgr.outcomes import Done
 
 @shared_task(base=LeasedTask, name="papers.extract")
 def extract_step(work: Work) -> Done:
-    """Read the text layer, page by page."""
+    """Read the text layer, page by page. Pages that failed go to OCR, which says what it made of them."""
     document, knobs = load(work), pipeline_knobs()
-    options = ExtractOptions(knobs.page_seconds, knobs.document_seconds, knobs.extract_memory)
+    options = ExtractOptions(
+        knobs.page_seconds, knobs.document_seconds, knobs.extract_memory, knobs.extract_pages
+    )
     with files.on_disk(document.pdf) as pdf:
         read = extract(pdf, options, work.signal)
     context = {"pages_without_text": list(read.without_text)}
-    read_columns = {"pages": read.page_count, "problem": read.problem}
+    read_columns = {"pages": read.page_count, "problem": read.document_problem}
     return pages_done(work, document, read.pages, context, read_columns)

@@ -2,36 +2,253 @@
 
 from __future__ import annotations
 
+import time
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from celery import shared_task
+from django.db import connection
+from django.utils import timezone
 
 from pipeline import files
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
-from pipeline.steps.fetch import Fetched, FetchOptions, adopt, fetch
-from pipeline.tasks.documents import done, load
+from pipeline.politeness import ARXIV, asked_for_pdf
+from pipeline.steps.addresses import shown
+from pipeline.steps.download import Asked, EarlierCopy, FetchOptions
+from pipeline.steps.fetch import Elsewhere, Fetched, Unchanged, adopt, fetch
+from pipeline.steps.minimum_speed import MinimumSpeed
+from pipeline.steps.next_address import PATIENCE, WELL, Address, failed_in, left, line
+from pipeline.steps.sources.arxiv import refused
+from pipeline.steps.trip import Trip, key_of_host
+from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
+from queuemgr import policies
+from queuemgr.errors import StepFailed
 from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done
+from queuemgr.models import Attempt, Execution, Outcome
+from queuemgr.outcomes import Done, Snoozed
+
+REDIRECT_LASTS = 300.0
+"""Seconds a redirect is good for; links signed for a moment are, and then it is asked for again."""
+
+OUR_OWN = frozenset({"storage", "unexpected"})
+"""Kinds of failure no other address would mend."""
 
 
 @shared_task(base=LeasedTask, name="papers.fetch")
-def fetch_step(work: Work) -> Done:
-    """Have the PDF on our storage: downloaded, or copied from a local file, or there already."""
+def fetch_step(work: Work) -> Done | Snoozed:
+    """Have the PDF on our storage: downloaded, or copied from a local file, or there already.
+
+    A payload that says `refetch` has a PDF we hold asked for again, and kept where it is unchanged.
+    """
     document = load(work)
-    if files.exists(document.pdf):
+    here = files.holds(document.pdf, document.size)
+    if document.local_path and not here:
+        return _adopted(document, work)
+    if here and not (work.given.get("refetch") and document.pdf_url):
         return Done()
-    fetched = _fetched(document, work)
-    name = files.promote(work, fetched.path, f"pdf/{fetched.sha256[:2]}/{fetched.sha256}.pdf")
-    return done(document, pdf=name, sha256=fetched.sha256, size=fetched.size)
+    return _Fetching(document, work, here=here).run()
 
 
-def _fetched(document: Document, work: Work) -> Fetched:
+def _adopted(document: Document, work: Work) -> Done:
+    adopted = adopt(Path(document.local_path), files.scratch(), _options(), work.signal)
+    return done(document, **_kept(work, adopted), fetched_from=adopted.final_url)
+
+
+def _options() -> FetchOptions:
     knobs = pipeline_knobs()
-    options = FetchOptions(
-        knobs.fetch_max_bytes, knobs.fetch_deadline, knobs.allow_private_addresses
+    return FetchOptions(
+        knobs.fetch_max_bytes,
+        knobs.fetch_deadline,
+        knobs.allow_private_addresses,
+        speed=MinimumSpeed(knobs.fetch_min_speed, knobs.fetch_min_speed_seconds),
     )
-    if document.local_path:
-        return adopt(Path(document.local_path), files.scratch(), options, work.signal)
-    return fetch(document.pdf_url, files.scratch(), options, http_client(), work.signal)
+
+
+def _kept(work: Work, fetched: Fetched) -> dict[str, Any]:
+    """Put the file in its place, named by its bytes; returns the columns that tell of it."""
+    name = f"pdf/{fetched.sha256[:2]}/{fetched.sha256}.pdf"
+    stored = files.promote_once(work, fetched.path, name)
+    return {"pdf": stored, "sha256": fetched.sha256, "size": fetched.size}
+
+
+class _Fetching:
+    """One run of the step for a document that has an address.
+
+    What one run leaves for the next is in the context under `fetch`: `url`, where a redirect led,
+    `until`, when that is too old; `trip`, its cookies and such; `failures`, how many there were when
+    this address was turned to; `moved`, whether it is another than the one our copy came from.
+    """
+
+    def __init__(self, document: Document, work: Work, *, here: bool) -> None:
+        self._document, self._work, self._here = document, work, here
+        self._said: dict[str, Any] = work.given.get("fetch") or {}
+        self._address = Address(document.pdf_url, "", bool(work.given.get("landing")))
+
+    def run(self) -> Done | Snoozed:
+        try:
+            return self._tired() or self._at_another_host() or self._fetched()
+        except StepFailed as failure:
+            return self._failed(self._as_its_host_means(failure))
+
+    def _as_its_host_means(self, failure: StepFailed) -> StepFailed:
+        """arXiv takes requests after a 403 for an attack: it is left alone, by the whole fleet."""
+        if ARXIV not in asked_for_pdf(self._work.given, pipeline_knobs().arxiv_url):
+            return failure
+        meant = refused(failure)
+        meant.limit = meant.limit or ARXIV
+        return meant
+
+    def _tired(self) -> Snoozed | None:
+        """Turn to another address, where there is one, when this one failed often enough.
+
+        Done at the start of a run: the failures themselves are told to the limits of their hosts.
+        """
+        if not self._others:
+            return None
+        here = self._failures[int(self._said.get("failures", 0)) :]
+        connection.close()
+        return self._onward(*here[-1]) if len(here) >= PATIENCE else None
+
+    def _at_another_host(self) -> Snoozed | None:
+        """Come back under the limit of the host that is to be asked, if this run is not."""
+        redirected = str(self._said.get("url", ""))
+        fresh = redirected and time.time() < float(self._said.get("until", 0))
+        self._url = redirected if fresh else self._document.pdf_url
+        host = key_of_host(self._url)
+        if host == self._work.given.get("host_key"):
+            return None
+        said = self._said if fresh else {**self._said, "url": "", "trip": self._start_of_trip()}
+        return Snoozed(0, f"goes on at {host}", {"host_key": host, "fetch": said})
+
+    def _start_of_trip(self) -> dict[str, Any]:
+        return {"from_page": bool((self._said.get("trip") or {}).get("from_page"))}
+
+    def _fetched(self) -> Done | Snoozed:
+        trip = Trip.of_context(self._work.given["host_key"], self._said.get("trip") or {})
+        by_page = trip.from_page
+        asked = Asked(self._url, self._address.landing, self._earlier())
+        found = fetch(asked, files.scratch(), _options(), http_client(), self._work.signal, trip)
+        match found:
+            case Elsewhere():
+                return self._elsewhere(found, by_page=found.trip.from_page and not by_page)
+            case Unchanged():
+                return self._done("unchanged", "")
+            case Fetched():
+                return self._done("kept", found.note, **self._columns(found))
+
+    def _earlier(self) -> EarlierCopy:
+        if not self._here or self._said.get("moved"):
+            return EarlierCopy()
+        return EarlierCopy(self._document.etag, self._document.last_modified)
+
+    def _columns(self, fetched: Fetched) -> dict[str, Any]:
+        return {
+            **_kept(self._work, fetched),
+            "fetched_from": shown(fetched.final_url),
+            "etag": fetched.etag if len(fetched.etag) <= 255 else "",
+            "last_modified": fetched.last_modified if len(fetched.last_modified) <= 64 else "",
+        }
+
+    def _done(self, outcome: str, message: str, **columns: Any) -> Done:
+        context: dict[str, Any] = {"fetch": {}} if self._said else {}
+        return done(self._document, context, **columns, lookups=self._noted(outcome, message))
+
+    def _noted(self, outcome: str, message: str) -> list[Any]:
+        """The lookups with one more line, of this address."""
+        now = timezone.now()
+        return [
+            *self._document.lookups,
+            line(self._address, outcome, message, now, self._round if outcome not in WELL else ""),
+        ]
+
+    def _elsewhere(self, away: Elsewhere, *, by_page: bool) -> Snoozed:
+        """Go on at another host, under its limit: where a redirect leads, or the PDF a page names."""
+        host = key_of_host(away.url)
+        said = {**self._said, "trip": away.trip.as_context()}
+        if not by_page:
+            said |= {"url": away.url, "until": time.time() + REDIRECT_LASTS}
+            return Snoozed(0, f"redirected to {host}", {"host_key": host, "fetch": said})
+        reason = f"its page names a PDF at {host}"
+        columns = {"pdf_url": away.url, "lookups": self._noted("page", reason)}
+        said |= {"url": "", "moved": True}
+        return self._snoozed(reason, columns, {"host_key": host, "landing": False, "fetch": said})
+
+    def _onward(self, kind: str, message: str) -> Snoozed:
+        """Go on with the next address, under its host's limit."""
+        following, *rest = self._others
+        host = key_of_host(following.url)
+        columns = {
+            "pdf_url": following.url,
+            "other_urls": [address.as_json() for address in rest],
+            "lookups": self._noted(kind, message),
+        }
+        said = {"failures": len(self._failures), "moved": True}
+        context = {"host_key": host, "landing": following.landing, "fetch": said}
+        return self._snoozed(f"{kind}; goes on at {host}", columns, context)
+
+    def _snoozed(self, reason: str, columns: dict[str, Any], context: dict[str, Any]) -> Snoozed:
+        return Snoozed(0, reason, context, lambda: store(self._document.pk, columns))
+
+    def _failed(self, failure: StepFailed) -> Done | Snoozed:
+        """What a failure at this address means: another one, our copy as it was, or the failure."""
+        if failure.kind in OUR_OWN or not self._is_for_good(failure.kind):
+            raise failure
+        if self._others:
+            return self._onward(failure.kind, failure.message)
+        if self._here:
+            return self._done(failure.kind, f"the copy we have is kept; {failure.message}")
+        raise self._naming_all(failure)
+
+    def _is_for_good(self, kind: str) -> bool:
+        allowed = policies.policy_for(kind, self._work.grant.phase).max_attempts
+        return len(self._failures) + 1 >= allowed
+
+    def _naming_all(self, last: StepFailed) -> StepFailed:
+        before = failed_in(self._document.lookups, self._round) if self._document.lookups else ""
+        if not before:
+            return last
+        message = f"{last.message}; tried before it: {before}"
+        return StepFailed(
+            last.kind, message, retry_after=last.retry_after, http_status=last.http_status,
+            limit=last.limit,
+        )  # fmt: skip
+
+    @cached_property
+    def _others(self) -> list[Address]:
+        """The addresses left, without those that are no URL of a host."""
+        document = self._document
+        if not document.other_urls and not document.lookups:
+            return []
+        found = left(document.other_urls, document.lookups, document.pdf_url, self._round)
+        return [address for address in found if _has_host(address.url)]
+
+    @cached_property
+    def _round(self) -> str:
+        """Since when the tries of this execution count."""
+        return str(self._execution.tries_from.isoformat())
+
+    @cached_property
+    def _execution(self) -> Execution:
+        return Execution.objects.only("tries_from").get(pk=self._work.grant.execution_id)
+
+    @cached_property
+    def _failures(self) -> list[tuple[str, str]]:
+        """Kind and message of each failure of this step since then."""
+        tries = Attempt.objects.filter(
+            execution=self._execution,
+            phase=self._work.grant.phase,
+            step=self._work.grant.step,
+            outcome__in=(Outcome.RETRIED, Outcome.FAILED),
+            leased_at__gte=self._execution.tries_from,
+        )
+        return list(tries.order_by("pk").values_list("error_kind", "error_message"))
+
+
+def _has_host(url: str) -> bool:
+    try:
+        return bool(key_of_host(url))
+    except StepFailed:
+        return False

@@ -2,44 +2,152 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 
 from celery import shared_task
+from django.db import connection, transaction
 
 from pipeline import files
 from pipeline.knobs import pipeline_knobs
+from pipeline.models import Document
+from pipeline.ocr_options import (
+    KEY,
+    PATIENCE,
+    is_remote,
+    ocr_options,
+    pages_at_once,
+    requests_reserved,
+)
 from pipeline.steps.extract import PageText
-from pipeline.steps.ocr import OcrOptions, OcrResult, ocr
+from pipeline.steps.ocr import OcrOptions, OcrResult, engine_for, ocr, page_of, raise_for_outage
+from pipeline.steps.ocr_outcomes import PageOutcome, PdfError
 from pipeline.tasks.documents import load
+from pipeline.tasks.ocr_part import Part
 from pipeline.tasks.pages import has_text, pages_done, read_pages
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done
+from queuemgr.outcomes import Done, Failed
 
 
 @shared_task(base=LeasedTask, name="papers.ocr")
-def ocr_step(work: Work) -> Done:
+def ocr_step(work: Work) -> Done | Failed:
     """Read the pages without text by OCR. What it cannot read is named, and fails no other page."""
-    document = load(work)
-    pages = {page.number: page for page in read_pages(document)}
-    options = OcrOptions(threads=pipeline_knobs().ocr_threads)
-    with files.on_disk(document.pdf) as pdf:
+    document, wanted = load(work), list(work.given["pages_without_text"])
+    with Booking(work) as booking:
         try:
-            read = ocr(pdf, work.given["pages_without_text"], options, work.signal)
+            part, outcomes = _read(work, document, wanted, booking)
+            done = _stored(work, document, outcomes)
         except StepFailed as error:
-            if not has_text(pages.values()):
-                raise
-            read = OcrResult((), dict.fromkeys(work.given["pages_without_text"], error.message), ())
-    pages |= {page.number: page for page in read.pages}
-    pages |= {n: PageText(n, "", "blank") for n in read.blank}
-    pages |= {n: PageText(n, pages[n].text if n in pages else "", "failed") for n in read.failed}
-    problem = " ".join(filter(None, (document.problem, _problem(read))))
+            paid = booking.booked if is_remote(pipeline_knobs()) else None
+            return Failed(error.kind, error.message, error.retry_after, paid, error.limit)
+    cost = booking.booked if is_remote(pipeline_knobs()) else None
+    return Done(done.context, _and_forget(done, part), cost)
+
+
+class Booking:
+    """Says each request before it is sent, in one thread of its own: the engine's event loop must
+    not wait for the database, and Django's connections belong to threads."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="booking")
+        self.booked = 0
+
+    def __enter__(self) -> Booking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
+
+    async def one(self) -> None:
+        """Book one request. Raises `LeaseLost`, or `StepFailed` when none of those reserved is left."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._spend)
+
+    def _spend(self) -> None:
+        try:
+            self._work.spend()
+            self.booked += 1
+        finally:
+            connection.close()
+
+
+def _read(
+    work: Work, document: Document, wanted: Sequence[int], booking: Booking
+) -> tuple[Part | None, list[PageOutcome]]:
+    """The outcome of every page wanted; those an attempt before this one read are not read again."""
+    options = _options(len(wanted), booking)
+    part = None
+    try:
+        part = Part(document, _reader(options))
+        left = [page for page in wanted if page not in part.outcomes]
+        with files.on_disk(document.pdf) as pdf:
+            read = ocr(pdf, left, options, work.signal, part.add) if left else OcrResult(())
+        raise_for_outage(read, KEY)
+    except StepFailed as error:
+        if part is not None:
+            part.save()
+        if error.limit or not has_text(read_pages(document)):
+            raise
+        # The text there is is worth more than a failure over the pages that are pictures.
+        failed = PdfError(error.message, kind=error.kind)
+        read = OcrResult(
+            tuple(PageOutcome(page, 0, error=failed) for page in left_of(part, wanted))
+        )
+    known = part.outcomes if part is not None else {}
+    return part, [*read.outcomes, *(each for page, each in known.items() if page in wanted)]
+
+
+def left_of(part: Part | None, wanted: Sequence[int]) -> list[int]:
+    return [page for page in wanted if part is None or page not in part.outcomes]
+
+
+def _options(pages: int, booking: Booking) -> OcrOptions:
+    knobs = pipeline_knobs()
+    return ocr_options(
+        knobs,
+        inflight=pages_at_once(knobs, pages),
+        spare=requests_reserved(knobs, pages) - pages,
+        patience=PATIENCE,
+        before_request=booking.one,
+    )
+
+
+def _reader(options: OcrOptions) -> str:
+    """Who reads, by name: what one model read is not mixed with what another did."""
+    engine = engine_for(options)
+    model = options.remote.endpoint.model if options.remote else ""
+    return f"{engine.engine} {engine.languages or model}"
+
+
+def _stored(work: Work, document: Document, outcomes: Sequence[PageOutcome]) -> Done:
+    """All pages of the document, those read here in the place of the empty ones."""
+    pages = {page.number: page for page in read_pages(document)}
+    for outcome in outcomes:
+        before = pages.get(outcome.page, PageText(outcome.page, "", "blank"))
+        pages[outcome.page] = page_of(outcome, before)
+    problem = " ".join(filter(None, (document.problem, _problem(outcomes))))
     in_order = sorted(pages.values(), key=attrgetter("number"))
     return pages_done(work, document, in_order, {}, {"problem": problem})
 
 
-def _problem(read: OcrResult) -> str:
-    if not read.failed:
+def _problem(outcomes: Sequence[PageOutcome]) -> str:
+    """Which pages could not be read, and the reason of the first."""
+    failed = {each.page: each.error for each in outcomes if each.error}
+    if not failed:
         return ""
-    first = next(iter(read.failed.values()))
-    return f"OCR could not read page(s) {', '.join(map(str, sorted(read.failed)))}: {first}"
+    first = min(failed)
+    named = ", ".join(map(str, sorted(failed)))
+    return f"OCR could not read page(s) {named}: {failed[first].message}"
+
+
+def _and_forget(done: Done, part: Part | None) -> Callable[[], None]:
+    def store() -> None:
+        if done.store is not None:
+            done.store()
+        if part is not None:
+            transaction.on_commit(part.forget)
+
+    return store

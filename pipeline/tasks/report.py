@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 from celery import shared_task
 from django.utils import timezone
 
 from pipeline import files
 from pipeline.models import Document
+from pipeline.report_page import render_html
 from pipeline.steps.addresses import shown
 from pipeline.steps.analyse import Analysis
-from pipeline.steps.report import ReportFacts, render_json, render_markdown
+from pipeline.steps.extract import clean
+from pipeline.steps.report import PagesRead, Reference, ReportFacts, asked_of, read_alike
+from pipeline.steps.report_json import render_json
+from pipeline.steps.report_markdown import render_markdown
 from pipeline.tasks.documents import done, load
 from queuemgr.leased_task import LeasedTask, Work
 from queuemgr.outcomes import Done
@@ -17,12 +25,16 @@ from queuemgr.outcomes import Done
 
 @shared_task(base=LeasedTask, name="papers.report")
 def report_step(work: Work) -> Done:
-    """Write the report, for people and for programs."""
+    """Write the report in its three forms; all are rendered before the first is put in its place."""
     document = load(work)
     facts, stem = report_facts(document), document.file_stem
-    markdown = files.promote_text(work, render_markdown(facts), f"reports/{stem}.md")
-    as_json = files.promote_text(work, render_json(facts), f"reports/{stem}.json")
-    return done(document, report_markdown=markdown, report_json=as_json)
+    markdown, as_json, page = render_markdown(facts), render_json(facts), render_html(facts)
+    return done(
+        document,
+        report_markdown=files.promote_text(work, markdown, f"reports/{stem}.md"),
+        report_json=files.promote_text(work, as_json, f"reports/{stem}.json"),
+        report_html=files.promote_text(work, page, f"reports/{stem}.html"),
+    )
 
 
 def report_facts(document: Document) -> ReportFacts:
@@ -41,4 +53,46 @@ def report_facts(document: Document) -> ReportFacts:
         created=timezone.now(),
         problem=document.problem,
         pages_by=document.pages_by,
+        authors=tuple(map(str, document.authors)),
+        year=document.year,
+        licence=document.licence,
+        open_access=document.open_access,
+        doi=document.doi or _after("doi:", document.key),
+        arxiv_id=document.arxiv_id or _after("arxiv:", document.key),
+        fetched_from=shown(document.fetched_from) if document.fetched_from else "",
+        size=document.size,
+        characters=document.characters,
+        read=_read(document),
+        reference_list=tuple(_references(document)),
+        asked=tuple(asked_of(record) for record in document.lookups if isinstance(record, dict)),
+        prompt_version=document.prompt_version,
+        prompt_tokens=document.prompt_tokens,
+        completion_tokens=document.completion_tokens,
     )
+
+
+def _after(prefix: str, key: str) -> str:
+    """The identifier a key was made of; "" for keys of another kind."""
+    return key.removeprefix(prefix) if key.startswith(prefix) else ""
+
+
+def _read(document: Document) -> tuple[PagesRead, ...]:
+    pages = _records(document.pages_file)
+    return read_alike((p["number"], p["source"], clean(p.get("reason", ""))[0]) for p in pages)
+
+
+def _references(document: Document) -> Iterator[Reference]:
+    for record in _records(document.references_file):
+        text, doi, arxiv_id = (
+            clean(str(record.get(name) or ""))[0] for name in ("text", "doi", "arxiv_id")
+        )
+        yield Reference(text, doi, arxiv_id)
+
+
+def _records(file: Any) -> Iterator[dict[str, Any]]:
+    """A stored file's JSON lines; none where the step that writes it made none, or it was removed."""
+    if not files.exists(file):
+        return
+    with file.open("rb") as lines:
+        for line in lines:
+            yield json.loads(line)

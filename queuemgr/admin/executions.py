@@ -28,10 +28,8 @@ from queuemgr.admin.read_only import ReadOnlyAdmin, by
 from queuemgr.controls import By
 from queuemgr.errors import SluiceError, UnknownFlow
 from queuemgr.flow import HIGH, LOW, NORMAL, get_flow
-from queuemgr.models import Attempt, Execution, Outcome, State
+from queuemgr.models import NOT_TRIES, Attempt, Execution, State
 from queuemgr.redaction import clean
-
-NOT_TRIES = (Outcome.SNOOZED, Outcome.INTERRUPTED)
 
 Verb = Callable[[QuerySet[Execution], By], int]
 

@@ -58,7 +58,7 @@ def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
     pattern = "" if limit.pk else standing.pattern_of(name)
     controls.edit_limit(name, by_command(reason), **figures)
     said = ", ".join(f"{figure}={given[figure]}" for figure in figures)
-    note = f" (a row of its own: it no longer goes by {pattern})" if pattern else ""
+    note = f" (a row of its own, which began with the figures of {pattern})" if pattern else ""
     out.write(f"{name}: {said}{note}")
 
 
@@ -70,7 +70,7 @@ def _new(name: str) -> Limit:
     known_kind = ":" in name and name.partition(":")[0] in kinds - {"phase"}
     if not known_kind and not name.endswith("*"):
         raise BadInput(_unknown(name))
-    return Limit(name=name)
+    return controls.new_limit(name)
 
 
 def _unknown(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from io import StringIO
@@ -43,9 +44,14 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     return made
 
 
+_UNPRINTED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What steers a terminal, turns text round, ends a line for some readers, or is no character alone."""
+
+
 def as_json(value: Any) -> str:
-    """One line of JSON, moments as ISO 8601 in UTC."""
-    return json.dumps(value, ensure_ascii=False, default=_plain)
+    """One line of JSON for any reader and any terminal, moments as ISO 8601 in UTC."""
+    line = json.dumps(value, ensure_ascii=False, default=_plain)
+    return _UNPRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def _plain(value: Any) -> str:

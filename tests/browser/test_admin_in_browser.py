@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,23 +16,11 @@ from queuemgr import limits
 from queuemgr.enqueue import enqueue
 from queuemgr.models import Execution, State
 
-pytest.importorskip("playwright", reason="needs the playwright package")
+from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
 
-from playwright.sync_api import Page, expect, sync_playwright
-
-CHROMIUM = (
-    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-)
-if not CHROMIUM:
-    pytest.skip("needs Chromium: install it, or name it in CHROMIUM", allow_module_level=True)
+from playwright.sync_api import Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-ARGUMENTS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-PASSWORD = "a password for tests"
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -56,24 +42,11 @@ def work() -> None:
     )  # fmt: skip
 
 
-def _browser_page(scripts: bool) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        page = browser.new_page(
-            viewport={"width": 1280, "height": 900}, java_script_enabled=scripts
-        )
-        yield page
-        browser.close()
-
-
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
 def page(request: Any, static_root: None, work: None, live_server: Any) -> Iterator[Page]:
     """The admin's front page, logged in."""
-    for page in _browser_page(request.param):
-        page.goto(f"{live_server.url}/admin/")
-        page.fill("#id_username", "sam")
-        page.fill("#id_password", PASSWORD)
-        page.click("input[type=submit]")
+    for page in browser_page(scripts=request.param):
+        log_in(page, live_server.url, "sam")
         yield page
 
 

@@ -39,9 +39,10 @@ def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_figures_of_it
     assert (found["goes_by"], found["max_running"]) == ("host:*", 4)
     said = queue("limit", "host:new.org:443", "--rate", "1/3s burst 2", "--reason", "asked to")
     assert said.out == (
-        "host:new.org:443: rate=1/3s burst 2 (a row of its own: it no longer goes by host:*)\n"
+        "host:new.org:443: rate=1/3s burst 2 (a row of its own, which began with the figures of host:*)\n"
     )
-    assert Limit.objects.get(name="host:new.org:443").rate == "1/3s burst 2"
+    row = Limit.objects.get(name="host:new.org:443")
+    assert (row.rate, row.max_running) == ("1/3s burst 2", 4)
     assert Change.objects.get().reason == "asked to"
 
 

@@ -24,7 +24,7 @@ from queuemgr.errors import BadInput
 from queuemgr.fleet_lock import database_now
 from queuemgr.grant import Grant
 from queuemgr.leased_task import Work, as_result
-from queuemgr.models import Attempt, DailyUsage, Execution, Lease, State
+from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Limit, State
 from queuemgr.outcomes import Done, Interrupted, Result
 from queuemgr.publish import task_of
 from tests import made_pdfs
@@ -183,11 +183,19 @@ def model(site: Site, set_knobs: Callable[..., None]) -> Site:
 
 @pytest.fixture
 def papers(played: Callable[..., Any], settings: Any) -> Papers:
-    return Papers(played(slots=4), Path(settings.MEDIA_ROOT))
+    worker = played(slots=4)
+    # The site stands for arXiv too, whose rate would have these tests wait for seconds.
+    Limit.objects.filter(name__startswith="resolver:").update(rate="", max_running=4)
+    return Papers(worker, Path(settings.MEDIA_ROOT))
 
 
 def paper(folder: Path, *lines: str, name: str = "made.pdf") -> Path:
     return made_pdfs.written(folder, paper_of(*lines), name)
+
+
+def pages_of(document: Document) -> list[dict[str, Any]]:
+    """The lines of its file of pages."""
+    return [json.loads(line) for line in content(document.pages_file).splitlines()]
 
 
 def content(file: Any) -> bytes:
@@ -209,12 +217,63 @@ def test_a_paper_on_disk_becomes_a_report(papers: Papers) -> None:
     assert papers.outcomes() == [(step, "done") for step in STEPS]
     assert (document.pages, document.references, document.problem) == (5, 17, "")
     assert document.pages_by == {"pypdf": 5}
+    assert document.characters == sum(len(page["text"]) for page in pages_of(document))
     assert document.analysis["title"] in content(document.report_markdown).decode()
     assert document.title == document.analysis["title"], "a local file has no other title"
     assert json.loads(content(document.report_json))["references"]["count"] == 17
     assert content(document.text).startswith(b"[PAGE 1]\n")
     assert content(document.pdf) == PAPER.read_bytes()
     assert not any((papers.files.parent / "scratch").iterdir())
+
+
+def test_every_reference_is_kept_with_its_doi(papers: Papers) -> None:
+    """A8"""
+    papers.take_in(PAPER)
+    papers.work()
+    document = Document.objects.get()
+    kept = [json.loads(line) for line in content(document.references_file).splitlines()]
+    assert [entry["number"] for entry in kept] == list(range(1, 18))
+    assert kept[0]["text"].startswith("Averill, C. (2004). Mayfly drift")
+    assert (kept[0]["doi"], kept[2]["doi"]) == ("10.5555/qse.2004.1803", "")
+
+
+def test_each_page_says_who_read_it_how_long_it_is_and_why_not_the_first(
+    papers: Papers, tmp_path: Path
+) -> None:
+    papers.take_in(made_pdfs.written(tmp_path, made_pdfs.looping_page_tree(*PROSE)))
+    papers.work()
+    document = Document.objects.get()
+    [page] = pages_of(document)
+    assert (page["number"], page["source"], page["characters"]) == (1, "pdfium", len(page["text"]))
+    assert page["reason"] == "pypdf: it cannot open the file (PdfReadError)"
+    assert (document.pages_by, document.problem) == ({"pdfium": 1}, "")
+
+
+def test_a_partial_reading_says_so(
+    papers: Papers, tmp_path: Path, set_knobs: Callable[..., None]
+) -> None:
+    set_knobs(extract_pages=2)
+    pages = made_pdfs.document([made_pdfs.text_content(*PROSE)] * 3)
+    papers.take_in(made_pdfs.written(tmp_path, pages))
+    papers.work()
+    assert Document.objects.get().problem == "Only the first 2 of 3 pages were read."
+
+
+def test_files_that_cannot_be_read_fail_once_each_with_a_kind_of_its_own(
+    papers: Papers, tmp_path: Path
+) -> None:
+    """P7-01"""
+    made = {
+        "no_pages": made_pdfs.empty_pages(0),
+        "damaged": made_pdfs.cut_array(),
+        "encrypted": (SAMPLES / "troubled" / "encrypted.pdf").read_bytes(),
+    }
+    for kind, whole in made.items():
+        papers.take_in(made_pdfs.written(tmp_path, whole, f"{kind}.pdf"))
+        papers.work()
+    failed = Execution.objects.filter(state=State.FAILED)
+    assert sorted(failed.values_list("error_kind", flat=True)) == sorted(made)
+    assert Attempt.objects.filter(step="extract").count() == len(made)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -355,6 +414,9 @@ def test_text_with_nul_and_other_controls_is_stored_on_any_database(
     assert Execution.objects.get().state == State.DONE
     assert b"\x00" not in content(document.text)
     assert "\x00" not in json.dumps(document.analysis)
+    [page] = pages_of(document)
+    assert page["cleaned"] == Execution.objects.get().context["characters_cleaned"] == 2
+    assert document.problem == "", "what was removed is a note, nothing is missing"
 
 
 def test_an_answer_with_nul_and_half_a_surrogate_is_stored_on_any_database(
@@ -394,7 +456,8 @@ def test_no_name_of_a_paper_leads_out_of_the_files_folder(
     site.pages = _AnyWork(site.pages, found)
     papers.work()
     assert Execution.objects.get().state == State.DONE, Execution.objects.get().error_message
-    assert len(papers.stored()) == 5
+    files = [f.name for f in Document._meta.fields if f.get_internal_type() == "FileField"]
+    assert papers.stored() == {name for name in Document.objects.values_list(*files).get() if name}
     everywhere = {path for path in papers.files.parent.rglob("*") if path.is_file()}
     assert all(path.is_relative_to(papers.files) for path in everywhere - outside)
     stem = Document.objects.get().file_stem

@@ -193,12 +193,20 @@ def test_every_process_is_given_every_knob(name: str):
     groups = (QueueKnobs, LaneKnobs, PipelineKnobs)
     knobs = {group.variable(field) for group in groups for field in group.model_fields}
     told = set(SERVICES[name]["environment"])
-    assert knobs - {"SLUICE_LLM_API_KEY"} <= told
+    keys = {"SLUICE_LLM_API_KEY", "SLUICE_OPENALEX_API_KEY", "SLUICE_SEMANTICSCHOLAR_API_KEY"}
+    assert knobs - keys <= told
 
 
-def test_the_model_s_key_goes_only_where_the_model_is_asked():
-    holders = {name for name in OURS if "SLUICE_LLM_API_KEY" in SERVICES[name]["environment"]}
-    assert holders == {"worker-expensive", "worker-high"}
+@pytest.mark.parametrize(
+    ("key", "users"),
+    [
+        ("SLUICE_LLM_API_KEY", {"worker-expensive", "worker-high"}),
+        ("SLUICE_OPENALEX_API_KEY", {"worker-prep", "worker-high"}),
+        ("SLUICE_SEMANTICSCHOLAR_API_KEY", {"worker-prep", "worker-high"}),
+    ],
+)
+def test_a_key_goes_only_where_its_service_is_asked(key: str, users: set[str]):
+    assert {name for name in OURS if key in SERVICES[name]["environment"]} == users
 
 
 def test_the_image_runs_as_nobody_special_and_installs_what_was_tested():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import signal
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +26,16 @@ def subcommands() -> dict[str, ModuleType]:
         for m in pkgutil.iter_modules(cli.__path__)
     )
     return {module.NAME: module for module in modules if hasattr(module, "NAME")}
+
+
+READER_GONE = 128 + signal.SIGPIPE
+"""What a shell says of a program in a pipe whose reader had enough: `queue export --jsonl | head`."""
+
+
+def reader_gone() -> int:
+    """Let what is still buffered go nowhere, so that Python says nothing about it as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE
 
 
 class Command(BaseCommand):
@@ -58,5 +70,7 @@ class Command(BaseCommand):
             ) from None
         except KeyboardInterrupt:
             raise CommandError("stopped", returncode=130) from None
+        except BrokenPipeError:
+            code = reader_gone()
         if code:
             raise SystemExit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +35,11 @@ def loop_stays_quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Nothing an event loop would log: exceptions never retrieved, tasks destroyed, and such."""
     yield
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    """A directory for temporary files."""
+    directory = tmp_path / "parts"
+    directory.mkdir()
+    return directory

@@ -39,7 +39,7 @@ class Answer:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
-        self.keep = False
+        self.keep = self.closes_at_next = False
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -81,6 +81,13 @@ def at(path: str) -> Callable[[Fault], Fault]:
 async def _pdf(request: Request, answer: Answer) -> None:
     body = b" " * int(request.get("lead", "0")) + pdf(name=request.get("id"))
     await answer.whole(body, request.get("type", "application/pdf"))
+
+
+@at("/pdf-and-close")
+async def _pdf_and_close(request: Request, answer: Answer) -> None:
+    """Seems to keep the connection, and closes it at the moment the next request comes."""
+    await answer.whole(pdf())
+    answer.closes_at_next = True
 
 
 @at("/big")
@@ -234,6 +241,7 @@ class FaultyServer:
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.hits: list[str] = []
         self.seen: list[dict[str, str]] = []
+        self.redirects: dict[str, str] = {}
         self._pages: dict[str, tuple[int, bytes]] = {}
         self._context = context
         self._ready = threading.Event()
@@ -300,12 +308,18 @@ class FaultyServer:
         path, answer = urlsplit(target).path, Answer(writer)
         self.hits.append(target)
         self.seen.append(headers)
-        if path in self._pages:
+        if path in self.redirects:
+            place = ("Location", self.redirects[path])
+            await answer.head(302, place, ("Content-Length", 0))
+            answer.keep = True
+        elif path in self._pages:
             await self._page(path, answer)
         else:
             query = parse_qs(urlsplit(target).query, keep_blank_values=True)
             await FAULTS.get(path, _missing)(Request(path, query, headers), answer)
-        return answer.keep
+        if answer.closes_at_next:
+            await reader.readuntil(b"\r\n\r\n")
+        return answer.keep and not answer.closes_at_next
 
     async def _page(self, path: str, answer: Answer) -> None:
         status, body = self._pages[path]

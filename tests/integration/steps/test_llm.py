@@ -197,7 +197,7 @@ def test_a_prompt_too_long_is_told_with_the_numbers(liar: Liar) -> None:
     liar.say({"error": {"code": "context_length_exceeded", "message": said}}, 400)
     error = failed(liar.base_url)
     assert isinstance(error, PromptTooLong)
-    assert error.kind == "bad_request"
+    assert error.kind == "too_long"
     assert "8192" in error.message and "9001" in error.message
 
 
@@ -250,8 +250,8 @@ def test_the_body_decides_not_the_status(liar: Liar, body: object, kind: str) ->
         ([{"message": {"content": None}}], "bad_answer"),
         ([{"message": {"content": "  \n"}}], "bad_answer"),
         ([{"message": {"content": None, "tool_calls": [{"id": "1"}]}}], "bad_answer"),
-        ([{"message": {"content": None, "refusal": "I cannot"}}], "bad_request"),
-        ([{"finish_reason": "content_filter", "message": {"content": "half"}}], "bad_request"),
+        ([{"message": {"content": None, "refusal": "I cannot"}}], "withheld"),
+        ([{"finish_reason": "content_filter", "message": {"content": "half"}}], "withheld"),
     ],
 )
 def test_an_answer_without_an_answer_is_no_success(liar: Liar, choices: object, kind: str) -> None:
@@ -266,7 +266,7 @@ def test_a_cut_off_answer_never_passes_as_complete(liar: Liar, content: str | No
     liar.say({"choices": [{"finish_reason": "length", "message": {"content": content}}]})
     error = failed(liar.base_url)
     assert isinstance(error, AnswerCutOff)
-    assert (error.kind, "cut off" in error.message) == ("bad_answer", True)
+    assert (error.kind, "cut off" in error.message) == ("cut_off", True)
 
 
 def test_an_answer_without_end_is_not_read_to_the_end(liar: Liar) -> None:

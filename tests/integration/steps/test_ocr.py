@@ -11,6 +11,7 @@ import pytest
 from pypdf import PdfWriter
 
 from pipeline.steps.ocr import OcrOptions, OcrResult, ocr
+from pipeline.steps.ocr_local import LocalOptions
 from pipeline.steps.pdf_ocr_child import Box, in_reading_order
 from queuemgr.abort import NEVER, AbortSignal
 from queuemgr.errors import Aborted, StepFailed
@@ -48,14 +49,18 @@ def test_a_page_upside_down_is_read_in_order(read: OcrResult) -> None:
 
 def test_a_page_that_cannot_be_read_is_named_with_its_reason(read: OcrResult) -> None:
     """P7-13: missing pages are visible."""
-    assert read.failed == {9: "it could not be drawn or recognised (no such page)"}
+    (failed,) = read.failed.values()
+    assert list(read.failed) == [9]
+    assert "no such page" in failed.message
 
 
 def test_a_page_that_takes_too_long_is_named_and_the_next_is_read(tmp_path: Path) -> None:
     """P7-13: a hung page costs itself alone; the blank one behind it needs no engine."""
     path = written(tmp_path, scanned([picture_of_text([LEFT]), picture_of_text([[]])]))
-    found = ocr(path, [1, 2], replace(OcrOptions(), page_seconds=0.3), NEVER)
-    assert found.failed == {1: "it took longer than a page may"}
+    options = OcrOptions("rapidocr", local=replace(LocalOptions(), page_seconds=0.3))
+    found = ocr(path, [1, 2], options, NEVER)
+    assert {n: failed.name for n, failed in found.failed.items()} == {1: "Timeout"}
+    assert "longer than a page may" in found.failed[1].message
     assert found.blank == (2,)
 
 

@@ -9,7 +9,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from pipeline.steps.pdf_sandbox import Limits, read_pages, told
 from queuemgr.abort import NEVER, AbortSignal
 from queuemgr.errors import Aborted
+from tests.sandboxed import family
 
 ROOMY = Limits(
     page_seconds=20, document_seconds=60, memory_bytes=1 << 30, output_bytes=1 << 20, threads=1
@@ -40,16 +40,6 @@ def script(tmp_path: Path) -> Script:
         return path
 
     return write
-
-
-def family(of: int | None = None) -> list[psutil.Process]:
-    """The sandboxed children of a process (ours unless told), and their own children."""
-    found: list[psutil.Process] = []
-    for child in psutil.Process(of).children():
-        with suppress(psutil.NoSuchProcess):
-            if any("pdf_child.py" in word for word in child.cmdline()):
-                found += [child, *child.children(recursive=True)]
-    return found
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10) -> float:

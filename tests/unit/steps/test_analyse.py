@@ -1,119 +1,43 @@
-"""Analysis by a model (a local server plays it) and by picking sentences, told apart."""
-
-# ruff: noqa: RUF001 - the Chinese paper is punctuated in Chinese
+"""Analysis by a model (a local server plays it): what is asked, how often, and what is told."""
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 
-from pipeline.steps.analyse import Analysed, AnalyseOptions, Analysis, analyse
-from pipeline.steps.llm import Endpoint
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
-
-SECRET = "Zanzibar"  # stands in the paper, and must stand in no log and no error
-
-PAPER = f"""[PAGE 1]
-Sluices in Practice
-Ann Abel, University of Things, ann@things.test
-Abstract
-Irrigation fails when too many gates open at the same time. We propose a sluice that counts what
-flows and closes before the canal runs dry. On twelve canals near {SECRET} it saved a third of
-the water without any harvest being lost.
-Keywords: irrigation, sluice gates; flow control
-1 Introduction
-Water is scarce in many regions where farming depends on canals and gates. Farmers open their
-gates when they see water, which is exactly when their neighbours open theirs as well. A canal
-that feeds forty farms can run dry within an hour when nobody coordinates the gates.
-Figure 1. A canal with forty gates, seen from above by a drone in the summer of last year.
-[PAGE 2]
-2 Method
-Our sluice measures the flow of water through each gate and keeps the sum of all open gates below
-the supply of the canal. This paper introduces a rule that reserves part of the flow for urgent
-need, such as seedlings in a drought. The rule needs no computer at the gates and no network.
-3 Results
-The sluice saved a third of the water on every canal we measured over two growing seasons.
-No harvest was lost, and the reserve was used on nine days out of two hundred and forty days.
-Farmers who distrusted the counting at first asked to keep the sluice after the trial had ended.
-The largest canal profited most because its gates had been opened at the same hours every day.
-References
-[1] B. Baker. Gates. Journal of Canals, 2001.
-[2] C. Cole. Water. Journal of Canals, 2002.
-"""
-
-CHINESE = """[PAGE 1]
-基于深度学习的水流控制方法
-摘要：灌溉系统在多个闸门同时打开时容易失效。本文提出一种能够计量水流并自动关闭的闸门控制方法。
-关键词：灌溉；闸门；水流控制
-1 引言
-许多地区的农业生产依赖于渠道和闸门，因此水资源的分配十分重要。当上游的农户同时打开闸门时，
-下游的渠道会在一小时之内干涸。现有的水流控制方法没有考虑紧急需求，例如干旱时期的幼苗灌溉。
-我们提出的方法测量每个闸门的水流，并保证所有打开的闸门的总流量低于渠道的供水量。
-实验结果表明，该方法在十二条渠道上节省了三分之一的水资源，而且没有造成任何作物损失。
-参考文献
-[1] 张三. 闸门控制. 水利学报, 2001.
-[2] 李四. 水流测量. 水利学报, 2002.
-"""
-
-GOOD = {
-    "title": "Sluices in Practice",
-    "summary": "A sluice that counts saves water.",
-    "keywords": ["irrigation"],
-    "contributions": ["A counting sluice."],
-}
-
-
-class Model(HTTPServer):
-    """Plays a model: gives the answers it was handed, one a request, and keeps the requests."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, dict[str, Any]]] = []
-        self.requests: list[dict[str, Any]] = []
-        super().__init__(("127.0.0.1", 0), Chat)
-
-    def say(self, content: object, finish_reason: str = "stop") -> None:
-        text = content if isinstance(content, str) else json.dumps(content)
-        choice = {"finish_reason": finish_reason, "message": {"content": text}}
-        self.answers.append((200, {"choices": [choice]}))
-
-
-class Chat(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        model = self.server
-        assert isinstance(model, Model)
-        model.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        status, answer = model.answers.pop(0)
-        body = json.dumps(answer).encode()
-        self.send_response_only(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+from pipeline.steps import endpoint as endpoints
+from pipeline.steps.analyse import (
+    PROMPT_VERSION,
+    Analysed,
+    AnalyseOptions,
+    Analysis,
+    ComeAgain,
+    Learnt,
+    analyse,
+)
+from pipeline.steps.endpoint import Dialect, Endpoint
+from queuemgr.abort import NEVER
+from queuemgr.errors import StepFailed
+from tests.papers import PAPER, SECRET
+from tests.played_model import GOOD, PlayedModel
 
 
 @pytest.fixture
-def model() -> Iterator[Model]:
-    made = Model()
-    thread = threading.Thread(target=made.serve_forever, args=[0.02])
-    thread.start()
+def model() -> Iterator[PlayedModel]:
+    endpoints.forget()
+    made = PlayedModel()
     yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    made.close()
+    endpoints.forget()
 
 
-def by(model: Model, **changes: Any) -> AnalyseOptions:
-    address = f"http://127.0.0.1:{model.server_port}/v1"
-    return AnalyseOptions(endpoint=Endpoint(address, "m-1", "sk-key", timeout=5), **changes)
+def by(model: PlayedModel, **changes: Any) -> AnalyseOptions:
+    endpoint = Endpoint(model.base_url, "m-1", "sk-key", timeout=5)
+    return AnalyseOptions(endpoint=endpoint, **changes)
 
 
 def run(options: AnalyseOptions, text: str = PAPER) -> Analysed:
@@ -127,82 +51,105 @@ def failure(options: AnalyseOptions) -> StepFailed:
     return caught.value
 
 
-def sent(model: Model, number: int) -> str:
-    return json.dumps(model.requests[number - 1]["messages"])
+def used(options: AnalyseOptions) -> tuple[int, int, int]:
+    tally = options.tally
+    return tally.requests, tally.prompt_tokens, tally.completion_tokens
 
 
-# ---- by a model
-
-
-def test_one_good_answer_costs_one_request(model: Model) -> None:
+def test_one_good_answer_costs_one_request(model: PlayedModel) -> None:
     model.say(GOOD)
-    done = run(by(model))
-    assert done == Analysed(Analysis.model_validate(GOOD), "model:m-1", 1)
-    assert "[1] B. Baker" not in sent(model, 1)
-    assert SECRET in sent(model, 1)
+    options = by(model)
+    assert run(options) == Analysed(Analysis.model_validate(GOOD), "model:m-1", PROMPT_VERSION)
+    assert used(options) == (1, 10, 5)
+    assert "[1] B. Baker" not in model.sent(1)
+    assert SECRET in model.sent(1)
+    assert model.requests[0]["temperature"] == 0
 
 
 @pytest.mark.parametrize(
     "wrapped",
     ["```json\n{}\n```", "Here it is:\n{}", "<think>{{maybe}}</think>\n{}"],
 )
-def test_an_answer_is_found_in_its_wrapping(model: Model, wrapped: str) -> None:
+def test_an_answer_is_found_in_its_wrapping(model: PlayedModel, wrapped: str) -> None:
     model.say(wrapped.replace("{{maybe}}", "{maybe}").replace("{}", json.dumps(GOOD)))
-    assert run(by(model)).requests == 1
+    run(by(model))
+    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize(
     "bad",
     ["I cannot say.", {**GOOD, "summary": ""}, {"title": "t"}, {**GOOD, "keywords": "one"}, "[]"],
 )
-def test_an_answer_off_the_schema_is_sent_back_once(model: Model, bad: object) -> None:
+def test_an_answer_off_the_schema_is_sent_back_once(model: PlayedModel, bad: object) -> None:
     model.say(bad)
     model.say(GOOD)
-    assert run(by(model)).requests == 2
-    assert "That does not fit" in sent(model, 2)
+    options = by(model)
+    run(options)
+    assert used(options) == (2, 20, 10), "the useless answer was paid for too"
+    assert "That does not fit" in model.sent(2)
 
 
-def test_a_second_bad_answer_is_the_last(model: Model) -> None:
+def test_a_second_bad_answer_is_the_last(model: PlayedModel) -> None:
     model.say({**GOOD, "summary": 7, "note": SECRET})
     model.say({**GOOD, "summary": 7, "note": SECRET})
-    error = failure(by(model))
+    options = by(model)
+    error = failure(options)
     assert (error.kind, "summary" in error.message) == ("bad_answer", True)
-    assert len(model.requests) == 2
+    assert used(options) == (2, 20, 10)
 
 
-def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: Model) -> None:
+def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: PlayedModel) -> None:
     """P7-07: the next try changes something."""
-    model.say('{"title": "Slui', "length")
+    model.say(json.dumps(GOOD), "length")
     model.say(GOOD)
-    assert run(by(model, max_tokens=100)).requests == 2
+    run(by(model, max_tokens=100))
     assert [request["max_tokens"] for request in model.requests] == [100, 200]
 
 
-def test_an_answer_cut_off_twice_is_final(model: Model) -> None:
+def test_an_answer_cut_off_twice_is_final(model: PlayedModel) -> None:
     """P7-07: not retried at full cost for ever; the reason says truncated."""
     model.say("", "length")
-    model.say("", "length")
+    model.say(GOOD, "length")
     error = failure(by(model, max_tokens=100))
-    assert error.kind == "bad_request"
+    assert error.kind == "cut_off"
     assert "cut off at 100 and at 200 tokens" in error.message
 
 
-def test_a_prompt_too_long_is_halved_once(model: Model) -> None:
-    """P7-12: each later request is smaller, and there is one of them."""
-    refusal = {"error": {"code": "context_length_exceeded", "message": "4096 allowed, 5000 sent"}}
-    model.answers += [(400, refusal), (400, refusal)]
-    error = failure(by(model))
-    assert (error.kind, "4096" in error.message) == ("bad_request", True)
-    assert len(sent(model, 2)) < 0.8 * len(sent(model, 1))
-
-
-def test_only_so_much_of_a_long_paper_is_sent(model: Model) -> None:
+@pytest.mark.parametrize("first", [("", "length"), ("nonsense", "stop")])
+def test_there_is_one_second_try_whatever_the_two_faults_are(
+    model: PlayedModel, first: tuple[str, str]
+) -> None:
+    """P7-07: one repair round trip at most."""
+    model.say(*first)
+    model.say("nonsense")
     model.say(GOOD)
-    run(by(model, max_chars=500))
-    assert len(model.requests[0]["messages"][1]["content"]) < 600
+    assert failure(by(model)).kind == "bad_answer"
+    assert len(model.requests) == 2
 
 
-def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(model: Model) -> None:
+@pytest.mark.parametrize(
+    ("choice", "kind"),
+    [
+        ({"finish_reason": "content_filter", "message": {"content": "half"}}, "withheld"),
+        ({"message": {"content": None, "refusal": "I cannot"}}, "withheld"),
+        ({"message": {"content": "  "}}, "bad_answer"),
+        ({"message": None}, "bad_answer"),
+    ],
+)
+def test_usage_in_an_answer_without_an_answer_is_counted(
+    model: PlayedModel, choice: dict[str, Any], kind: str
+) -> None:
+    """P7-05: none is success, each has its reason, and usage in the answer is booked."""
+    usage = {"prompt_tokens": 7, "completion_tokens": 3}
+    model.answers.append((200, {"choices": [choice], "usage": usage}))
+    options = by(model)
+    assert failure(options).kind == kind
+    assert used(options) == (1, 7, 3)
+
+
+def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(
+    model: PlayedModel,
+) -> None:
     """P7-11: no booking, no call."""
     announced: list[int] = []
 
@@ -216,14 +163,16 @@ def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(model: 
     assert (announced, len(model.requests)) == ([1], 1)
 
 
-def test_what_no_database_takes_is_cleaned_out_of_an_answer(model: Model) -> None:
+def test_what_no_database_takes_is_cleaned_out_of_an_answer(model: PlayedModel) -> None:
     """P7-02: NUL and half surrogates arrive as JSON escapes."""
     model.say({**GOOD, "title": "Slu\x00ices \ud800 in Practice", "keywords": ["a\x00"]})
     found = run(by(model)).analysis
     assert (found.title, found.keywords) == ("Sluices \ufffd in Practice", ("a",))
 
 
-def test_nothing_of_the_paper_is_logged(model: Model, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_of_the_paper_is_logged(
+    model: PlayedModel, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     model.say("nonsense")
     model.say(GOOD)
@@ -232,62 +181,69 @@ def test_nothing_of_the_paper_is_logged(model: Model, caplog: pytest.LogCaptureF
     assert SECRET not in caplog.text and "sk-key" not in caplog.text
 
 
-# ---- without one
+def test_a_server_that_quotes_the_prompt_it_refuses_puts_none_of_it_into_the_error(
+    model: PlayedModel,
+) -> None:
+    said = "cannot take: On twelve canals near Zanzibar it saved a third of the water; sorry"
+    model.refuse(400, said)
+    error = failure(by(model))
+    assert "cannot take:[…]" in error.message and "; sorry" in error.message
+    assert SECRET not in str(error)
 
 
-def test_without_a_model_the_papers_own_sentences_are_picked() -> None:
-    done = run(AnalyseOptions(sentences=3))
-    found = done.analysis
-    assert (done.method, done.requests) == ("extractive", 0)
-    assert found.title == "Sluices in Practice"
-    assert found.summary.startswith("Irrigation fails when too many gates open")
-    assert found.keywords == ("irrigation", "sluice gates", "flow control")
-    assert any("We propose a sluice" in claim for claim in found.contributions)
+# ---- what an endpoint takes
 
 
-def test_picked_sentences_are_printed_in_the_paper_word_for_word() -> None:
-    summary = run(AnalyseOptions(sentences=3)).analysis.summary
-    printed = " ".join(PAPER.split())
-    picked = summary.split("\n\n")[1]
-    assert len(picked) > 100
-    assert all(piece.strip(" .") in printed for piece in picked.split(". "))
+def formats(model: PlayedModel) -> list[str]:
+    return [r.get("response_format", {}).get("type", "none") for r in model.requests]
 
 
-def test_front_matter_captions_and_references_are_not_picked() -> None:
-    summary = run(AnalyseOptions(sentences=20)).analysis.summary
-    for unwanted in ("ann@things", "Figure 1", "Baker", "Introduction", "[PAGE"):
-        assert unwanted not in summary
+def test_the_schema_is_sent_where_it_is_taken(model: PlayedModel) -> None:
+    model.say(GOOD)
+    run(by(model))
+    sent = model.requests[0]["response_format"]["json_schema"]
+    assert sent["strict"] is True
+    assert set(sent["schema"]["required"]) == set(Analysis.model_fields)
 
 
-def test_a_chinese_paper_is_analysed_too() -> None:
-    found = run(AnalyseOptions(sentences=2), CHINESE).analysis
-    assert found.title == "基于深度学习的水流控制方法"
-    assert "本文提出" in found.summary and "张三" not in found.summary
-    assert found.keywords == ("灌溉", "闸门", "水流控制")
-    assert any("提出" in claim for claim in found.contributions)
+def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(
+    model: PlayedModel,
+) -> None:
+    model.refuse(400, "'response_format' of type 'json_schema' is not supported with this model")
+    options = by(model)
+    run(options)
+    run(by(model))
+    assert formats(model) == ["json_schema", "json_object", "json_object"]
+    assert options.tally.requests == 2
 
 
-def test_the_title_of_the_catalogue_is_taken_where_there_is_one() -> None:
-    assert analyse(PAPER, "Given Title", AnalyseOptions(), NEVER).analysis.title == "Given Title"
+def test_an_endpoint_that_takes_no_format_at_all_is_asked_without_by_the_next_lease(
+    model: PlayedModel,
+) -> None:
+    """Two refusals use up what one lease has reserved; what it learnt goes on to the next one,
+    which may run in another process."""
+    model.refuse(400, "response_format is not supported")
+    model.refuse(422, "unknown field response_format")
+    with pytest.raises(ComeAgain) as caught:
+        run(by(model))
+    endpoints.forget()
+    run(by(model, learnt=Learnt.of(caught.value.learnt)))
+    assert formats(model) == ["json_schema", "json_object", "none"]
 
 
-@pytest.mark.parametrize(
-    "text", ["42 17\n3.14", "one", "a b c " * 5000, "Same here. " * 2000, "e.g. A " * 90_000]
-)
-def test_a_document_without_sentences_still_gives_something(text: str) -> None:
-    found = run(AnalyseOptions(), text).analysis
-    assert found.title and found.summary
+def test_newer_models_are_asked_in_their_own_words(model: PlayedModel) -> None:
+    model.refuse(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+    run(by(model, max_tokens=100))
+    assert model.requests[1]["max_completion_tokens"] == 100
+    assert "max_tokens" not in model.requests[1]
 
 
-@pytest.mark.parametrize("text", ["", " \n", "[PAGE 1]\n\n[PAGE 2]\n"])
-def test_no_text_is_an_outcome_of_its_own(text: str) -> None:
-    with pytest.raises(StepFailed) as caught:
-        run(AnalyseOptions(), text)
-    assert caught.value.kind == "no_text"
+def test_a_refusal_about_something_else_teaches_nothing() -> None:
+    assert Dialect().after("no such model") is None
+    assert Dialect("none", "max_completion_tokens", False).after("response_format") is None
 
 
-def test_an_abort_is_heard_before_the_work() -> None:
-    signal = AbortSignal()
-    signal.abort("stop")
-    with pytest.raises(Aborted):
-        analyse(PAPER, "", AnalyseOptions(), signal)
+def test_a_dialect_out_of_a_context_is_only_taken_when_it_is_one() -> None:
+    assert Learnt.of({"llm_dialect": Dialect("none").plain()}).dialect == Dialect("none")
+    for odd in (None, "none", {"response_format": "xml"}, {"unknown": 1}):
+        assert Learnt.of({"llm_dialect": odd}).dialect is None

@@ -20,6 +20,10 @@ from queuemgr.errors import BadInput
         ("1501.00001", "arxiv:1501.00001"),
         ("9912.12345v2", "arxiv:9912.12345v2"),
         ("2101.00001V12", "arxiv:2101.00001v12"),
+        ("2101.00001#page=3", "arxiv:2101.00001"),
+        ("https://arxiv.org/pdf/2101.00001v2.pdf?context=cs.CL#page=3", "arxiv:2101.00001v2"),
+        ("https://arxiv.org/ps/hep-th/9901001v2", "arxiv:hep-th/9901001v2"),
+        ("arXiv:math.GT/0309136v2.pdf", "arxiv:math/0309136v2"),
         ("  ARXIV: 2101.00001v2 \n", "arxiv:2101.00001v2"),
         ("arXiv:2101.00001v2 [cs.CL]", "arxiv:2101.00001v2"),
         ("\ufeff2101.00001", "arxiv:2101.00001"),
@@ -50,12 +54,15 @@ def test_an_arxiv_id_and_its_version_are_kept_apart() -> None:
         "arxiv", "arxiv:2101.00001v2", "2101.00001", 2
     )
     assert identify("2101.00001").version is None
+    assert identify("arXiv:2101.00001v2").text == "2101.00001v2"
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "1313.00001",
+        "2150.00001",
+        "hep-th/9900001",
         "2100.00001",
         "2199.00001",
         "0703.0001",

@@ -4,45 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC
 
 import pytest
 
-from pipeline.steps.analyse import Analysis
-from pipeline.steps.report import ReportFacts, render_json, render_markdown
-
-FACTS = ReportFacts(
-    key="arxiv:2101.00001",
-    source="https://arxiv.org/pdf/2101.00001",
-    title="On the Flow of Water",
-    pages=12,
-    references=34,
-    references_style="bracketed",
-    analysis=Analysis(
-        title="On the flow of water",
-        summary="Water flows downhill.\n\nUphill it needs a pump.",
-        keywords=("water", "flow"),
-        contributions=("A pump is described.",),
-    ),
-    method="model:m-1",
-    requests=1,
-    sha256="ab" * 32,
-    created=datetime(2026, 11, 28, 1, 2, tzinfo=timezone(timedelta(hours=1))),
-    pages_by={"pypdf": 10, "ocr": 1, "blank": 1, "failed": 0},
+from pipeline.steps.report import (
+    Asked,
+    PagesRead,
+    arxiv_link,
+    asked_of,
+    doi_link,
+    plain,
+    ranges,
+    read_alike,
 )
-
-HOSTILE = (
-    "<script>alert(1)</script> ![x](http://evil.test/p.png) [a](javascript:1) `code` | cell\n"
-    "# heading\n- item\n1. item\n> quote www.evil.test \u202egnp.exe"
-)
-
-
-def hostile(**changes: object) -> ReportFacts:
-    analysis = Analysis(
-        title=HOSTILE, summary=HOSTILE, keywords=(HOSTILE,), contributions=(HOSTILE,)
-    )
-    facts = replace(FACTS, title=HOSTILE, analysis=analysis, problem=HOSTILE)
-    return replace(facts, key=HOSTILE, source=HOSTILE, references_style=HOSTILE, **changes)  # type: ignore[arg-type]
+from pipeline.steps.report_json import render_json
+from pipeline.steps.report_markdown import render_markdown
+from tests.made_reports import FACTS, FULL, HOSTILE, with_every_text
 
 
 def test_a_report_reads_from_title_to_provenance() -> None:
@@ -87,12 +65,12 @@ def test_the_title_of_the_catalogue_wins_over_the_models() -> None:
 
 def test_hostile_text_is_shown_as_text() -> None:
     """P4-14: what a paper or a model wrote runs nowhere and points nowhere."""
-    text = render_markdown(hostile())
+    text = render_markdown(with_every_text(HOSTILE))
     for forbidden in ("<script", "![x](", "[a](", "http://evil", "www.evil", "\u202e"):
         assert forbidden not in text
-    assert text.count("\n# ") == 0 and text.count("\n## ") == 4
-    rows = [line for line in text.split("\n") if line.startswith("|")]
-    assert len(rows) == 9 and all(line.replace("\\|", "").count("|") == 3 for line in rows)
+    assert text.count("\n# ") == 0 and text.count("\n## ") == 7
+    rows = [line.replace("\\|", "") for line in text.split("\n") if line.startswith("|")]
+    assert [line.count("|") for line in rows] == [3] * 14 + [4] * 4
 
 
 @pytest.mark.parametrize(
@@ -108,16 +86,95 @@ def test_a_summary_forms_no_list_or_heading(text: str) -> None:
 def test_a_report_can_be_rendered_by_a_markdown_reader() -> None:
     from markdown_it import MarkdownIt
 
-    html = MarkdownIt("commonmark").enable("table").render(render_markdown(hostile()))
+    html = (
+        MarkdownIt("commonmark").enable("table").render(render_markdown(with_every_text(HOSTILE)))
+    )
     for forbidden in ("<script", "<img", "<a ", "<ul>\n<li>item", "<h1>heading"):
         assert forbidden not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    assert html.count("<h1>") == 1 and html.count("<table>") == 1
+    assert html.count("<h1>") == 1 and html.count("<table>") == 2
+
+
+def test_a_report_tells_all_that_is_known_of_a_paper() -> None:
+    text = render_markdown(FULL)
+    assert "\n\nAda Brook, Émile Rivière · 2024\n\n" in text
+    assert "| DOI | [10.5555/flow(1)](<https://doi.org/10.5555/flow%281%29>) |" in text
+    assert "| arXiv | [2101.00001v2](<https://arxiv.org/abs/2101.00001v2>) |" in text
+    assert "| m-1, 1 request, 9,000 tokens in and 300 out, prompt 2026-11-1 |" in text
+    assert "| text layer | 1-3, 5 |  |\n| not readable | 4 | it took too long |" in text
+    assert "- crossref: found: yes\n- unpaywall: status: 404" in text
+    assert "1. \\[1\\] A. Brook. Seals. [10.1000/182](<https://doi.org/10.1000/182>)\n" in text
+    assert text.endswith("3. \\[3\\] Nobody. Lost.\n")
+
+
+def test_json_tells_all_that_is_known_of_a_paper() -> None:
+    said = json.loads(render_json(FULL))
+    assert said["schema"] == 2
+    assert said["links"]["arxiv"] == "https://arxiv.org/abs/2101.00001v2"
+    assert said["pages"]["read"][1] == {
+        "source": "failed", "numbers": [4], "reason": "it took too long",
+    }  # fmt: skip
+    assert said["references"]["list"][1] == {
+        "text": "[2] E. Weir. Gates.", "doi": "", "arxiv_id": "hep-th/9901001",
+    }  # fmt: skip
+    assert said["asked"][0] == {"who": "crossref", "what": "found: yes"}
+    assert said["tokens"] == {"prompt": 9000, "completion": 300}
+
+
+@pytest.mark.parametrize(
+    "doi",
+    ["javascript:alert(1)", "10.1/", "https://evil.test/10.1/x", "10.1000/a b", "//evil.test"],
+)
+def test_what_is_no_doi_is_not_linked(doi: str) -> None:
+    """P4-14"""
+    assert doi_link(doi) == ""
+
+
+def test_a_doi_cannot_break_out_of_its_address() -> None:
+    """P4-14: old DOIs hold brackets and signs that mean something in HTML and Markdown."""
+    assert (
+        doi_link('10.1002/(SICI)1<x>"2::AID?#é')
+        == "https://doi.org/10.1002/%28SICI%291%3Cx%3E%222%3A%3AAID%3F%23%C3%A9"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arxiv_id", "leads"),
+    [("2101.00001", True), ("hep-th/9901001v2", True), ("math.GT/0309136", True),
+     ("../2101.00001", False), ("2101.00001?x=1", False), ("javascript:1/1234567", False)],
+)  # fmt: skip
+def test_only_arxiv_ids_lead_to_arxiv(arxiv_id: str, leads: bool) -> None:
+    assert arxiv_link(arxiv_id) == (f"https://arxiv.org/abs/{arxiv_id}" if leads else "")
+
+
+def test_pages_read_alike_stand_together_and_failures_last() -> None:
+    pages = [(1, "failed", "x"), (2, "pypdf", ""), (3, "pdfium", "no letters"), (4, "pypdf", "")]
+    assert read_alike(pages) == (
+        PagesRead("pypdf", (2, 4)),
+        PagesRead("pdfium", (3,), "no letters"),
+        PagesRead("failed", (1,), "x"),
+    )
+
+
+def test_numbers_that_follow_each_other_are_named_as_one() -> None:
+    assert ranges([1, 2, 3, 5, 7, 8]) == "1-3, 5, 7-8"
+    assert ranges([]) == ""
+
+
+def test_a_look_up_is_told_in_words_whatever_was_noted() -> None:
+    record = {"source": "crossref", "found": True, "urls": ["a", "b"], "error": "", "status": 200}
+    assert asked_of(record) == Asked("crossref", "found: yes, urls: a, b, status: 200")
+    assert asked_of({}) == Asked("unnamed", "")
+
+
+def test_nothing_is_left_that_hides_or_reverses_text() -> None:
+    """P4-14"""
+    assert plain("a\x1b[31m\u202eb\u2066c\u200bd\ud800e\ufefff\u2028g") == "a[31mbcdefg"
 
 
 def test_json_gives_the_same_facts_for_programs() -> None:
     said = json.loads(render_json(replace(FACTS, problem="Page 3 was not read.")))
-    assert said["references"] == {"count": 34, "style": "bracketed"}
+    assert said["references"] == {"count": 34, "style": "bracketed", "list": []}
     assert said["pages"]["by"]["ocr"] == 1
     assert (said["partial"], said["extractive"], said["requests"]) == (True, False, 1)
     assert said["created"] == "2026-11-28T00:02:00+00:00"

@@ -1,0 +1,114 @@
+"""One run of `bench.downloads`, in a process of its own so that its peak memory is its own.
+
+Reads what to do as JSON from the command line; prints figures as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from pipeline.steps.download import FetchOptions
+from pipeline.steps.fetch import Fetched, fetch
+from pipeline.steps.http import HttpClient, HttpOptions
+from queuemgr.abort import NEVER
+
+PAUSE = 0.005
+"""Seconds between the state changes that are timed."""
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    runs = {"ours": ours, "bare httpx": bare, "nothing": nothing}
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        root, delays = Path(folder), list[float]()
+        with changing_states(root / "states.sqlite3", delays):
+            began = time.monotonic()
+            runs[asked["run"]](asked, root)
+            seconds = time.monotonic() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    json.dump({"seconds": seconds, "delays": delays, "peak_mib": peak}, sys.stdout)
+
+
+def ours(asked: dict[str, Any], root: Path) -> None:
+    """As the workers do: a thread waits for each download, checked, hashed and written to disk."""
+    client = HttpClient(HttpOptions(max_connections=asked["connections"]))
+    options = FetchOptions(allow_private=True)
+
+    def one(number: int) -> None:
+        got = fetch(f"{asked['url']}/{number}.pdf", root, options, client, NEVER)
+        assert isinstance(got, Fetched)
+        assert got.size == asked["size"]
+        got.path.unlink()
+
+    with ThreadPoolExecutor(asked["connections"]) as threads:
+        list(threads.map(one, range(asked["count"])))
+    client.close()
+
+
+def bare(asked: dict[str, Any], root: Path) -> None:
+    """The library alone: read, and thrown away."""
+    asyncio.run(_bare(asked))
+
+
+async def _bare(asked: dict[str, Any]) -> None:
+    limits = httpx.Limits(max_connections=asked["connections"])
+    numbers = iter(range(asked["count"]))
+    async with httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) as client:
+
+        async def some() -> None:
+            for number in numbers:
+                async with client.stream("GET", f"{asked['url']}/{number}.pdf") as response:
+                    size = sum([len(piece) async for piece in response.aiter_raw()])
+                    assert size == asked["size"]
+
+        await asyncio.gather(*(some() for _ in range(asked["connections"])))
+
+
+def nothing(asked: dict[str, Any], root: Path) -> None:
+    """What state changes take when nothing else runs."""
+    time.sleep(asked["seconds"])
+
+
+@contextmanager
+def changing_states(path: Path, delays: list[float]) -> Iterator[None]:
+    """Meanwhile, a thread moves a row from state to state, each move committed; how late each was
+    done, in milliseconds after it was due, goes into `delays`."""
+    stop = threading.Event()
+
+    def change() -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as link:
+            link.execute("PRAGMA journal_mode=WAL")
+            link.execute("PRAGMA synchronous=NORMAL")
+            link.execute("CREATE TABLE execution (state INTEGER)")
+            link.execute("INSERT INTO execution VALUES (0)")
+            due = time.monotonic() + PAUSE
+            while not stop.wait(max(0.0, due - time.monotonic())):
+                link.execute("UPDATE execution SET state = state + 1")
+                delays.append((time.monotonic() - due) * 1000)
+                due = time.monotonic() + PAUSE
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The collection live, at `/papers/`: sorted, filtered and paged by the server, no script needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.contrib.auth.decorators import login_required, permission_required
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+
+from pipeline.collection import (
+    HEADINGS,
+    NOT_BEGUN,
+    SORTS,
+    Heading,
+    counts,
+    failures,
+    in_order,
+    rows_of,
+)
+from pipeline.models import FLOW, Document
+from queuemgr.admin.bounded import BoundedPaginator
+from queuemgr.admin.filters import statuses
+from queuemgr.models import Execution, State
+
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+A_PAGE = 100
+SORTED_UP_TO = 100_000
+"""Papers that are sorted for one page; more are shown newest first, which an index gives."""
+
+NEWEST_FIRST = "-added"
+
+
+@login_required(login_url="admin:login")
+@permission_required("pipeline.view_document", raise_exception=True)
+def collection(request: HttpRequest) -> HttpResponse:
+    """A page of the collection. What cannot be understood in the address is left out of account."""
+    asked = Asked(request.GET)
+    documents = asked.documents()
+    sortable = documents.order_by()[: SORTED_UP_TO + 1].count() <= SORTED_UP_TO
+    sort = asked.sort if sortable else NEWEST_FIRST
+    page: Any = BoundedPaginator(in_order(documents, sort), A_PAGE).get_page(asked.page)
+    shown: dict[str, Any] = {
+        "rows": rows_of(page.object_list),
+        "page": page,
+        "earlier": asked.address(page=page.number - 1) if page.has_previous() else "",
+        "later": asked.address(page=page.number + 1) if page.has_next() else "",
+        "headings": [asked.heading(heading, sort, sortable) for heading in HEADINGS],
+        "counts": [(word, n, asked.only(status=word)) for word, n in counts().most_common()],
+        "failures": [(failure, asked.only(kind=failure.kind)) for failure in failures()],
+        "asked": asked,
+        "sortable": sortable,
+        "sorted_up_to": SORTED_UP_TO,
+    }
+    response = render(request, "papers/collection.html", shown)
+    response["Content-Security-Policy"] = POLICY
+    return response
+
+
+class Asked:
+    """What an address asks for: `status`, `kind` (of error), `q` (beginning of key or title), `sort`."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.status = given.get("status", "")
+        self.kind = given.get("kind", "")
+        self.q = given.get("q", "").replace("\x00", "").strip()[:200]
+        wanted = given.get("sort", NEWEST_FIRST)
+        self.sort = wanted if wanted.removeprefix("-") in SORTS else NEWEST_FIRST
+        self.page = given.get("page", "1")
+
+    def documents(self) -> QuerySet[Document]:
+        rows = Document.objects.all()
+        if self.q:
+            rows = rows.filter(Q(key__startswith=self.q) | Q(title__istartswith=self.q))
+        if self.status == NOT_BEGUN:
+            return rows.not_under_way()
+        chosen = self._executions()
+        return rows if chosen is None else rows.filter(key__in=chosen.values("key"))
+
+    def _executions(self) -> QuerySet[Execution] | None:
+        """Those whose documents are asked for; None when all are."""
+        rows = Execution.objects.filter(flow=FLOW)
+        if self.kind:
+            return rows.filter(state=State.FAILED, error_kind=self.kind)
+        if self.status in statuses():
+            return rows.filter(statuses()[self.status])
+        return None
+
+    def address(self, **changed: Any) -> str:
+        """The same page with something changed; "" and None are left out of the address."""
+        words = {"status": self.status, "kind": self.kind, "q": self.q, "sort": self.sort}
+        told = QueryDict(mutable=True)
+        told.update({name: str(v) for name, v in {**words, **changed}.items() if v})
+        return f"?{told.urlencode()}"
+
+    def only(self, **chosen: str) -> str:
+        return self.address(**{"status": "", "kind": "", **chosen})
+
+    def heading(self, heading: Heading, sort: str, sortable: bool) -> Heading:
+        """With the address that sorts by it, the other way when it is sorted by already."""
+        if not heading.sort or not sortable:
+            return heading
+        now = {heading.sort: "ascending", f"-{heading.sort}": "descending"}.get(sort, "")
+        wanted = f"-{heading.sort}" if now == "ascending" else heading.sort
+        return replace(heading, link=self.address(sort=wanted), direction=now)

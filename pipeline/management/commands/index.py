@@ -1,0 +1,49 @@
+"""`manage.py index DIR`: the collection as files that need no server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.progress import track
+
+from pipeline.collection import Row
+from pipeline.collection_files import write
+from pipeline.models import Document
+
+COULD_NOT_RUN = 3
+
+
+class Command(BaseCommand):
+    help = (
+        "Write the collection to a directory: index.html, a table to sort with counts and failures by "
+        "kind, and a copy of every report. Each file is written beside and renamed. "
+        "Exit codes: 0 written, 3 could not (why)."
+    )
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("directory", type=Path, help="made if it is not there")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        directory: Path = options["directory"]
+        try:
+            papers, pages = write(directory, with_progress)
+        except OSError as error:
+            raise CommandError(
+                f"{directory} cannot be written: {error.strerror or error}",
+                returncode=COULD_NOT_RUN,
+            ) from None
+        noun = "page" if pages == 1 else "pages"
+        self.stdout.write(f"{papers} papers on {pages} {noun}: {directory / 'index.html'}")
+
+
+def with_progress(rows: Iterable[Row]) -> Iterable[Row]:
+    """A bar on standard error, gone when done: for people at a terminal only."""
+    if not sys.stderr.isatty():
+        return rows
+    console, total = Console(stderr=True), Document.objects.count()
+    return track(rows, "writing", total=total, console=console, transient=True, update_period=0.5)

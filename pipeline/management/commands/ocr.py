@@ -1,0 +1,176 @@
+"""`manage.py ocr`: the pages of one PDF as text, a JSON line each; needs no database, no broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal as signals
+import sys
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from django.core.management.base import BaseCommand, DjangoHelpFormatter
+
+from pipeline.knobs import PipelineKnobs, pipeline_knobs
+from pipeline.ocr_options import ocr_options
+from pipeline.steps.line_writer import LineWriter
+from pipeline.steps.ocr import OcrOptions, count_pages, engine_for, page_outcomes
+from pipeline.steps.page_list import pages_of, ranges
+from queuemgr.abort import AbortSignal
+from queuemgr.cli import knob_options
+from queuemgr.errors import Aborted, BadInput, SluiceError, StepFailed
+
+logger = logging.getLogger(__name__)
+
+ALL_FINE, SOME_FAILED, COULD_NOT_RUN, NOBODY_READS = 0, 2, 3, 141
+
+KNOBS = (
+    "ocr_engine", "ocr_base_url", "ocr_model", "ocr_max_tokens", "ocr_inflight", "ocr_window",
+    "ocr_timeout", "ocr_max_retries", "ocr_base_delay", "ocr_max_delay", "ocr_languages",
+    "ocr_page_seconds", "ocr_threads",
+)  # fmt: skip
+
+EXAMPLES = """\
+examples:
+  manage.py ocr paper.pdf --pages 1,4-6
+  manage.py ocr scan.pdf --all-pages > scan.jsonl
+  manage.py ocr scan.pdf --all-pages --engine rapidocr | jq -r .text
+  SLUICE_OCR_API_KEY=... manage.py ocr scan.pdf --all-pages --ocr-base-url https://ocr.example.org/v1
+
+Standard output holds JSON lines and nothing else, one a page, in page order, each as soon as it is
+due: {"page": 4, "status": "ok", "attempts": 1, "text": "..."}, with "blank": true for a page without
+ink, or {"page": 5, "status": "error", "attempts": 3, "error_kind": "Timeout", "error_message": "...",
+"http_status": 504}. Logs go to standard error.
+
+exit codes: 0 all fine, 2 some pages failed, 3 could not run, 130 and 143 stopped by SIGINT and
+SIGTERM, 141 whoever read the lines is gone
+"""
+
+
+class Formatter(DjangoHelpFormatter, RawDescriptionHelpFormatter):
+    """Keeps the examples' lines as they are."""
+
+
+class Command(BaseCommand):
+    help = "Read pages of a PDF by OCR: by a vision model where an endpoint is set, else locally."
+    requires_system_checks = ()
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
+        parser = super().create_parser(
+            prog_name, subcommand, formatter_class=Formatter, epilog=EXAMPLES, **kwargs
+        )
+
+        def refuse(message: str) -> NoReturn:
+            parser.print_usage(sys.stderr)
+            could_not_run(message)
+
+        parser.error = refuse  # type: ignore[method-assign]  # argparse's own would exit with 2
+        return parser
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("input", metavar="INPUT.pdf", type=Path)
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument("--pages", metavar="LIST", help="pages and ranges, as in 1,4-6")
+        which.add_argument("--all-pages", action="store_true", help="every page")
+        knob_options.add(
+            parser, PipelineKnobs, KNOBS,
+            ocr_engine="--engine", ocr_model="--model", ocr_inflight="--inflight",
+        )  # fmt: skip
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            knob_options.apply(options)
+            code = asyncio.run(
+                run(options["input"], options["pages"], ocr_options(pipeline_knobs()))
+            )
+        except StepFailed as failure:
+            could_not_run(f"{options['input']}: {failure.message}")
+        except OSError as error:
+            could_not_run(f"{options['input']}: {error.strerror or error}")
+        except SluiceError as error:
+            could_not_run(str(error))
+        sys.exit(code)
+
+
+def could_not_run(message: str) -> NoReturn:
+    sys.stderr.write(f"ocr: {message}\n")
+    sys.exit(COULD_NOT_RUN)
+
+
+async def run(pdf: Path, page_list: str | None, options: OcrOptions) -> int:
+    """Print a line for each page; the exit code."""
+    stopped, signal = Stopped(), AbortSignal()
+    work = asyncio.ensure_future(print_pages(pdf, page_list, options, signal))
+    for number in (signals.SIGINT, signals.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.by, number, signal, work)
+    try:
+        return await work
+    except (Aborted, asyncio.CancelledError):
+        if not stopped.number:
+            raise
+        logger.info("stopped by %s", signals.Signals(stopped.number).name)
+        return 128 + stopped.number
+
+
+class Stopped:
+    """Which signal told the command to stop."""
+
+    number = 0
+
+    def by(self, number: int, signal: AbortSignal, work: asyncio.Future[int]) -> None:
+        self.number = number
+        signal.abort(signals.Signals(number).name)
+        work.cancel()
+
+
+async def print_pages(
+    pdf: Path, page_list: str | None, options: OcrOptions, signal: AbortSignal
+) -> int:
+    if page_list is not None:
+        ranges(page_list)  # a list that cannot be right is refused before the file is opened
+    with pdf.open("rb"):
+        engine = engine_for(options).engine
+    count = await count_pages(pdf, signal)
+    pages = range(1, count + 1) if page_list is None else pages_of(page_list, count)
+    if not pages:
+        raise BadInput(f"{pdf} has no pages")
+    logger.info("%s: %d of %d pages by %s", pdf.name, len(pages), count, engine)
+    seconds = options.local.page_seconds * (len(pages) + 1)
+    options = replace(options, local=replace(options.local, document_seconds=seconds))
+    return await stream(pdf, pages, options, signal)
+
+
+async def stream(pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal) -> int:
+    """The lines, and how it ended."""
+    writer, failed = LineWriter(sys.stdout.fileno()), 0
+    progress = Progress(len(pages))
+    try:
+        async with aclosing(page_outcomes(pdf, pages, options, signal)) as outcomes:
+            async for outcome in outcomes:
+                failed += outcome.error is not None
+                await writer.write(json.dumps(outcome.as_line(), ensure_ascii=False))
+                progress.one_more(failed)
+    except BrokenPipeError:
+        return NOBODY_READS
+    logger.info("%d pages, %d failed", len(pages), failed)
+    return SOME_FAILED if failed else ALL_FINE
+
+
+class Progress:
+    """A line on standard error that counts, where a person looks at it."""
+
+    def __init__(self, pages: int) -> None:
+        self._pages, self._done = pages, 0
+        self._shown = sys.stderr.isatty()
+
+    def one_more(self, failed: int) -> None:
+        self._done += 1
+        if self._shown:
+            end = "\n" if self._done == self._pages else "\r"
+            sys.stderr.write(f"{self._done}/{self._pages} pages, {failed} failed{end}")
+            sys.stderr.flush()

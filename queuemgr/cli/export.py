@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from queuemgr.cli.output import as_json
+from queuemgr.cli.replay import moment
+from queuemgr.errors import BadInput
+from queuemgr.export import chosen, exported
+from queuemgr.models import State
+
+NAME = "export"
+HELP = "executions for other programs: a line of JSON each, with what their flow knows of them"
+EXAMPLES = """
+  queue export --jsonl                          every execution, on standard output
+  queue export --jsonl papers.jsonl --flow papers --state done
+  queue export --jsonl --state failed --since 2026-11-28 | jq -r '[.key, .error_kind] | @tsv'
+  a file is written beside and renamed when whole, so a reader never meets half of one; each line
+  is as its row was when it was read
+  exit codes: 0 all written, 3 could not (why), 130 stopped, 141 the reader of a pipe went away
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument(
+        "--jsonl", nargs="?", const="-", required=True, metavar="FILE",
+        help="JSON Lines to this file; standard output when none is named, or -",
+    )  # fmt: skip
+    parser.add_argument("--flow", help="only this flow")
+    parser.add_argument(
+        "--state", action="append", default=[], choices=State.values,
+        help="only this state; again for several",
+    )  # fmt: skip
+    parser.add_argument("--kind", help="only this error kind")
+    parser.add_argument(
+        "--since", type=moment, help="enqueued or finished since, UTC, as 2026-11-28 06:00"
+    )
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    rows = chosen(options["flow"], options["state"], options["kind"], options["since"])
+    lines = (as_json(facts) for facts in exported(rows))
+    shown = with_progress(lines, rows.count) if sys.stderr.isatty() else lines
+    if options["jsonl"] == "-":
+        for line in shown:
+            out.write(line)
+        return 0
+    with beside(Path(options["jsonl"])) as file:
+        file.writelines(f"{line}\n" for line in shown)
+    return 0
+
+
+def with_progress(lines: Iterable[str], total: Any) -> Iterable[str]:
+    """A bar on standard error, gone when done: for people at a terminal only."""
+    return track(
+        lines, "exporting", total=total(), console=Console(stderr=True), transient=True,
+        update_period=0.5,
+    )  # fmt: skip
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Any]:
+    """A file that takes the place of `path` once it is whole; else what was there stays.
+
+    Raises `BadInput` when it cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            yield file
+        part.replace(path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)

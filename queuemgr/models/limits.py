@@ -1,0 +1,225 @@
+"""What people set: queues, limits, retry policies; and what is met and spent under a limit."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any, Self
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import F, Q
+
+from queuemgr.budget_day import zone
+from queuemgr.errors import BadInput
+from queuemgr.models.choices import Priority
+from queuemgr.rate import parse_rate
+
+
+class PausableQuerySet(models.QuerySet[Any]):
+    def paused(self, now: datetime) -> Self:
+        still = Q(paused_until__isnull=True) | Q(paused_until__gt=now)
+        return self.filter(still, paused_at__isnull=False)
+
+
+class Pausable(models.Model):
+    """Who stopped it, when, why, and until when."""
+
+    paused_at = models.DateTimeField(null=True, blank=True, editable=False)
+    paused_by = models.CharField(max_length=150, blank=True, editable=False)
+    pause_reason = models.CharField(max_length=200, blank=True)
+    paused_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+    def is_paused(self, now: datetime) -> bool:
+        return self.paused_at is not None and (self.paused_until is None or self.paused_until > now)
+
+    def pause_sentence(self) -> str:
+        return pause_sentence(self.paused_by, self.pause_reason, self.paused_until)
+
+
+def pause_sentence(by: str, reason: str, until: datetime | None) -> str:
+    """`paused by NAME: REASON, until TIME`, with what is known."""
+    why = f": {reason}" if reason else ""
+    end = f", until {until:%Y-%m-%d %H:%M} UTC" if until else ""
+    return f"paused by {by or 'someone'}{why}{end}"
+
+
+class Queue(Pausable):
+    """A Celery queue of steps: one phase at one priority."""
+
+    name = models.CharField(max_length=64, unique=True)
+    phase = models.CharField(max_length=32)
+    priority = models.SmallIntegerField(choices=Priority)
+    max_pending = models.PositiveIntegerField(
+        default=0, help_text="Executions that may wait here; new ones are refused. 0: no cap."
+    )
+    stated_max_pending = models.PositiveIntegerField(default=0, editable=False)
+
+    objects = PausableQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("phase", "priority")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Limit(Pausable):
+    """A rule every start under this name must pass: what people set. What is met is a `Gate`.
+
+    Names: `fleet`, `phase:prep`, a key such as `host:arxiv.org:443` or `tenant:acme`, a token such as
+    `cpu`, or a pattern such as `host:*` that gives each of its keys these figures where the key has no
+    row of its own.
+    """
+
+    name = models.CharField(max_length=255, unique=True)
+    max_running = models.PositiveIntegerField(
+        default=0, help_text="Weight that may run at once under this limit; 0: no cap."
+    )
+    reserved_high = models.PositiveIntegerField(
+        default=0, help_text="How much of it only high-priority work may take."
+    )
+    rate = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="Starts over time: 1/3s, 50/s burst 100, 10000/h; empty: no limit.",
+    )
+    daily_budget = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Requests a day may cost; empty: none."
+    )
+    budget_zone = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="IANA time zone the budget's day is kept in; empty: the SLUICE_BUDGET_ZONE knob.",
+    )
+    kept_for_high = models.PositiveSmallIntegerField(
+        default=10,
+        help_text="Percent of the day's budget, its last, that only high-priority work may spend "
+        "(nothing of a budget below 100).",
+    )
+    kept_from_low = models.PositiveSmallIntegerField(
+        default=0, help_text="Percent of the day's budget, its last, that low work may not spend."
+    )
+    share = models.PositiveIntegerField(
+        default=1, help_text="Turns a tenant gets against another's one."
+    )
+    breaker_after = models.PositiveIntegerField(
+        default=10,
+        help_text="Failures to reach the service, one after another, that close the limit; 0: never.",
+    )
+    from_settings = models.JSONField(default=dict, editable=False)
+
+    objects = PausableQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(max_running=0)
+                | Q(reserved_high__lt=F("max_running"))
+                | Q(max_running=1),
+                name="limit_reserve_leaves_room",
+                violation_error_message="The reserve must be smaller than the limit it is part of.",
+            ),
+            models.CheckConstraint(
+                condition=Q(kept_for_high__lte=100, kept_from_low__lte=100, share__gte=1),
+                name="limit_percents_and_share",
+                violation_error_message="Percents are 0 to 100, and a share is at least 1.",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """Raise `ValidationError` for a rate or a time zone that cannot be read."""
+        problems = {}
+        for field, read in (("rate", parse_rate), ("budget_zone", zone)):
+            try:
+                if getattr(self, field):
+                    read(getattr(self, field))
+            except BadInput as error:
+                problems[field] = str(error)
+        if problems:
+            raise ValidationError(problems)
+
+
+class Gate(models.Model):
+    """What workers met behind a limit: written by the fleet alone, edited by nobody.
+
+    Apart from `Limit`, since the keys of a pattern have no row of their own, and since what the fleet
+    writes many times a second must not meet what a person edits. Losing a row costs one probe.
+    """
+
+    name = models.CharField(max_length=255, unique=True)
+    clock = models.FloatField(default=0, help_text="The rate's clock, Unix seconds (see rate.py).")
+    closed_until = models.DateTimeField(null=True)
+    because = models.CharField(max_length=200, blank=True)
+    opening = models.PositiveIntegerField(
+        default=0, help_text="How many may run while it reopens; 0: fully open."
+    )
+    failures = models.PositiveIntegerField(
+        default=0, help_text="Failures to reach the service since one succeeded."
+    )
+    turn = models.FloatField(default=0, help_text="How far a tenant has come in taking turns.")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RetryPolicy(models.Model):
+    """How one kind of error is tried again; a row with a phase goes before the one without."""
+
+    kind = models.CharField(max_length=32)
+    phase = models.CharField(max_length=32, blank=True, help_text="Empty: every phase.")
+    max_attempts = models.PositiveIntegerField(help_text="Tries in all, the first included.")
+    base = models.FloatField(default=0, help_text="Seconds before the second try; doubles.")
+    ceiling = models.FloatField(default=0, help_text="Longest wait, seconds.")
+    jitter = models.FloatField(default=0, help_text="Seconds added at random, at most.")
+    meaning = models.CharField(max_length=200, blank=True)
+    from_settings = models.JSONField(default=dict, editable=False)
+
+    class Meta:
+        ordering = ("kind", "phase")
+        verbose_name_plural = "retry policies"
+        constraints = (
+            models.UniqueConstraint(fields=("kind", "phase"), name="one_policy_per_kind_and_phase"),
+            models.CheckConstraint(
+                condition=Q(
+                    max_attempts__gte=1, base__gte=0, ceiling__gte=F("base"), jitter__gte=0
+                ),
+                name="policy_waits_make_sense",
+                violation_error_message="At least one try, waits of 0 or more, a ceiling not below the base.",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} in {self.phase}" if self.phase else self.kind
+
+
+class DailyUsage(models.Model):
+    """Requests spent on one day under one limit, settled as leases end.
+
+    The day is that of the limit's own time zone, and of when the lease was given out.
+    """
+
+    day = models.DateField()
+    limit = models.CharField(max_length=255, db_column="limit_name")
+    spent = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ("-day", "limit")
+        verbose_name_plural = "daily usage"
+        constraints = (
+            models.UniqueConstraint(fields=("day", "limit"), name="one_usage_per_day_and_limit"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.limit}: {self.spent}"
+
+    @staticmethod
+    def on(day: date) -> dict[str, int]:
+        """Requests spent that day, by limit."""
+        return dict(DailyUsage.objects.filter(day=day).values_list("limit", "spent"))

@@ -1,0 +1,225 @@
+"""Executions, the workers and leases they run under, the attempts they left."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any, Self
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from queuemgr import flow as flows
+from queuemgr.models.batches import Batch
+from queuemgr.models.choices import FINAL, HELD, Outcome, Priority, State
+from queuemgr.models.routes import Route
+
+
+class ExecutionQuerySet(models.QuerySet["Execution"]):
+    def waiting(self) -> Self:
+        return self.filter(state=State.WAITING)
+
+    def due(self, now: datetime) -> Self:
+        return self.waiting().filter(run_after__lte=now)
+
+    def in_turn(self) -> Self:
+        return self.order_by("run_after", "pk")
+
+    def held(self) -> Self:
+        return self.filter(state__in=HELD)
+
+    def unfinished(self) -> Self:
+        return self.exclude(state__in=FINAL)
+
+    def failed(self) -> Self:
+        return self.filter(state=State.FAILED)
+
+
+class Execution(models.Model):
+    """One item on its way through a flow: never lost, never finished twice."""
+
+    flow = models.CharField(max_length=32)
+    key = models.CharField(max_length=255)
+    phase = models.CharField(max_length=32)
+    step = models.CharField(max_length=32)
+    priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL)
+    state = models.CharField(max_length=12, choices=State, default=State.WAITING)
+    resumed = models.BooleanField(default=False, help_text="Its phase was begun before.")
+    route = models.ForeignKey(
+        Route, on_delete=models.PROTECT, null=True, db_index=False, related_name="+"
+    )
+    run_after = models.DateTimeField(default=timezone.now)
+    wait_reason = models.CharField(max_length=200, blank=True)
+    payload = models.JSONField(default=dict)
+    context = models.JSONField(default=dict)
+    error_kind = models.CharField(max_length=32, blank=True)
+    error_message = models.TextField(blank=True)
+    error_fingerprint = models.CharField(
+        max_length=16, blank=True, help_text="The same for errors that differ in names and numbers."
+    )
+    batch = models.ForeignKey(
+        Batch,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        db_index=False,
+        related_name="members",
+    )
+    batch_seq = models.PositiveIntegerField(null=True, blank=True, help_text="Place in its batch.")
+    traceparent = models.CharField(max_length=55, blank=True, help_text="W3C trace it belongs to.")
+    created_at = models.DateTimeField(default=timezone.now)
+    tries_from = models.DateTimeField(default=timezone.now)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ExecutionQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("flow", "key"), name="one_execution_per_key"),
+            models.CheckConstraint(
+                condition=Q(state__in=FINAL, finished_at__isnull=False)
+                | Q(finished_at__isnull=True) & ~Q(state__in=FINAL),
+                name="finished_at_says_final",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=State.WAITING) | Q(route__isnull=False),
+                name="waiting_has_a_route",
+            ),
+            models.UniqueConstraint(
+                fields=("batch", "batch_seq"),
+                condition=Q(batch__isnull=False),
+                name="one_member_per_place",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("route", "run_after", "id"),
+                condition=Q(state=State.WAITING),
+                name="execution_heads",
+            ),
+            models.Index(fields=("state", "phase", "flow"), name="execution_counts"),
+            models.Index(
+                fields=("error_kind", "id"), condition=~Q(error_kind=""), name="execution_errors"
+            ),
+            models.Index(
+                fields=("error_fingerprint", "id"),
+                condition=~Q(error_fingerprint=""),
+                name="execution_fingerprints",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.flow}/{self.key}"
+
+    @property
+    def status(self) -> str:
+        """The operator's word for where it stands."""
+        return flows.operator_status(self.state, self.phase)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Payload and what its steps learnt, as the flow's rules read them."""
+        return {**self.payload, **self.context}
+
+
+class Worker(models.Model):
+    """One run of a Celery worker: its slots, its queues and its last sign of life."""
+
+    name = models.CharField(max_length=150)
+    host = models.CharField(max_length=150)
+    pid = models.PositiveIntegerField()
+    queues = models.JSONField(default=list)
+    slots = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField(db_index=True)
+    draining_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-seen_at",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LeaseQuerySet(models.QuerySet["Lease"]):
+    def expired(self, now: datetime) -> Self:
+        return self.filter(expires_at__lt=now)
+
+    def unstarted(self) -> Self:
+        return self.filter(started_at__isnull=True)
+
+    def started(self) -> Self:
+        return self.filter(started_at__isnull=False)
+
+
+class Lease(models.Model):
+    """A slot: which worker runs which step until when. Its id is the Celery task id and the fence."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    execution = models.OneToOneField(Execution, on_delete=models.PROTECT)
+    phase = models.CharField(max_length=32)
+    step = models.CharField(max_length=32)
+    priority = models.SmallIntegerField(choices=Priority)
+    route = models.ForeignKey(Route, on_delete=models.PROTECT, related_name="+")
+    limit_keys = models.CharField(max_length=600, blank=True)
+    tokens = models.CharField(max_length=100, blank=True)
+    cost = models.PositiveIntegerField()
+    weight = models.PositiveIntegerField()
+    retrying = models.BooleanField(default=False)
+    rated = models.CharField(
+        max_length=600, blank=True, help_text="Rates whose clocks it moves on when it begins."
+    )
+    spent = models.PositiveIntegerField(default=0, help_text="Requests it said it sent so far.")
+    worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT)
+    due_at = models.DateTimeField()
+    leased_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(db_index=True)
+    cancel_by = models.CharField(max_length=150, blank=True)
+
+    objects = LeaseQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(worker__isnull=True, started_at__isnull=True)
+                | Q(worker__isnull=False, started_at__isnull=False),
+                name="started_on_a_worker",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Attempt(models.Model):
+    """What one lease came to; written once, when it ends. One row per lease, by constraint."""
+
+    lease_id = models.UUIDField(unique=True)
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="attempts")
+    phase = models.CharField(max_length=32)
+    step = models.CharField(max_length=32)
+    priority = models.SmallIntegerField(choices=Priority)
+    limit_keys = models.CharField(max_length=600, blank=True)
+    tokens = models.CharField(max_length=100, blank=True)
+    weight = models.PositiveIntegerField(default=1)
+    cost = models.PositiveIntegerField()
+    retrying = models.BooleanField(default=False, help_text="A try after a failure.")
+    worker = models.CharField(max_length=150, blank=True)
+    due_at = models.DateTimeField(null=True, help_text="Since when it waited.")
+    leased_at = models.DateTimeField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(db_index=True)
+    outcome = models.CharField(max_length=12, choices=Outcome)
+    error_kind = models.CharField(max_length=32, blank=True)
+    error_message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ("id",)
+        indexes = (
+            models.Index(fields=("id",), condition=Q(retrying=True), name="attempt_retries"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.phase}/{self.step} {self.outcome}"

@@ -1,0 +1,44 @@
+"""A page of a real Chromium; whoever imports this is skipped where there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="needs the playwright package")
+
+from playwright.sync_api import Page, sync_playwright
+
+CHROMIUM = (
+    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
+if not CHROMIUM:
+    pytest.skip("needs Chromium: install it, or name it in CHROMIUM", allow_module_level=True)
+
+ARGUMENTS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+PASSWORD = "a password for tests"
+
+
+def browser_page(*, scripts: bool = True, width: int = 1280, **more: Any) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = browser.new_page(
+            viewport={"width": width, "height": 900}, java_script_enabled=scripts, **more
+        )
+        yield page
+        browser.close()
+
+
+def log_in(page: Page, url: str, name: str) -> None:
+    """Log in to the admin of this server, with the password of tests."""
+    page.goto(f"{url}/admin/")
+    page.fill("#id_username", name)
+    page.fill("#id_password", PASSWORD)
+    page.click("input[type=submit]")

@@ -1,0 +1,201 @@
+"""Reports and the collection in a real browser: nothing a paper says runs, and all of it can be read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+
+from pipeline import collection_files
+from pipeline.collection import Row
+from pipeline.models import Document
+from pipeline.report_page import render_html
+from tests.made_reports import FULL, HOSTILE, with_every_text
+
+from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
+
+from playwright.sync_api import Page, expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+ATTACK = (
+    "<script>document.title = 'run'</script><img src='ELSEWHERE/seen' "
+    "onerror=\"document.title = 'run'\"><a href=\"javascript:document.title = 'run'\">here</a>"
+    "<link rel=stylesheet href='ELSEWHERE/style'><iframe src='ELSEWHERE/frame'></iframe>"
+    "<form action='ELSEWHERE/form'><button>send</button></form>"
+)
+LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 3
+
+
+@pytest.fixture(autouse=True, scope="session")
+def static_root() -> None:
+    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
+    Path(django_settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+
+
+class Elsewhere:
+    """A server no page of ours may speak to; it notes who does."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.attack = ATTACK.replace("ELSEWHERE", self.url)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=[0.02])
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _handler(elsewhere) -> type[BaseHTTPRequestHandler]:  # `self` is the handler
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                elsewhere.asked.append(self.path)
+                self.send_error(404)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    server = Elsewhere()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def document(settings: Any, tmp_path: Path, elsewhere: Elsewhere) -> Document:
+    """A paper of a hostile title; and, escaping having failed, a report that is a page of its own."""
+    settings.MEDIA_ROOT = tmp_path / "files"
+    User.objects.create_superuser("sam", password=PASSWORD)
+    bad = elsewhere.attack
+    name = default_storage.save("reports/r.html", ContentFile(f"<h1>report</h1>{bad}".encode()))
+    return Document.objects.create(
+        key="doi:10.1/x", kind="doi", source="x", title=bad[:500], report_html=name, begun=True,
+        lookups=[{"source": bad, "status": bad}], analysis={"summary": bad}, pages_by={bad: 1},
+        doi='javascript:alert("x")', problem=bad,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def page(document: Document, live_server: Any) -> Iterator[Page]:
+    """A browser with scripts on, logged in."""
+    for page in browser_page():
+        log_in(page, live_server.url, "sam")
+        yield page
+
+
+def click_whatever_it_offers(page: Page) -> None:
+    """Click what an attack would have a reader click, where that is to be clicked at all."""
+    for offered in (page.get_by_role("link", name="here"), page.get_by_role("button", name="send")):
+        if offered.count():
+            offered.first.click(no_wait_after=True)
+    page.wait_for_timeout(300)
+
+
+@pytest.mark.parametrize(
+    "address", ["/documents/{pk}/page", "/admin/pipeline/document/{pk}/change/", "/papers/",
+                "/admin/pipeline/document/"],
+)  # fmt: skip
+def test_nothing_a_paper_says_runs_loads_or_leads_away(
+    address: str, page: Page, document: Document, live_server: Any, elsewhere: Elsewhere
+) -> None:
+    """P4-14: not even in a report whose escaping had failed, since its policy forbids it."""
+    page.goto(live_server.url + address.format(pk=document.pk))
+    click_whatever_it_offers(page)
+    assert page.title() != "run"
+    assert elsewhere.asked == []
+
+
+def test_a_report_is_of_no_origin_so_our_cookies_are_out_of_its_reach(
+    page: Page, document: Document, live_server: Any
+) -> None:
+    page.goto(f"{live_server.url}/documents/{document.pk}/page")
+    assert page.evaluate("window.origin") == "null"
+
+
+def test_a_report_opened_from_a_disk_runs_and_loads_nothing(
+    tmp_path: Path, elsewhere: Elsewhere
+) -> None:
+    """P4-14: its policy is in the page as well."""
+    whole = render_html(with_every_text(HOSTILE))
+    file = tmp_path / "report.html"
+    file.write_text(whole.replace("<h2>Summary</h2>", f"<h2>Summary</h2>{elsewhere.attack}"))
+    for page in browser_page():
+        page.goto(file.as_uri())
+        expect(page.get_by_role("heading", name="Summary")).to_be_visible()
+        click_whatever_it_offers(page)
+        assert page.title() != "run"
+    assert elsewhere.asked == []
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_fits_its_window_whatever_is_in_it(
+    width: int, scheme: str, tmp_path: Path
+) -> None:
+    analysis = FULL.analysis.model_copy(update={"title": LONG, "keywords": (LONG, "flow")})
+    facts = replace(FULL, title=LONG, analysis=analysis, key=LONG, problem=LONG)
+    (tmp_path / "report.html").write_text(render_html(facts))
+    for page in browser_page(width=width, color_scheme=scheme):
+        page.goto((tmp_path / "report.html").as_uri())
+        expect(page.locator("h1")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_collection_is_sorted_and_searched_without_script(
+    document: Document, live_server: Any
+) -> None:
+    for year in (2001, 1999):
+        Document.objects.create(key=f"doi:10.1/{year}", kind="doi", source="x", year=year)
+    for page in browser_page(scripts=False):
+        log_in(page, live_server.url, "sam")
+        page.goto(f"{live_server.url}/papers/")
+        page.get_by_role("link", name="Year").click()
+        rows = page.locator("#papers tbody tr")
+        expect(rows.first).to_contain_text("1999")
+        page.get_by_role("link", name="Year").click()
+        expect(rows.first).to_contain_text("2001")
+        page.get_by_role("searchbox").fill("doi:10.1/19")
+        page.get_by_role("button", name="Search").click()
+        expect(rows).to_have_count(1)
+
+
+def test_an_index_of_10000_papers_is_sorted_by_a_click(tmp_path: Path) -> None:
+    rows = [
+        Row(n, f"doi:10.1/{n}", f"Paper {n * 7919 % 10_000}", "done", None, n % 50 or None, n, "", "",
+            "", "", None)
+        for n in range(10_000)
+    ]  # fmt: skip
+    page_of = collection_files.page_of(rows, {"counts": [("done", 10_000, "")], "failures": []})
+    (tmp_path / "index.html").write_text(page_of)
+    for page in browser_page():
+        page.goto((tmp_path / "index.html").as_uri())
+        rows_shown = page.locator("#papers tbody tr")
+        first = rows_shown.first
+        expect(first).to_contain_text("Paper 0")
+        began = time.monotonic()
+        page.get_by_role("button", name="Paper").click()
+        expect(first).to_contain_text("Paper 0")
+        page.get_by_role("button", name="Paper").click()
+        expect(first).to_contain_text("Paper 9999")
+        assert time.monotonic() - began < 20, "generous: the first rows are there at once"
+        page.get_by_role("button", name="Pages").click()
+        expect(first.locator("td").nth(3)).to_have_text("1")
+        expect(rows_shown).to_have_count(10_000, timeout=60_000)
+        expect(rows_shown.last.locator("td").nth(3)).to_have_text("")

@@ -1,0 +1,88 @@
+"""A fleet of one played worker that really does the fetch step, and plays the step before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.models import FLOW, Document
+from pipeline.steps.identify import host_key
+from pipeline.tasks import fetch_step
+from queuemgr.abort import AbortSignal
+from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import enqueue
+from queuemgr.grant import Grant
+from queuemgr.leased_task import Work, as_result
+from queuemgr.models import Attempt, Execution, Lease, State
+from queuemgr.outcomes import Done, Result
+from tests.integration.conftest import let_time_pass
+
+
+class Fetching:
+    """Documents on their way through `fetch`; what comes after it is never run."""
+
+    def __init__(self, worker: Any, files: Path) -> None:
+        self._worker, self.files = worker, files
+        self.asked_under: list[str] = []
+
+    def put(self, url: str, *others: str, landing: bool = False, **payload: Any) -> Document:
+        """A document that was found at `url`, and perhaps at others."""
+        rest = [{"url": other, "source": "test", "landing": False} for other in others]
+        document, _ = Document.objects.update_or_create(
+            key=f"url:{url}",
+            defaults={"kind": "url", "source": url, "pdf_url": url, "other_urls": rest},
+        )
+        enqueue(FLOW, document.key, {"kind": "url", **payload})
+        found = Done({"host_key": host_key(url), "landing": landing})
+        self.work(Execution.objects.get(key=document.key).pk, found)
+        return document
+
+    def work(self, execution: int, resolved: Result | None = None) -> Execution:
+        """Run the step until this execution waits for something, is past it, or has failed."""
+        dispatch()
+        grants = [g for g in self._worker.begin_all() if g.execution_id == execution]
+        while grants:
+            grant = grants.pop()
+            if grant.step == "extract":
+                break
+            result = resolved if grant.step == "resolve" else self._run(grant)
+            grants += self._worker.end(grant, result)
+        return Execution.objects.get(pk=execution)
+
+    def forget(self) -> None:
+        """Forget the executions; the documents stay."""
+        Lease.objects.all().delete()
+        Execution.objects.all().delete()
+
+    def again(self, execution: Execution) -> Execution:
+        """As `work`, once the time has come."""
+        let_time_pass(Execution.objects.filter(pk=execution.pk))
+        return self.work(execution.pk)
+
+    def _run(self, grant: Grant) -> Result:
+        self.asked_under.append(grant.limit_keys)
+        try:
+            return fetch_step.run(Work(grant, AbortSignal())) or Done()
+        except Exception as error:
+            return as_result(error, AbortSignal())
+
+    def stored(self) -> list[str]:
+        """Every file on the storage."""
+        return sorted(str(f.relative_to(self.files)) for f in self.files.rglob("*") if f.is_file())
+
+
+def execution_of(document: Document) -> Execution:
+    return Execution.objects.get(key=document.key)
+
+
+def is_fetched(document: Document) -> bool:
+    """Whether the step is behind it."""
+    execution = execution_of(document)
+    return execution.step == "extract" and execution.state in (State.LEASED, State.RUNNING)
+
+
+def outcomes() -> list[str]:
+    """How the runs of the step ended, in order."""
+    return list(
+        Attempt.objects.filter(step="fetch").order_by("pk").values_list("outcome", flat=True)
+    )

@@ -1,0 +1,33 @@
+"""What the download tests share: options, and the failure of a download that must fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.steps.download import FetchOptions
+from pipeline.steps.fetch import fetch
+from pipeline.steps.http import HttpClient
+from queuemgr.abort import NEVER, AbortSignal
+from queuemgr.errors import StepFailed
+from queuemgr.retry import POLICIES
+
+LOCAL = FetchOptions(allow_private=True, deadline=20.0)
+CLOSED = FetchOptions(deadline=20.0)
+HTML = "<!DOCTYPE html><html><title>Sign\n in</title>" + "<p>" * 900
+
+
+def refused(
+    url: str,
+    into: Path,
+    http: HttpClient,
+    options: FetchOptions = LOCAL,
+    signal: AbortSignal = NEVER,
+) -> StepFailed:
+    """The failure of a download that must fail, and must leave nothing behind."""
+    with pytest.raises(StepFailed) as failure:
+        fetch(url, into, options, http, signal)
+    assert list(into.iterdir()) == []
+    assert failure.value.kind in POLICIES
+    return failure.value

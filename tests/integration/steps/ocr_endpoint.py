@@ -1,0 +1,179 @@
+"""A vision endpoint that knows which page a picture shows, and PDFs whose pages tell.
+
+Page n of `numbered_pages` is 400 + n points wide and 1288 high, so its picture has as many pixels:
+the endpoint reads the number off the picture's size, and a turned picture off its being wide.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from PIL import Image
+
+from tests.made_pdfs import pdf_of, stream
+
+WIDTH, HEIGHT = 400, 1288
+
+FACTS = (
+    "---\nprimary_language: en\nis_rotation_valid: {valid}\nrotation_correction: {turn}\n"
+    "is_table: False\nis_diagram: False\n---\n"
+)
+
+
+def numbered_pages(count: int, blank: tuple[int, ...] = ()) -> bytes:
+    """So many pages with ink on all but the blank ones."""
+    kids = b" ".join(b"%d 0 R" % (3 + n) for n in range(1, count + 1))
+    ink, none = count + 4, count + 5
+    pages = [
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 %d %d] /Contents %d 0 R >>"
+        % (WIDTH + n, HEIGHT, none if n in blank else ink)
+        for n in range(1, count + 1)
+    ]
+    return pdf_of(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Count %d /Kids [%s] >>" % (count, kids),
+            b"null",
+            *pages,
+            stream(b"50 50 200 300 re f"),
+            stream(b""),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as the endpoint saw it; `at` is when it came, in seconds of a steady clock."""
+
+    page: int
+    turned: bool
+    body: dict[str, Any]
+    at: float
+    form: str
+    size: tuple[int, int]
+
+
+Says = Callable[[Asked], "Answer"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the endpoint sends; a `body` of bytes as it is, else as JSON."""
+
+    body: Any
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+
+
+def text(said: str, *, valid: bool = True, turn: int = 0, delay: float = 0.0) -> Answer:
+    """A whole answer of olmOCR's form."""
+    return plain(FACTS.format(valid=valid, turn=turn) + said, delay=delay)
+
+
+def plain(content: Any, finish: str = "stop", delay: float = 0.0, **message: Any) -> Answer:
+    choice = {"finish_reason": finish, "message": {"content": content, **message}}
+    return Answer(
+        {"model": "m", "choices": [choice], "usage": {"completion_tokens": 9}}, delay=delay
+    )
+
+
+def error(status: int, message: str = "no", **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer({"error": {"message": message}}, status, named)
+
+
+class VisionEndpoint:
+    """Answers `page n` unless told otherwise for a page; remembers what was asked and how many
+    requests were under way at once."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.most_at_once = 0
+        self.next_for: dict[int, list[Answer]] = defaultdict(list)
+        self.usual: Says = lambda asked: text(f"page {asked.page}")
+        self._under_way = 0
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+        self.base_url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    @contextmanager
+    def serving(self) -> Iterator[VisionEndpoint]:
+        thread = threading.Thread(target=self._server.serve_forever, args=[0.02])
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+    def pages(self) -> list[int]:
+        return [asked.page for asked in self.asked]
+
+    def said_to(self, page: int) -> list[Asked]:
+        return [asked for asked in self.asked if asked.page == page]
+
+    def _answer(self, raw: bytes) -> Answer:
+        asked = seen(json.loads(raw))
+        with self._lock:
+            self.asked.append(asked)
+            waiting = self.next_for[asked.page]
+            answer = waiting.pop(0) if waiting else None
+            self._under_way += 1
+            self.most_at_once = max(self.most_at_once, self._under_way)
+        answer = answer or self.usual(asked)
+        time.sleep(answer.delay)
+        with self._lock:
+            self._under_way -= 1
+        return answer
+
+    def _handler(endpoint) -> type[BaseHTTPRequestHandler]:  # `self` is the handler
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                answer = endpoint._answer(self.rfile.read(int(self.headers["Content-Length"])))
+                body = answer.body
+                raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+                try:
+                    self.send_response(answer.status)
+                    for name, value in answer.headers.items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(raw)))
+                    self.end_headers()
+                    self.wfile.write(raw)
+                except OSError:
+                    self.close_connection = True  # whoever asked has gone, as told to
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
+def seen(body: dict[str, Any]) -> Asked:
+    """Which page a request is about, from its picture."""
+    words, picture = body["messages"][0]["content"]
+    assert words["type"] == "text"
+    head, _, data = picture["image_url"]["url"].partition(";base64,")
+    image = Image.open(io.BytesIO(base64.b64decode(data)))
+    turned = image.width > image.height
+    page = (image.height if turned else image.width) - WIDTH
+    form = head.removeprefix("data:image/")
+    return Asked(page, turned, body, time.monotonic(), form, image.size)

@@ -1,0 +1,218 @@
+"""Long papers put to a model in parts, by a model that is played."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipeline.steps import endpoint as endpoints
+from pipeline.steps.analyse import AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
+from pipeline.steps.endpoint import Endpoint
+from pipeline.steps.paper_parts import tokens_in
+from queuemgr.abort import NEVER, AbortSignal
+from queuemgr.errors import Aborted, StepFailed
+from tests.papers import SECRET
+from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of
+
+SECTION = "We counted every gate on canal {n} near " + SECRET + " twice and found a leak in it.\n"
+PAPER = "On leaks\n" + "".join(
+    f"{n} Canal number {n}\n" + SECTION.format(n=n) * 60 for n in range(1, 9)
+)  # about 9,200 tokens
+SMALL = {"context_tokens": 3_700, "max_tokens": 200}  # room for 2,347 of them
+
+
+@pytest.fixture
+def model() -> Iterator[PlayedModel]:
+    endpoints.forget()
+    made = PlayedModel()
+    made.reply = notes_then_analysis
+    yield made
+    made.close()
+    endpoints.forget()
+
+
+def notes_then_analysis(request: dict[str, Any]) -> Said:
+    if is_merge(request):
+        return said(GOOD)
+    return said("canals " + " ".join(sorted(set(re.findall(r"canal (\d)", text_of(request))))))
+
+
+def by(model: PlayedModel, learnt: Learnt | None = None, **changes: Any) -> AnalyseOptions:
+    endpoint = Endpoint(model.base_url, "m-1", "sk-key", timeout=10)
+    options = AnalyseOptions(endpoint, **{**SMALL, **changes})
+    learnt = learnt or Learnt(parts_in(PAPER, options))
+    return AnalyseOptions(endpoint, **{**SMALL, **changes}, learnt=learnt)
+
+
+def failure(options: AnalyseOptions, paper: str = PAPER) -> StepFailed:
+    with pytest.raises(StepFailed) as caught:
+        analyse(paper, "", options, NEVER)
+    assert SECRET not in caught.value.message
+    return caught.value
+
+
+def test_a_long_paper_is_read_whole_in_parts_and_merged_by_one_last_request(
+    model: PlayedModel,
+) -> None:
+    options = by(model)
+    parts = options.learnt.parts
+    found = analyse(PAPER, "On leaks", options, NEVER)
+    assert (found.analysis.title, parts > 3) == (GOOD["title"], True)
+    assert options.tally.requests == len(model.requests) == parts + 1 < options.learnt.requests
+    assert [is_merge(request) for request in model.requests] == [False] * parts + [True]
+    notes = re.findall(r"Part (\d+):\ncanals ([\d ]+)", model.sent(parts + 1))
+    assert [int(number) for number, _ in notes] == list(range(1, parts + 1)), "in order"
+    assert {n for _, canals in notes for n in canals.split()} == set("12345678"), "nothing lost"
+    assert SECRET not in model.sent(parts + 1), "the notes are merged, not the paper"
+    assert "response_format" not in model.requests[0]
+    assert "response_format" in model.requests[-1]
+
+
+def test_tokens_are_summed_over_all_requests(model: PlayedModel) -> None:
+    options = by(model)
+    analyse(PAPER, "", options, NEVER)
+    assert options.tally.prompt_tokens == 10 * options.tally.requests
+    assert options.tally.completion_tokens == 5 * options.tally.requests
+
+
+@pytest.mark.parametrize("inflight", [1, 3])
+def test_only_so_many_parts_are_asked_at_once(model: PlayedModel, inflight: int) -> None:
+    model.seconds = 0.05
+    analyse(PAPER, "", by(model, parts_inflight=inflight), NEVER)
+    assert model.most_at_once == inflight
+
+
+def test_the_first_failure_stops_the_parts_not_yet_asked(model: PlayedModel) -> None:
+    """Fail-fast: without one part nothing can be summed up."""
+    model.refuse(503, "overloaded")
+    options = by(model, parts_inflight=1)
+    assert failure(options).kind == "server_error"
+    assert len(model.requests) == options.tally.requests == 1
+
+
+def test_a_rate_limit_met_by_a_part_keeps_its_wait(model: PlayedModel) -> None:
+    model.headers = {"Retry-After": "7"}
+    model.refuse(429, "slow down")
+    error = failure(by(model, parts_inflight=1))
+    assert (error.kind, error.retry_after) == ("rate_limited", 7)
+
+
+def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: PlayedModel) -> None:
+    """P7-07"""
+    model.answers.append(said("canals of gold", "length"))
+    options = by(model, parts_inflight=1)
+    analyse(PAPER, "", options, NEVER)
+    first, second = model.requests[:2]
+    assert second["max_tokens"] == 2 * first["max_tokens"]
+    assert second["messages"] == first["messages"]
+    assert "of gold" not in model.sent(len(model.requests))
+    assert options.tally.requests == options.learnt.requests, "the one to spare was used"
+
+
+def test_a_second_fault_ends_it_and_no_request_is_made_beyond_those_reserved(
+    model: PlayedModel,
+) -> None:
+    model.reply = lambda request: said("cut", "length") if not is_merge(request) else said(GOOD)
+    options = by(model, parts_inflight=4)
+    assert failure(options).kind == "cut_off"
+    assert len(model.requests) <= options.learnt.requests
+
+
+def test_a_paper_longer_than_was_reserved_for_asks_for_more_before_anything_is_sent(
+    model: PlayedModel,
+) -> None:
+    with pytest.raises(ComeAgain) as caught:
+        analyse(PAPER, "", by(model, Learnt()), NEVER)
+    assert model.requests == []
+    analyse(PAPER, "", by(model, Learnt.of(caught.value.learnt)), NEVER)
+
+
+def test_more_parts_than_allowed_are_refused_with_the_remedy(model: PlayedModel) -> None:
+    error = failure(by(model, max_parts=2))
+    assert (error.kind, model.requests) == ("too_large", [])
+    assert "at most 2" in error.message and "SLUICE_LLM_MAX_PARTS" in error.message
+
+
+def test_more_parts_than_notes_can_be_merged_of_are_refused(model: PlayedModel) -> None:
+    error = failure(by(model, max_parts=1_000), PAPER * 7)
+    assert (error.kind, model.requests) == ("too_large", [])
+
+
+# ---- context overflow
+
+
+ALLOWED = 1_500
+
+
+def takes(tokens: int) -> Any:
+    """A model that counts a tenth more than we do, and takes so many."""
+
+    def reply(request: dict[str, Any]) -> Said:
+        sent = int(1.1 * tokens_in(request["messages"][-1]["content"], 100_000))
+        if sent > tokens:
+            said_it = f"maximum context length is {tokens} tokens, you sent {sent}"
+            return 400, {"error": {"code": "context_length_exceeded", "message": said_it}}
+        return notes_then_analysis(request)
+
+    return reply
+
+
+@pytest.mark.parametrize("paper", [PAPER, PAPER[: len(PAPER) // 6]], ids=["in parts", "in one"])
+def test_a_prompt_refused_for_its_length_is_asked_in_halves_once(
+    model: PlayedModel, paper: str
+) -> None:
+    """P7-12: at most one adapted retry, each later request smaller, none of the paper left out."""
+    model.reply = takes(ALLOWED)
+    options = by(model, parts_inflight=1)
+    with pytest.raises(ComeAgain) as caught:
+        analyse(paper, "", options, NEVER)
+    assert str(ALLOWED) in caught.value.reason and "By our count" in caught.value.reason
+    refused = len(model.sent(1))
+    analyse(paper, "", by(model, Learnt.of(caught.value.learnt)), NEVER)
+    assert all(len(model.sent(n)) < refused for n in range(2, len(model.requests) + 1))
+    canals = set(re.findall(r"canal (\d)", paper))
+    assert canals <= set(re.findall(r"\d", model.sent(len(model.requests))))
+
+
+def test_a_second_refusal_is_final_and_gives_the_numbers(model: PlayedModel) -> None:
+    """P7-12: the record gives counted and allowed tokens."""
+    model.reply = takes(100)
+    with pytest.raises(ComeAgain) as caught:
+        analyse(PAPER, "", by(model, parts_inflight=1), NEVER)
+    error = failure(by(model, Learnt.of(caught.value.learnt), parts_inflight=1))
+    assert (error.kind, len(model.requests)) == ("too_long", 2)
+    assert re.search(r"you sent \d+.*By our count .* \d+ tokens, of 3700 allowed", error.message)
+
+
+# ---- stopping
+
+
+def test_an_abort_ends_all_parts_under_way_at_once(
+    model: PlayedModel, loop_stays_quiet: None
+) -> None:
+    model.seconds = 20
+    signal = AbortSignal()
+    threading.Timer(0.5, signal.abort, ["stop"]).start()
+    start = time.monotonic()
+    with pytest.raises(Aborted, match="stop"):
+        analyse(PAPER, "", by(model, parts_inflight=4), signal)
+    assert time.monotonic() - start < 0.5 + 2
+    assert len(model.requests) == 4
+
+
+def test_an_error_of_the_booking_comes_through_and_nothing_is_sent_without_it(
+    model: PlayedModel,
+) -> None:
+    """P7-11"""
+
+    def book(number: int) -> None:
+        raise RuntimeError("the store is away")
+
+    with pytest.raises(RuntimeError, match="away"):
+        analyse(PAPER, "", by(model, before_request=book), NEVER)
+    assert model.requests == []

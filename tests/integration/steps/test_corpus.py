@@ -1,0 +1,43 @@
+"""Every file of the corpus ends as its facts say, where there is a corpus."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.corpus import expected, outcome
+from pipeline.steps.extract import ExtractOptions, extract
+from queuemgr.abort import NEVER
+from tests.corpus import CORPUS, FACTS, needs_corpus
+
+pytestmark = needs_corpus
+
+OPTIONS = replace(ExtractOptions(), page_seconds=8.0)
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=[fact["file"] for fact in FACTS])
+def test_a_file_ends_as_its_facts_say(fact: dict[str, Any]) -> None:
+    assert outcome(CORPUS / fact["file"], OPTIONS).ending in expected(fact)
+
+
+def test_japanese_without_a_map_gives_its_real_letters() -> None:
+    [page] = extract(CORPUS / "pdfminer.six__jo.pdf", OPTIONS, NEVER).pages
+    assert page.text.strip().startswith("序")
+    assert page.source == "pdfium"
+
+
+def test_a_lone_surrogate_becomes_korean() -> None:
+    """pypdf reads half a pair where a page says 보안기술, in a font without a map."""
+    found = extract(CORPUS / "docling__skipped_1page.pdf", OPTIONS, NEVER)
+    assert "보안기술" in found.full_text
+    found.full_text.encode()
+
+
+def test_text_with_nul_is_clean_and_counted() -> None:
+    """P7-02: 527 of them in one document."""
+    found = extract(CORPUS / "sample-files__GeoTopo-komprimiert.pdf", OPTIONS, NEVER)
+    assert "\x00" not in found.full_text
+    assert found.cleaned >= 527
+    assert found.problem == ""

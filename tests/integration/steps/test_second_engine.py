@@ -1,0 +1,126 @@
+"""PDFium reads what pypdf cannot, the reason is kept, and wrong letters are never passed on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.steps import extract as step
+from pipeline.steps.extract import Extracted, ExtractOptions, extract
+from queuemgr.abort import NEVER
+from tests.made_pdfs import (
+    document,
+    font_without_map,
+    looping_page_tree,
+    nested_array,
+    text_content,
+    written,
+)
+
+DEFAULTS = ExtractOptions()
+SENTENCE = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
+HIRAGANA = range(842, 842 + 80)
+"""Glyph numbers of Adobe's Japanese collection, from HIRAGANA SMALL A on."""
+
+CHINESE_AS_LATIN = "Ä¿Â¼ £¨Ò»£© ¡¡ÖÐ¹ú ÈËÃñ ¹²ºÍ¹ú"
+"""What GBK bytes look like to a reader that takes them for Latin-1."""
+
+
+def read(folder: Path, content: bytes, options: ExtractOptions = DEFAULTS) -> Extracted:
+    return extract(written(folder, content), options, NEVER)
+
+
+def test_letters_pypdf_has_no_table_for_are_read_by_pdfium(tmp_path: Path) -> None:
+    found = read(tmp_path, font_without_map("Japan1", HIRAGANA))
+    [page] = found.pages
+    assert page.text.startswith("ぁあぃい")
+    assert (page.source, page.reason) == (
+        "pdfium",
+        "pypdf: its fonts need tables of letters which pypdf has not",
+    )
+    assert (found.problem, found.without_text) == ("", ())
+
+
+def test_letters_that_are_nowhere_in_the_file_are_left_to_ocr(tmp_path: Path) -> None:
+    """PDFium takes glyph numbers for letters as well: `dgjmps` where a page says something else."""
+    found = read(tmp_path, font_without_map("Identity", range(100, 340, 3)))
+    [page] = found.pages
+    assert (page.text, page.source) == ("", "failed")
+    assert found.without_text == (1,)
+    assert found.problem == (
+        "Page 1 could not be read (pypdf: its fonts do not say which letters they draw)."
+    )
+
+
+def test_a_file_pypdf_cannot_open_is_read_by_pdfium(tmp_path: Path) -> None:
+    found = read(tmp_path, looping_page_tree(SENTENCE))
+    [page] = found.pages
+    assert (page.text, page.source) == (SENTENCE, "pdfium")
+    assert page.reason == "pypdf: it cannot open the file (PdfReadError)"
+
+
+def test_a_page_pypdf_cannot_read_is_read_by_pdfium(tmp_path: Path) -> None:
+    found = read(tmp_path, nested_array(before=text_content(SENTENCE)))
+    [page] = found.pages
+    assert (page.text, page.source) == (SENTENCE, "pdfium")
+    assert page.reason == "pypdf: it cannot read it (RecursionError)"
+
+
+def test_a_page_pypdf_is_too_slow_for_is_read_by_pdfium(tmp_path: Path) -> None:
+    slow = text_content("Slow.", SENTENCE) + b" 0 g" * 900_000
+    content = document([text_content(SENTENCE), slow])
+    found = read(tmp_path, content, replace(DEFAULTS, page_seconds=3))
+    assert [page.source for page in found.pages] == ["pypdf", "pdfium"]
+    assert found.pages[1].text == f"Slow.\n{SENTENCE}"
+    assert found.pages[1].reason == "pypdf: it took longer than a page may"
+    assert found.problem == ""
+
+
+def test_junk_is_no_text_whoever_reads_it(tmp_path: Path) -> None:
+    junk = text_content(*[CHINESE_AS_LATIN] * 12)
+    found = read(tmp_path, document([text_content(SENTENCE), junk]))
+    assert [page.source for page in found.pages] == ["pypdf", "failed"]
+    assert found.pages[1].reason == (
+        "pypdf: few of its words look like words; PDFium: few of its words look like words"
+    )
+    assert found.without_text == (2,)
+
+
+def test_pages_both_engines_find_empty_are_pypdfs(tmp_path: Path) -> None:
+    found = read(tmp_path, document([text_content(SENTENCE), b"", text_content("12")]))
+    assert [(page.source, page.reason) for page in found.pages] == [("pypdf", "")] * 3
+    assert found.without_text == (2, 3)
+
+
+def test_only_doubtful_pages_are_read_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, object]] = []
+    reading_by = step.reading_by
+
+    def noted(child: Path, *args: object) -> object:
+        asked.append((child.name, args[4] if len(args) > 4 else None))
+        return reading_by(child, *args)  # type: ignore[arg-type]  # passed on as they came
+
+    monkeypatch.setattr(step, "reading_by", noted)
+    read(tmp_path, document([text_content(SENTENCE)] * 3))
+    assert asked == [("pdf_text_child.py", None)]
+    read(tmp_path, document([text_content(SENTENCE), b"", text_content(SENTENCE)]))
+    assert asked[1:] == [("pdf_text_child.py", None), ("pdfium_text_child.py", [2])]
+
+
+def test_pdfium_is_never_loaded_in_the_worker(tmp_path: Path) -> None:
+    """It answers some files with an abort, which would take the worker along."""
+    program = (
+        "import sys\nfrom pathlib import Path\n"
+        "from pipeline.steps.extract import ExtractOptions, extract\n"
+        "from queuemgr.abort import NEVER\n"
+        "extract(Path(sys.argv[1]), ExtractOptions(), NEVER)\n"
+        "assert not {'pypdf', 'pypdfium2'} & set(sys.modules)\n"
+    )
+    pdf = written(tmp_path, looping_page_tree(SENTENCE))
+    assert subprocess.run([sys.executable, "-c", program, str(pdf)]).returncode == 0

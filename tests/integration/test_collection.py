@@ -1,0 +1,262 @@
+"""The collection: live at /papers/ for those who may see it, and as files that need no server."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from pipeline import collection_files, collection_view
+from pipeline.models import FLOW, Document
+from queuemgr import limits
+from queuemgr.models import Execution, State
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE = "<script>alert(1)</script>\u202e"
+NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _folders(settings: Any, tmp_path: Path, static_root: None) -> None:
+    settings.MEDIA_ROOT = tmp_path / "files"
+
+
+@pytest.fixture
+def reader() -> Client:
+    """A browser of someone who may look at documents, and do nothing else."""
+    user = User.objects.create_user("rea", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_document"))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def known(key: str, **columns: Any) -> Document:
+    return Document.objects.create(key=key, kind="doi", source=key, begun=True, **columns)
+
+
+def ended(key: str, state: str = State.DONE, error_kind: str = "", **columns: Any) -> Document:
+    """A paper that has come to its end; a done one has its report on the storage."""
+    Execution.objects.create(
+        flow=FLOW, key=key, state=state, phase="wrap", step="report", finished_at=NOON,
+        error_kind=error_kind, error_message="it is a web page" if error_kind else "",
+    )  # fmt: skip
+    if state == State.DONE:
+        name = f"reports/{key.rpartition('/')[2]}.html"
+        columns["report_html"] = default_storage.save(
+            name, ContentFile(f"report of {key}".encode())
+        )
+    return known(key, **columns)
+
+
+@pytest.fixture
+def papers() -> None:
+    ended("doi:10.1/b", title="Beams", year=1999, pages=7, open_access="gold")
+    ended("doi:10.1/a", title="Arches", year=2024, pages=30, problem="Page 3 was not read.")
+    ended("doi:10.1/x", State.FAILED, "not_pdf")
+    ended("doi:10.1/y", State.FAILED, "not_pdf")
+    Document.objects.create(key="doi:10.1/later", kind="doi", source="later")
+
+
+def keys(client: Client, address: str = "/papers/") -> list[str]:
+    """The papers a page lists, in its order."""
+    response = client.get(address)
+    assert response.status_code == 200
+    return re.findall(r'class="key"><bdi>.*?doi:10\.1/(\w+)', response.content.decode())
+
+
+# Live
+
+
+def test_whoever_is_not_logged_in_is_sent_to_the_login_and_back(client: Client) -> None:
+    response = client.get("/papers/")
+    assert (response.status_code, response["Location"]) == (302, "/admin/login/?next=/papers/")
+
+
+def test_whoever_may_not_see_documents_sees_no_collection(client: Client) -> None:
+    client.force_login(User.objects.create_user("sam", is_staff=True))
+    assert client.get("/papers/").status_code == 403
+
+
+def test_the_collection_lists_every_paper_newest_first_with_its_report(
+    papers: None, reader: Client
+) -> None:
+    assert keys(reader) == ["later", "y", "x", "a", "b"]
+    shown = reader.get("/papers/").content.decode()
+    arches = Document.objects.get(title="Arches")
+    assert f'<a href="/documents/{arches.pk}/page">Arches</a>' in shown
+    assert "Page 3 was not read." in shown and "it is a web page" in shown
+
+
+def test_it_counts_papers_by_status_and_failures_by_kind_with_what_they_mean(
+    papers: None, reader: Client
+) -> None:
+    shown = reader.get("/papers/").content.decode()
+    assert re.search(r'href="\?status=done[^"]*">done</a> <strong>2</strong>', shown)
+    assert re.search(r'kind=not_pdf[^"]*">not_pdf</a></td><td class="number">2</td>', shown)
+    assert "what was fetched is not a PDF" in shown
+
+
+@pytest.mark.parametrize(
+    ("asked", "listed"),
+    [
+        ("sort=title&status=done", "a b"),
+        ("sort=-title&status=done", "b a"),
+        ("sort=year&status=done", "b a"),
+        ("sort=-pages", "a b later y x"),
+        ("sort=year", "b a later y x"),
+        ("sort=nonsense&page=nonsense", "later y x a b"),
+        ("kind=not_pdf", "y x"),
+        ("status=failed", "y x"),
+        ("q=Arch", "a"),
+        ("q=doi:10.1/y", "y"),
+        ("q=%00%27", ""),
+        ("status=%3Cscript%3E", "later y x a b"),
+    ],
+)
+def test_it_is_sorted_and_filtered_by_its_address(
+    asked: str, listed: str, papers: None, reader: Client
+) -> None:
+    """What has no value comes last, the newest first."""
+    assert keys(reader, f"/papers/?{asked}") == listed.split()
+
+
+def test_what_is_only_known_so_far_can_be_asked_for(papers: None, reader: Client) -> None:
+    assert keys(reader, "/papers/?status=not+begun") == ["later"]
+
+
+def test_a_heading_sorts_the_other_way_when_it_is_sorted_by_already(
+    papers: None, reader: Client
+) -> None:
+    shown = reader.get("/papers/?sort=year").content.decode()
+    assert 'aria-sort="ascending"><a href="?sort=-year">Year</a>' in shown
+    assert '<a href="?sort=pages">Pages</a>' in shown
+
+
+def test_long_collections_come_in_pages_that_keep_what_was_asked(
+    papers: None, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection_view, "A_PAGE", 2)
+    assert keys(reader, "/papers/?sort=key&page=2") == ["later", "x"]
+    shown = reader.get("/papers/?sort=key&page=2").content.decode()
+    assert 'href="?sort=key&amp;page=1" rel="prev"' in shown
+    assert 'href="?sort=key&amp;page=3" rel="next"' in shown
+
+
+def test_more_papers_than_are_sorted_come_newest_first_and_say_so(
+    papers: None, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection_view, "SORTED_UP_TO", 4)
+    assert keys(reader, "/papers/?sort=title") == ["later", "y", "x", "a", "b"]
+    assert "More than 4 papers" in reader.get("/papers/?sort=title").content.decode()
+    assert keys(reader, "/papers/?sort=title&status=done") == ["a", "b"]
+
+
+def test_a_page_asks_the_database_a_fixed_number_of_times(
+    papers: None, reader: Client, django_assert_max_num_queries: Callable[..., Any]
+) -> None:
+    for number in range(60):
+        ended(f"doi:10.1/more{number}")
+    with django_assert_max_num_queries(12):
+        assert len(keys(reader)) == 65
+
+
+def test_hostile_titles_are_text_and_no_script_may_run(reader: Client) -> None:
+    """P4-14"""
+    ended(
+        "doi:10.1/x", title=HOSTILE, problem=HOSTILE, method=f"model:{HOSTILE}", open_access="<b>"
+    )
+    response = reader.get("/papers/?q=" + HOSTILE)
+    assert response["Content-Security-Policy"].startswith("default-src 'none'")
+    for page in (response, reader.get("/papers/")):
+        shown = page.content.decode()
+        assert "<script" not in shown and "<b>" not in shown
+    assert "&lt;script&gt;" in shown and "\u202e" not in shown
+
+
+# As files
+
+
+def index(directory: Path) -> str:
+    out = io.StringIO()
+    call_command("index", str(directory), stdout=out)
+    return out.getvalue()
+
+
+def test_the_index_links_to_a_copy_of_every_report(papers: None, tmp_path: Path) -> None:
+    directory = tmp_path / "made" / "here"
+    assert index(directory) == f"5 papers on 1 page: {directory / 'index.html'}\n"
+    shown = (directory / "index.html").read_text()
+    assert '<a href="reports/a.html">Arches</a>' in shown
+    assert (directory / "reports" / "a.html").read_text() == "report of doi:10.1/a"
+    assert "what was fetched is not a PDF" in shown and "<strong>2</strong>" in shown
+    assert sorted(path.name for path in directory.rglob("*")) == [
+        "a.html", "b.html", "index.html", "reports",
+    ]  # fmt: skip
+
+
+def test_an_index_written_again_replaces_the_earlier_one(papers: None, tmp_path: Path) -> None:
+    index(tmp_path / "made")
+    Document.objects.filter(title="Arches").update(title="Vaults")
+    index(tmp_path / "made")
+    assert "Vaults" in (tmp_path / "made" / "index.html").read_text()
+
+
+def test_a_report_that_is_no_longer_on_the_storage_is_not_linked_to(
+    papers: None, tmp_path: Path
+) -> None:
+    default_storage.delete("reports/a.html")
+    index(tmp_path / "made")
+    shown = (tmp_path / "made" / "index.html").read_text()
+    assert "reports/a.html" not in shown and "Arches" in shown
+
+
+def test_a_long_index_comes_in_pages(
+    papers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection_files, "A_FILE", 2)
+    monkeypatch.setattr(collection_files, "CHUNK", 3)
+    assert "5 papers on 3 pages" in index(tmp_path)
+    second = (tmp_path / "index-2.html").read_text()
+    assert 'href="index.html" rel="prev"' in second and 'href="index-3.html" rel="next"' in second
+    pages = ("index.html", "index-2.html", "index-3.html")
+    listed = [re.findall(r"<bdi>doi:10.1/(\w+)", (tmp_path / page).read_text()) for page in pages]
+    assert listed == [["b", "a"], ["x", "y"], ["later"]]
+
+
+def test_an_index_of_nothing_is_a_page_that_says_so(tmp_path: Path) -> None:
+    index(tmp_path)
+    assert "Nothing here." in (tmp_path / "index.html").read_text()
+
+
+def test_the_one_script_of_an_index_is_ours_and_needs_nothing_else(tmp_path: Path) -> None:
+    """P4-14"""
+    ended("doi:10.1/x", title=HOSTILE)
+    index(tmp_path)
+    shown = (tmp_path / "index.html").read_text()
+    assert shown.count("<script>") == 1 and "alert(1)&lt;/script" in shown
+    assert "script-src &#x27;sha256-" in shown
+    assert not re.search(r'(src|href)="(?!reports/)', shown)
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandError, match=r"file cannot be written: Not a directory") as refused:
+        index(tmp_path / "file")
+    assert refused.value.returncode == 3
+
+
+@pytest.fixture(autouse=True)
+def _limits() -> None:
+    limits.sync()

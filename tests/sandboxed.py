@@ -1,0 +1,17 @@
+"""The sandboxed children of a process, to see that none is left."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import psutil
+
+
+def family(of: int | None = None) -> list[psutil.Process]:
+    """The sandboxed children of a process (ours unless told), and their own children."""
+    found: list[psutil.Process] = []
+    for child in psutil.Process(of).children():
+        with suppress(psutil.NoSuchProcess):
+            if any("pdf_child.py" in word for word in child.cmdline()):
+                found += [child, *child.children(recursive=True)]
+    return found

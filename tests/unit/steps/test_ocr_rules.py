@@ -1,0 +1,129 @@
+"""The pure parts of OCR: answers, lists of pages, the choice of an engine, waits, what it costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.knobs import PipelineKnobs
+from pipeline.ocr_options import pages_at_once, requests_reserved, rounded_up
+from pipeline.steps.ocr_answer import goes_in_circles, parsed
+from pipeline.steps.ocr_engine import Chosen, Installed, Wanted, chosen
+from pipeline.steps.ocr_outcomes import ParseError, RateLimit
+from pipeline.steps.ocr_window import Tempo
+from pipeline.steps.page_list import pages_of
+from queuemgr.errors import BadInput, StepFailed
+
+ANSWER = (
+    "---\nprimary_language: en\nis_rotation_valid: {valid}\nrotation_correction: {turn}\n"
+    "is_table: True\nis_diagram: False\n---\nWater rose."
+)
+
+
+def test_the_front_matter_is_parted_from_the_text() -> None:
+    found = parsed(ANSWER.format(valid="True", turn=0))
+    assert (found.text, found.language, found.is_table) == ("Water rose.", "en", True)
+    assert found.quarters == 0
+
+
+@pytest.mark.parametrize(("turn", "quarters"), [(90, 1), (180, 2), (270, 3)])
+def test_a_page_that_stands_wrong_says_how_to_turn_it(turn: int, quarters: int) -> None:
+    assert parsed(ANSWER.format(valid="False", turn=turn)).quarters == quarters
+    assert parsed(ANSWER.format(valid="True", turn=turn)).quarters == 0
+
+
+def test_text_without_front_matter_and_a_fenced_answer_are_taken() -> None:
+    assert parsed("Water rose.").text == "Water rose."
+    assert parsed("```markdown\nWater rose.\n```").text == "Water rose."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["---\nprimary_language: en", "---\nno colon\n---\nx", ANSWER.format(valid="maybe", turn=0),
+     ANSWER.format(valid="False", turn=45)],
+)  # fmt: skip
+def test_a_broken_front_matter_is_no_page(answer: str) -> None:
+    with pytest.raises(ParseError):
+        parsed(answer)
+
+
+def test_an_end_that_repeats_itself_is_found_and_leaders_are_not() -> None:
+    assert goes_in_circles("It begins. " + "and so on " * 60)
+    assert goes_in_circles("a" * 400)
+    assert not goes_in_circles("Contents " + "." * 900)
+    assert not goes_in_circles("Water rose and fell, and rose again. " * 3)
+
+
+@pytest.mark.parametrize(
+    ("typed", "pages"), [("1,4-6", [1, 4, 5, 6]), ("6, 1", [1, 6]), ("2-3,3", [2, 3])]
+)
+def test_a_list_of_pages_is_each_once_and_in_page_order(typed: str, pages: list[int]) -> None:
+    assert pages_of(typed, 6) == pages
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "1,", "-2", "1-", "2-1", "0", "1.5", "٣", "7", "1-999999999"]
+)
+def test_a_bad_list_of_pages_is_refused_quoting_it(typed: str) -> None:
+    with pytest.raises(BadInput, match="page list"):
+        pages_of(typed, 6)
+
+
+NONE = ("rapidocr",)
+ENG = frozenset({"eng", "osd"})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "languages", "there", "expected"),
+    [
+        ("auto", "", Installed(True), Chosen("remote")),
+        ("auto", "", Installed(False, (), ENG), Chosen("rapidocr")),
+        ("auto", "eng", Installed(False, (), ENG), Chosen("tesseract", "eng")),
+        ("auto", "eng+deu", Installed(False, (), ENG), Chosen("rapidocr")),
+        ("auto", "", Installed(False, NONE, ENG), Chosen("tesseract", "eng")),
+        ("rapidocr", "eng", Installed(True, (), ENG), Chosen("rapidocr")),
+        ("tesseract", "", Installed(True, (), ENG), Chosen("tesseract", "eng")),
+    ],
+)
+def test_the_engine_is_the_one_named_or_the_best_there_is(
+    wanted: Wanted, languages: str, there: Installed, expected: Chosen
+) -> None:
+    assert chosen(wanted, languages, there) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "languages", "there", "remedy"),
+    [
+        ("auto", "", Installed(False, NONE), "pip install"),
+        ("remote", "", Installed(False), "SLUICE_OCR_BASE_URL"),
+        ("tesseract", "deu", Installed(False, (), ENG), "SLUICE_OCR_LANGUAGES"),
+        ("tesseract", "", Installed(False), "not installed"),
+    ],
+)
+def test_no_engine_is_refused_with_the_remedy(
+    wanted: Wanted, languages: str, there: Installed, remedy: str
+) -> None:
+    with pytest.raises(StepFailed, match=remedy):
+        chosen(wanted, languages, there)
+
+
+def test_a_wait_doubles_to_its_ceiling_cannot_overflow_and_gives_way_to_retry_after() -> None:
+    tempo = Tempo(base_delay=1.0, max_delay=60.0)
+    error = RateLimit("slow down")
+    assert 4.0 <= tempo.wait(error, 3) <= 4.5
+    assert 60.0 <= tempo.wait(error, 10_000) <= 60.5
+    assert 7.0 <= tempo.wait(RateLimit("slow down", retry_after=7.0), 1) <= 7.5
+
+
+def test_a_reserve_covers_every_page_and_some_second_tries() -> None:
+    knobs = PipelineKnobs(ocr_max_retries=3)
+    for pages in (1, 2, 7, 72, 352, 1000):
+        reserve = requests_reserved(knobs, pages)
+        assert pages < reserve <= max(4 * pages, pages + 3) * 1.5
+    assert len({requests_reserved(knobs, pages) for pages in range(1, 1001)}) < 25
+    assert requests_reserved(PipelineKnobs(ocr_max_retries=0), 8) == 8
+
+
+def test_a_document_takes_no_more_places_than_pages_or_than_there_are() -> None:
+    knobs = PipelineKnobs(ocr_inflight=32, max_ocr_requests=20)
+    assert [pages_at_once(knobs, n) for n in (1, 5, 31, 500)] == [1, 6, 20, 20]
+    assert [rounded_up(n) for n in (1, 2, 3, 4, 5, 7, 9, 13, 17)] == [1, 2, 3, 4, 6, 8, 12, 16, 24]

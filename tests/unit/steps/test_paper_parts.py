@@ -1,0 +1,102 @@
+"""Cutting a paper by tokens, with a tokenizer that is there without a network."""
+
+# ruff: noqa: RUF001 - a Chinese text is punctuated in Chinese
+
+from __future__ import annotations
+
+import base64
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.steps.paper_parts import (
+    LEAST_NOTES,
+    Plan,
+    known_parts,
+    planned,
+    requests_for,
+    room_for,
+    split,
+    tokens_in,
+)
+
+ENGLISH = "Gates in rivers hold the water back until somebody opens them again. " * 600
+CHINESE = "灌溉系统在多个闸门同时打开时容易失效，本文提出一种计量水流的方法。" * 300
+BASE64 = base64.b64encode(random.Random(1).randbytes(30_000)).decode()
+WITHOUT_GAPS = "a" * 50_000
+
+
+def letters(text: str) -> str:
+    return re.sub(r"\s", "", text)
+
+
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE, BASE64, WITHOUT_GAPS, "😀" * 3_000, "\n" * 9])
+def test_the_parts_hold_all_of_the_paper_and_none_more_than_its_room(text: str) -> None:
+    """P7-12: English, Chinese, base64 and text without a gap."""
+    plan = planned(text, 500)
+    assert letters("".join(plan.parts)) == letters(text)
+    assert all(len(split(part, 500)) <= 1 for part in plan.parts)
+
+
+@given(st.text(max_size=3_000), st.integers(10, 300))
+def test_no_text_is_lost_whatever_it_is_made_of(text: str, room: int) -> None:
+    assert letters("".join(planned(text, room).parts)) == letters(text)
+
+
+def test_a_paper_that_fits_is_one_part_whole() -> None:
+    assert planned("Short.\n1 Method\nWe count.", 500).parts[0].split() == (
+        ["Short.", "1", "Method", "We", "count."]
+    )
+
+
+def test_a_part_ends_before_a_heading_where_it_can() -> None:
+    section = "We counted every gate on every canal twice and wrote it down.\n" * 12
+    body = "".join(f"{n} Canal of the {n}th kind\n{section}" for n in range(1, 9))
+    parts = planned(body, 400).parts
+    assert len(parts) > 2
+    assert all(re.match(r"\d Canal", part) for part in parts)
+
+
+def test_two_million_characters_are_cut_in_a_few_seconds() -> None:
+    """P7-12"""
+    assert 10 < len(planned(ENGLISH * 48, 25_000).parts) < 40
+
+
+def test_tokens_are_counted_from_above_within_a_32nd() -> None:
+    text = " gate" * 1_000  # a token each
+    assert 1_000 <= tokens_in(text, 5_000) <= 1_000 + 5_000 // 32
+
+
+def test_what_is_reserved_is_a_request_a_part_one_to_merge_and_one_to_spare() -> None:
+    assert [requests_for(parts) for parts in (1, 2, 7)] == [2, 4, 9]
+    assert [known_parts(context) for context in ({}, {"llm_parts": 7})] == [1, 7]
+
+
+def test_the_room_leaves_space_for_the_answer_at_double_length() -> None:
+    assert room_for(32_768, 2_000) * 1.15 + 2 * 2_000 + 600 <= 32_768
+    assert room_for(4_096, 2_000) < 0
+
+
+def test_notes_on_all_parts_fit_where_one_part_does() -> None:
+    plan = Plan("", 3_000, ("part",) * 10)
+    assert plan.note_tokens * 10 <= plan.room and plan.can_be_merged
+    assert not Plan("", LEAST_NOTES * 9, ("part",) * 10).can_be_merged
+
+
+def test_the_tokenizer_needs_no_network() -> None:
+    """Its vocabulary ships inside the wheel: nothing is opened but what the interpreter needs."""
+    code = (
+        "import socket, sys\n"
+        "def refuse(event, args):\n"
+        "    if event.startswith('socket.'): raise SystemExit(f'{event} {args}')\n"
+        "sys.addaudithook(refuse)\n"
+        "from pipeline.steps.paper_parts import planned\n"
+        "print(len(planned('Water flows. ' * 2000, 500).parts) > 5)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
