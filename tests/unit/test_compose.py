@@ -24,6 +24,10 @@ from tests import compose_file
 SERVICES = compose_file.services()
 WORKERS = compose_file.workers()
 OURS = [name for name in SERVICES if "build" in SERVICES[name]]
+KEYS = {
+    "SLUICE_LLM_API_KEY": {"worker-expensive", "worker-high"},
+    "SLUICE_OCR_API_KEY": {"worker-prep", "worker-high"},
+}
 LASTING = [name for name in SERVICES if name != "migrate"]
 
 
@@ -192,12 +196,13 @@ def test_our_containers_may_do_little(name: str):
 def test_every_process_is_given_every_knob(name: str):
     knobs = {g.variable(field) for g in (QueueKnobs, PipelineKnobs) for field in g.model_fields}
     told = set(SERVICES[name]["environment"])
-    assert knobs - {"SLUICE_LLM_API_KEY"} <= told
+    assert knobs - set(KEYS) <= told
 
 
-def test_the_model_s_key_goes_only_where_the_model_is_asked():
-    holders = {name for name in OURS if "SLUICE_LLM_API_KEY" in SERVICES[name]["environment"]}
-    assert holders == {"worker-expensive", "worker-high"}
+@pytest.mark.parametrize("key", KEYS)
+def test_an_endpoint_s_key_goes_only_where_the_endpoint_is_asked(key: str):
+    holders = {name for name in OURS if key in SERVICES[name]["environment"]}
+    assert holders == KEYS[key]
 
 
 def test_the_image_runs_as_nobody_special_and_installs_what_was_tested():
