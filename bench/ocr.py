@@ -83,6 +83,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--latency", type=float, default=2, help="seconds an answer takes (2)")
     parser.add_argument("--inflight", type=int, default=64, help="pages at once (64)")
     parser.add_argument("--pages", type=int, default=72, help="pages of the document (72)")
+    parser.add_argument("--drawers", type=int, default=1, help="processes that draw the pages (1)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (3)")
     parser.add_argument(
         "--single", type=int, default=4, help="pages that are read one at a time, a round (4)"
@@ -99,9 +100,11 @@ def measured(options: argparse.Namespace) -> Figures:
         pdf = pages_of_sample(Path(folder) / "pages.pdf", options.pages)
         with stub(options.latency) as slow, stub(0) as fast:
             for _ in range(options.rounds):
-                many.append(run(pdf, options.pages, options.inflight, slow))
+                many.append(run(pdf, options.pages, options.inflight, slow, options.drawers))
                 single.append(run(pdf, options.single, 1, slow).rate)
-                drawing.append(run(pdf, options.pages, options.inflight, fast).rate)
+                drawing.append(
+                    run(pdf, options.pages, options.inflight, fast, options.drawers).rate
+                )
     rates = [each.rate for each in many]
     return Figures(
         spread(rates),
@@ -141,10 +144,11 @@ def stub(latency: float) -> Iterator[str]:
         process.stdin.close()
 
 
-def run(pdf: Path, pages: int, inflight: int, base_url: str) -> Run:
+def run(pdf: Path, pages: int, inflight: int, base_url: str, drawers: int = 1) -> Run:
     """Read the first pages of a document. Raises `RuntimeError` when one could not be read."""
     tempo = Tempo(inflight, max(2 * inflight, 2))
-    options = OcrOptions("remote", remote=RemoteOptions(Endpoint(base_url, "stub"), tempo))
+    remote = RemoteOptions(Endpoint(base_url, "stub"), tempo, drawers=drawers)
+    options = OcrOptions("remote", remote=remote)
     began = time.perf_counter()
     with most_memory() as seen:
         found = ocr(pdf, range(1, pages + 1), options, NEVER)
