@@ -122,6 +122,9 @@ class PipelineKnobs(Knobs):
         1800, gt=0, description="seconds one document may take a local OCR engine"
     )
     ocr_threads: int = Field(1, ge=1, le=64, description="CPU threads of one OCR process")
+    ocr_drawers: int = Field(
+        1, ge=1, le=16, description="processes that draw one document's pages for the endpoint"
+    )
     max_ocr: int = Field(2, ge=0, description="local OCR steps at once in the fleet; 0: no cap")
     max_ocr_requests: int = Field(
         64, ge=0, description="pages at the vision endpoint at once in the fleet; 0: no cap"

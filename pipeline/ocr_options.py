@@ -83,6 +83,7 @@ def ocr_options(
         endpoint,
         tempo(knobs, inflight or knobs.ocr_inflight),
         knobs.ocr_max_tokens,
+        drawers=knobs.ocr_drawers,
         spare=spare,
         patience=patience,
         before_request=before_request,

@@ -15,7 +15,7 @@ from pipeline.steps.ocr_client import CutOff, VisionClient, connected
 from pipeline.steps.ocr_outcomes import HttpError, PageFailed, PageOutcome, ParseError, RateLimit
 from pipeline.steps.ocr_window import Asking, Tempo, through_window
 from pipeline.steps.page_drawer import Drawing
-from pipeline.steps.page_images import PageImages
+from pipeline.steps.page_images_shared import SharedPageImages
 from queuemgr.abort import AbortSignal
 
 TEMPERATURES = (0.0, 0.2, 0.5)
@@ -42,12 +42,14 @@ class RemoteOptions:
     `before_request` is awaited before each request and may refuse it by raising, which ends the
     run. `spare` requests may go to second tries, None for no bound. A server that asks for a wait
     above `patience` seconds is not waited for: the pages left fail with what it asked for.
+    `drawers` child processes draw the pages.
     """
 
     endpoint: Endpoint
     tempo: Tempo = field(default_factory=Tempo)
     max_tokens: int = MAX_TOKENS
     longest_px: int = 1288
+    drawers: int = 1
     spare: int | None = None
     patience: float = float("inf")
     before_request: Callable[[], Awaitable[object]] = nothing
@@ -61,7 +63,7 @@ async def by_model(
     client = connected(options.endpoint, options.tempo.inflight)
     async with client.http:
         reader = ModelReader(client, options)
-        drawing = Drawing(options.longest_px)
+        drawing = Drawing(options.longest_px, children=options.drawers)
         outcomes = through_window(pdf, pages, reader.read, options.tempo, drawing, signal)
         async with aclosing(outcomes):
             async for outcome in outcomes:
@@ -110,12 +112,12 @@ class ModelReader:
         self._gate = DocumentGate(options.patience, options.tempo.base_delay / 2)
         self._spare = options.spare
 
-    async def read(self, asking: Asking, images: PageImages) -> str:
+    async def read(self, asking: Asking, images: SharedPageImages) -> str:
         """The page's text. A page said to stand wrong is drawn once more, turned, and asked again."""
         answer = await self._asked(asking)
         if answer.quarters and not asking.quarters and self._may_ask_again(asking):
             asking.quarters = answer.quarters
-            asking.picture = await images.turned(asking.page, answer.quarters)
+            asking.picture = await images.turned(asking.place, asking.page, answer.quarters)
             answer = await self._asked(asking)
         if not answer.text:
             raise ParseError("The page has ink, but no text was found on it.")

@@ -17,7 +17,7 @@ from pipeline.steps.ocr_local import LocalOptions
 from pipeline.steps.ocr_outcomes import PageOutcome, ParseError, PdfError, Timeout
 from pipeline.steps.ocr_window import Asking, Tempo, through_window
 from pipeline.steps.page_drawer import Drawing
-from pipeline.steps.page_images import PageImages
+from pipeline.steps.page_images_shared import SharedPageImages
 from pipeline.steps.pdf_sandbox import child_environment
 from queuemgr.abort import AbortSignal
 
@@ -64,7 +64,7 @@ class Tesseract:
     def command(self) -> list[str]:
         return [PROGRAM, "stdin", "stdout", "-l", self.languages, "--psm", "1" if self.osd else "3"]
 
-    async def read(self, asking: Asking, images: PageImages) -> str:
+    async def read(self, asking: Asking, images: SharedPageImages) -> str:
         """The text of a page. Raises `Timeout`, `PdfError` when it fails, `ParseError` for none."""
         assert asking.picture is not None
         asking.requests += 1

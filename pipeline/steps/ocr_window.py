@@ -14,7 +14,8 @@ from pathlib import Path
 
 from pipeline.steps.ocr_outcomes import PageFailed, PageOutcome
 from pipeline.steps.page_drawer import Drawing
-from pipeline.steps.page_images import PageImages, Picture
+from pipeline.steps.page_images import Picture
+from pipeline.steps.page_images_shared import SharedPageImages
 from queuemgr.abort import AbortSignal
 from queuemgr.lanes import Lane
 from queuemgr.window import in_order
@@ -36,7 +37,7 @@ class Asking:
     last_error: PageFailed | None = None
 
 
-PageReader = Callable[[Asking, PageImages], Awaitable[str]]
+PageReader = Callable[[Asking, SharedPageImages], Awaitable[str]]
 """Reads a page whose picture is there. Raises `PageFailed`; any other error ends the run."""
 
 
@@ -76,7 +77,7 @@ async def through_window(
     that is no `PageFailed`. Leaving early must close the generator.
     """
     lane = Lane("ocr", tempo.inflight, max(tempo.window, tempo.inflight))
-    async with PageImages(pdf, pages, tempo.window, drawing, signal) as images:
+    async with SharedPageImages(pdf, pages, tempo.window, drawing, signal) as images:
 
         async def worker(asking: Asking) -> PageOutcome:
             return await one_page(asking, images, read)
@@ -97,7 +98,7 @@ async def through_window(
                 yield finished.result or failed(finished.item, finished.error)
 
 
-async def one_page(asking: Asking, images: PageImages, read: PageReader) -> PageOutcome:
+async def one_page(asking: Asking, images: SharedPageImages, read: PageReader) -> PageOutcome:
     """One try at a page; a blank one needs none. The picture is let go with the result."""
     if asking.picture is None:
         asking.picture = await images.take(asking.place)

@@ -29,13 +29,15 @@ Demand = tuple[int, int]
 class Drawing:
     """How pages are drawn: `longest_px` the longest side (olmOCR's), `form` is `webp` or `pgm`.
 
-    `page_seconds` is wall time for one page, `memory_bytes` the child's address space.
+    `page_seconds` is wall time for one page, `memory_bytes` the address space of
+    each of so many `children`.
     """
 
     longest_px: int = 1288
     form: str = "webp"
     page_seconds: float = 30.0
     memory_bytes: int = 1 << 30
+    children: int = 1
 
 
 class Drawer:

@@ -24,6 +24,12 @@ from tests import compose_file
 SERVICES = compose_file.services()
 WORKERS = compose_file.workers()
 OURS = [name for name in SERVICES if "build" in SERVICES[name]]
+KEYS = {
+    "SLUICE_LLM_API_KEY": {"worker-expensive", "worker-high"},
+    "SLUICE_OCR_API_KEY": {"worker-prep", "worker-high"},
+    "SLUICE_OPENALEX_API_KEY": {"worker-prep", "worker-high"},
+    "SLUICE_SEMANTICSCHOLAR_API_KEY": {"worker-prep", "worker-high"},
+}
 LASTING = [name for name in SERVICES if name != "migrate"]
 
 
@@ -193,20 +199,12 @@ def test_every_process_is_given_every_knob(name: str):
     groups = (QueueKnobs, LaneKnobs, PipelineKnobs)
     knobs = {group.variable(field) for group in groups for field in group.model_fields}
     told = set(SERVICES[name]["environment"])
-    keys = {"SLUICE_LLM_API_KEY", "SLUICE_OPENALEX_API_KEY", "SLUICE_SEMANTICSCHOLAR_API_KEY"}
-    assert knobs - keys <= told
+    assert knobs - set(KEYS) <= told
 
 
-@pytest.mark.parametrize(
-    ("key", "users"),
-    [
-        ("SLUICE_LLM_API_KEY", {"worker-expensive", "worker-high"}),
-        ("SLUICE_OPENALEX_API_KEY", {"worker-prep", "worker-high"}),
-        ("SLUICE_SEMANTICSCHOLAR_API_KEY", {"worker-prep", "worker-high"}),
-    ],
-)
-def test_a_key_goes_only_where_its_service_is_asked(key: str, users: set[str]):
-    assert {name for name in OURS if key in SERVICES[name]["environment"]} == users
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_goes_only_where_its_service_is_asked(key: str):
+    assert {name for name in OURS if key in SERVICES[name]["environment"]} == KEYS[key]
 
 
 def test_the_image_runs_as_nobody_special_and_installs_what_was_tested():

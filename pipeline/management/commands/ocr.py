@@ -32,7 +32,7 @@ ALL_FINE, SOME_FAILED, COULD_NOT_RUN, NOBODY_READS = 0, 2, 3, 141
 KNOBS = (
     "ocr_engine", "ocr_base_url", "ocr_model", "ocr_max_tokens", "ocr_inflight", "ocr_window",
     "ocr_timeout", "ocr_max_retries", "ocr_base_delay", "ocr_max_delay", "ocr_languages",
-    "ocr_page_seconds", "ocr_threads",
+    "ocr_page_seconds", "ocr_threads", "ocr_drawers",
 )  # fmt: skip
 
 EXAMPLES = """\

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import random
 import threading
 import time
 from collections import defaultdict
@@ -47,6 +48,28 @@ def numbered_pages(count: int, blank: tuple[int, ...] = ()) -> bytes:
             *pages,
             stream(b"50 50 200 300 re f"),
             stream(b""),
+        ]
+    )
+
+
+def noisy_pages(count: int) -> bytes:
+    """So many pages with one small picture that no format makes small: quick to draw, and yet
+    tens of kilobytes each."""
+    side = 120
+    noise = random.Random(1).randbytes(3 * side * side)
+    kids = b" ".join(b"%d 0 R" % (5 + n) for n in range(count))
+    page = (
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 %d %d] /Contents 3 0 R "
+        b"/Resources << /XObject << /P 4 0 R >> >> >>" % (side, side)
+    )
+    picture = b"/Type /XObject /Subtype /Image /Width %d /Height %d" % (side, side)
+    return pdf_of(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Count %d /Kids [%s] >>" % (count, kids),
+            stream(b"%d 0 0 %d 0 0 cm /P Do" % (side, side)),
+            stream(noise, picture + b" /ColorSpace /DeviceRGB /BitsPerComponent 8"),
+            *[page] * count,
         ]
     )
 

@@ -87,10 +87,14 @@ def test_a_damaged_scan_says_so(tmp_path: Path) -> None:
     assert caught.value.kind == "damaged"
 
 
-def test_a_missing_engine_is_a_matter_of_configuration() -> None:
-    """Run in an interpreter without site-packages: nothing optional is installed there."""
+def test_a_missing_engine_is_a_matter_of_configuration(tmp_path: Path) -> None:
+    """Run in an interpreter that does not find the packages of the `ocr` extra, nor Tesseract."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path.cwd())!r})\n"
+        "import importlib.util\n"
+        "find = importlib.util.find_spec\n"
+        "extra = 'rapidocr', 'onnxruntime', 'pypdfium2'\n"
+        "importlib.util.find_spec = lambda name: None if name in extra else find(name)\n"
         "from pathlib import Path\n"
         "from pipeline.steps.ocr import OcrOptions, ocr\n"
         "from queuemgr.abort import NEVER\n"
@@ -99,8 +103,9 @@ def test_a_missing_engine_is_a_matter_of_configuration() -> None:
         "except StepFailed as failed:\n    print(failed.kind, failed.message)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
-    )
+        [sys.executable, "-I", "-c", program],
+        capture_output=True, text=True, check=True, env={"PATH": str(tmp_path)},
+    )  # fmt: skip
     assert done.stdout.startswith("bad_request")
     assert "pip install sluicegate[ocr]" in done.stdout
 

@@ -100,6 +100,16 @@ def test_nothing_is_sent_that_lies_a_window_ahead_of_the_oldest_page_unfinished(
     assert len(found.pages) == 40
 
 
+def test_several_children_draw_every_page_once_and_those_turned_too(
+    vision: VisionEndpoint, tmp_path: Path, loop_stays_quiet: None
+) -> None:
+    vision.next_for[8] = [text("sideways", valid=False, turn=90)]
+    found = read(vision, tmp_path, 41, drawers=3)
+    assert [outcome.text for outcome in found.outcomes] == [f"page {n}" for n in range(1, 42)]
+    assert sorted(vision.pages()) == sorted([*range(1, 42), 8])
+    assert [asked.turned for asked in vision.said_to(8)] == [False, True]
+
+
 def test_a_reader_who_stops_reading_stops_the_sending(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:

@@ -1,0 +1,189 @@
+"""`python -m bench.ocr`: pages a second through a vision endpoint that answers after a fixed time.
+
+How near many at once come to what the endpoint could give (pages at once / latency), how much faster
+that is than one at a time, and the memory it takes with the child that draws the pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+from pypdf import PdfReader, PdfWriter
+from rich.console import Console
+
+from bench.figures import Aim, Spread, spread, table
+from pipeline.steps.llm import Endpoint
+from pipeline.steps.ocr import OcrOptions, ocr
+from pipeline.steps.ocr_remote import RemoteOptions
+from pipeline.steps.ocr_window import Tempo
+from queuemgr.abort import NEVER
+
+SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "two-column.pdf"
+"""Its pages, over and over: dense text with figures, as papers have it."""
+
+IDEAL_AIM = Aim(0.9, at_least=True)
+
+LOOK_SECONDS = 0.05
+"""How often the memory is looked at."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One document: pages a second, and the most memory in bytes (resident, child included)."""
+
+    rate: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of so many rounds. `share` is of pages at once / latency, but no more than one wave of pages
+    after another can give; `gain` is against one page at a time."""
+
+    rate: Spread
+    share: Spread
+    gain: Spread
+    drawing: Spread
+    memory: int
+
+
+def main() -> None:
+    options = _options()
+    console = Console(width=110, stderr=options.json)
+    console.print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start, "
+                  f"{options.rounds} rounds")  # fmt: skip
+    figures = measured(options)
+    rows = [
+        ["pages a second", str(figures.rate), ""],
+        ["share of the ideal", str(figures.share), IDEAL_AIM.said(figures.share.median)],
+        ["times as fast as one at a time", str(figures.gain), ""],
+        ["pages a second with no latency", str(figures.drawing), "drawing, encoding, sending"],
+        ["most memory", f"{figures.memory / 2**20:,.0f} MiB", "child included"],
+    ]
+    title = f"{options.pages} pages, {options.inflight} at once, {options.latency:g} s each"
+    console.print(table(title, ["", "median (lowest - highest)", ""], rows))
+    if options.json:
+        json.dump(asdict(figures), sys.stdout, indent=2)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.ocr", description=__doc__)
+    parser.add_argument("--latency", type=float, default=2, help="seconds an answer takes (2)")
+    parser.add_argument("--inflight", type=int, default=64, help="pages at once (64)")
+    parser.add_argument("--pages", type=int, default=72, help="pages of the document (72)")
+    parser.add_argument("--drawers", type=int, default=1, help="processes that draw the pages (1)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (3)")
+    parser.add_argument(
+        "--single", type=int, default=4, help="pages that are read one at a time, a round (4)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return parser.parse_args()
+
+
+def measured(options: argparse.Namespace) -> Figures:
+    """Round by round: many at once, a few one at a time, and many without latency."""
+    ideal = ideal_rate(options.pages, options.inflight, options.latency)
+    many, single, drawing = [], [], []
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        pdf = pages_of_sample(Path(folder) / "pages.pdf", options.pages)
+        with stub(options.latency) as slow, stub(0) as fast:
+            for _ in range(options.rounds):
+                many.append(run(pdf, options.pages, options.inflight, slow, options.drawers))
+                single.append(run(pdf, options.single, 1, slow).rate)
+                drawing.append(
+                    run(pdf, options.pages, options.inflight, fast, options.drawers).rate
+                )
+    rates = [each.rate for each in many]
+    return Figures(
+        spread(rates),
+        spread([rate / ideal for rate in rates]),
+        spread([rate / one for rate, one in zip(rates, single, strict=True)]),
+        spread(drawing),
+        max(each.memory for each in many),
+    )
+
+
+def ideal_rate(pages: int, inflight: int, latency: float) -> float:
+    """Pages a second if all else took no time: the last wave of answers may not be a full one."""
+    waves = -(-pages // inflight)
+    return pages / (waves * latency)
+
+
+def pages_of_sample(path: Path, count: int) -> Path:
+    """A PDF of so many pages."""
+    pages, writer = PdfReader(SAMPLE).pages, PdfWriter()
+    for number in range(count):
+        writer.add_page(pages[number % len(pages)])
+    writer.write(path)
+    return path
+
+
+@contextmanager
+def stub(latency: float) -> Iterator[str]:
+    """The base URL of an endpoint that answers after so many seconds."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.vision_stub", str(latency)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        process.stdin.close()
+
+
+def run(pdf: Path, pages: int, inflight: int, base_url: str, drawers: int = 1) -> Run:
+    """Read the first pages of a document. Raises `RuntimeError` when one could not be read."""
+    tempo = Tempo(inflight, max(2 * inflight, 2))
+    remote = RemoteOptions(Endpoint(base_url, "stub"), tempo, drawers=drawers)
+    options = OcrOptions("remote", remote=remote)
+    began = time.perf_counter()
+    with most_memory() as seen:
+        found = ocr(pdf, range(1, pages + 1), options, NEVER)
+    if found.failed:
+        raise RuntimeError(f"{len(found.failed)} of {pages} pages were not read")
+    return Run(pages / (time.perf_counter() - began), max(seen))
+
+
+@contextmanager
+def most_memory() -> Iterator[list[int]]:
+    """Resident bytes of this process and the child that draws, looked at all the time. The stubs
+    are children too and do not count."""
+    me, seen, over = psutil.Process(), [0], threading.Event()
+    stubs = set(me.children())
+
+    def look() -> None:
+        while not over.wait(LOOK_SECONDS):
+            drawing = [child for child in me.children() if child not in stubs]
+            seen.append(sum(resident(process) for process in (me, *drawing)))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+if __name__ == "__main__":
+    main()

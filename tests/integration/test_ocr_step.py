@@ -1,0 +1,168 @@
+"""OCR by an endpoint as the queue runs it: what is reserved, booked and charged, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.knobs import pipeline_knobs
+from pipeline.models import Document
+from pipeline.ocr_options import KEY, REQUESTS, requests_reserved
+from queuemgr.models import Attempt, Execution, Lease, State
+from tests.integration.ocr_desk import OcrDesk, charged, lose_leases, spent
+from tests.integration.steps.ocr_endpoint import VisionEndpoint, error, text
+
+pytest.importorskip("pypdfium2")
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MODEL = {"ocr_model": "m-1", "ocr_inflight": 4, "ocr_base_delay": 0.01, "ocr_max_delay": 0.05}
+
+
+@pytest.fixture
+def vision(monkeypatch: pytest.MonkeyPatch) -> Iterator[VisionEndpoint]:
+    with VisionEndpoint().serving() as endpoint:
+        for name, value in {**MODEL, "ocr_base_url": endpoint.base_url}.items():
+            monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
+        pipeline_knobs.cache_clear()
+        yield endpoint
+    pipeline_knobs.cache_clear()
+
+
+@pytest.fixture
+def desk(
+    vision: VisionEndpoint, played: Callable[..., Any], settings: Any, tmp_path: Path
+) -> OcrDesk:
+    settings.MEDIA_ROOT = tmp_path / "files"
+    settings.SLUICE_SCRATCH = tmp_path / "scratch"
+    return OcrDesk(played(slots=8), vision)
+
+
+# ---- what is reserved and charged
+
+
+def test_a_request_a_page_and_some_are_reserved_and_the_rest_is_given_back(desk: OcrDesk) -> None:
+    desk.lay("scan", pages=6)
+    (grant,) = desk.begin()
+    assert Lease.objects.get().cost == requests_reserved(pipeline_knobs(), 6) > 6
+    assert grant.limit_keys == KEY
+    desk.end(grant, desk.run(grant))
+    assert (charged(), len(desk.vision.asked)) == (6, 6)
+    assert Document.objects.get().pages_by == {"ocr": 6}
+
+
+def test_each_request_is_booked_before_it_is_sent(desk: OcrDesk) -> None:
+    """A worker that dies at any moment has said at least as much as it sent."""
+    short: list[tuple[int, int]] = []
+
+    def usual(asked: Any) -> Any:
+        sent, booked = len(desk.vision.asked), spent()
+        if booked < sent:
+            short.append((booked, sent))
+        return text(f"page {asked.page}")
+
+    desk.vision.usual = usual
+    desk.lay("scan", pages=8)
+    desk.once()
+    assert short == []
+
+
+def test_what_was_reserved_is_never_passed_however_often_pages_fail(desk: OcrDesk) -> None:
+    """Six pages, three of them never to be read: second tries end with what is spare."""
+    desk.vision.usual = lambda asked: error(503) if asked.page % 2 else text(f"page {asked.page}")
+    desk.lay("scan", pages=7)
+    desk.once()
+    assert len(desk.vision.asked) == charged() <= requests_reserved(pipeline_knobs(), 7)
+
+
+def test_a_document_takes_a_token_for_each_page_it_has_at_the_endpoint(desk: OcrDesk) -> None:
+    """Two documents of four places each do not fit in six; the second waits for the first."""
+    desk.allow(REQUESTS, 6)
+    desk.lay("one", pages=9)
+    desk.lay("two", pages=9)
+    (first,) = desk.begin()
+    assert f"{REQUESTS}=4" in Lease.objects.get().tokens.split()
+    assert desk.begin() == []
+    desk.end(first, desk.run(first))
+    assert [grant.key for grant in desk.begin()] == ["two"]
+    assert desk.vision.most_at_once <= 4
+
+
+# ---- what an endpoint that fails comes to
+
+
+def test_an_endpoint_that_is_away_fails_the_step_and_closes_its_limit(desk: OcrDesk) -> None:
+    desk.vision.usual = lambda asked: error(429, Retry_After="600")
+    desk.lay("scan", pages=5)
+    (result,) = desk.once()
+    assert (result.kind, result.limit) == ("rate_limited", KEY)
+    assert 500 < result.retry_after <= 600
+    waiting = Execution.objects.get()
+    assert (waiting.state, Attempt.objects.get().outcome) == (State.WAITING, "retried")
+    assert charged() == len(desk.vision.asked) <= 5
+    desk.lay("other", pages=2)
+    assert desk.begin() == [], "others under the limit wait too"
+
+
+def test_a_refused_key_fails_the_step_with_the_status_and_without_the_key(desk: OcrDesk) -> None:
+    desk.vision.usual = lambda asked: error(401, "who are you")
+    desk.lay("scan", pages=5)
+    (result,) = desk.once()
+    assert (result.kind, result.limit) == ("http_error", KEY)
+    assert Execution.objects.get().state == State.FAILED
+
+
+def test_a_page_that_cannot_be_read_is_named_and_the_document_goes_on(desk: OcrDesk) -> None:
+    """P7-13"""
+    desk.vision.next_for[2] = [error(400, "no")]
+    desk.lay("scan", pages=4)
+    desk.once()
+    document = Document.objects.get()
+    assert document.pages_by == {"ocr": 3, "failed": 1}
+    assert "page(s) 2:" in document.problem
+    with document.text.open() as read:
+        assert read.read().count(b"page ") == 3
+
+
+# ---- a retry
+
+
+def test_a_retry_does_not_pay_again_for_pages_that_were_read(desk: OcrDesk) -> None:
+    """Two pages are read, then the endpoint goes away; the next attempt asks for the others."""
+    desk.vision.usual = lambda asked: text(f"page {asked.page}") if asked.page <= 2 else error(503)
+    desk.lay("scan", pages=8)
+    (result,) = desk.once()
+    assert result.kind == "server_error"
+    before = len(desk.vision.asked)
+    desk.vision.usual = lambda asked: text(f"page {asked.page}")
+    desk.let_wait_end()
+    desk.once()
+    again = [asked.page for asked in desk.vision.asked[before:]]
+    assert sorted(again) == [3, 4, 5, 6, 7, 8]
+    assert charged() == len(desk.vision.asked)
+    document = Document.objects.get()
+    assert document.pages_by == {"ocr": 8}
+    assert desk.kept() == [], "what was kept for a retry is gone with the step"
+
+
+def test_pages_read_before_a_worker_died_are_not_paid_again(desk: OcrDesk) -> None:
+    """The lease is lost while page 6 is asked for; what came before is on disk."""
+    desk.lay("scan", pages=6)
+    (grant,) = desk.begin()
+
+    def lost(asked: Any) -> Any:
+        if asked.page == 6:
+            lose_leases()
+            return replace(error(503), delay=0.5)  # until the pages before it are through
+        return text(f"page {asked.page}")
+
+    desk.vision.usual = lost
+    result = desk.run(grant)
+    assert type(result).__name__ == "Interrupted"
+    (kept,) = desk.kept()
+    assert kept.read_text().count('"page"') == 5
+    assert not Document.objects.get().text, "whoever lost its lease stores nothing"

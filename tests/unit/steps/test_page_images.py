@@ -1,0 +1,160 @@
+"""How far ahead pages are drawn, and what a page that ends its child costs; the child is played."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.steps import page_images
+from pipeline.steps.ocr_outcomes import PdfError
+from pipeline.steps.page_drawer import Demand, Drawing
+from pipeline.steps.page_images import MAX_RESTARTS, PageImages, Picture
+from queuemgr.abort import NEVER
+
+DRAWING = Drawing(page_seconds=0.2)
+
+
+class PlayedDrawer:
+    """Draws a page when told to by `draws`; `ends` are pages that end it, `hangs` on which it hangs."""
+
+    made: list[PlayedDrawer]
+    ends: frozenset[int]
+    hangs: frozenset[int]
+
+    def __init__(self, pdf: Path, drawing: Drawing) -> None:
+        self.asked: list[int] = []
+        self._lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.is_closed = False
+        type(self).made.append(self)
+
+    async def opened(self) -> dict[str, Any]:
+        return {"count": 1000}
+
+    def ask(self, demand: Demand) -> None:
+        page, turn = demand
+        self.asked.append(page)
+        if page in self.ends:
+            self._lines.put_nowait({})
+        elif page not in self.hangs:
+            self._lines.put_nowait({"page": page, "turn": turn, "size": 1})
+
+    async def line(self) -> dict[str, Any]:
+        return await self._lines.get()
+
+    async def picture(self, size: int) -> bytes:
+        return b"x" * size
+
+    def kill(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def drawers(monkeypatch: pytest.MonkeyPatch) -> type[PlayedDrawer]:
+    class Drawer(PlayedDrawer):
+        made = []
+        ends = hangs = frozenset()
+
+    monkeypatch.setattr(page_images, "Drawer", Drawer)
+    return Drawer
+
+
+Use = Callable[[PageImages], Coroutine[Any, Any, None]]
+
+
+def using(count: int, window: int, use: Use, **marks: int) -> None:
+    async def run() -> None:
+        pages = range(1, count + 1)
+        async with PageImages(Path("x.pdf"), pages, window, DRAWING, NEVER, **marks) as images:
+            await use(images)
+
+    asyncio.run(asyncio.wait_for(run(), timeout=20))
+
+
+async def failure_of(images: PageImages, place: int) -> str:
+    try:
+        await images.take(place)
+    except PdfError as error:
+        return error.message
+    return ""
+
+
+def test_nothing_is_drawn_before_the_first_page_is_wanted(drawers: type[PlayedDrawer]) -> None:
+    async def use(images: PageImages) -> None:
+        await asyncio.sleep(0.05)
+        assert drawers.made[0].asked == []
+
+    using(100, 64, use)
+
+
+def test_from_below_the_low_mark_pages_are_drawn_up_to_the_high_one(
+    drawers: type[PlayedDrawer],
+) -> None:
+    async def use(images: PageImages) -> None:
+        asked = drawers.made[0].asked
+        assert await images.take(0) == Picture(b"x")
+        assert asked == list(range(1, 14)), "one taken, twelve on their way"
+        for place in range(1, 9):
+            await images.take(place)
+        assert len(asked) == 13, "four are left: not below the mark"
+        await images.take(9)
+        assert len(asked) == 10 + 12
+
+    using(100, 64, use, low=4, high=12)
+
+
+def test_no_page_is_drawn_a_window_ahead_of_the_oldest_not_handed_over(
+    drawers: type[PlayedDrawer],
+) -> None:
+    async def use(images: PageImages) -> None:
+        asked = drawers.made[0].asked
+        for place in range(6):
+            await images.take(place)
+        assert asked == [1, 2, 3, 4, 5, 6]
+        images.handed_over(2)
+        assert asked == [1, 2, 3, 4, 5, 6, 7, 8]
+
+    using(100, 6, use)
+
+
+def test_a_page_that_ends_its_child_costs_itself_alone(drawers: type[PlayedDrawer]) -> None:
+    drawers.ends = frozenset({2})
+
+    async def use(images: PageImages) -> None:
+        assert [await failure_of(images, place) for place in range(5)] == [
+            "", "The page could not be drawn: it ended the program drawing it.", "", "", "",
+        ]  # fmt: skip
+
+    using(5, 5, use)
+    assert [made.is_closed for made in drawers.made] == [True, True]
+    assert drawers.made[1].asked == [3, 4, 5], "asked anew of the second child, without the page"
+
+
+def test_a_page_that_hangs_is_named_and_its_child_replaced(drawers: type[PlayedDrawer]) -> None:
+    drawers.hangs = frozenset({1})
+
+    async def use(images: PageImages) -> None:
+        assert "longer than a page may" in await failure_of(images, 0)
+        assert await images.take(1) == Picture(b"x")
+
+    using(2, 2, use)
+    assert len(drawers.made) == 2
+
+
+def test_after_so_many_children_the_document_is_given_up(drawers: type[PlayedDrawer]) -> None:
+    drawers.ends = frozenset(range(1, 100))
+
+    async def use(images: PageImages) -> None:
+        said = [await failure_of(images, place) for place in range(20)]
+        assert all("could not be drawn" in each for each in said[: MAX_RESTARTS + 1])
+        assert all("too many of its pages" in each for each in said[MAX_RESTARTS + 1 :])
+
+    using(20, 20, use)
+    assert len(drawers.made) == MAX_RESTARTS + 1
+    assert all(made.is_closed for made in drawers.made)
