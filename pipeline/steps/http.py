@@ -43,13 +43,15 @@ class HttpOptions:
     """Sizes of the pool, seconds for each connect, read and write, and who we say we are.
 
     Hosts turn away the default name of a library, so `user_agent` should name the service and a
-    way to reach its operators: `Sluicegate/1.0 (mailto:papers@example.org)`.
+    way to reach its operators: `Sluicegate/1.0 (mailto:papers@example.org)`. `io_threads` look names up,
+    and as many write files.
     """
 
     max_connections: int = 128
     max_keepalive: int = 64
     timeout: float = 60.0
     user_agent: str = "Sluicegate/1.0"
+    io_threads: int = 16
 
 
 @functools.cache
@@ -169,7 +171,7 @@ class _Engine:
         self._lock = threading.Lock()
         self._closing = False
         # Apart from the loop's own threads, so that slow name servers do not hold up file writes.
-        self._lookups = ThreadPoolExecutor(16, thread_name_prefix="http-lookup")
+        self._lookups = ThreadPoolExecutor(options.io_threads, thread_name_prefix="http-lookup")
         ready: Future[None] = Future()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve(ready)), name="http-loop", daemon=True
@@ -224,6 +226,8 @@ class _Engine:
 
     async def _serve(self, ready: Future[None]) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        writers = ThreadPoolExecutor(self._options.io_threads, thread_name_prefix="http-file")
+        self._loop.set_default_executor(writers)
         try:
             self.client = _new_client(self._options)
         except BaseException as error:

@@ -9,6 +9,7 @@ from pipeline.knobs import pipeline_knobs
 from pipeline.steps.extract import ExtractOptions, extract
 from pipeline.tasks.documents import load
 from pipeline.tasks.pages import pages_done
+from queuemgr.lane_places import place_in
 from queuemgr.leased_task import LeasedTask, Work
 from queuemgr.outcomes import Done
 
@@ -20,7 +21,7 @@ def extract_step(work: Work) -> Done:
     options = ExtractOptions(
         knobs.page_seconds, knobs.document_seconds, knobs.extract_memory, knobs.extract_pages
     )
-    with files.on_disk(document.pdf) as pdf:
+    with place_in("cpu", work.signal), files.on_disk(document.pdf) as pdf:
         read = extract(pdf, options, work.signal)
     context = {"pages_without_text": list(read.without_text)}
     read_columns = {"pages": read.page_count, "problem": read.document_problem}

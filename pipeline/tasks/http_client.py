@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.knobs import pipeline_knobs
 from pipeline.steps.http import HttpClient, HttpOptions, shared
+from queuemgr.process_lanes import lanes
 
 
 def http_client() -> HttpClient:
@@ -16,5 +17,6 @@ def http_client() -> HttpClient:
             knobs.http_keepalive,
             knobs.http_timeout,
             f"Sluicegate/0.1{contact}",
+            io_threads=lanes().io.concurrency,
         )
     )

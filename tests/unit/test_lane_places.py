@@ -1,0 +1,72 @@
+"""Places in a lane: never more than there are, given back however a step ends, left at an abort."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.tasks import extract as extract_task
+from queuemgr import lane_places
+from queuemgr.abort import NEVER, AbortSignal
+from queuemgr.errors import Aborted
+from queuemgr.lane_places import place_in
+from queuemgr.lanes import Lane
+
+
+@pytest.fixture(autouse=True)
+def _two_places(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    lane = Lane("cpu", 2, 16)
+    monkeypatch.setattr(lane_places, "lanes", lambda: SimpleNamespace(cpu=lane))
+    lane_places._places.cache_clear()
+    yield
+    lane_places._places.cache_clear()
+
+
+def test_no_more_run_at_once_than_the_lane_has_places() -> None:
+    """C2: eight slots do not start eight parsers on two processors."""
+    running, most, lock = 0, 0, threading.Lock()
+
+    def work(_: int) -> None:
+        nonlocal running, most
+        with place_in("cpu", NEVER):
+            with lock:
+                running += 1
+                most = max(most, running)
+            time.sleep(0.02)
+            with lock:
+                running -= 1
+
+    with ThreadPoolExecutor(8) as slots:
+        list(slots.map(work, range(24)))
+    assert (most, running) == (2, 0)
+
+
+def test_a_place_is_given_back_when_the_work_in_it_fails() -> None:
+    for _ in range(5):
+        with pytest.raises(ValueError), place_in("cpu", NEVER):
+            raise ValueError
+    with place_in("cpu", NEVER), place_in("cpu", NEVER):
+        pass
+
+
+def test_whoever_waits_for_a_place_hears_the_abort_signal() -> None:
+    signal = AbortSignal()
+    with place_in("cpu", NEVER), place_in("cpu", NEVER):
+        threading.Timer(0.3, signal.abort, ("stop",)).start()
+        with pytest.raises(Aborted, match="stop"), place_in("cpu", signal):
+            pytest.fail("there was no place")
+
+
+def test_a_pdf_is_read_in_a_place_of_the_cpu_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal = AbortSignal()
+    document = SimpleNamespace(pdf=None)
+    monkeypatch.setattr(extract_task, "load", lambda work: document)
+    with place_in("cpu", NEVER), place_in("cpu", NEVER):
+        threading.Timer(0.3, signal.abort, ("stop",)).start()
+        with pytest.raises(Aborted, match="stop"):
+            extract_task.extract_step.run(SimpleNamespace(signal=signal))
