@@ -54,11 +54,7 @@ def _ocr_tokens(given: Context) -> dict[str, int]:
     knobs = pipeline_knobs()
     if not is_remote(knobs):
         return _cpu(given)
-    return {
-        **_cpu(given),
-        "cpu": knobs.ocr_drawers,
-        REQUESTS: pages_at_once(knobs, _bare_pages(given)),
-    }
+    return {**_cpu(given), REQUESTS: pages_at_once(knobs, _bare_pages(given))}
 
 
 def _bare_pages(given: Context) -> int:

@@ -56,8 +56,10 @@ def test_a_page_that_cannot_be_read_is_named_with_its_reason(read: OcrResult) ->
 
 def test_a_page_that_takes_too_long_is_named_and_the_next_is_read(tmp_path: Path) -> None:
     """P7-13: a hung page costs itself alone; the blank one behind it needs no engine."""
-    path = written(tmp_path, scanned([picture_of_text([LEFT]), picture_of_text([[]])]))
-    options = OcrOptions("rapidocr", local=replace(LocalOptions(), page_seconds=0.3))
+    path = written(
+        tmp_path, scanned([picture_of_text([9 * LEFT, 9 * RIGHT]), picture_of_text([[]])])
+    )
+    options = OcrOptions("rapidocr", local=replace(LocalOptions(), page_seconds=1.5))
     found = ocr(path, [1, 2], options, NEVER)
     assert {n: failed.name for n, failed in found.failed.items()} == {1: "Timeout"}
     assert "longer than a page may" in found.failed[1].message
