@@ -75,11 +75,17 @@ class Retries:
     retryable: Retryable
 
     def wait(self, error: Exception, attempts: int) -> float | None:
-        """Seconds until the next try after so many, or None when there is none."""
+        """Seconds until the next try after so many, or None when there is none; at once when the
+        rule gives less than nothing.
+
+        Raises `ValueError` when it gives no finite number: neither "at once" nor "never" is meant.
+        """
         if attempts > self.most or not self.retryable(error):
             return None
         seconds = self.backoff(error, attempts)
-        return seconds if 0 < seconds < math.inf else 0.0
+        if not math.isfinite(seconds):
+            raise ValueError(f"the backoff gave {seconds} seconds to wait") from error
+        return max(0.0, seconds)
 
 
 Worker = Callable[[T], Awaitable[R]]
