@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from queuemgr.errors import Aborted
 
+logger = logging.getLogger(__name__)
+
 
 class AbortSignal:
     """A flag that can be polled, waited for, or hooked.
 
     Hooks run once, in the thread that aborts, and must be quick: kill a process group, wake a loop.
+    All of them run: one that raises is logged, and keeps none after it from its work.
     """
 
     def __init__(self) -> None:
@@ -34,7 +38,10 @@ class AbortSignal:
             self._set.set()
             hooks, self._hooks = self._hooks, []
         for hook in hooks:
-            hook()
+            try:
+                hook()
+            except Exception:  # the hooks after it have processes to end
+                logger.exception("a hook of the abort signal failed")
 
     def raise_if_aborted(self) -> None:
         """Raise `Aborted` when the signal is set."""

@@ -75,11 +75,17 @@ class Retries:
     retryable: Retryable
 
     def wait(self, error: Exception, attempts: int) -> float | None:
-        """Seconds until the next try after so many, or None when there is none."""
+        """Seconds until the next try after so many, or None when there is none; at once when the
+        rule gives less than nothing.
+
+        Raises `ValueError` when it gives no finite number: neither "at once" nor "never" is meant.
+        """
         if attempts > self.most or not self.retryable(error):
             return None
         seconds = self.backoff(error, attempts)
-        return seconds if 0 < seconds < math.inf else 0.0
+        if not math.isfinite(seconds):
+            raise ValueError(f"the backoff gave {seconds} seconds to wait") from error
+        return max(0.0, seconds)
 
 
 Worker = Callable[[T], Awaitable[R]]
@@ -113,6 +119,7 @@ class Tries(Generic[T, R]):
         self._room, self._news = asyncio.Event(), asyncio.Event()
         self._awaited: Callable[[], bool] = bool
         self._broken: BaseException | None = None
+        self._leaving = False
         self._hooks = ExitStack()
 
     async def __aenter__(self) -> None:
@@ -122,6 +129,7 @@ class Tries(Generic[T, R]):
 
     async def __aexit__(self, *_: object) -> None:
         self._hooks.close()
+        self._leaving = True
         self.plan.stop()
         if self._timer is not None:
             self._timer.cancel()
@@ -241,7 +249,7 @@ class Tries(Generic[T, R]):
         except Exception as error:
             tried.error = error
         except asyncio.CancelledError:
-            if self._was_cancelled():
+            if was_cancelled():
                 raise
             tried.error = RuntimeError("the work on this item was cancelled from within")
         else:
@@ -272,21 +280,19 @@ class Tries(Generic[T, R]):
         if self._fail_fast:
             self.plan.stop()
 
-    def _was_cancelled(self) -> bool:
-        """Whether somebody cancelled this task, and not something inside it an inner wait."""
-        task = asyncio.current_task()
-        return task is None or task.cancelling() > 0
-
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Look at how a task ended: one that broke, or was cancelled by others, ends the run."""
+        """Look at how a task ended: one that broke, or was cancelled by others, ends the run.
+
+        Also after a failure that stopped the starts: its slot would count as running for ever.
+        """
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if task.cancelled() and not self.plan.stopped:
+        if task.cancelled() and not self._leaving:
             error = RuntimeError("a task of this run was cancelled from outside")
         if error is not None:
             self._broken = self._broken or error
@@ -298,6 +304,7 @@ class Tries(Generic[T, R]):
             self._loop.call_soon_threadsafe(self._abort)
 
     def _abort(self) -> None:
+        self._leaving = True
         self.plan.stop()
         self._cancel()
         self.look()
@@ -305,6 +312,12 @@ class Tries(Generic[T, R]):
     def _cancel(self) -> None:
         for task in tuple(self._tasks):
             task.cancel()
+
+
+def was_cancelled() -> bool:
+    """Whether somebody cancelled this task, and not something inside it an inner wait."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def _stream(items: Items[T]) -> AsyncGenerator[T, None]:

@@ -10,6 +10,7 @@ end with no task left over and every exception looked at. Plain Python and async
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from queuemgr.in_flight import (
     Worker,
     any_error,
     doubling,
+    was_cancelled,
 )
 from queuemgr.lanes import Lane
 from queuemgr.lookahead import Bounds
@@ -204,4 +206,8 @@ async def _called(callback: Callback[T, R] | None, finished: Finished[T, R]) -> 
             await answer
     except Exception as error:
         return error
+    except asyncio.CancelledError:
+        if was_cancelled():
+            raise
+        return RuntimeError("a callback waited for something that was cancelled")
     return None

@@ -27,12 +27,25 @@ ECHO = 20
 
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
+ERROR_STATUS = re.compile(r"[45][0-9]{2}")
+
 MILLISECONDS = re.compile(r"\d{1,10}(?:\.\d{1,9})?")
 
 NO_MONEY = re.compile(
     r"insufficient[_ ](?:quota|credits?|balance|funds)|billing|payment required|credit balance",
     re.IGNORECASE,
 )
+INSUFFICIENT = re.compile(r"insufficient[_ -]?(?:quota|credit|balance|fund)", re.IGNORECASE)
+"""As a code, not in a sentence, it is about money whatever else is said."""
+
+RATE = re.compile(
+    r"rate.?limit|too many requests|\bper[_ -]?(?:sec|min|hour)|/ ?(?:s|min)\b|\b[RT]P[MSH]\b|"
+    r"(?:retry|try again) (?:in|after) \d",
+    re.IGNORECASE,
+)
+"""Signs of a rate. Words about quota, plan and billing stand in such refusals too ("add a payment
+method to raise your limit"): taken for an empty account they would close the limit for the day."""
+
 SLOW_DOWN = re.compile(r"rate.?limit|too many requests|\bquota\b|throttl", re.IGNORECASE)
 TOO_LONG = re.compile(
     r"context[_ ](?:length|window)|maximum context|prompt is too long|too many (?:input )?tokens|"
@@ -42,6 +55,13 @@ TOO_LONG = re.compile(
 FILTERED = re.compile(r"content.?(?:filter|policy|management)|responsible.?ai|moderation", re.I)
 BUSY = re.compile(r"server_error|overload|busy|unavailable|internal|try again|timeout", re.I)
 REFUSED = re.compile(r"invalid_request|bad.?request|not.?found|invalid", re.IGNORECASE)
+
+COMPLETE = frozenset({"", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls"})
+"""Finish reasons of whole answers, in lower case: OpenAI's, text-generation-inference's and
+Anthropic's. Some servers send none. A call of a tool is looked at by its content."""
+
+CUT_OFF = frozenset({"length", "max_tokens", "model_length"})
+"""Those of answers that met a limit: OpenAI's, Anthropic's and Gemini's, Mistral's."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +89,12 @@ def answer_of(response: httpx.Response, endpoint: Endpoint) -> Answer:
 
 def answer_in(body: Mapping[str, Any], response: httpx.Response, endpoint: Endpoint) -> Answer:
     """The answer in a body already read. Raises `StepFailed` for anything but a complete one."""
-    if response.status_code != 200 or body.get("error"):
+    without = not body.get("choices") and meant_by(body) is not None
+    if response.status_code != 200 or body.get("error") or without:
         raise failure(response, body, endpoint)
     choice = first_choice(body)
+    if choice.get("error"):
+        raise failure(response, choice, endpoint)
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     refuse_incomplete(choice, message)
@@ -112,12 +135,16 @@ def first_choice(body: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_incomplete(choice: Mapping[str, Any], message: Mapping[str, Any]) -> None:
     """Look at the finish reason first: a cut-off answer may have no content at all."""
     reason = choice.get("finish_reason")
-    if reason == "length":
+    reason = "" if reason is None else str(reason).lower()
+    if reason in CUT_OFF:
         raise AnswerCutOff("cut_off", "The model's answer was cut off at its length limit.")
     if reason == "content_filter":
         raise StepFailed("withheld", "The model's answer was withheld by a content filter.")
     if message.get("refusal"):
         raise StepFailed("withheld", "The model refused to answer.")
+    if reason not in COMPLETE:
+        named = CONTROLS.sub(" ", reason)[:40]
+        raise StepFailed("bad_answer", f"The model's answer is not whole: it ended by {named!r}.")
 
 
 def text_of(content: object) -> str:
@@ -135,10 +162,11 @@ def whole(value: object) -> int:
 def failure(response: httpx.Response, body: Mapping[str, Any], endpoint: Endpoint) -> StepFailed:
     """What an error says, whichever status it came with."""
     error = body.get("error") or body.get("message") or ""
-    fields = error if isinstance(error, dict) else {"message": error}
+    fields = error if isinstance(error, dict) else {"code": body.get("code"), "message": error}
+    codes = " ".join(str(fields[name]) for name in ("type", "code") if fields.get(name))
     said = " ".join(str(fields[name]) for name in ("type", "code", "message") if fields.get(name))
-    status = status_of(response, fields)
-    kind = kind_of(status, said)
+    wait = wait_of(response)
+    kind = kind_of(status_of(response, fields, body), said, codes, waits=wait is not None)
     sort: type[StepFailed] = StepFailed
     if kind == "bad_request" and TOO_LONG.search(said):
         kind, sort = "too_long", PromptTooLong
@@ -147,7 +175,7 @@ def failure(response: httpx.Response, body: Mapping[str, Any], endpoint: Endpoin
     return sort(
         kind,
         f"{SENTENCES[kind]} (status {response.status_code}): {excerpt(said, endpoint)}",
-        retry_after=wait_of(response),
+        retry_after=wait,
         http_status=response.status_code,
     )
 
@@ -164,18 +192,30 @@ SENTENCES = {
 }
 
 
-def status_of(response: httpx.Response, error: Mapping[str, Any]) -> int:
+def status_of(response: httpx.Response, *told: Mapping[str, Any]) -> int:
     """The status meant: gateways put the real one into the body of a 200."""
-    meant = error.get("code") or error.get("status")
-    if response.status_code == 200 and isinstance(meant, int):
-        return meant
-    return response.status_code
+    if response.status_code != 200:
+        return response.status_code
+    return next((meant for fields in told if (meant := meant_by(fields)) is not None), 200)
 
 
-def kind_of(status: int, said: str) -> str:
-    """The error kind for a status and what was said with it (see `queuemgr.retry.POLICIES`)."""
-    if status == 402 or (status in (200, 403, 429) and NO_MONEY.search(said)):
+def meant_by(fields: Mapping[str, Any]) -> int | None:
+    """The HTTP status of an error that stands in these fields, as a number or in digits."""
+    for name in ("code", "status"):
+        said = str(fields.get(name))
+        if ERROR_STATUS.fullmatch(said):
+            return int(said)
+    return None
+
+
+def kind_of(status: int, said: str, codes: str, *, waits: bool) -> str:
+    """The error kind for a status, what was said with it, the codes among that, and whether it
+    names a time to wait (see `queuemgr.retry.POLICIES`)."""
+    if status == 402:
         return "quota"
+    if status in (200, 403, 429) and NO_MONEY.search(f"{codes} {said}"):
+        rate = waits or RATE.search(said)
+        return "rate_limited" if rate and not INSUFFICIENT.search(codes) else "quota"
     if status == 429:
         return "rate_limited"
     if status >= 500 or status in (408, 409, 425):
