@@ -169,18 +169,71 @@ def test_a_redirect_to_another_host_goes_on_under_that_hosts_limit(
     assert execution_of(document).context["fetch"] == {}, "the signed link is forgotten"
 
 
-def test_a_redirect_that_has_grown_old_is_asked_for_again(
-    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
+@pytest.fixture
+def old_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every redirect is old when its host's turn comes, as where the queue there is long."""
+    monkeypatch.setattr("pipeline.tasks.fetch.REDIRECT_LASTS", -1.0)
+
+
+def test_a_redirect_that_grew_old_in_its_hosts_queue_is_followed_all_the_same(
+    old_at_once: None, fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
-    """A link signed for minutes must not be retried an hour later."""
+    """Asked for anew it would grow as old again, for ever."""
+    document = fetching.put(site.url(f"/to?url={quote(mirror.url('/pdf'), safe='')}"))
+    assert is_fetched(document)
+    assert fetching.asked_under == [key(site), key(mirror)]
+    assert (len(site.hits), len(mirror.hits)) == (1, 1)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_an_old_redirect_its_host_refuses_is_asked_for_again(
+    status: int, fetching: Fetching, site: FaultyServer, mirror: FaultyServer
+) -> None:
+    """A link signed for minutes must not be what a retry an hour later ends on."""
     url = site.url(f"/to?url={quote(mirror.url('/status?code=503'), safe='')}")
     execution = execution_of(fetching.put(url))
     assert (execution.state, outcomes()) == (State.WAITING, ["snoozed", "retried"])
     execution.context["fetch"]["until"] = time.time() - 1
+    execution.context["fetch"]["url"] = mirror.url(f"/status?code={status}")
     execution.save()
     fetching.again(execution)
     assert fetching.asked_under == [key(site), key(mirror), key(mirror), key(site), key(mirror)]
-    assert (len(site.hits), len(mirror.hits)) == (2, 2)
+    assert (len(site.hits), len(mirror.hits)) == (2, 3)
+
+
+def test_a_redirect_refused_on_a_retry_is_asked_for_again_once(
+    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
+) -> None:
+    url = site.url(f"/to?url={quote(mirror.url('/status?code=503'), safe='')}")
+    execution = execution_of(fetching.put(url))
+    execution.context["fetch"]["url"] = mirror.url("/status?code=403")
+    execution.save()
+    site.redirects["/to"] = mirror.url("/gone")
+    ended = fetching.again(execution)
+    assert (ended.state, len(site.hits), len(mirror.hits)) == (State.FAILED, 2, 3)
+
+
+def test_redirects_that_are_always_refused_end(
+    old_at_once: None, fetching: Fetching, site: FaultyServer, mirror: FaultyServer
+) -> None:
+    url = site.url(f"/to?url={quote(mirror.url('/status?code=403'), safe='')}")
+    execution = execution_of(fetching.put(url))
+    assert (execution.state, execution.error_kind) == (State.FAILED, "http_error")
+    assert (len(site.hits), len(mirror.hits)) == (6, 5)
+
+
+def test_a_persons_retry_counts_redirects_from_none(
+    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
+) -> None:
+    there = site.url("/back")
+    site.redirects["/back"] = mirror.url(f"/to?url={quote(there, safe='')}")
+    document = fetching.put(there)
+    execution = execution_of(document)
+    assert execution.state == State.FAILED
+    site.redirects["/back"] = mirror.url("/pdf")
+    controls.retry([execution], By("sam", "test"))
+    fetching.again(execution)
+    assert is_fetched(document)
 
 
 def test_redirects_between_two_hosts_end(
