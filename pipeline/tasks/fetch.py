@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ refuses it, it is asked for again."""
 
 RUN_OUT = frozenset({401, 403, 404, 410})
 """Statuses by which hosts refuse a signed link that has run out."""
+
+LONG_WAIT = 900.0
+"""Seconds a host may ask us to wait before another address that is known is turned to at once. The
+figure is ours: waits of minutes are a busy host's, longer ones shut out."""
 
 OUR_OWN = frozenset({"storage", "unexpected"})
 """Kinds of failure no other address would mend."""
@@ -212,8 +217,8 @@ class _Fetching:
         said |= {"url": "", "moved": True}
         return self._snoozed(reason, columns, {"host_key": host, "landing": False, "fetch": said})
 
-    def _onward(self, kind: str, message: str) -> Snoozed:
-        """Go on with the next address, under its host's limit."""
+    def _onward(self, kind: str, message: str, heard: Failed | None = None) -> Snoozed:
+        """Go on with the next address, under its host's limit; what this one's limit hears."""
         following, *rest = self._others
         host = key_of_host(following.url)
         columns = {
@@ -223,21 +228,28 @@ class _Fetching:
         }
         said = {"failures": len(self._failures), "moved": True}
         context = {"host_key": host, "landing": following.landing, "fetch": said}
-        return self._snoozed(f"{kind}; goes on at {host}", columns, context)
+        return self._snoozed(f"{kind}; goes on at {host}", columns, context, heard)
 
-    def _snoozed(self, reason: str, columns: dict[str, Any], context: dict[str, Any]) -> Snoozed:
-        return Snoozed(0, reason, context, lambda: store(self._document.pk, columns))
+    def _snoozed(
+        self,
+        reason: str,
+        columns: dict[str, Any],
+        context: dict[str, Any],
+        heard: Failed | None = None,
+    ) -> Snoozed:
+        return Snoozed(0, reason, context, lambda: store(self._document.pk, columns), heard)
 
     def _failed(self, failure: StepFailed) -> Done | Snoozed:
         """What a failure at this address means: another one, our copy as it was, or the failure."""
         if self._has_run_out(failure):
             return self._asked_anew(failure)
-        if failure.kind in OUR_OWN or not self._is_for_good(failure.kind):
+        if failure.kind in OUR_OWN or not (self._shuts_out(failure) or self._is_for_good(failure)):
             raise failure
         if self._others:
-            return self._onward(failure.kind, failure.message)
+            return self._onward(failure.kind, failure.message, _heard(failure))
         if self._here:
-            return self._done(failure.kind, f"the copy we have is kept; {failure.message}")
+            kept = self._done(failure.kind, f"the copy we have is kept; {failure.message}")
+            return replace(kept, service=_heard(failure))
         raise self._naming_all(failure)
 
     def _has_run_out(self, failure: StepFailed) -> bool:
@@ -253,8 +265,12 @@ class _Fetching:
         context = {"host_key": host, "fetch": self._without_redirect()}
         return Snoozed(0, reason, context, service=_heard(failure))
 
-    def _is_for_good(self, kind: str) -> bool:
-        allowed = policies.policy_for(kind, self._work.grant.phase).max_attempts
+    def _shuts_out(self, failure: StepFailed) -> bool:
+        """Whether its host is to be left alone for long, and there is another to ask meanwhile."""
+        return (failure.retry_after or 0) > LONG_WAIT and bool(self._others)
+
+    def _is_for_good(self, failure: StepFailed) -> bool:
+        allowed = policies.policy_for(failure.kind, self._work.grant.phase).max_attempts
         return len(self._failures) + 1 >= allowed
 
     def _naming_all(self, last: StepFailed) -> StepFailed:
