@@ -127,7 +127,7 @@ def _settle(
 
 def _tell(settled: Iterable[Settlement], now: datetime) -> set[str]:
     """Tell the limits' gates how the services behind them did; returns those that opened further."""
-    keyed = [s for s in settled if s.lease.limit_keys or getattr(s.result, "limit", "")]
+    keyed = [s for s in settled if s.lease.limit_keys or getattr(_heard(s.result), "limit", "")]
     if not keyed:
         return set()
     words = [gates.Word(s.lease.limit_keys, s.lease.leased_at, _heard(s.result)) for s in keyed]
@@ -136,8 +136,8 @@ def _tell(settled: Iterable[Settlement], now: datetime) -> set[str]:
 
 
 def _heard(result: Result) -> Result:
-    """What limits are told: of a snooze, how the service did that it says it has asked."""
-    service = result.service if isinstance(result, Snoozed) else None
+    """What limits are told: how the service did that the step says it has asked, else how it ended."""
+    service = result.service if isinstance(result, Snoozed | Done) else None
     return service or result
 
 

@@ -13,12 +13,14 @@ class Done:
 
     `context` is merged into what the execution knows; `store` writes the result and runs inside the
     transaction that ends the lease, so both commit or neither; `cost` is what it really cost in
-    requests, where that is less than was reserved.
+    requests, where that is less than was reserved. `service`: a failure the step could do without,
+    which its limits hear of all the same.
     """
 
     context: Mapping[str, Any] = field(default_factory=dict)
     store: Callable[[], None] | None = None
     cost: int | None = None
+    service: Failed | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import asyncio
 import atexit
 import contextlib
 import functools
-import json
 import logging
 import os
 import threading
@@ -24,18 +23,14 @@ from typing import Any, Generic, TypeVar
 
 import httpx
 
-from pipeline.steps.addresses import Reach, allowed_addresses, shown
-from pipeline.steps.http_failure import failed, named_failures
+from pipeline.steps.addresses import Reach, allowed_addresses
+from pipeline.steps.http_failure import failed
 from pipeline.steps.http_transport import CheckedTransport, only_to
-from pipeline.steps.inflate import Unpacker
 from pipeline.steps.trip import Trip
 from queuemgr.abort import AbortSignal
-from queuemgr.errors import Aborted, StepFailed
+from queuemgr.errors import Aborted
 
 T = TypeVar("T")
-
-MAX_JSON = 8 * 1024 * 1024
-"""Bytes: far above any record of Crossref or Unpaywall."""
 
 
 @dataclass(frozen=True)
@@ -121,19 +116,6 @@ class HttpClient:
             finally:
                 await response.aclose()
 
-    async def get_json(self, url: str, reach: Reach, deadline: float) -> Any:
-        """The JSON at `url`, all within `deadline` seconds.
-
-        Raises StepFailed: "bad_answer" for what is not JSON or passes MAX_JSON bytes.
-        """
-        with named_failures(url):
-            async with asyncio.timeout(deadline), self.opened(url, reach) as response:
-                text = await _small_body(response)
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise StepFailed("bad_answer", f"{shown(url)} sent no JSON: {error}") from error
-
     def close(self) -> None:
         """Cancel what runs, close every connection, end the thread. The next use starts anew."""
         engine = self._engines.get(os.getpid())
@@ -148,17 +130,6 @@ class HttpClient:
             if engine is None or not engine.alive:
                 engine = self._engines[pid] = _Engine(self.options)
             return engine
-
-
-async def _small_body(response: httpx.Response) -> bytes:
-    unpacker, body = Unpacker(response.headers.get("content-encoding", "")), bytearray()
-    async for raw in response.aiter_raw():
-        for piece in unpacker.feed(raw):
-            body += piece
-            if len(body) > MAX_JSON:
-                raise StepFailed("bad_answer", f"{shown(response.url)} sent over {MAX_JSON} bytes")
-    unpacker.finish()
-    return bytes(body)
 
 
 class _Engine:

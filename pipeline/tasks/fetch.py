@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,18 @@ from queuemgr import policies
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import LeasedTask, Work
 from queuemgr.models import Attempt, Execution, Outcome
-from queuemgr.outcomes import Done, Snoozed
+from queuemgr.outcomes import Done, Failed, Snoozed
 
 REDIRECT_LASTS = 300.0
-"""Seconds a redirect is good for; links signed for a moment are, and then it is asked for again."""
+"""Seconds after which a redirect may have run out, as links signed for a moment do: when its host then
+refuses it, it is asked for again."""
+
+RUN_OUT = frozenset({401, 403, 404, 410})
+"""Statuses by which hosts refuse a signed link that has run out."""
+
+LONG_WAIT = 900.0
+"""Seconds a host may ask us to wait before another address that is known is turned to at once. The
+figure is ours: waits of minutes are a busy host's, longer ones shut out."""
 
 OUR_OWN = frozenset({"storage", "unexpected"})
 """Kinds of failure no other address would mend."""
@@ -78,8 +87,9 @@ class _Fetching:
     """One run of the step for a document that has an address.
 
     What one run leaves for the next is in the context under `fetch`: `url`, where a redirect led,
-    `until`, when that is too old; `trip`, its cookies and such; `failures`, how many there were when
-    this address was turned to; `moved`, whether it is another than the one our copy came from.
+    `until`, when that is too old, `failed`, how many failures there were before it, and `round`, in
+    which it was given; `trip`, its cookies and such; `failures`, how many there were when this address
+    was turned to; `moved`, whether it is another than the one our copy came from.
     """
 
     def __init__(self, document: Document, work: Work, *, here: bool) -> None:
@@ -113,18 +123,44 @@ class _Fetching:
         return self._onward(*here[-1]) if len(here) >= PATIENCE else None
 
     def _at_another_host(self) -> Snoozed | None:
-        """Come back under the limit of the host that is to be asked, if this run is not."""
-        redirected = str(self._said.get("url", ""))
-        fresh = redirected and time.time() < float(self._said.get("until", 0))
-        self._url = redirected if fresh else self._document.pdf_url
+        """Come back under the limit of the host that is to be asked, if this run is not.
+
+        A redirect that grew old while it waited for its host's turn is followed all the same: asked
+        for anew it would wait as long again. Whether it still holds is for that host to say.
+        """
+        self._forget_another_rounds()
+        self._url = str(self._said.get("url", "")) or self._document.pdf_url
         host = key_of_host(self._url)
+        if host != self._work.given.get("host_key") and self._said.get("url") and self._is_old():
+            self._said = self._without_redirect()
+            self._url = self._document.pdf_url
+            host = key_of_host(self._url)
         if host == self._work.given.get("host_key"):
             return None
-        said = self._said if fresh else {**self._said, "url": "", "trip": self._start_of_trip()}
-        return Snoozed(0, f"goes on at {host}", {"host_key": host, "fetch": said})
+        return Snoozed(0, f"goes on at {host}", {"host_key": host, "fetch": self._said})
 
-    def _start_of_trip(self) -> dict[str, Any]:
-        return {"from_page": bool((self._said.get("trip") or {}).get("from_page"))}
+    def _forget_another_rounds(self) -> None:
+        """A person's retry begins where the chain began, with no redirect counted."""
+        if not self._said.get("url"):
+            return
+        if self._said.get("round") != self._round:
+            self._said = self._without_redirect(counted=False)
+        connection.close()
+
+    def _is_old(self) -> bool:
+        return time.time() >= float(self._said.get("until", 0))
+
+    def _without_redirect(self, *, counted: bool = True) -> dict[str, Any]:
+        """What was said, back at the address the chain began from.
+
+        Redirects stay counted, so that asking anew ends.
+        """
+        trip = self._said.get("trip") or {}
+        start = {
+            "from_page": bool(trip.get("from_page")),
+            "redirects": int(trip.get("redirects", 0)) if counted else 0,
+        }
+        return {**self._said, "url": "", "trip": start}
 
     def _fetched(self) -> Done | Snoozed:
         trip = Trip.of_context(self._work.given["host_key"], self._said.get("trip") or {})
@@ -169,15 +205,20 @@ class _Fetching:
         host = key_of_host(away.url)
         said = {**self._said, "trip": away.trip.as_context()}
         if not by_page:
-            said |= {"url": away.url, "until": time.time() + REDIRECT_LASTS}
+            said |= {
+                "url": away.url,
+                "until": time.time() + REDIRECT_LASTS,
+                "failed": len(self._failures),
+                "round": self._round,
+            }
             return Snoozed(0, f"redirected to {host}", {"host_key": host, "fetch": said})
         reason = f"its page names a PDF at {host}"
         columns = {"pdf_url": away.url, "lookups": self._noted("page", reason)}
         said |= {"url": "", "moved": True}
         return self._snoozed(reason, columns, {"host_key": host, "landing": False, "fetch": said})
 
-    def _onward(self, kind: str, message: str) -> Snoozed:
-        """Go on with the next address, under its host's limit."""
+    def _onward(self, kind: str, message: str, heard: Failed | None = None) -> Snoozed:
+        """Go on with the next address, under its host's limit; what this one's limit hears."""
         following, *rest = self._others
         host = key_of_host(following.url)
         columns = {
@@ -187,23 +228,49 @@ class _Fetching:
         }
         said = {"failures": len(self._failures), "moved": True}
         context = {"host_key": host, "landing": following.landing, "fetch": said}
-        return self._snoozed(f"{kind}; goes on at {host}", columns, context)
+        return self._snoozed(f"{kind}; goes on at {host}", columns, context, heard)
 
-    def _snoozed(self, reason: str, columns: dict[str, Any], context: dict[str, Any]) -> Snoozed:
-        return Snoozed(0, reason, context, lambda: store(self._document.pk, columns))
+    def _snoozed(
+        self,
+        reason: str,
+        columns: dict[str, Any],
+        context: dict[str, Any],
+        heard: Failed | None = None,
+    ) -> Snoozed:
+        return Snoozed(0, reason, context, lambda: store(self._document.pk, columns), heard)
 
     def _failed(self, failure: StepFailed) -> Done | Snoozed:
         """What a failure at this address means: another one, our copy as it was, or the failure."""
-        if failure.kind in OUR_OWN or not self._is_for_good(failure.kind):
+        if self._has_run_out(failure):
+            return self._asked_anew(failure)
+        if failure.kind in OUR_OWN or not (self._shuts_out(failure) or self._is_for_good(failure)):
             raise failure
         if self._others:
-            return self._onward(failure.kind, failure.message)
+            return self._onward(failure.kind, failure.message, _heard(failure))
         if self._here:
-            return self._done(failure.kind, f"the copy we have is kept; {failure.message}")
+            kept = self._done(failure.kind, f"the copy we have is kept; {failure.message}")
+            return replace(kept, service=_heard(failure))
         raise self._naming_all(failure)
 
-    def _is_for_good(self, kind: str) -> bool:
-        allowed = policies.policy_for(kind, self._work.grant.phase).max_attempts
+    def _has_run_out(self, failure: StepFailed) -> bool:
+        """Whether a redirect is refused that is old, or that was followed before."""
+        if failure.http_status not in RUN_OUT or failure.kind == "rate_limited":
+            return False
+        known = bool(self._said.get("url"))
+        return known and (self._is_old() or len(self._failures) > int(self._said.get("failed", 0)))
+
+    def _asked_anew(self, failure: StepFailed) -> Snoozed:
+        host = key_of_host(self._document.pdf_url)
+        reason = f"a redirect of {host} ran out; it is asked for anew"
+        context = {"host_key": host, "fetch": self._without_redirect()}
+        return Snoozed(0, reason, context, service=_heard(failure))
+
+    def _shuts_out(self, failure: StepFailed) -> bool:
+        """Whether its host is to be left alone for long, and there is another to ask meanwhile."""
+        return (failure.retry_after or 0) > LONG_WAIT and bool(self._others)
+
+    def _is_for_good(self, failure: StepFailed) -> bool:
+        allowed = policies.policy_for(failure.kind, self._work.grant.phase).max_attempts
         return len(self._failures) + 1 >= allowed
 
     def _naming_all(self, last: StepFailed) -> StepFailed:
@@ -245,6 +312,11 @@ class _Fetching:
             leased_at__gte=self._execution.tries_from,
         )
         return list(tries.order_by("pk").values_list("error_kind", "error_message"))
+
+
+def _heard(failure: StepFailed) -> Failed:
+    """What the limit of the host hears of a failure that does not end this step's work."""
+    return Failed(failure.kind, failure.message, failure.retry_after, limit=failure.limit)
 
 
 def _has_host(url: str) -> bool:

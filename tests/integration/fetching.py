@@ -17,6 +17,9 @@ from queuemgr.models import Attempt, Execution, Lease, State
 from queuemgr.outcomes import Done, Result
 from tests.integration.conftest import let_time_pass
 
+MANY = 50
+"""Runs of the step no test needs."""
+
 
 class Fetching:
     """Documents on their way through `fetch`; what comes after it is never run."""
@@ -61,6 +64,7 @@ class Fetching:
 
     def _run(self, grant: Grant) -> Result:
         self.asked_under.append(grant.limit_keys)
+        assert len(self.asked_under) < MANY, f"it goes round and round: {self.asked_under[-4:]}"
         try:
             return fetch_step.run(Work(grant, AbortSignal())) or Done()
         except Exception as error:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from pipeline import files
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
-from queuemgr import controls
+from queuemgr import controls, retry
 from queuemgr.controls import By
 from queuemgr.models import Gate, State
 from tests.integration.fetching import Fetching, execution_of, is_fetched, outcomes
@@ -144,6 +144,57 @@ def test_a_403_of_arxivs_closes_its_limit_for_the_whole_fleet_instead_of_failing
     assert not Gate.objects.filter(name=key(site), closed_until__isnull=False).exists()
 
 
+@pytest.fixture
+def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A 429 is not tried again."""
+    monkeypatch.setitem(retry.POLICIES, "rate_limited", retry.once("not again"))
+
+
+def closed_for(server: FaultyServer) -> float:
+    """Seconds this host is left alone, 0 when it is open."""
+    gate = Gate.objects.filter(name=key(server)).first()
+    if gate is None or gate.closed_until is None:
+        return 0
+    return (gate.closed_until - timezone.now()).total_seconds()
+
+
+def test_a_host_we_turn_away_from_is_left_alone_as_long_as_it_asked(
+    one_try: None, fetching: Fetching, site: FaultyServer, mirror: FaultyServer
+) -> None:
+    document = fetching.put(site.url("/status?code=429&retry-after=120"), mirror.url("/pdf"))
+    assert is_fetched(document)
+    assert outcomes() == ["snoozed", "done"]
+    assert closed_for(site) > 60
+    assert not closed_for(mirror)
+
+
+def test_a_host_that_slows_us_down_is_left_alone_though_our_copy_is_kept(
+    one_try: None, fetching: Fetching, site: FaultyServer
+) -> None:
+    fetching.put(site.url("/pdf"))
+    fetching.forget()
+    site.put("/pdf", None, 429)
+    document = fetching.put(site.url("/pdf"), refetch=True)
+    assert (is_fetched(document), told(document)) == (True, ["kept", "rate_limited"])
+    assert closed_for(site) > 0
+
+
+def test_a_host_that_asks_for_a_long_wait_gives_way_to_another_at_once(
+    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
+) -> None:
+    document = fetching.put(site.url("/status?code=503&retry-after=1800"), mirror.url("/pdf"))
+    assert is_fetched(document)
+    assert outcomes() == ["snoozed", "done"]
+    assert closed_for(site) > 900
+
+
+def test_a_host_that_asks_for_a_short_wait_is_waited_for(
+    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
+) -> None:
+    fetching.put(site.url("/status?code=503&retry-after=600"), mirror.url("/pdf"))
+    assert (outcomes(), mirror.hits) == (["retried"], [])
+
+
 def test_a_lone_address_is_tried_as_often_as_its_policy_says(
     fetching: Fetching, site: FaultyServer
 ) -> None:
@@ -151,61 +202,6 @@ def test_a_lone_address_is_tried_as_often_as_its_policy_says(
     for _ in range(3):
         fetching.again(execution_of(document))
     assert outcomes() == ["retried"] * 4
-
-
-# Other hosts
-
-
-def test_a_redirect_to_another_host_goes_on_under_that_hosts_limit(
-    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
-) -> None:
-    """E3"""
-    url = site.url(f"/to?url={quote(mirror.url('/pdf?token=s3cret'), safe='')}")
-    document = fetching.put(url)
-    assert is_fetched(document)
-    assert fetching.asked_under == [key(site), key(mirror)]
-    now = fresh(document)
-    assert (now.pdf_url, now.fetched_from) == (url, mirror.url("/pdf"))
-    assert execution_of(document).context["fetch"] == {}, "the signed link is forgotten"
-
-
-def test_a_redirect_that_has_grown_old_is_asked_for_again(
-    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
-) -> None:
-    """A link signed for minutes must not be retried an hour later."""
-    url = site.url(f"/to?url={quote(mirror.url('/status?code=503'), safe='')}")
-    execution = execution_of(fetching.put(url))
-    assert (execution.state, outcomes()) == (State.WAITING, ["snoozed", "retried"])
-    execution.context["fetch"]["until"] = time.time() - 1
-    execution.save()
-    fetching.again(execution)
-    assert fetching.asked_under == [key(site), key(mirror), key(mirror), key(site), key(mirror)]
-    assert (len(site.hits), len(mirror.hits)) == (2, 2)
-
-
-def test_redirects_between_two_hosts_end(
-    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
-) -> None:
-    """P6-09: a loop is counted though each hop is a run of its own."""
-    there = site.url("/back")
-    mirror_url = mirror.url(f"/to?url={quote(there, safe='')}")
-    site.redirects["/back"] = mirror_url
-    execution = execution_of(fetching.put(there))
-    assert (execution.state, execution.error_kind) == (State.FAILED, "http_error")
-    assert len(site.hits) + len(mirror.hits) == 6
-
-
-def test_the_pdf_a_page_names_on_another_host_is_asked_for_under_that_hosts_limit(
-    fetching: Fetching, site: FaultyServer, mirror: FaultyServer
-) -> None:
-    """P6-04"""
-    text = f'<html><meta name="citation_pdf_url" content="{mirror.url("/pdf")}">'
-    document = fetching.put(site.url(f"/body?text={quote(text, safe='')}"), landing=True)
-    assert is_fetched(document)
-    assert fetching.asked_under == [key(site), key(mirror)]
-    assert (fresh(document).pdf_url, told(document)) == (mirror.url("/pdf"), ["page", "kept"])
-    assert site.seen[0]["accept"].startswith("text/html")
-    assert mirror.seen[0]["accept"].startswith("application/pdf")
 
 
 # Copies

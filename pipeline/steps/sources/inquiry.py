@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from pipeline.steps.next_address import SOURCE as FETCHED
 from pipeline.steps.sources.answer import Answer, Outcome
 from pipeline.steps.sources.source import Source
 from queuemgr.errors import StepFailed
@@ -71,7 +72,11 @@ class Inquiry:
 
 
 def this_round(record: list[dict[str, Any]]) -> list[Inquiry]:
-    """The inquiries of the round under way: none when the last one was concluded."""
-    if not record or record[-1].get("source") == CONCLUSION:
+    """The inquiries of the round under way: none when the last one was concluded.
+
+    What came of fetching from the addresses stands in the same record, and is no inquiry.
+    """
+    ours = [said for said in record if said.get("source") != FETCHED]
+    if not ours or ours[-1].get("source") == CONCLUSION:
         return []
-    return [Inquiry.of_json(said) for said in record]
+    return [Inquiry.of_json(said) for said in ours]

@@ -1,0 +1,19 @@
+"""Whose turn it is follows from the record of inquiries, which other steps write to as well."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pipeline.steps.next_address import Address, line
+from pipeline.steps.sources.answer import Outcome
+from pipeline.steps.sources.inquiry import Inquiry, this_round
+
+ASKED = Inquiry("crossref", Outcome.NO_ADDRESS, "names no place")
+FETCHED = line(Address("https://a.org/x"), "not_found", "gone", datetime(2026, 11, 28, tzinfo=UTC))
+
+
+def test_what_came_of_fetching_is_no_inquiry() -> None:
+    ended = Inquiry.concluded("found", "1 to try")
+    assert this_round([ASKED.as_json(), ended, FETCHED]) == []
+    assert this_round([FETCHED]) == []
+    assert this_round([ASKED.as_json(), FETCHED]) == [ASKED]
