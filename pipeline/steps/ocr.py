@@ -33,6 +33,17 @@ OUTAGE_SHARE = 0.5
 """Above this share of such failures the whole step failed: what it read is kept, and the policy of
 the kind says when it is tried again."""
 
+PASSES = frozenset({"rate_limited", "quota"})
+"""Kinds of refusal that end when time passes or the account is filled: one is enough for the whole
+step to fail, since the pages they cost would else be given up for good."""
+
+OF_THE_DOCUMENT = frozenset({"encrypted", "damaged", "resource_limit", "no_pages"})
+"""Kinds of failure that another attempt at the same file would meet again."""
+
+PATIENCE = 60.0
+"""Seconds a step waits inside for what a server asks; a longer wait is left to the queue, which
+gives the slot to other work meanwhile."""
+
 
 @dataclass(frozen=True)
 class OcrOptions:
@@ -163,19 +174,27 @@ def ocr(
 
 
 def raise_for_outage(result: OcrResult, limit: str = "") -> None:
-    """Raise `StepFailed` when most of what was asked failed for no fault of the pages.
+    """Raise `StepFailed` when most of what was asked failed for no fault of the pages, or any of it
+    by a refusal that passes.
 
     Its kind is that of the last such failure, its wait the longest one asked for.
     """
     lost = [error for error in result.failed.values() if error.kind in OF_THE_ENDPOINT]
+    passing = [error for error in lost if passes(error)]
     asked = sum(1 for each in result.outcomes if not each.blank)
-    if not lost or len(lost) <= OUTAGE_SHARE * asked:
+    if not passing and len(lost) <= OUTAGE_SHARE * asked:
         return
+    last = (passing or lost)[-1]
     waits = [error.retry_after for error in lost if error.retry_after is not None]
     raise StepFailed(
-        lost[-1].kind,
-        f"{len(lost)} of {asked} pages could not be read by OCR: {lost[-1].message}",
+        last.kind,
+        f"{len(lost)} of {asked} pages could not be read by OCR: {last.message}",
         retry_after=max(waits, default=None),
-        http_status=lost[-1].http_status,
+        http_status=last.http_status,
         limit=limit,
     )
+
+
+def passes(error: PageFailed) -> bool:
+    """Whether a page would be read later, by what the endpoint itself says."""
+    return error.kind in PASSES or (error.retry_after or 0.0) > PATIENCE

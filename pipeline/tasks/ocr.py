@@ -15,14 +15,22 @@ from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.ocr_options import (
     KEY,
-    PATIENCE,
     is_remote,
     ocr_options,
     pages_at_once,
     requests_reserved,
 )
 from pipeline.steps.extract import PageText
-from pipeline.steps.ocr import OcrOptions, OcrResult, engine_for, ocr, page_of, raise_for_outage
+from pipeline.steps.ocr import (
+    OF_THE_DOCUMENT,
+    PATIENCE,
+    OcrOptions,
+    OcrResult,
+    engine_for,
+    ocr,
+    page_of,
+    raise_for_outage,
+)
 from pipeline.steps.ocr_outcomes import PageOutcome, PdfError
 from pipeline.tasks.documents import load
 from pipeline.tasks.ocr_part import Part
@@ -89,9 +97,9 @@ def _read(
     except StepFailed as error:
         if part is not None:
             part.save()
-        if error.limit or not has_text(read_pages(document)):
+        if error.kind not in OF_THE_DOCUMENT or not has_text(read_pages(document)):
             raise
-        # The text there is is worth more than a failure over the pages that are pictures.
+        # The text there is is worth more than a failure over pages no attempt will ever read.
         failed = PdfError(error.message, kind=error.kind)
         read = OcrResult(
             tuple(PageOutcome(page, 0, error=failed) for page in left_of(part, wanted))

@@ -28,12 +28,16 @@ class OcrDesk:
     def __init__(self, worker: Any, vision: VisionEndpoint) -> None:
         self.worker, self.vision = worker, vision
 
-    def lay(self, key: str, pages: int) -> Execution:
-        """Have a scan of so many pages wait for OCR, as reading its text layer leaves it."""
+    def lay(self, key: str, pages: int, read: int = 0) -> Execution:
+        """Have a scan of so many pages wait for OCR, as reading its text layer leaves it; the first
+        `read` of them had text."""
         document = Document.objects.create(key=key, kind="file", source=key)
         document.pdf.save(f"pdf/{key}.pdf", ContentFile(numbered_pages(pages)))
-        bare = range(1, pages + 1)
-        lines = "".join(f'{{"number": {n}, "text": "", "source": "failed"}}\n' for n in bare)
+        bare = range(read + 1, pages + 1)
+        lines = "".join(
+            f'{{"number": {n}, "text": "Gates", "source": "pypdf"}}\n' for n in range(1, read + 1)
+        )
+        lines += "".join(f'{{"number": {n}, "text": "", "source": "failed"}}\n' for n in bare)
         document.pages_file.save(f"pages/{key}.jsonl", ContentFile(lines.encode()))
         context = {"pages_without_text": list(bare)}
         place = get_flow(FLOW).at("prep", "ocr")
