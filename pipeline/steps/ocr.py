@@ -19,6 +19,7 @@ from pipeline.steps.ocr_engine import Chosen, Installed, Wanted, chosen
 from pipeline.steps.ocr_local import LocalOptions
 from pipeline.steps.ocr_outcomes import PageFailed, PageOutcome
 from pipeline.steps.ocr_remote import RemoteOptions, by_model
+from pipeline.steps.ocr_window import Keep, nowhere
 from pipeline.steps.page_drawer import Drawing
 from pipeline.steps.page_images import PageImages
 from queuemgr.abort import AbortSignal
@@ -97,32 +98,52 @@ def engine_for(options: OcrOptions) -> Chosen:
 
 
 async def page_outcomes(
-    pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal
+    pdf: Path,
+    pages: Sequence[int],
+    options: OcrOptions,
+    signal: AbortSignal,
+    keep: Keep = nowhere,
 ) -> AsyncGenerator[PageOutcome, None]:
     """An outcome for each of `pages` (numbered from 1), in that order, each as soon as it is due.
+
+    `keep` is told of each page read or blank as soon as it is, before those it waits for in order.
 
     Raises `StepFailed` when the document cannot be opened or no engine fits, and `Aborted`.
     Leaving early must close the generator; nothing is left running then.
     """
     signal.raise_if_aborted()
-    outcomes = by_engine(engine_for(options), pdf, pages, options, signal)
+    engine = engine_for(options)
+    outcomes = by_engine(engine, pdf, pages, options, signal, lambda each: keep(cleaned(each)))
     async with aclosing(outcomes):
         async for outcome in outcomes:
-            yield replace(outcome, text=clean(outcome.text)[0])
+            yield cleaned(outcome)
+
+
+def cleaned(outcome: PageOutcome) -> PageOutcome:
+    return replace(outcome, text=clean(outcome.text)[0])
 
 
 def by_engine(
-    engine: Chosen, pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal
+    engine: Chosen,
+    pdf: Path,
+    pages: Sequence[int],
+    options: OcrOptions,
+    signal: AbortSignal,
+    keep: Keep,
 ) -> AsyncGenerator[PageOutcome, None]:
     if engine.engine == "remote" and options.remote is not None:
-        return by_model(pdf, pages, options.remote, signal)
+        return by_model(pdf, pages, options.remote, signal, keep)
     if engine.engine == "tesseract":
-        return ocr_tesseract.by_tesseract(pdf, pages, engine.languages, options.local, signal)
-    return beside(lambda inner: ocr_local.by_rapidocr(pdf, pages, options.local, inner), signal)
+        return ocr_tesseract.by_tesseract(pdf, pages, engine.languages, options.local, signal, keep)
+    return beside(
+        lambda inner: ocr_local.by_rapidocr(pdf, pages, options.local, inner), signal, keep
+    )
 
 
 async def beside(
-    read: Callable[[AbortSignal], Generator[PageOutcome, None, None]], signal: AbortSignal
+    read: Callable[[AbortSignal], Generator[PageOutcome, None, None]],
+    signal: AbortSignal,
+    keep: Keep,
 ) -> AsyncGenerator[PageOutcome, None]:
     """A generator that waits for a child process, read in a thread; leaving kills the child."""
     inner, loop = AbortSignal(), asyncio.get_running_loop()
@@ -133,6 +154,8 @@ async def beside(
                 outcome = await loop.run_in_executor(thread, next, outcomes, None)
                 if outcome is None:
                     break
+                if outcome.error is None:
+                    keep(outcome)
                 yield outcome
         finally:
             inner.abort("nobody waits for it any more")
@@ -152,23 +175,18 @@ def ocr(
     pages: Sequence[int],
     options: OcrOptions,
     signal: AbortSignal,
-    keep: Callable[[PageOutcome], object] | None = None,
+    keep: Keep = nowhere,
 ) -> OcrResult:
-    """Recognise `pages` of `pdf`; `keep` is called with each outcome as soon as it is due.
+    """Recognise `pages` of `pdf`; `keep` is called with each outcome as `page_outcomes` says.
 
     Raises `StepFailed` (`encrypted`, `damaged`, `resource_limit`, `crashed`, or `bad_request` when
-    there is no engine) and `Aborted`. Not for use inside a running event loop.
+    there is no engine), `Aborted`, and what `keep` raises. Not for use inside a running event loop.
     """
     engine = engine_for(options).engine
 
     async def collected() -> list[PageOutcome]:
-        found = []
-        async with aclosing(page_outcomes(pdf, pages, options, signal)) as outcomes:
-            async for outcome in outcomes:
-                if keep is not None:
-                    keep(outcome)
-                found.append(outcome)
-        return found
+        async with aclosing(page_outcomes(pdf, pages, options, signal, keep)) as outcomes:
+            return [outcome async for outcome in outcomes]
 
     return OcrResult(tuple(asyncio.run(collected())), engine)
 

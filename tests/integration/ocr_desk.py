@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.files.base import ContentFile
+from django.core.files.storage import InMemoryStorage
 from django.db import connection, transaction
 
 from pipeline import tasks
@@ -22,6 +23,13 @@ from queuemgr.leased_task import Work, as_result
 from queuemgr.models import DailyUsage, Execution, Gate, Lease, Limit
 from queuemgr.outcomes import Done, Result
 from tests.integration.steps.ocr_endpoint import VisionEndpoint, numbered_pages
+
+
+class FarStorage(InMemoryStorage):
+    """Files that have no path here, as those of an object store."""
+
+    def path(self, name: str) -> str:
+        raise NotImplementedError
 
 
 class OcrDesk:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.ocr_options import KEY, REQUESTS, requests_reserved
-from queuemgr.errors import StepFailed
+from queuemgr.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.models import Attempt, Execution, Lease, State
 from queuemgr.outcomes import Done, Failed, Result
 from tests.integration.ocr_desk import OcrDesk, charged, lose_leases, spent
@@ -202,7 +203,8 @@ def test_a_retry_does_not_pay_again_for_pages_that_were_read(desk: OcrDesk) -> N
 
 
 def test_pages_read_before_a_worker_died_are_not_paid_again(desk: OcrDesk) -> None:
-    """The lease is lost while page 6 is asked for; what came before is on disk."""
+    """The lease is lost while page 6 is asked for; what was read is on disk, though page 2, for
+    which all after it wait in order, never came."""
     desk.lay("scan", pages=6)
     (grant,) = desk.begin()
 
@@ -210,11 +212,36 @@ def test_pages_read_before_a_worker_died_are_not_paid_again(desk: OcrDesk) -> No
         if asked.page == 6:
             lose_leases()
             return replace(error(503), delay=0.5)  # until the pages before it are through
+        if asked.page == 2:
+            return replace(error(503), delay=0.3)
         return text(f"page {asked.page}")
 
     desk.vision.usual = lost
     result = desk.run(grant)
     assert type(result).__name__ == "Interrupted"
     (kept,) = desk.kept()
-    assert kept.read_text().count('"page"') == 5
+    assert kept.read_text().count('"page"') == 4
     assert not Document.objects.get().text, "whoever lost its lease stores nothing"
+
+
+@pytest.mark.parametrize(
+    "ending", [Aborted("stop"), LeaseLost("gone"), OperationalError("away"), OSError("full")]
+)
+def test_whatever_ends_an_attempt_what_it_paid_for_is_kept_on_a_storage_that_is_no_disk(
+    desk: OcrDesk, settings: Any, monkeypatch: pytest.MonkeyPatch, ending: Exception
+) -> None:
+    def broken(*_: object) -> None:
+        raise ending
+
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "default": {"BACKEND": "tests.integration.ocr_desk.FarStorage"},
+    }
+    desk.lay("scan", pages=3)
+    with monkeypatch.context() as away:
+        away.setattr("pipeline.tasks.ocr.raise_for_outage", broken)
+        desk.once()
+    desk.let_wait_end()
+    desk.once()
+    assert sorted(desk.vision.pages()) == [1, 2, 3]
+    assert Document.objects.get().pages_by == {"ocr": 3}
