@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.files import File
 from django.core.files.base import ContentFile
-from django.core.files.storage import InMemoryStorage
+from django.core.files.storage import Storage
 from django.db import connection, transaction
 
 from pipeline import tasks
@@ -25,11 +26,29 @@ from queuemgr.outcomes import Done, Result
 from tests.integration.steps.ocr_endpoint import VisionEndpoint, numbered_pages
 
 
-class FarStorage(InMemoryStorage):
+class FarStorage(Storage):
     """Files that have no path here, as those of an object store."""
 
-    def path(self, name: str) -> str:
-        raise NotImplementedError
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def _open(self, name: str, mode: str = "rb") -> ContentFile[bytes]:
+        if name not in self.kept:
+            raise FileNotFoundError(name)
+        return ContentFile(self.kept[name], name)
+
+    def _save(self, name: str, content: File[bytes]) -> str:
+        self.kept[name] = content.read()
+        return name
+
+    def exists(self, name: str) -> bool:
+        return name in self.kept
+
+    def delete(self, name: str) -> None:
+        self.kept.pop(name, None)
+
+    def size(self, name: str) -> int:
+        return len(self.kept[name])
 
 
 class OcrDesk:
