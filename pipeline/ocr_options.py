@@ -17,10 +17,6 @@ KEY = "llm:ocr"
 REQUESTS = "ocr_requests"
 """The tokens that count pages at the endpoint at once, over all documents."""
 
-PATIENCE = 60.0
-"""Seconds a step waits inside for what a server asks; a longer wait is left to the queue, which
-gives the slot to other work meanwhile."""
-
 
 def is_remote(knobs: PipelineKnobs) -> bool:
     """Whether pages go to the endpoint."""

@@ -19,6 +19,7 @@ from pipeline.steps.ocr_engine import Chosen, Installed, Wanted, chosen
 from pipeline.steps.ocr_local import LocalOptions
 from pipeline.steps.ocr_outcomes import PageFailed, PageOutcome
 from pipeline.steps.ocr_remote import RemoteOptions, by_model
+from pipeline.steps.ocr_window import Keep, nowhere
 from pipeline.steps.page_drawer import Drawing
 from pipeline.steps.page_images import PageImages
 from queuemgr.abort import AbortSignal
@@ -32,6 +33,17 @@ OF_THE_ENDPOINT = frozenset(
 OUTAGE_SHARE = 0.5
 """Above this share of such failures the whole step failed: what it read is kept, and the policy of
 the kind says when it is tried again."""
+
+PASSES = frozenset({"rate_limited", "quota"})
+"""Kinds of refusal that end when time passes or the account is filled: one is enough for the whole
+step to fail, since the pages they cost would else be given up for good."""
+
+OF_THE_DOCUMENT = frozenset({"encrypted", "damaged", "resource_limit", "no_pages"})
+"""Kinds of failure that another attempt at the same file would meet again."""
+
+PATIENCE = 60.0
+"""Seconds a step waits inside for what a server asks; a longer wait is left to the queue, which
+gives the slot to other work meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -86,32 +98,52 @@ def engine_for(options: OcrOptions) -> Chosen:
 
 
 async def page_outcomes(
-    pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal
+    pdf: Path,
+    pages: Sequence[int],
+    options: OcrOptions,
+    signal: AbortSignal,
+    keep: Keep = nowhere,
 ) -> AsyncGenerator[PageOutcome, None]:
     """An outcome for each of `pages` (numbered from 1), in that order, each as soon as it is due.
+
+    `keep` is told of each page read or blank as soon as it is, before those it waits for in order.
 
     Raises `StepFailed` when the document cannot be opened or no engine fits, and `Aborted`.
     Leaving early must close the generator; nothing is left running then.
     """
     signal.raise_if_aborted()
-    outcomes = by_engine(engine_for(options), pdf, pages, options, signal)
+    engine = engine_for(options)
+    outcomes = by_engine(engine, pdf, pages, options, signal, lambda each: keep(cleaned(each)))
     async with aclosing(outcomes):
         async for outcome in outcomes:
-            yield replace(outcome, text=clean(outcome.text)[0])
+            yield cleaned(outcome)
+
+
+def cleaned(outcome: PageOutcome) -> PageOutcome:
+    return replace(outcome, text=clean(outcome.text)[0])
 
 
 def by_engine(
-    engine: Chosen, pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal
+    engine: Chosen,
+    pdf: Path,
+    pages: Sequence[int],
+    options: OcrOptions,
+    signal: AbortSignal,
+    keep: Keep,
 ) -> AsyncGenerator[PageOutcome, None]:
     if engine.engine == "remote" and options.remote is not None:
-        return by_model(pdf, pages, options.remote, signal)
+        return by_model(pdf, pages, options.remote, signal, keep)
     if engine.engine == "tesseract":
-        return ocr_tesseract.by_tesseract(pdf, pages, engine.languages, options.local, signal)
-    return beside(lambda inner: ocr_local.by_rapidocr(pdf, pages, options.local, inner), signal)
+        return ocr_tesseract.by_tesseract(pdf, pages, engine.languages, options.local, signal, keep)
+    return beside(
+        lambda inner: ocr_local.by_rapidocr(pdf, pages, options.local, inner), signal, keep
+    )
 
 
 async def beside(
-    read: Callable[[AbortSignal], Generator[PageOutcome, None, None]], signal: AbortSignal
+    read: Callable[[AbortSignal], Generator[PageOutcome, None, None]],
+    signal: AbortSignal,
+    keep: Keep,
 ) -> AsyncGenerator[PageOutcome, None]:
     """A generator that waits for a child process, read in a thread; leaving kills the child."""
     inner, loop = AbortSignal(), asyncio.get_running_loop()
@@ -122,6 +154,8 @@ async def beside(
                 outcome = await loop.run_in_executor(thread, next, outcomes, None)
                 if outcome is None:
                     break
+                if outcome.error is None:
+                    keep(outcome)
                 yield outcome
         finally:
             inner.abort("nobody waits for it any more")
@@ -141,41 +175,44 @@ def ocr(
     pages: Sequence[int],
     options: OcrOptions,
     signal: AbortSignal,
-    keep: Callable[[PageOutcome], object] | None = None,
+    keep: Keep = nowhere,
 ) -> OcrResult:
-    """Recognise `pages` of `pdf`; `keep` is called with each outcome as soon as it is due.
+    """Recognise `pages` of `pdf`; `keep` is called with each outcome as `page_outcomes` says.
 
     Raises `StepFailed` (`encrypted`, `damaged`, `resource_limit`, `crashed`, or `bad_request` when
-    there is no engine) and `Aborted`. Not for use inside a running event loop.
+    there is no engine), `Aborted`, and what `keep` raises. Not for use inside a running event loop.
     """
     engine = engine_for(options).engine
 
     async def collected() -> list[PageOutcome]:
-        found = []
-        async with aclosing(page_outcomes(pdf, pages, options, signal)) as outcomes:
-            async for outcome in outcomes:
-                if keep is not None:
-                    keep(outcome)
-                found.append(outcome)
-        return found
+        async with aclosing(page_outcomes(pdf, pages, options, signal, keep)) as outcomes:
+            return [outcome async for outcome in outcomes]
 
     return OcrResult(tuple(asyncio.run(collected())), engine)
 
 
 def raise_for_outage(result: OcrResult, limit: str = "") -> None:
-    """Raise `StepFailed` when most of what was asked failed for no fault of the pages.
+    """Raise `StepFailed` when most of what was asked failed for no fault of the pages, or any of it
+    by a refusal that passes.
 
     Its kind is that of the last such failure, its wait the longest one asked for.
     """
     lost = [error for error in result.failed.values() if error.kind in OF_THE_ENDPOINT]
+    passing = [error for error in lost if passes(error)]
     asked = sum(1 for each in result.outcomes if not each.blank)
-    if not lost or len(lost) <= OUTAGE_SHARE * asked:
+    if not passing and len(lost) <= OUTAGE_SHARE * asked:
         return
+    last = (passing or lost)[-1]
     waits = [error.retry_after for error in lost if error.retry_after is not None]
     raise StepFailed(
-        lost[-1].kind,
-        f"{len(lost)} of {asked} pages could not be read by OCR: {lost[-1].message}",
+        last.kind,
+        f"{len(lost)} of {asked} pages could not be read by OCR: {last.message}",
         retry_after=max(waits, default=None),
-        http_status=lost[-1].http_status,
+        http_status=last.http_status,
         limit=limit,
     )
+
+
+def passes(error: PageFailed) -> bool:
+    """Whether a page would be read later, by what the endpoint itself says."""
+    return error.kind in PASSES or (error.retry_after or 0.0) > PATIENCE

@@ -13,7 +13,7 @@ from pipeline.steps.endpoint import Endpoint
 from pipeline.steps.ocr_answer import PageAnswer, goes_in_circles, parsed
 from pipeline.steps.ocr_client import CutOff, VisionClient, connected
 from pipeline.steps.ocr_outcomes import HttpError, PageFailed, PageOutcome, ParseError, RateLimit
-from pipeline.steps.ocr_window import Asking, Tempo, through_window
+from pipeline.steps.ocr_window import Asking, Keep, Tempo, nowhere, through_window
 from pipeline.steps.page_drawer import Drawing
 from pipeline.steps.page_images_shared import SharedPageImages
 from queuemgr.abort import AbortSignal
@@ -56,7 +56,11 @@ class RemoteOptions:
 
 
 async def by_model(
-    pdf: Path, pages: Sequence[int], options: RemoteOptions, signal: AbortSignal
+    pdf: Path,
+    pages: Sequence[int],
+    options: RemoteOptions,
+    signal: AbortSignal,
+    keep: Keep = nowhere,
 ) -> AsyncGenerator[PageOutcome, None]:
     """An outcome for each page, in order. Raises `StepFailed` when the document cannot be opened
     or the address cannot be used, `Aborted`, and what `before_request` raises."""
@@ -64,7 +68,7 @@ async def by_model(
     async with client.http:
         reader = ModelReader(client, options)
         drawing = Drawing(options.longest_px, children=options.drawers)
-        outcomes = through_window(pdf, pages, reader.read, options.tempo, drawing, signal)
+        outcomes = through_window(pdf, pages, reader.read, options.tempo, drawing, signal, keep)
         async with aclosing(outcomes):
             async for outcome in outcomes:
                 yield outcome

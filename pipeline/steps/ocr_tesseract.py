@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pipeline.steps.ocr_local import LocalOptions
 from pipeline.steps.ocr_outcomes import PageOutcome, ParseError, PdfError, Timeout
-from pipeline.steps.ocr_window import Asking, Tempo, through_window
+from pipeline.steps.ocr_window import Asking, Keep, Tempo, nowhere, through_window
 from pipeline.steps.page_drawer import Drawing
 from pipeline.steps.page_images_shared import SharedPageImages
 from pipeline.steps.pdf_sandbox import child_environment
@@ -106,13 +106,18 @@ class Tesseract:
 
 
 async def by_tesseract(
-    pdf: Path, pages: Sequence[int], languages: str, options: LocalOptions, signal: AbortSignal
+    pdf: Path,
+    pages: Sequence[int],
+    languages: str,
+    options: LocalOptions,
+    signal: AbortSignal,
+    keep: Keep = nowhere,
 ) -> AsyncGenerator[PageOutcome, None]:
     """An outcome for each page, in order; `threads` pages at once, a process of one thread each."""
     tempo = Tempo(options.threads, 2 * options.threads, max_retries=0)
     drawing = Drawing(LONGEST_PX, "pgm", options.page_seconds)
     program = Tesseract(languages, "osd" in languages_installed(), options.page_seconds)
-    outcomes = through_window(pdf, pages, program.read, tempo, drawing, signal)
+    outcomes = through_window(pdf, pages, program.read, tempo, drawing, signal, keep)
     async with aclosing(outcomes):
         async for outcome in outcomes:
             yield outcome

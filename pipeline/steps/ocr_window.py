@@ -37,6 +37,15 @@ class Asking:
     last_error: PageFailed | None = None
 
 
+Keep = Callable[[PageOutcome], object]
+"""Told of each page as soon as it is read or found blank, in whatever order that is; not of one
+that failed. Called on the event loop; what it raises ends the run."""
+
+
+def nowhere(_outcome: PageOutcome) -> None:
+    """For callers that keep nothing."""
+
+
 PageReader = Callable[[Asking, SharedPageImages], Awaitable[str]]
 """Reads a page whose picture is there. Raises `PageFailed`; any other error ends the run."""
 
@@ -70,8 +79,9 @@ async def through_window(
     tempo: Tempo,
     drawing: Drawing,
     signal: AbortSignal,
+    keep: Keep = nowhere,
 ) -> AsyncGenerator[PageOutcome, None]:
-    """An outcome for each page, in the order of `pages`.
+    """An outcome for each page, in the order of `pages`; `keep` is told earlier, out of order.
 
     Raises `StepFailed` when the document cannot be opened, `Aborted`, and whatever `read` raises
     that is no `PageFailed`. Leaving early must close the generator.
@@ -80,7 +90,9 @@ async def through_window(
     async with SharedPageImages(pdf, pages, tempo.window, drawing, signal) as images:
 
         async def worker(asking: Asking) -> PageOutcome:
-            return await one_page(asking, images, read)
+            outcome = await one_page(asking, images, read)
+            keep(outcome)
+            return outcome
 
         results = in_order(
             lane,

@@ -8,7 +8,7 @@ import os
 import signal as signals
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -41,11 +41,19 @@ class Drawing:
 
 
 class Drawer:
-    """One child with one document; to be closed, and used in one event loop."""
+    """One child with one document; to be closed, and used in one event loop.
+
+    Making it raises `OSError` where the machine has no room for another process or pipe.
+    """
 
     def __init__(self, pdf: Path, drawing: Drawing) -> None:
-        demands, self._demands = os.pipe()
-        pictures, into = os.pipe()
+        with ExitStack() as on_error:
+            self._start(pdf, drawing, on_error)
+            on_error.pop_all()
+
+    def _start(self, pdf: Path, drawing: Drawing, on_error: ExitStack) -> None:
+        demands, self._demands = pipe_closed_by(on_error)
+        pictures, into = pipe_closed_by(on_error)
         order = {
             "pdf": str(pdf.resolve()),
             "longest_px": drawing.longest_px,
@@ -126,3 +134,11 @@ class Drawer:
             with suppress(BrokenPipeError):
                 pipe.close()
         os.close(self._demands)
+
+
+def pipe_closed_by(stack: ExitStack) -> tuple[int, int]:
+    """Both ends of a new pipe."""
+    ends = os.pipe()
+    for end in ends:
+        stack.callback(os.close, end)
+    return ends

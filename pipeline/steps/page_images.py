@@ -17,7 +17,7 @@ from typing import Any
 from pipeline.steps.ocr_outcomes import EncodeError, PageFailed, PdfError
 from pipeline.steps.page_drawer import Demand, Drawer, Drawing
 from queuemgr.abort import AbortSignal
-from queuemgr.errors import StepFailed
+from queuemgr.errors import Aborted, StepFailed
 
 START_SECONDS = 20.0
 """For imports and opening the document, on a loaded machine."""
@@ -44,7 +44,7 @@ class PageImages:
     """The pages of one document as pictures, in the order they will be wanted.
 
     Entering raises `StepFailed` (`encrypted`, `damaged`, `resource_limit`, `crashed`) when the
-    document cannot be opened, and `Aborted`.
+    document cannot be opened or no child can be started, and `Aborted`.
     """
 
     def __init__(
@@ -65,10 +65,14 @@ class PageImages:
         self._kept: dict[Demand, asyncio.Future[Picture]] = {}
         self._child: Drawer | None = None
         self._over = ""
+        self._fault: Exception | None = None
         self.count = 0
 
     async def __aenter__(self) -> PageImages:
-        self._child = await self._opened()
+        try:
+            self._child = await self._opened()
+        except OSError as error:
+            raise not_started(error) from error
         self._reading = asyncio.create_task(self._read())
         return self
 
@@ -83,7 +87,8 @@ class PageImages:
     async def take(self, place: int) -> Picture:
         """The picture of the page at this place among the pages, once.
 
-        Raises `PdfError` or `EncodeError`.
+        Raises `PdfError` or `EncodeError`; once no child can be started any more, which is no
+        fault of the pages, `StepFailed`, or `Aborted` when that is why.
         """
         while self._next <= place:
             self._ask_next()
@@ -123,7 +128,7 @@ class PageImages:
         self._kept[demand] = future = asyncio.get_running_loop().create_future()
         future.add_done_callback(_looked_at)
         if self._over:
-            future.set_exception(PdfError(f"The page was not drawn: {self._over}."))
+            future.set_exception(self._not_drawn())
             return
         self._asked.append(demand)
         if self._child is not None:
@@ -149,12 +154,19 @@ class PageImages:
         raise refusal(line)
 
     async def _read(self) -> None:
-        """Hand out what comes; a page that hangs or ends its child costs itself alone."""
-        while self._child is not None:
-            reason = await self._until_it_ends(self._child)
-            self._drop_child()
-            self._fail_first(f"The page could not be drawn: {reason}.")
-            await self._start_again(reason)
+        """Hand out what comes; a page that hangs or ends its child costs itself alone.
+
+        However this ends, nobody is left waiting for a picture.
+        """
+        try:
+            while self._child is not None:
+                reason = await self._until_it_ends(self._child)
+                self._drop_child()
+                self._fail_first(PdfError(f"The page could not be drawn: {reason}."))
+                await self._start_again()
+        except Exception as error:  # whatever it was, pages wait
+            self._fault = error if isinstance(error, Aborted) else not_started(error)
+            self._end(str(error))
 
     async def _until_it_ends(self, child: Drawer) -> str:
         """Why it ended, in words."""
@@ -192,21 +204,29 @@ class PageImages:
         else:
             future.set_result(Picture(data, bool(line.get("blank"))))
 
-    def _fail_first(self, message: str) -> None:
+    def _fail_first(self, error: Exception) -> None:
         future = self._kept.get(self._asked.popleft()) if self._asked else None
         if future is not None and not future.done():
-            future.set_exception(PdfError(message))
+            future.set_exception(error)
 
-    async def _start_again(self, reason: str) -> None:
+    def _not_drawn(self) -> Exception:
+        return self._fault or PdfError(f"The page was not drawn: {self._over}.")
+
+    def _end(self, reason: str) -> None:
+        """Draw nothing more, and say so to all who wait."""
+        self._over = reason.rstrip(".") or "the drawing ended"
+        while self._asked:
+            self._fail_first(self._not_drawn())
+
+    async def _start_again(self) -> None:
+        """Raises `Aborted`, and `OSError` when the machine has no room for a child."""
         self._restarts += 1
         try:
             if self._restarts > MAX_RESTARTS:
                 raise StepFailed("crashed", "too many of its pages ended the program drawing them")
             child = await self._opened()
         except StepFailed as failure:
-            self._over = failure.message.rstrip(".")
-            while self._asked:
-                self._fail_first(f"The page was not drawn: {self._over}.")
+            self._end(failure.message)
             return
         for demand in self._asked:
             child.ask(demand)
@@ -228,6 +248,12 @@ def not_drawn(error: str, when_encoding: bool) -> PageFailed:
     if when_encoding:
         return EncodeError(f"The page could not be made a picture ({error}).")
     return PdfError(f"The page could not be drawn ({error}).")
+
+
+def not_started(error: Exception) -> StepFailed:
+    """No child could be had: a matter of the machine, and of the moment."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+    return StepFailed("crashed", f"The program that draws pages could not be started ({why}).")
 
 
 def died_of_memory(line: dict[str, Any]) -> bool:

@@ -15,14 +15,22 @@ from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.ocr_options import (
     KEY,
-    PATIENCE,
     is_remote,
     ocr_options,
     pages_at_once,
     requests_reserved,
 )
 from pipeline.steps.extract import PageText
-from pipeline.steps.ocr import OcrOptions, OcrResult, engine_for, ocr, page_of, raise_for_outage
+from pipeline.steps.ocr import (
+    OF_THE_DOCUMENT,
+    PATIENCE,
+    OcrOptions,
+    OcrResult,
+    engine_for,
+    ocr,
+    page_of,
+    raise_for_outage,
+)
 from pipeline.steps.ocr_outcomes import PageOutcome, PdfError
 from pipeline.tasks.documents import load
 from pipeline.tasks.ocr_part import Part
@@ -35,16 +43,23 @@ from queuemgr.outcomes import Done, Failed
 @shared_task(base=LeasedTask, name="papers.ocr")
 def ocr_step(work: Work) -> Done | Failed:
     """Read the pages without text by OCR. What it cannot read is named, and fails no other page."""
-    document, wanted = load(work), list(work.given["pages_without_text"])
     with Booking(work) as booking:
         try:
-            part, outcomes = _read(work, document, wanted, booking)
-            done = _stored(work, document, outcomes)
+            done = _ocr(work, booking)
         except StepFailed as error:
             paid = booking.booked if is_remote(pipeline_knobs()) else None
             return Failed(error.kind, error.message, error.retry_after, paid, error.limit)
     cost = booking.booked if is_remote(pipeline_knobs()) else None
-    return Done(done.context, _and_forget(done, part), cost)
+    return Done(done.context, done.store, cost)
+
+
+def _ocr(work: Work, booking: Booking) -> Done:
+    document, wanted = load(work), list(work.given["pages_without_text"])
+    options = _options(len(wanted), booking)
+    part = Part(document, _reader(options))
+    with part.saved_on_failure():
+        done = _stored(work, document, _read(work, document, wanted, options, part))
+    return Done(done.context, _and_forget(done, part))
 
 
 class Booking:
@@ -75,33 +90,22 @@ class Booking:
 
 
 def _read(
-    work: Work, document: Document, wanted: Sequence[int], booking: Booking
-) -> tuple[Part | None, list[PageOutcome]]:
+    work: Work, document: Document, wanted: Sequence[int], options: OcrOptions, part: Part
+) -> list[PageOutcome]:
     """The outcome of every page wanted; those an attempt before this one read are not read again."""
-    options = _options(len(wanted), booking)
-    part = None
+    left = [page for page in wanted if page not in part.outcomes]
     try:
-        part = Part(document, _reader(options))
-        left = [page for page in wanted if page not in part.outcomes]
         with files.on_disk(document.pdf) as pdf:
             read = ocr(pdf, left, options, work.signal, part.add) if left else OcrResult(())
         raise_for_outage(read, KEY)
     except StepFailed as error:
-        if part is not None:
-            part.save()
-        if error.limit or not has_text(read_pages(document)):
+        if error.kind not in OF_THE_DOCUMENT or not has_text(read_pages(document)):
             raise
-        # The text there is is worth more than a failure over the pages that are pictures.
+        # The text there is is worth more than a failure over pages no attempt will ever read.
         failed = PdfError(error.message, kind=error.kind)
-        read = OcrResult(
-            tuple(PageOutcome(page, 0, error=failed) for page in left_of(part, wanted))
-        )
-    known = part.outcomes if part is not None else {}
-    return part, [*read.outcomes, *(each for page, each in known.items() if page in wanted)]
-
-
-def left_of(part: Part | None, wanted: Sequence[int]) -> list[int]:
-    return [page for page in wanted if part is None or page not in part.outcomes]
+        left = [page for page in left if page not in part.outcomes]
+        read = OcrResult(tuple(PageOutcome(page, 0, error=failed) for page in left))
+    return [*read.outcomes, *(each for page, each in part.outcomes.items() if page in wanted)]
 
 
 def _options(pages: int, booking: Booking) -> OcrOptions:
@@ -143,11 +147,10 @@ def _problem(outcomes: Sequence[PageOutcome]) -> str:
     return f"OCR could not read page(s) {named}: {failed[first].message}"
 
 
-def _and_forget(done: Done, part: Part | None) -> Callable[[], None]:
+def _and_forget(done: Done, part: Part) -> Callable[[], None]:
     def store() -> None:
         if done.store is not None:
             done.store()
-        if part is not None:
-            transaction.on_commit(part.forget)
+        transaction.on_commit(part.forget)
 
     return store

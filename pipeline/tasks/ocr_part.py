@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
 from pipeline.models import Document
 from pipeline.steps.ocr_outcomes import PageOutcome
+
+logger = logging.getLogger(__name__)
 
 
 class Part:
@@ -27,11 +31,15 @@ class Part:
         self.name = f"ocr/{document.file_stem}-{of[:10]}.jsonl"
         self.outcomes = {each.page: each for each in self._stored()}
         self._new: list[str] = []
+        self._adding = Lock()
 
     def add(self, outcome: PageOutcome) -> None:
-        """Keep a page that was read, or found blank."""
-        if outcome.error is not None:
-            return
+        """Keep a page that was read, or found blank; from any thread. Raises `OSError`."""
+        if outcome.error is None:
+            with self._adding:
+                self._add(outcome)
+
+    def _add(self, outcome: PageOutcome) -> None:
         self.outcomes[outcome.page] = outcome
         line = json.dumps(
             {"page": outcome.page, "attempts": outcome.attempts, "text": outcome.text,
@@ -52,6 +60,21 @@ class Part:
             default_storage.delete(self.name)
             default_storage.save(self.name, ContentFile(lines.encode()))
             self._new.clear()
+
+    @contextmanager
+    def saved_on_failure(self) -> Iterator[None]:
+        """Save it whatever ends the block: a lost lease or an abort costs no page that was paid.
+
+        What hinders the saving is logged, and does not hide what ended the block.
+        """
+        try:
+            yield
+        except BaseException:
+            try:
+                self.save()
+            except Exception:
+                logger.warning("pages read could not be kept as %s", self.name, exc_info=True)
+            raise
 
     def forget(self) -> None:
         """Remove it: the pages are stored for good."""

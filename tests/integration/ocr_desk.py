@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.files import File
 from django.core.files.base import ContentFile
+from django.core.files.storage import Storage
 from django.db import connection, transaction
 
 from pipeline import tasks
@@ -24,16 +26,45 @@ from queuemgr.outcomes import Done, Result
 from tests.integration.steps.ocr_endpoint import VisionEndpoint, numbered_pages
 
 
+class FarStorage(Storage):
+    """Files that have no path here, as those of an object store."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def _open(self, name: str, mode: str = "rb") -> ContentFile[bytes]:
+        if name not in self.kept:
+            raise FileNotFoundError(name)
+        return ContentFile(self.kept[name], name)
+
+    def _save(self, name: str, content: File[bytes]) -> str:
+        self.kept[name] = content.read()
+        return name
+
+    def exists(self, name: str) -> bool:
+        return name in self.kept
+
+    def delete(self, name: str) -> None:
+        self.kept.pop(name, None)
+
+    def size(self, name: str) -> int:
+        return len(self.kept[name])
+
+
 class OcrDesk:
     def __init__(self, worker: Any, vision: VisionEndpoint) -> None:
         self.worker, self.vision = worker, vision
 
-    def lay(self, key: str, pages: int) -> Execution:
-        """Have a scan of so many pages wait for OCR, as reading its text layer leaves it."""
+    def lay(self, key: str, pages: int, read: int = 0) -> Execution:
+        """Have a scan of so many pages wait for OCR, as reading its text layer leaves it; the first
+        `read` of them had text."""
         document = Document.objects.create(key=key, kind="file", source=key)
         document.pdf.save(f"pdf/{key}.pdf", ContentFile(numbered_pages(pages)))
-        bare = range(1, pages + 1)
-        lines = "".join(f'{{"number": {n}, "text": "", "source": "failed"}}\n' for n in bare)
+        bare = range(read + 1, pages + 1)
+        lines = "".join(
+            f'{{"number": {n}, "text": "Gates", "source": "pypdf"}}\n' for n in range(1, read + 1)
+        )
+        lines += "".join(f'{{"number": {n}, "text": "", "source": "failed"}}\n' for n in bare)
         document.pages_file.save(f"pages/{key}.jsonl", ContentFile(lines.encode()))
         context = {"pages_without_text": list(bare)}
         place = get_flow(FLOW).at("prep", "ocr")

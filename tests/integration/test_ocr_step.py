@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.ocr_options import KEY, REQUESTS, requests_reserved
+from queuemgr.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.models import Attempt, Execution, Lease, State
+from queuemgr.outcomes import Done, Failed, Result
 from tests.integration.ocr_desk import OcrDesk, charged, lose_leases, spent
-from tests.integration.steps.ocr_endpoint import VisionEndpoint, error, text
+from tests.integration.steps.ocr_endpoint import Answer, VisionEndpoint, error, text
 
 pytest.importorskip("pypdfium2")
 
@@ -128,6 +131,56 @@ def test_a_page_that_cannot_be_read_is_named_and_the_document_goes_on(desk: OcrD
         assert read.read().count(b"page ") == 3
 
 
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (error(429, Retry_After="600"), "rate_limited"),
+        (error(402, "no funds"), "quota"),
+        (error(503, Retry_After="600"), "server_error"),
+    ],
+)
+def test_one_refusal_that_passes_gives_up_no_page_and_keeps_what_was_read(
+    desk: OcrDesk, refusal: Answer, kind: str
+) -> None:
+    """The last pages of eight are refused: fewer than half, and yet none is lost for good."""
+    desk.vision.next_for[8] = [replace(refusal, delay=0.5)]
+    desk.lay("scan", pages=8)
+    (result,) = desk.once()
+    assert isinstance(result, Failed)
+    assert (result.kind, result.limit) == (kind, KEY)
+    (kept,) = desk.kept()
+    assert kept.read_text().count('"page"') == 7
+
+
+@pytest.mark.parametrize("kind", ["crashed", "over_reserved", "bad_request", "storage"])
+def test_a_failure_that_is_not_the_documents_is_not_swallowed_for_the_text_there_is(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    result = _failing(desk, monkeypatch, StepFailed(kind, "not today"))
+    assert isinstance(result, Failed) and result.kind == kind
+
+
+@pytest.mark.parametrize("kind", ["encrypted", "damaged", "resource_limit", "no_pages"])
+def test_a_document_with_some_text_goes_on_where_no_attempt_could_read_its_pictures(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    result = _failing(desk, monkeypatch, StepFailed(kind, "never"))
+    assert isinstance(result, Done)
+    assert Document.objects.get().pages_by == {"pypdf": 1, "failed": 2}
+
+
+def _failing(desk: OcrDesk, monkeypatch: pytest.MonkeyPatch, error: Exception) -> Result:
+    """What the step ends with when reading raises this, of a document whose first page has text."""
+
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pipeline.tasks.ocr.ocr", broken)
+    desk.lay("scan", pages=3, read=1)
+    (result,) = desk.once()
+    return result
+
+
 # ---- a retry
 
 
@@ -150,7 +203,8 @@ def test_a_retry_does_not_pay_again_for_pages_that_were_read(desk: OcrDesk) -> N
 
 
 def test_pages_read_before_a_worker_died_are_not_paid_again(desk: OcrDesk) -> None:
-    """The lease is lost while page 6 is asked for; what came before is on disk."""
+    """The lease is lost while page 6 is asked for; what was read is on disk, though page 2, for
+    which all after it wait in order, never came."""
     desk.lay("scan", pages=6)
     (grant,) = desk.begin()
 
@@ -158,11 +212,36 @@ def test_pages_read_before_a_worker_died_are_not_paid_again(desk: OcrDesk) -> No
         if asked.page == 6:
             lose_leases()
             return replace(error(503), delay=0.5)  # until the pages before it are through
+        if asked.page == 2:
+            return replace(error(503), delay=0.3)
         return text(f"page {asked.page}")
 
     desk.vision.usual = lost
     result = desk.run(grant)
     assert type(result).__name__ == "Interrupted"
     (kept,) = desk.kept()
-    assert kept.read_text().count('"page"') == 5
+    assert kept.read_text().count('"page"') == 4
     assert not Document.objects.get().text, "whoever lost its lease stores nothing"
+
+
+@pytest.mark.parametrize(
+    "ending", [Aborted("stop"), LeaseLost("gone"), OperationalError("away"), OSError("full")]
+)
+def test_whatever_ends_an_attempt_what_it_paid_for_is_kept_on_a_storage_that_is_no_disk(
+    desk: OcrDesk, settings: Any, monkeypatch: pytest.MonkeyPatch, ending: Exception
+) -> None:
+    def broken(*_: object) -> None:
+        raise ending
+
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "default": {"BACKEND": "tests.integration.ocr_desk.FarStorage"},
+    }
+    desk.lay("scan", pages=3)
+    with monkeypatch.context() as away:
+        away.setattr("pipeline.tasks.ocr.raise_for_outage", broken)
+        desk.once()
+    desk.let_wait_end()
+    desk.once()
+    assert sorted(desk.vision.pages()) == [1, 2, 3]
+    assert Document.objects.get().pages_by == {"ocr": 3}

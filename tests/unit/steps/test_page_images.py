@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.steps import page_images
+from pipeline.steps import page_drawer, page_images
 from pipeline.steps.ocr_outcomes import PdfError
-from pipeline.steps.page_drawer import Demand, Drawing
+from pipeline.steps.page_drawer import Demand, Drawer, Drawing
 from pipeline.steps.page_images import MAX_RESTARTS, PageImages, Picture
 from queuemgr.abort import NEVER
+from queuemgr.errors import Aborted, StepFailed
 
 DRAWING = Drawing(page_seconds=0.2)
 
@@ -158,3 +162,61 @@ def test_after_so_many_children_the_document_is_given_up(drawers: type[PlayedDra
     using(20, 20, use)
     assert len(drawers.made) == MAX_RESTARTS + 1
     assert all(made.is_closed for made in drawers.made)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "said"),
+    [
+        (OSError(errno.EAGAIN, "no process left"), StepFailed, "no process left"),
+        (RuntimeError("odd"), StepFailed, "RuntimeError"),
+        (Aborted("stop"), Aborted, "stop"),
+    ],
+)
+def test_no_page_waits_for_ever_when_no_child_can_be_started_again(
+    drawers: type[PlayedDrawer],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    raised: type[Exception],
+    said: str,
+) -> None:
+    """It is no fault of the pages, so none of them is given up for it."""
+    drawers.ends = frozenset({1})
+
+    def nothing_left(*_: object) -> None:
+        raise error
+
+    async def use(images: PageImages) -> None:
+        monkeypatch.setattr(page_images, "Drawer", nothing_left)
+        assert "could not be drawn" in await failure_of(images, 0)
+        for place in range(1, 4):
+            with pytest.raises(raised, match=said):
+                await images.take(place)
+
+    using(5, 5, use)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_child_that_cannot_be_started_leaves_no_pipe_open(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[int] = []
+    pipe = os.pipe
+
+    def noted() -> tuple[int, int]:
+        ends = pipe()
+        made.extend(ends)
+        return ends
+
+    def nothing_left(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "no process left")
+
+    monkeypatch.setattr(page_drawer.os, "pipe", noted)
+    monkeypatch.setattr(page_drawer.subprocess, "Popen", nothing_left)
+    with pytest.raises(OSError, match="no process left"):
+        Drawer(tmp_path / "x.pdf", DRAWING)
+    assert len(made) == 4
+    for end in made:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(end)
