@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 
 from celery import shared_task
@@ -35,9 +36,15 @@ from pipeline.steps.ocr_outcomes import PageOutcome, PdfError
 from pipeline.tasks.documents import load
 from pipeline.tasks.ocr_part import Part
 from pipeline.tasks.pages import has_text, pages_done, read_pages
+from queuemgr.abort import AbortSignal
 from queuemgr.errors import StepFailed
+from queuemgr.lane_places import Name as LaneName
+from queuemgr.lane_places import place_in
 from queuemgr.leased_task import LeasedTask, Work
 from queuemgr.outcomes import Done, Failed
+
+LANES: Mapping[str, LaneName] = {"rapidocr": "embedding", "tesseract": "proc"}
+"""The lanes of the engines that run on this machine."""
 
 
 @shared_task(base=LeasedTask, name="papers.ocr")
@@ -95,7 +102,7 @@ def _read(
     """The outcome of every page wanted; those an attempt before this one read are not read again."""
     left = [page for page in wanted if page not in part.outcomes]
     try:
-        with files.on_disk(document.pdf) as pdf:
+        with _place(options, work.signal), files.on_disk(document.pdf) as pdf:
             read = ocr(pdf, left, options, work.signal, part.add) if left else OcrResult(())
         raise_for_outage(read, KEY)
     except StepFailed as error:
@@ -106,6 +113,12 @@ def _read(
         left = [page for page in left if page not in part.outcomes]
         read = OcrResult(tuple(PageOutcome(page, 0, error=failed) for page in left))
     return [*read.outcomes, *(each for page, each in part.outcomes.items() if page in wanted)]
+
+
+def _place(options: OcrOptions, signal: AbortSignal) -> AbstractContextManager[None]:
+    """The place an engine of this machine takes in its lane; a model elsewhere takes none."""
+    lane = LANES.get(engine_for(options).engine)
+    return place_in(lane, signal) if lane else nullcontext()
 
 
 def _options(pages: int, booking: Booking) -> OcrOptions:
