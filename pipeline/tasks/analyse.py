@@ -14,7 +14,7 @@ from django.db import Error as DatabaseAway
 from django.db import connection, transaction
 from django.db.models import F
 
-from pipeline.knobs import pipeline_knobs
+from pipeline.knobs import parts_at_once, pipeline_knobs
 from pipeline.models import Document
 from pipeline.steps.analyse import Analysed, AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
 from pipeline.steps.endpoint import Endpoint
@@ -128,7 +128,7 @@ def _options(given: dict[str, Any]) -> AnalyseOptions:
         context_tokens=knobs.llm_context_tokens,
         max_tokens=knobs.llm_max_tokens,
         max_parts=knobs.llm_max_parts,
-        parts_inflight=knobs.llm_parts_inflight,
+        parts_inflight=parts_at_once(knobs),
         learnt=Learnt.of(given),
     )
 
