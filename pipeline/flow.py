@@ -9,12 +9,22 @@ from pipeline import intake
 from pipeline.checkup import checkup
 from pipeline.document_facts import export
 from pipeline.files import tidy
-from pipeline.knobs import pipeline_knobs
-from pipeline.ocr_options import KEY, REQUESTS, is_remote, pages_at_once, requests_reserved
+from pipeline.knobs import parts_at_once, pipeline_knobs
+from pipeline.ocr_options import (
+    KEY,
+    REQUESTS,
+    is_remote,
+    pages_at_once,
+    requests_reserved,
+    rounded_up,
+)
 from pipeline.politeness import POLITE, asked_for_pdf
 from pipeline.steps.paper_parts import known_parts, requests_for
 from pipeline.steps.sources.source import limit_of
 from queuemgr.flow import Context, Flow, Phase, Step
+
+LLM_REQUESTS = "llm_requests"
+"""The tokens that count requests at the model at once, over all papers."""
 
 
 def _tenant(given: Context) -> tuple[str, ...]:
@@ -66,6 +76,14 @@ def _model(given: Context) -> tuple[str, ...]:
     return (*model, *_tenant(given))
 
 
+def _model_tokens(given: Context) -> dict[str, int]:
+    """Where requests are capped a paper takes as many places as it has parts at the model at once."""
+    knobs = pipeline_knobs()
+    if not (knobs.llm_base_url and knobs.max_llm_requests):
+        return {}
+    return {LLM_REQUESTS: min(parts_at_once(knobs), rounded_up(known_parts(given)))}
+
+
 def _cpu(given: Context) -> dict[str, int]:
     return {"cpu": 1, "memory": 1}
 
@@ -90,6 +108,7 @@ def _limits() -> dict[str, Mapping[str, Any]]:
         KEY: {"max_running": 0},
         REQUESTS: {"max_running": knobs.max_ocr_requests},
         "llm:chat": {"max_running": knobs.max_llm},
+        LLM_REQUESTS: {"max_running": knobs.max_llm_requests},
     }
 
 
@@ -110,7 +129,12 @@ PAPERS = Flow(
         ),
         Phase(
             "expensive", rank=0, waiting="prepped", running="analyzing",
-            steps=(Step("analyse", "papers.analyse", key=_model, cost=_analysis_cost),),
+            steps=(
+                Step(
+                    "analyse", "papers.analyse", key=_model, cost=_analysis_cost,
+                    tokens=_model_tokens,
+                ),
+            ),
         ),
         Phase(
             "wrap", rank=1, waiting="analyzed", running="wrapping",

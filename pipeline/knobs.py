@@ -132,6 +132,9 @@ class PipelineKnobs(Knobs):
     max_llm: int = Field(
         0, ge=0, description="papers put to the model at once in the fleet; 0: no cap"
     )
+    max_llm_requests: int = Field(
+        0, ge=0, description="requests at the model at once in the fleet; 0: no cap"
+    )
 
     @model_validator(mode="after")
     def _a_paper_has_room(self) -> Self:
@@ -186,3 +189,8 @@ def pipeline_knobs() -> PipelineKnobs:
 
 
 forget_on_change(pipeline_knobs)
+
+
+def parts_at_once(knobs: PipelineKnobs) -> int:
+    """Parts of one paper at the model at once: never more than the whole fleet may ask."""
+    return min(knobs.llm_parts_inflight, knobs.max_llm_requests or knobs.llm_parts_inflight)

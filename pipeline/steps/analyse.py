@@ -7,7 +7,9 @@ Nothing of the paper is logged, nor quoted in an error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +30,14 @@ from pipeline.steps.paper_parts import (
     room_for,
     tokens_in,
 )
-from pipeline.steps.prompts import OVERHEAD_TOKENS, PROMPT_VERSION, merged, one_part, whole_paper
+from pipeline.steps.prompts import (
+    OVERHEAD_TOKENS,
+    PROMPT_VERSION,
+    Message,
+    merged,
+    one_part,
+    whole_paper,
+)
 from pipeline.steps.references import before_references
 from queuemgr.abort import AbortSignal
 from queuemgr.errors import StepFailed
@@ -87,6 +96,10 @@ def nothing(_number: int) -> None:
     """For callers that book no requests."""
 
 
+def unkept(_digest: str, _note: str) -> None:
+    """For callers that keep no notes."""
+
+
 @dataclass(frozen=True)
 class AnalyseOptions:
     """Without an `endpoint` the local analyser does it, in `sentences` of the paper.
@@ -95,6 +108,9 @@ class AnalyseOptions:
     longer paper goes in at most `max_parts` parts, `parts_inflight` at once. `before_request` is
     called with 1, 2, … before each request goes out, in a thread: it books the request, and may
     refuse it by raising. `tally` counts what was asked and used, whatever comes of it.
+
+    `notes` are those an earlier attempt paid for, by `digest_of` what was asked; no part is asked
+    that is among them. `keep_note` is called with each new one as it comes, in a thread.
     """
 
     endpoint: Endpoint | None = None
@@ -106,6 +122,8 @@ class AnalyseOptions:
     learnt: Learnt = Learnt()
     before_request: Callable[[int], object] = nothing
     tally: Tally = field(default_factory=Tally)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    keep_note: Callable[[str, str], object] = unkept
 
 
 def analyse(text: str, title_hint: str, options: AnalyseOptions, signal: AbortSignal) -> Analysed:
@@ -181,7 +199,7 @@ async def by_model(
         try:
             if len(plan.parts) == 1:
                 return await asking.analysis(whole_paper(plan.parts[0], title_hint))
-            notes = await notes_on(plan, asking, inflight, signal)
+            notes = await notes_on(plan, asking, options, signal)
             return await asking.analysis(merged(notes, title_hint))
         except StepFailed as refusal:
             if refusal.kind == "too_long":
@@ -189,18 +207,34 @@ async def by_model(
             raise
 
 
-async def notes_on(plan: Plan, asking: Asking, inflight: int, signal: AbortSignal) -> list[str]:
+async def notes_on(
+    plan: Plan, asking: Asking, options: AnalyseOptions, signal: AbortSignal
+) -> list[str]:
     """What each part says, in order. The first failure stops the rest: without it nothing can be
-    summed up."""
+    summed up; the notes there are by then are kept for the next attempt."""
     count, tokens = len(plan.parts), min(asking.max_tokens, plan.note_tokens)
 
     async def note(numbered: tuple[int, str]) -> str:
         number, part = numbered
-        return await asking.notes(one_part(part, number, count, tokens), tokens)
+        messages = one_part(part, number, count, tokens)
+        digest = digest_of(messages, tokens, asking.model_name)
+        if digest in options.notes:
+            return options.notes[digest]
+        made = await asking.notes(messages, tokens)
+        # In a thread: it writes to a file, which may be far away.
+        await asyncio.to_thread(options.keep_note, digest, made)
+        return made
 
-    lane = Lane("llm_parts", inflight, count)
+    lane = Lane("llm_parts", min(options.parts_inflight, count), count)
     notes = await run_with_queue(lane, enumerate(plan.parts, 1), note, signal=signal)
     return [note for note in notes if note is not None]
+
+
+def digest_of(messages: Sequence[Message], tokens: int, model: str) -> str:
+    """What notes are kept under: the whole request, the part's text in it, the model that answers,
+    and the version of the prompts. Notes on anything else are not taken for it."""
+    asked = [PROMPT_VERSION, model, tokens, [dict(message) for message in messages]]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def smaller(plan: Plan, asking: Asking, refusal: StepFailed, options: AnalyseOptions) -> Exception:

@@ -88,6 +88,10 @@ class Asking:
         if dialect is not None and known(model.endpoint) == Dialect():
             remember(model.endpoint, dialect)
 
+    @property
+    def model_name(self) -> str:
+        return self._model.endpoint.model
+
     async def analysis(self, messages: Sequence[Message]) -> Analysis:
         """The analysis a model gives. Raises `StepFailed` and `ComeAgain`."""
         return await self._answered(Wanted(messages, self.max_tokens, parsed, ANALYSIS_SCHEMA))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from celery import shared_task
 from django.db import Error as DatabaseAway
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F
 
-from pipeline.knobs import pipeline_knobs
+from pipeline.knobs import parts_at_once, pipeline_knobs
 from pipeline.models import Document
 from pipeline.steps.analyse import Analysed, AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
 from pipeline.steps.endpoint import Endpoint
 from pipeline.steps.llm import Tally
 from pipeline.tasks.documents import done, load, store
+from pipeline.tasks.kept_notes import KeptNotes
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import LeasedTask, Work
 from queuemgr.outcomes import Done, Failed, Snoozed
@@ -38,8 +40,11 @@ def analyse_step(work: Work) -> Done | Failed | Snoozed:
     """Title, summary, keywords and contributions: by the model, or locally without one."""
     document, tally = load(work), Tally()
     options = replace(_options(work.given), before_request=lambda _: _book(work), tally=tally)
+    several = options.endpoint is not None and options.learnt.parts > 1
     try:
-        with _counted(document, tally):
+        with KeptNotes(document) if several else nullcontext() as kept, _counted(document, tally):
+            if kept is not None:
+                options = replace(options, notes=dict(kept.notes), keep_note=kept.keep)
             analysed = analyse(_text(document), document.title, options, work.signal)
     except ComeAgain as again:
         return Snoozed(0, again.reason, again.learnt)
@@ -48,7 +53,8 @@ def analyse_step(work: Work) -> Done | Failed | Snoozed:
     except StepFailed as error:
         cost = tally.requests if options.endpoint else None
         return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
-    return _stored(document, analysed, tally, tally.requests if options.endpoint else None)
+    made = _stored(document, analysed, tally, tally.requests if options.endpoint else None)
+    return made if kept is None else replace(made, store=partial(_store_and_forget, made, kept))
 
 
 def expected_parts(text: str) -> dict[str, int]:
@@ -67,6 +73,13 @@ def _stored(document: Document, analysed: Analysed, tally: Tally, cost: int | No
         **_used(tally),
     )
     return Done(found.context, found.store, cost)
+
+
+def _store_and_forget(made: Done, kept: KeptNotes) -> None:
+    """The notes go when the analysis made of them is stored for good, and not before."""
+    if made.store is not None:
+        made.store()
+    transaction.on_commit(kept.forget, robust=True)
 
 
 @contextmanager
@@ -115,7 +128,7 @@ def _options(given: dict[str, Any]) -> AnalyseOptions:
         context_tokens=knobs.llm_context_tokens,
         max_tokens=knobs.llm_max_tokens,
         max_parts=knobs.llm_max_parts,
-        parts_inflight=knobs.llm_parts_inflight,
+        parts_inflight=parts_at_once(knobs),
         learnt=Learnt.of(given),
     )
 
