@@ -17,6 +17,8 @@ from django.utils.html import format_html, format_html_join
 
 from pipeline.document_filters import KindFilter, MethodFilter, OpenAccessFilter, WholeFilter
 from pipeline.models import Document
+from pipeline.steps.addresses import shown
+from pipeline.steps.next_address import untried
 from pipeline.steps.report import PAGE_SOURCES, arxiv_link, asked_of, doi_link, one_line, plain
 from pipeline.views import KINDS
 from queuemgr.admin.read_only import ReadOnlyAdmin
@@ -119,8 +121,8 @@ class DocumentAdmin(ReadOnlyAdmin):
     @admin.display(description="still to be tried")
     def still_to_try(self, document: Document) -> str:
         rows = (
-            (one_line(str(r.get("source", ""))), one_line(str(r.get("url", ""))))
-            for r in records(document.other_urls)
+            (one_line(address.source), one_line(shown(address.url)))
+            for address in untried(records(document.other_urls))
         )
         return table(("named by", "address"), rows)
 
@@ -154,7 +156,13 @@ OWN_ROWS = (
 
 
 def show_plainly(document: Document) -> None:
-    """Take out of its texts what hides or reverses what stands there; to be shown, never saved."""
+    """Take out of its texts what hides or reverses what stands there, and the queries of its URLs; to
+    be shown, never saved."""
+    if document.__dict__.get("source"):
+        document.source = document.source_shown
+    for name in ("pdf_url", "fetched_from"):
+        if document.__dict__.get(name):
+            setattr(document, name, shown(getattr(document, name)))
     for column in Document._meta.fields:
         loaded = column.attname in document.__dict__
         if loaded and isinstance(column, models.CharField | models.TextField):

@@ -29,6 +29,7 @@ def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
     """Addresses without their queries, which may hold a signature."""
     return {
         **{name: row[name] for name in COLUMNS},
+        "source": shown(row["source"]) if row["kind"] == "url" else row["source"],
         **{name: shown(row[name]) if row[name] else "" for name in ADDRESSES},
         "files": {name: row[name] for name in FILES if row[name]},
     }

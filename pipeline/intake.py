@@ -38,11 +38,13 @@ def take_in(item: str) -> Intake:
 
 
 def key_of(found: Identifier) -> str:
-    """The document's key; one too long for a row (a URL) is cut and told apart by its hash."""
-    if len(found.key) <= MAX_KEY:
+    """The document's key. A URL's query, which may hold a signature, is left out, and a key too long
+    for a row is cut; both are told apart by the hash of the whole."""
+    readable = found.key.partition("?")[0] if found.kind == "url" else found.key
+    if readable == found.key and len(found.key) <= MAX_KEY:
         return found.key
     digest = hashlib.sha256(found.key.encode()).hexdigest()[:32]
-    return f"{found.key[: MAX_KEY - 33]}~{digest}"
+    return f"{readable[: MAX_KEY - 33]}~{digest}"
 
 
 def intake_of(key: str, kind: str) -> Intake:

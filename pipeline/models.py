@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from pipeline.steps.addresses import shown
 from queuemgr.models import Execution
 
 FLOW = "papers"
@@ -85,6 +86,11 @@ class Document(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+    @property
+    def source_shown(self) -> str:
+        """As it was given, without the query of a URL, which may hold a signature."""
+        return shown(self.source) if self.kind == "url" else self.source
 
     @property
     def file_stem(self) -> str:

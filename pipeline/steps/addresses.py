@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import httpx
 from queuemgr.errors import StepFailed
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_USER = re.compile(r"//[^/]*@")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -58,9 +60,14 @@ def _port(url: httpx.URL) -> int:
 
 
 def shown(url: httpx.URL | str) -> str:
-    """The URL as messages may quote it: signed links and contact addresses sit in the query."""
-    parsed = httpx.URL(url)
-    return str(parsed.copy_with(userinfo=b"", query=None, fragment=None))
+    """The URL as messages may quote it: signed links and contact addresses sit in the query.
+
+    What is no URL is cut where a query would begin.
+    """
+    try:
+        return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+    except httpx.InvalidURL:
+        return _USER.sub("//", re.split(r"[?#]", str(url), maxsplit=1)[0])
 
 
 def is_public(address: str) -> bool:

@@ -1,7 +1,8 @@
 """Where else a PDF may be had when one address fails: which addresses are left, and what was tried.
 
 Pure. `other_urls` and `lookups` are the columns of a document: lists of objects, written by others
-too, so that what cannot be understood in them is passed over.
+too, so that what cannot be understood in them is passed over. `lookups` are for people and hold no
+query of a URL; `other_urls`, which are for the next try, hold them whole.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from pipeline.steps.addresses import shown
 
 PATIENCE = 2
 """Failures of a passing kind at one address before another that is known is tried."""
@@ -24,29 +27,41 @@ SHORT = 120
 
 @dataclass(frozen=True)
 class Address:
-    """A URL, who named it, and whether a page is likely there rather than the PDF."""
+    """A URL, who named it, and whether a page is likely there rather than the PDF.
+
+    `tried` is the round in which it failed, empty when it did not yet.
+    """
 
     url: str
     source: str = ""
     landing: bool = False
+    tried: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return {"url": self.url, "source": self.source, "landing": self.landing}
+        said = {"url": self.url, "source": self.source, "landing": self.landing}
+        return {**said, "tried": self.tried} if self.tried else said
 
 
-def left(
-    other_urls: Iterable[Any], lookups: Iterable[Any], current: str, round_: str
-) -> list[Address]:
+def left(other_urls: Iterable[Any], current: str, round_: str) -> list[Address]:
     """The addresses still to be tried, in order: those nobody tried yet, else, when a person let it
     all be tried again, those that failed in earlier rounds.
 
     A round is whatever names the tries since a person last said so: no clocks are compared.
     """
-    untried = _addresses(other_urls)
-    tried = [line for line in lookups if _is_ours(line)]
-    lately = {current, *(line["url"] for line in tried if line.get("round") == round_)}
-    chosen = untried or _addresses(line for line in tried if line.get("failed"))
+    known = _addresses(other_urls)
+    lately = {current, *(address.url for address in known if address.tried == round_)}
+    chosen = [address for address in known if not address.tried] or known
     return list({a.url: a for a in chosen if a.url not in lately}.values())
+
+
+def without(other_urls: Iterable[Any], url: str) -> list[Address]:
+    """All but this one, whether tried or not."""
+    return [address for address in _addresses(other_urls) if address.url != url]
+
+
+def untried(other_urls: Iterable[Any]) -> list[Address]:
+    """Those that did not fail yet."""
+    return [address for address in _addresses(other_urls) if not address.tried]
 
 
 def line(
@@ -54,7 +69,8 @@ def line(
 ) -> dict[str, Any]:
     """A line for `lookups`: `outcome` is the error kind, or one of WELL."""
     return {
-        **address.as_json(),
+        "url": shown(address.url),
+        "landing": address.landing,
         "named_by": address.source,
         "source": SOURCE,
         "outcome": outcome,
@@ -79,8 +95,9 @@ def _addresses(records: Iterable[Any]) -> list[Address]:
     return [
         Address(
             record["url"],
-            str(record.get("named_by", record.get("source", ""))),
+            str(record.get("source", "")),
             bool(record.get("landing")),
+            str(record.get("tried", "")),
         )
         for record in records
         if isinstance(record, dict) and isinstance(record.get("url"), str)
@@ -89,4 +106,4 @@ def _addresses(records: Iterable[Any]) -> list[Address]:
 
 def _is_ours(line: Any) -> bool:
     ours = isinstance(line, dict) and line.get("source") == SOURCE
-    return ours and all(isinstance(line.get(name), str) for name in ("url", "outcome"))
+    return ours and isinstance(line.get("outcome"), str)

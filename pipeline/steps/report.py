@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import quote
 
+from pipeline.steps.addresses import shown
 from pipeline.steps.analyse import EXTRACTIVE, Analysis
 
 PAGE_SOURCES = {
@@ -165,9 +166,18 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
+INTERNAL = frozenset({"round", "failed"})
+"""What steps note of a look-up for themselves."""
+
+
 def asked_of(record: Mapping[str, object]) -> Asked:
-    """One look-up as its step noted it: its source, and the rest in the order it stands there."""
-    rest = dict(record)
+    """One look-up as its step noted it: its source, and the rest in the order it stands there.
+
+    Without what only steps need, and no query of a URL, which may hold a signature.
+    """
+    rest = {name: value for name, value in record.items() if name not in INTERNAL}
+    if url := rest.get("url"):
+        rest["url"] = shown(str(url))
     who = str(rest.pop("source", "") or "unnamed")
     return Asked(who, ", ".join(f"{name}: {in_words(v)}" for name, v in rest.items() if is_told(v)))
 

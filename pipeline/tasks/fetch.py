@@ -20,7 +20,16 @@ from pipeline.steps.addresses import shown
 from pipeline.steps.download import Asked, EarlierCopy, FetchOptions
 from pipeline.steps.fetch import Elsewhere, Fetched, Unchanged, adopt, fetch
 from pipeline.steps.minimum_speed import MinimumSpeed
-from pipeline.steps.next_address import PATIENCE, WELL, Address, failed_in, left, line
+from pipeline.steps.next_address import (
+    PATIENCE,
+    WELL,
+    Address,
+    failed_in,
+    left,
+    line,
+    untried,
+    without,
+)
 from pipeline.steps.sources.arxiv import refused
 from pipeline.steps.trip import Trip, key_of_host
 from pipeline.tasks.documents import done, load, store
@@ -190,6 +199,8 @@ class _Fetching:
 
     def _done(self, outcome: str, message: str, **columns: Any) -> Done:
         context: dict[str, Any] = {"fetch": {}} if self._said else {}
+        if outcome in WELL and self._document.other_urls:
+            columns["other_urls"] = [a.as_json() for a in untried(self._document.other_urls)]
         return done(self._document, context, **columns, lookups=self._noted(outcome, message))
 
     def _noted(self, outcome: str, message: str) -> list[Any]:
@@ -218,12 +229,17 @@ class _Fetching:
         return self._snoozed(reason, columns, {"host_key": host, "landing": False, "fetch": said})
 
     def _onward(self, kind: str, message: str, heard: Failed | None = None) -> Snoozed:
-        """Go on with the next address, under its host's limit; what this one's limit hears."""
-        following, *rest = self._others
+        """Go on with the next address, under its host's limit; this one's hears `heard`.
+
+        An address that failed is kept behind those still to be tried, for a person's retry.
+        """
+        following = self._others[0]
         host = key_of_host(following.url)
+        rest = without(self._document.other_urls, following.url)
+        failed = replace(self._address, tried=self._round)
         columns = {
             "pdf_url": following.url,
-            "other_urls": [address.as_json() for address in rest],
+            "other_urls": [address.as_json() for address in (*rest, failed)],
             "lookups": self._noted(kind, message),
         }
         said = {"failures": len(self._failures), "moved": True}
@@ -287,9 +303,9 @@ class _Fetching:
     def _others(self) -> list[Address]:
         """The addresses left, without those that are no URL of a host."""
         document = self._document
-        if not document.other_urls and not document.lookups:
+        if not document.other_urls:
             return []
-        found = left(document.other_urls, document.lookups, document.pdf_url, self._round)
+        found = left(document.other_urls, document.pdf_url, self._round)
         return [address for address in found if _has_host(address.url)]
 
     @cached_property

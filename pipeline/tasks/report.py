@@ -41,7 +41,7 @@ def report_facts(document: Document) -> ReportFacts:
     """What a report says of a document, as it is known now."""
     return ReportFacts(
         key=document.key,
-        source=shown(document.pdf_url) if document.pdf_url else document.source,
+        source=shown(document.pdf_url) if document.pdf_url else document.source_shown,
         title=document.title or str(document.analysis.get("title", "")),
         pages=document.pages or 0,
         references=document.references,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pipeline.intake import key_of
 from pipeline.models import FLOW, Document
-from pipeline.steps.identify import host_key
+from pipeline.steps.identify import host_key, identify
 from pipeline.tasks import fetch_step
 from queuemgr.abort import AbortSignal
 from queuemgr.dispatch import dispatch
@@ -32,7 +33,7 @@ class Fetching:
         """A document that was found at `url`, and perhaps at others."""
         rest = [{"url": other, "source": "test", "landing": False} for other in others]
         document, _ = Document.objects.update_or_create(
-            key=f"url:{url}",
+            key=key_of(identify(url)),
             defaults={"kind": "url", "source": url, "pdf_url": url, "other_urls": rest},
         )
         enqueue(FLOW, document.key, {"kind": "url", **payload})

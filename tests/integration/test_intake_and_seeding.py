@@ -197,6 +197,16 @@ def test_a_line_is_json_or_the_bare_item(line: str, key: str) -> None:
     assert intake.take_in(line).key == key
 
 
+def test_the_key_of_a_url_holds_no_query_and_still_tells_two_apart() -> None:
+    """Queries hold signatures, and keys stand in logs, reports and names of files."""
+    urls = [f"https://a.org/x.pdf?token=s3cret{end}" for end in "ab"] * 2
+    keys = [intake.take_in(url).key for url in urls]
+    assert keys[:2] == keys[2:] and keys[0] != keys[1]
+    assert all(key.startswith("url:https://a.org/x.pdf~") for key in keys)
+    assert "s3cret" not in "".join(keys)
+    assert Document.objects.get(key=keys[0]).source == urls[0], "it can still be fetched"
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [

@@ -211,7 +211,7 @@ def _results() -> Any:
 
 
 def _row(document: Document, requests: int, seconds: Any, status: str) -> list[Any]:
-    name = Path(document.source).name if document.kind == "file" else document.source
+    name = Path(document.source).name if document.kind == "file" else document.source_shown
     report = _shown(Path(document.report_markdown.path)) if document.report_markdown else ""
     partial = " (partial)" if document.problem and report else ""
     took = f"{seconds.total_seconds():.1f}" if seconds is not None else ""
