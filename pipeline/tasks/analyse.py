@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from celery import shared_task
-from django.db import Error as DatabaseAway
-from django.db import connection
-from django.db.models import F
 
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.steps.analyse import Analysed, AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
 from pipeline.steps.endpoint import Endpoint
 from pipeline.steps.llm import Tally
-from pipeline.tasks.documents import done, load, store
-from queuemgr.errors import StepFailed
+from pipeline.tasks.booking import UNBOOKED, NotBooked, book, counted, failed, used
+from pipeline.tasks.documents import done, load
 from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done, Failed, Snoozed
-
-logger = logging.getLogger(__name__)
-
-UNBOOKED_SECONDS = 15.0
-"""Until a request is tried again that the database did not let us book."""
-
-
-class NotBooked(Exception):
-    """The database did not take the booking of a request, so the request was not sent."""
+from queuemgr.outcomes import Done, Result, Snoozed
 
 
 @shared_task(base=LeasedTask, name="papers.analyse")
-def analyse_step(work: Work) -> Done | Failed | Snoozed:
+def analyse_step(work: Work) -> Result:
     """Title, summary, keywords and contributions: by the model, or locally without one."""
-    document, tally = load(work), Tally()
-    options = replace(_options(work.given), before_request=lambda _: _book(work), tally=tally)
+    tally = Tally()
     try:
-        with _counted(document, tally):
-            analysed = analyse(_text(document), document.title, options, work.signal)
+        return _analysed(work, tally)
     except ComeAgain as again:
         return Snoozed(0, again.reason, again.learnt)
     except NotBooked:
-        return Snoozed(UNBOOKED_SECONDS, "the database did not take the booking of a request")
-    except StepFailed as error:
-        cost = tally.requests if options.endpoint else None
-        return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
-    return _stored(document, analysed, tally, tally.requests if options.endpoint else None)
+        return UNBOOKED
+    except Exception as error:
+        return failed(error, work, _cost(tally))
+
+
+def _analysed(work: Work, tally: Tally) -> Done:
+    document = load(work)
+    options = replace(_options(work.given), before_request=lambda _: book(work), tally=tally)
+    with counted(document, tally):
+        analysed = analyse(_text(document), document.title, options, work.signal)
+    return _stored(document, analysed, tally)
+
+
+def _cost(tally: Tally) -> int | None:
+    """Requests sent, where there is somebody to send them to."""
+    return tally.requests if pipeline_knobs().llm_base_url else None
 
 
 def expected_parts(text: str) -> dict[str, int]:
@@ -57,50 +51,16 @@ def expected_parts(text: str) -> dict[str, int]:
     return {"llm_parts": parts_in(text, options)} if options.endpoint else {}
 
 
-def _stored(document: Document, analysed: Analysed, tally: Tally, cost: int | None) -> Done:
+def _stored(document: Document, analysed: Analysed, tally: Tally) -> Done:
     found = done(
         document,
         title=document.title or analysed.analysis.title[:500],
         analysis=analysed.analysis.model_dump(),
         method=analysed.method,
         prompt_version=analysed.prompt_version,
-        **_used(tally),
+        **used(tally),
     )
-    return Done(found.context, found.store, cost)
-
-
-@contextmanager
-def _counted(document: Document, tally: Tally) -> Iterator[None]:
-    """Add what was asked and used to the document when the block fails: it was paid for. Not guarded
-    by the lease, since it is a fact whoever holds that now."""
-    try:
-        yield
-    except Exception:
-        try:
-            if tally.requests:
-                store(document.pk, _used(tally))
-        except DatabaseAway:
-            logger.warning("tokens used for %s could not be noted", document.key)
-        raise
-
-
-def _used(tally: Tally) -> dict[str, Any]:
-    """Columns that grow by what was asked and used."""
-    return {
-        "requests": F("requests") + tally.requests,
-        "prompt_tokens": F("prompt_tokens") + tally.prompt_tokens,
-        "completion_tokens": F("completion_tokens") + tally.completion_tokens,
-    }
-
-
-def _book(work: Work) -> None:
-    """Book one request, in whatever thread; with none booked none is sent."""
-    try:
-        work.spend()
-    except DatabaseAway as error:
-        raise NotBooked from error
-    finally:
-        connection.close()
+    return Done(found.context, found.store, _cost(tally))
 
 
 def _text(document: Document) -> str:

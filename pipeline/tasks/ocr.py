@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 
 from celery import shared_task
-from django.db import connection, transaction
+from django.db import transaction
 
 from pipeline import files
 from pipeline.knobs import pipeline_knobs
@@ -32,25 +32,25 @@ from pipeline.steps.ocr import (
     raise_for_outage,
 )
 from pipeline.steps.ocr_outcomes import PageOutcome, PdfError
+from pipeline.tasks.booking import UNBOOKED, NotBooked, book, failed
 from pipeline.tasks.documents import load
 from pipeline.tasks.ocr_part import Part
 from pipeline.tasks.pages import has_text, pages_done, read_pages
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done, Failed
+from queuemgr.outcomes import Done, Result
 
 
 @shared_task(base=LeasedTask, name="papers.ocr")
-def ocr_step(work: Work) -> Done | Failed:
+def ocr_step(work: Work) -> Result:
     """Read the pages without text by OCR. What it cannot read is named, and fails no other page."""
     with Booking(work) as booking:
         try:
-            done = _ocr(work, booking)
-        except StepFailed as error:
-            paid = booking.booked if is_remote(pipeline_knobs()) else None
-            return Failed(error.kind, error.message, error.retry_after, paid, error.limit)
-    cost = booking.booked if is_remote(pipeline_knobs()) else None
-    return Done(done.context, done.store, cost)
+            return _ocr(work, booking)
+        except NotBooked:
+            return UNBOOKED
+        except Exception as error:
+            return failed(error, work, booking.paid)
 
 
 def _ocr(work: Work, booking: Booking) -> Done:
@@ -59,7 +59,7 @@ def _ocr(work: Work, booking: Booking) -> Done:
     part = Part(document, _reader(options))
     with part.saved_on_failure():
         done = _stored(work, document, _read(work, document, wanted, options, part))
-    return Done(done.context, _and_forget(done, part))
+    return Done(done.context, _and_forget(done, part), booking.paid)
 
 
 class Booking:
@@ -69,7 +69,7 @@ class Booking:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="booking")
-        self.booked = 0
+        self._booked = 0
 
     def __enter__(self) -> Booking:
         return self
@@ -77,16 +77,18 @@ class Booking:
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown()
 
+    @property
+    def paid(self) -> int | None:
+        """Requests booked; None where there is no endpoint to send them to."""
+        return self._booked if is_remote(pipeline_knobs()) else None
+
     async def one(self) -> None:
-        """Book one request. Raises `LeaseLost`, or `StepFailed` when none of those reserved is left."""
+        """Book one request. Raises as `booking.book` does."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._spend)
 
     def _spend(self) -> None:
-        try:
-            self._work.spend()
-            self.booked += 1
-        finally:
-            connection.close()
+        book(self._work)
+        self._booked += 1
 
 
 def _read(

@@ -256,6 +256,16 @@ def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
     assert isinstance(result, Done)
 
 
+def test_a_failure_nobody_named_costs_what_was_booked(desk: Desk, model: PlayedModel) -> None:
+    """The text is gone from the storage: nothing was sent, so nothing is charged."""
+    desk.lay("short", SHORT)
+    document = Document.objects.get()
+    document.text.storage.delete(document.text.name)
+    (result,) = desk.once()
+    assert isinstance(result, Failed)
+    assert (result.kind, result.cost, charged()) == ("unexpected", 0, 0)
+
+
 def test_a_step_that_lost_its_lease_sends_nothing_more(desk: Desk, model: PlayedModel) -> None:
     desk.lay("long", LONG)
     (grant,) = desk.begin()

@@ -14,8 +14,9 @@ from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.ocr_options import KEY, REQUESTS, requests_reserved
 from queuemgr.errors import Aborted, LeaseLost, StepFailed
+from queuemgr.leased_task import Work
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.outcomes import Done, Failed, Result
+from queuemgr.outcomes import Done, Failed, Result, Snoozed
 from tests.integration.ocr_desk import OcrDesk, charged, lose_leases, spent
 from tests.integration.steps.ocr_endpoint import Answer, VisionEndpoint, error, text
 
@@ -93,6 +94,36 @@ def test_a_document_takes_a_token_for_each_page_it_has_at_the_endpoint(desk: Ocr
     desk.end(first, desk.run(first))
     assert [grant.key for grant in desk.begin()] == ["two"]
     assert desk.vision.most_at_once <= 4
+
+
+def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P7-11: no reservation, no call; and nothing is charged."""
+
+    def away(work: Work, requests: int = 1) -> None:
+        raise OperationalError("database is locked")
+
+    desk.lay("scan", pages=3)
+    with monkeypatch.context() as broken:
+        broken.setattr(Work, "spend", away)
+        (result,) = desk.once()
+    assert isinstance(result, Snoozed) and "booking" in result.reason
+    assert (desk.vision.asked, charged()) == ([], 0)
+    assert Attempt.objects.get().outcome == "snoozed"
+
+
+def test_a_failure_nobody_named_costs_what_was_booked(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("pipeline.tasks.ocr.raise_for_outage", broken)
+    desk.lay("scan", pages=3)
+    (result,) = desk.once()
+    assert isinstance(result, Failed)
+    assert (result.kind, result.cost, charged()) == ("unexpected", 3, 3)
 
 
 # ---- what an endpoint that fails comes to
