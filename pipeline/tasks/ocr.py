@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
+from typing import Any
 
 from celery import shared_task
 from django.db import transaction
@@ -21,6 +22,7 @@ from pipeline.ocr_options import (
     requests_reserved,
 )
 from pipeline.steps.extract import PageText
+from pipeline.steps.llm import Tally
 from pipeline.steps.ocr import (
     OF_THE_DOCUMENT,
     PATIENCE,
@@ -32,7 +34,7 @@ from pipeline.steps.ocr import (
     raise_for_outage,
 )
 from pipeline.steps.ocr_outcomes import PageOutcome, PdfError
-from pipeline.tasks.booking import UNBOOKED, NotBooked, book, failed
+from pipeline.tasks.booking import UNBOOKED, NotBooked, book, counted, failed, used
 from pipeline.tasks.documents import load
 from pipeline.tasks.ocr_part import Part
 from pipeline.tasks.pages import has_text, pages_done, read_pages
@@ -57,19 +59,22 @@ def _ocr(work: Work, booking: Booking) -> Done:
     document, wanted = load(work), list(work.given["pages_without_text"])
     options = _options(len(wanted), booking)
     part = Part(document, _reader(options))
-    with part.saved_on_failure():
-        done = _stored(work, document, _read(work, document, wanted, options, part))
+    with part.saved_on_failure(), counted(document, booking.tally):
+        outcomes = _read(work, document, wanted, options, part)
+        done = _stored(work, document, outcomes, used(booking.tally))
     return Done(done.context, _and_forget(done, part), booking.paid)
 
 
 class Booking:
     """Says each request before it is sent, in one thread of its own: the engine's event loop must
-    not wait for the database, and Django's connections belong to threads."""
+    not wait for the database, and Django's connections belong to threads. `tally` counts what was
+    really sent, and the tokens it took."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="booking")
         self._booked = 0
+        self.tally = Tally()
 
     def __enter__(self) -> Booking:
         return self
@@ -118,6 +123,7 @@ def _options(pages: int, booking: Booking) -> OcrOptions:
         spare=requests_reserved(knobs, pages) - pages,
         patience=PATIENCE,
         before_request=booking.one,
+        tally=booking.tally,
     )
 
 
@@ -128,7 +134,9 @@ def _reader(options: OcrOptions) -> str:
     return f"{engine.engine} {engine.languages or model}"
 
 
-def _stored(work: Work, document: Document, outcomes: Sequence[PageOutcome]) -> Done:
+def _stored(
+    work: Work, document: Document, outcomes: Sequence[PageOutcome], columns: dict[str, Any]
+) -> Done:
     """All pages of the document, those read here in the place of the empty ones."""
     pages = {page.number: page for page in read_pages(document)}
     for outcome in outcomes:
@@ -136,7 +144,7 @@ def _stored(work: Work, document: Document, outcomes: Sequence[PageOutcome]) -> 
         pages[outcome.page] = page_of(outcome, before)
     problem = " ".join(filter(None, (document.problem, _problem(outcomes))))
     in_order = sorted(pages.values(), key=attrgetter("number"))
-    return pages_done(work, document, in_order, {}, {"problem": problem})
+    return pages_done(work, document, in_order, {}, {"problem": problem, **columns})
 
 
 def _problem(outcomes: Sequence[PageOutcome]) -> str:

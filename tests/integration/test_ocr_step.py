@@ -126,6 +126,30 @@ def test_a_failure_nobody_named_costs_what_was_booked(
     assert (result.kind, result.cost, charged()) == ("unexpected", 3, 3)
 
 
+def test_what_ocr_asked_and_used_is_in_the_document_failed_answers_and_attempts_too(
+    desk: OcrDesk,
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 9}
+    used_some = replace(text("x"), body=text("x").body | {"usage": usage})
+    desk.vision.next_for[1] = [Answer({"error": {"message": "no"}, "usage": usage}, 503)]
+    desk.vision.usual = lambda asked: (
+        error(429, Retry_After="600") if asked.page == 3 else used_some
+    )
+    desk.lay("scan", pages=3)
+    (result,) = desk.once()
+    assert result.kind == "rate_limited"
+    document = Document.objects.get()
+    assert document.requests == len(desk.vision.asked)
+    desk.vision.usual = lambda asked: used_some
+    desk.let_wait_end()
+    desk.once()
+    document.refresh_from_db()
+    assert document.pages_by == {"ocr": 3}
+    assert document.requests == len(desk.vision.asked)
+    used = len([asked for asked in desk.vision.asked if asked.page != 3]) + 1
+    assert (document.prompt_tokens, document.completion_tokens) == (100 * used, 9 * used)
+
+
 # ---- what an endpoint that fails comes to
 
 
