@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -161,6 +162,6 @@ def _and_forget(done: Done, part: Part) -> Callable[[], None]:
     def store() -> None:
         if done.store is not None:
             done.store()
-        transaction.on_commit(part.forget)
+        transaction.on_commit(partial(files.remove, part.name), robust=True)
 
     return store

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
 from django.db import OperationalError
 
+from pipeline import files
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.ocr_options import KEY, REQUESTS, requests_reserved
@@ -300,3 +304,50 @@ def test_whatever_ends_an_attempt_what_it_paid_for_is_kept_on_a_storage_that_is_
     desk.once()
     assert sorted(desk.vision.pages()) == [1, 2, 3]
     assert Document.objects.get().pages_by == {"ocr": 3}
+
+
+def test_pages_kept_that_cannot_be_removed_fail_nothing(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step is over and stored by then; what is left is cleared by `files.tidy`."""
+
+    def broken(name: str) -> None:
+        raise PermissionError(name)
+
+    desk.lay("scan", pages=2)
+    monkeypatch.setattr(files.default_storage, "delete", broken)
+    (result,) = desk.once()
+    assert isinstance(result, Done)
+    assert Attempt.objects.get().outcome == "done"
+    assert len(desk.kept()) == 1
+
+
+def test_pages_kept_for_a_retry_that_never_came_are_cleared_after_a_month(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert files.tidy() == 0, "there is no folder of them yet"
+    for name in ("old-1", "old-2", "young"):
+        files.default_storage.save(f"{files.PARTS}/{name}.jsonl", ContentFile(b"x"))
+    *old, young = desk.kept()
+    for path in old:
+        month_ago = time.time() - files.PART_DAYS * 24 * 3600 - 60
+        os.utime(path, (month_ago, month_ago))
+    monkeypatch.setattr(files, "PARTS_LOOKED_AT", 3)
+    assert files.tidy() == 2
+    assert desk.kept() == [young]
+
+
+def test_parts_are_looked_at_so_many_at_a_time_and_a_storage_without_lists_is_left_alone(
+    desk: OcrDesk, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "PARTS_LOOKED_AT", 2)
+    for number in range(5):
+        files.default_storage.save(f"{files.PARTS}/{number}.jsonl", ContentFile(b"x"))
+    for path in desk.kept():
+        os.utime(path, (1, 1))
+    assert [files.tidy(), len(desk.kept())] == [2, 3]
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "default": {"BACKEND": "tests.integration.ocr_desk.FarStorage"},
+    }
+    assert files.tidy() == 0
