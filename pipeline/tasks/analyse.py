@@ -8,7 +8,7 @@ from typing import Any
 from celery import shared_task
 
 from pipeline.knobs import pipeline_knobs
-from pipeline.models import Document
+from pipeline.models import METHOD_CHARACTERS, Document
 from pipeline.steps.analyse import Analysed, AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
 from pipeline.steps.endpoint import Endpoint
 from pipeline.steps.llm import Tally
@@ -56,7 +56,7 @@ def _stored(document: Document, analysed: Analysed, tally: Tally) -> Done:
         document,
         title=document.title or analysed.analysis.title[:500],
         analysis=analysed.analysis.model_dump(),
-        method=analysed.method,
+        method=analysed.method[:METHOD_CHARACTERS],
         prompt_version=analysed.prompt_version,
         **used(tally),
     )
