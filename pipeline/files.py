@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import default_storage
+from django.utils import timezone
 
 from queuemgr.errors import StepFailed
 from queuemgr.leased_task import Work
@@ -22,6 +25,17 @@ logger = logging.getLogger(__name__)
 
 LEFT_BEHIND_SECONDS = 24 * 3600
 """Longer than any step may take, so no file still being written is removed."""
+
+PARTS = "ocr"
+"""Folder of the storage for pages OCR has read of documents it is not through with."""
+
+PART_DAYS = 30
+"""Longer than any wait between two attempts; a person may still have a failed document retried, and
+pays for its pages again after that."""
+
+PARTS_LOOKED_AT = 1000
+
+_rng = random.SystemRandom()
 
 
 def scratch() -> Path:
@@ -123,9 +137,36 @@ def remove(name: str) -> None:
 
 
 def tidy() -> int:
-    """Remove half-made files of workers that were killed: those untouched for a day."""
+    """Remove half-made files of workers that were killed: those untouched for a day; and pages of OCR
+    kept for a retry that never came."""
     old = time.time() - LEFT_BEHIND_SECONDS
     left = [path for path in scratch().iterdir() if path.is_file() and path.stat().st_mtime < old]
     for path in left:
         path.unlink(missing_ok=True)
-    return len(left)
+    return len(left) + tidy_parts()
+
+
+def tidy_parts() -> int:
+    """Remove files under `PARTS` untouched for `PART_DAYS`, where the storage can list them.
+
+    At most `PARTS_LOOKED_AT` are looked at, by chance, so that each has its turn in time.
+    """
+    before = timezone.now() - timedelta(days=PART_DAYS)
+    try:
+        names = [f"{PARTS}/{name}" for name in default_storage.listdir(PARTS)[1]]
+        some = _rng.sample(names, min(len(names), PARTS_LOOKED_AT))
+        old = [name for name in some if _touched(name) < before]
+    except (NotImplementedError, OSError):  # it cannot list, or holds none, or is away
+        return 0
+    for name in old:
+        remove(name)
+    return len(old)
+
+
+def _touched(name: str) -> datetime:
+    """When a file was last written; now for one that is gone meanwhile."""
+    try:
+        found = default_storage.get_modified_time(name)
+    except FileNotFoundError:
+        return timezone.now()
+    return found if timezone.is_aware(found) else timezone.make_aware(found)

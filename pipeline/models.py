@@ -15,6 +15,9 @@ from queuemgr.models import Execution
 
 FLOW = "papers"
 
+METHOD_CHARACTERS = 120
+"""Room for `Document.method`; a longer name of a model is cut before it is stored."""
+
 
 class DocumentQuerySet(models.QuerySet["Document"]):
     def not_under_way(self) -> Self:
@@ -64,7 +67,7 @@ class Document(models.Model):
     problem = models.TextField(blank=True, help_text="What of it could not be read, and why.")
 
     analysis = models.JSONField(default=dict, blank=True)
-    method = models.CharField(max_length=120, blank=True)
+    method = models.CharField(max_length=METHOD_CHARACTERS, blank=True)
     prompt_version = models.CharField(max_length=40, blank=True)
     requests = models.PositiveIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)

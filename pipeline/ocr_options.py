@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from pipeline.knobs import PipelineKnobs
 from pipeline.steps.endpoint import Endpoint
+from pipeline.steps.llm import Tally
 from pipeline.steps.ocr import OcrOptions
 from pipeline.steps.ocr_local import LocalOptions
 from pipeline.steps.ocr_remote import RemoteOptions, nothing
@@ -64,6 +65,7 @@ def ocr_options(
     spare: int | None = None,
     patience: float = float("inf"),
     before_request: Callable[[], Awaitable[object]] = nothing,
+    tally: Tally | None = None,
 ) -> OcrOptions:
     """The options of the engines as the knobs have them."""
     local = LocalOptions(
@@ -83,5 +85,6 @@ def ocr_options(
         spare=spare,
         patience=patience,
         before_request=before_request,
+        tally=tally or Tally(),
     )
     return OcrOptions(knobs.ocr_engine, knobs.ocr_languages, local, remote)

@@ -55,6 +55,7 @@ POLICIES: dict[str, Policy] = {
     "damaged": once("the PDF cannot be read"),
     "no_pages": once("the PDF has no pages"),
     "no_text": once("neither a text layer nor OCR gave any text"),
+    "no_engine": once("no OCR engine is installed where the step ran"),
     "too_large": once("larger than the configured limit"),
     "resource_limit": once("reading it passed the time or memory allowed"),
     "http_error": once("4xx: the other side refuses this request"),

@@ -48,6 +48,12 @@ class Tally:
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
+    def add(self, body: Mapping[str, Any]) -> None:
+        """Add the usage an answer reports, whatever else it says."""
+        prompt, completion = usage_of(body)
+        self.prompt_tokens += prompt
+        self.completion_tokens += completion
+
 
 class Model:
     """One endpoint, asked over one pool of connections on one event loop. Made by `connected`."""
@@ -79,18 +85,13 @@ class Model:
         self.tally.requests += 1
         response = await send(self._client, self.endpoint, body)
         found = json_of(response)
-        self._count(found)
+        self.tally.add(found)
         try:
             return answer_in(found, response, self.endpoint)
         except StepFailed as refusal:
             refusal.message = without_echo(refusal.message, messages)
             refusal.args = (refusal.message,)
             raise self._learn(dialect, refusal) from None
-
-    def _count(self, body: Mapping[str, Any]) -> None:
-        prompt, completion = usage_of(body)
-        self.tally.prompt_tokens += prompt
-        self.tally.completion_tokens += completion
 
     def _learn(self, dialect: Dialect, refusal: StepFailed) -> StepFailed:
         """The refusal itself, or what was learnt from it about how to ask."""

@@ -38,8 +38,8 @@ PASSES = frozenset({"rate_limited", "quota"})
 """Kinds of refusal that end when time passes or the account is filled: one is enough for the whole
 step to fail, since the pages they cost would else be given up for good."""
 
-OF_THE_DOCUMENT = frozenset({"encrypted", "damaged", "resource_limit", "no_pages"})
-"""Kinds of failure that another attempt at the same file would meet again."""
+FOR_GOOD = frozenset({"encrypted", "damaged", "resource_limit", "no_pages", "no_engine"})
+"""Kinds of failure that another attempt at the same file, on the same machines, would meet again."""
 
 PATIENCE = 60.0
 """Seconds a step waits inside for what a server asks; a longer wait is left to the queue, which
@@ -90,7 +90,8 @@ def page_of(outcome: PageOutcome, before: PageText) -> PageText:
 
 
 def engine_for(options: OcrOptions) -> Chosen:
-    """The engine these options come to on this machine. Raises `StepFailed("bad_request")`."""
+    """The engine these options come to on this machine. Raises `StepFailed` (`no_engine`,
+    `bad_request`)."""
     there = Installed(
         options.remote is not None, ocr_local.missing(), ocr_tesseract.languages_installed()
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 
 import httpx
 
 from pipeline.steps.chat_answer import AnswerCutOff, answer_of, first_choice, json_of, text_of
 from pipeline.steps.endpoint import Endpoint
-from pipeline.steps.llm import MAX_ANSWER_BYTES, address_of, headers_for
+from pipeline.steps.llm import MAX_ANSWER_BYTES, Tally, address_of, headers_for
 from pipeline.steps.ocr_answer import PROMPT
 from pipeline.steps.ocr_outcomes import NetworkError, ParseError, Timeout, page_failed
 from queuemgr.errors import StepFailed
@@ -27,15 +28,21 @@ class CutOff(ParseError):
 
 @dataclass(frozen=True)
 class VisionClient:
-    """An endpoint over one pool of connections, used on one event loop."""
+    """An endpoint over one pool of connections, used on one event loop; `tally` counts what was
+    asked and used, failed answers included."""
 
     endpoint: Endpoint
     http: httpx.AsyncClient
     url: httpx.URL
+    tally: Tally
 
     async def ask(self, picture: bytes, max_tokens: int, temperature: float) -> str:
         """What the model says of a WebP picture. Raises `PageFailed`, `CutOff` among them."""
-        return said(await self._send(self._body(picture, max_tokens, temperature)), self.endpoint)
+        self.tally.requests += 1
+        response = await self._send(self._body(picture, max_tokens, temperature))
+        with suppress(StepFailed):  # no JSON: what that means is said below
+            self.tally.add(json_of(response))
+        return said(response, self.endpoint)
 
     def _body(self, picture: bytes, max_tokens: int, temperature: float) -> bytes:
         """Made when it is sent, and not kept: base64 is a third longer than the picture."""
@@ -79,7 +86,7 @@ class VisionClient:
         )
 
 
-def connected(endpoint: Endpoint, connections: int) -> VisionClient:
+def connected(endpoint: Endpoint, connections: int, tally: Tally) -> VisionClient:
     """A client whose `http` is to be closed. Raises `StepFailed` for an address of no use."""
     url = address_of(endpoint)
     if url.scheme not in ("http", "https") or not url.host:
@@ -91,7 +98,7 @@ def connected(endpoint: Endpoint, connections: int) -> VisionClient:
         # The window bounds the connections; a pool that makes cancelled requests wait leaks places.
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections),
     )
-    return VisionClient(endpoint, http, url)
+    return VisionClient(endpoint, http, url, tally)
 
 
 def said(response: httpx.Response, endpoint: Endpoint) -> str:

@@ -31,7 +31,7 @@ class Chosen:
 
 
 def chosen(wanted: Wanted, languages: str, there: Installed) -> Chosen:
-    """The engine for `wanted`. Raises `StepFailed("bad_request")` with the remedy.
+    """The engine for `wanted`. Raises `StepFailed` (`no_engine`, `bad_request`) with the remedy.
 
     `auto` takes the endpoint where one is configured. Else Tesseract, where it is installed with
     every language named (`eng+deu`): it keeps the order of lines better, but reads a script it was
@@ -49,7 +49,7 @@ def chosen(wanted: Wanted, languages: str, there: Installed) -> Chosen:
         return tesseract(named if fits else [], readable)
     if there.rapidocr_lacks:
         raise StepFailed(
-            "bad_request",
+            "no_engine",
             f"The local OCR engine is not installed ({', '.join(there.rapidocr_lacks)} missing): "
             "`pip install sluicegate[ocr]`, install tesseract, or set SLUICE_OCR_BASE_URL.",
         )
@@ -66,7 +66,7 @@ def remote(there: Installed) -> Chosen:
 
 def tesseract(named: Collection[str], readable: frozenset[str]) -> Chosen:
     if not readable:
-        raise StepFailed("bad_request", "The OCR engine is `tesseract`, which is not installed.")
+        raise StepFailed("no_engine", "The OCR engine is `tesseract`, which is not installed.")
     lacking = sorted(set(named) - readable)
     if lacking:
         raise StepFailed(

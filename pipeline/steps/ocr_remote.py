@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.steps.endpoint import Endpoint
+from pipeline.steps.llm import Tally
 from pipeline.steps.ocr_answer import PageAnswer, goes_in_circles, parsed
 from pipeline.steps.ocr_client import CutOff, VisionClient, connected
 from pipeline.steps.ocr_outcomes import HttpError, PageFailed, PageOutcome, ParseError, RateLimit
@@ -42,7 +43,7 @@ class RemoteOptions:
     `before_request` is awaited before each request and may refuse it by raising, which ends the
     run. `spare` requests may go to second tries, None for no bound. A server that asks for a wait
     above `patience` seconds is not waited for: the pages left fail with what it asked for.
-    `drawers` child processes draw the pages.
+    `drawers` child processes draw the pages. `tally` counts what was asked and used.
     """
 
     endpoint: Endpoint
@@ -53,6 +54,7 @@ class RemoteOptions:
     spare: int | None = None
     patience: float = float("inf")
     before_request: Callable[[], Awaitable[object]] = nothing
+    tally: Tally = field(default_factory=Tally)
 
 
 async def by_model(
@@ -64,7 +66,7 @@ async def by_model(
 ) -> AsyncGenerator[PageOutcome, None]:
     """An outcome for each page, in order. Raises `StepFailed` when the document cannot be opened
     or the address cannot be used, `Aborted`, and what `before_request` raises."""
-    client = connected(options.endpoint, options.tempo.inflight)
+    client = connected(options.endpoint, options.tempo.inflight, options.tally)
     async with client.http:
         reader = ModelReader(client, options)
         drawing = Drawing(options.longest_px, children=options.drawers)

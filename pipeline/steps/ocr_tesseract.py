@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal as signals
 import subprocess
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from pipeline.steps.page_drawer import Drawing
 from pipeline.steps.page_images_shared import SharedPageImages
 from pipeline.steps.pdf_sandbox import child_environment
 from queuemgr.abort import AbortSignal
+from queuemgr.process_group import ProgramFailed, run_program, status_name
 
 PROGRAM = "tesseract"
 
@@ -70,7 +70,7 @@ class Tesseract:
         asking.requests += 1
         try:
             async with asyncio.timeout(self.page_seconds):
-                status, text = await self._run(asking.picture.data)
+                text = await self._said(asking.picture.data)
         except TimeoutError:
             raise Timeout(
                 "The page was not read: it took longer than a page may.",
@@ -79,30 +79,17 @@ class Tesseract:
             ) from None
         except OSError as error:
             raise PdfError(f"Tesseract could not be run ({error.strerror}).") from None
-        if status:
-            raise PdfError(f"Tesseract could not read the page (exit {status}).", kind="crashed")
+        except ProgramFailed as failed:
+            said = f"Tesseract could not read the page ({status_name(failed.status)})."
+            raise PdfError(said, kind="crashed") from None
         if not text.strip():
             raise ParseError("The page has ink, but no text was found on it.", retryable=False)
         return text
 
-    async def _run(self, picture: bytes) -> tuple[int, str]:
-        """Exit status and output; whatever ends this ends the process group with it."""
-        process = await asyncio.create_subprocess_exec(
-            *self.command(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment(),
-            start_new_session=True,
-        )
-        try:
-            out, _ = await process.communicate(picture)
-        except BaseException:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signals.SIGKILL)
-            await process.wait()
-            raise
-        return process.returncode or 0, out.decode("utf-8", "replace").replace("\f", "")
+    async def _said(self, picture: bytes) -> str:
+        """What it writes; whatever ends this ends it, and what it started."""
+        out = await run_program(self.command(), given=picture, environment=environment())
+        return out.decode("utf-8", "replace").replace("\f", "")
 
 
 async def by_tesseract(

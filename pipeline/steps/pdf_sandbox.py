@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from queuemgr.abort import AbortSignal
+from queuemgr.process_group import THREAD_VARIABLES
 
 Line = dict[str, Any]
 
@@ -40,13 +41,6 @@ CHUNK_BYTES = 1 << 16
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """All of the worker's environment a parser of hostile files gets to see: no key is among them."""
-
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-)
 
 SENTENCES = {
     "page_seconds": "it took longer than a page may",

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from celery import shared_task
-from django.db import connection, transaction
+from django.db import transaction
 
 from pipeline import files
 from pipeline.knobs import pipeline_knobs
@@ -22,8 +24,9 @@ from pipeline.ocr_options import (
     requests_reserved,
 )
 from pipeline.steps.extract import PageText
+from pipeline.steps.llm import Tally
 from pipeline.steps.ocr import (
-    OF_THE_DOCUMENT,
+    FOR_GOOD,
     PATIENCE,
     OcrOptions,
     OcrResult,
@@ -33,6 +36,7 @@ from pipeline.steps.ocr import (
     raise_for_outage,
 )
 from pipeline.steps.ocr_outcomes import PageOutcome, PdfError
+from pipeline.tasks.booking import UNBOOKED, NotBooked, book, counted, failed, used
 from pipeline.tasks.documents import load
 from pipeline.tasks.ocr_part import Part
 from pipeline.tasks.pages import has_text, pages_done, read_pages
@@ -41,42 +45,44 @@ from queuemgr.errors import StepFailed
 from queuemgr.lane_places import Name as LaneName
 from queuemgr.lane_places import place_in
 from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done, Failed
+from queuemgr.outcomes import Done, Result
 
 LANES: Mapping[str, LaneName] = {"rapidocr": "embedding", "tesseract": "proc"}
 """The lanes of the engines that run on this machine."""
 
 
 @shared_task(base=LeasedTask, name="papers.ocr")
-def ocr_step(work: Work) -> Done | Failed:
+def ocr_step(work: Work) -> Result:
     """Read the pages without text by OCR. What it cannot read is named, and fails no other page."""
     with Booking(work) as booking:
         try:
-            done = _ocr(work, booking)
-        except StepFailed as error:
-            paid = booking.booked if is_remote(pipeline_knobs()) else None
-            return Failed(error.kind, error.message, error.retry_after, paid, error.limit)
-    cost = booking.booked if is_remote(pipeline_knobs()) else None
-    return Done(done.context, done.store, cost)
+            return _ocr(work, booking)
+        except NotBooked:
+            return UNBOOKED
+        except Exception as error:
+            return failed(error, work, booking.paid)
 
 
 def _ocr(work: Work, booking: Booking) -> Done:
     document, wanted = load(work), list(work.given["pages_without_text"])
     options = _options(len(wanted), booking)
     part = Part(document, _reader(options))
-    with part.saved_on_failure():
-        done = _stored(work, document, _read(work, document, wanted, options, part))
-    return Done(done.context, _and_forget(done, part))
+    with part.saved_on_failure(), counted(document, booking.tally):
+        outcomes = _read(work, document, wanted, options, part)
+        done = _stored(work, document, outcomes, used(booking.tally))
+    return Done(done.context, _and_forget(done, part), booking.paid)
 
 
 class Booking:
     """Says each request before it is sent, in one thread of its own: the engine's event loop must
-    not wait for the database, and Django's connections belong to threads."""
+    not wait for the database, and Django's connections belong to threads. `tally` counts what was
+    really sent, and the tokens it took."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="booking")
-        self.booked = 0
+        self._booked = 0
+        self.tally = Tally()
 
     def __enter__(self) -> Booking:
         return self
@@ -84,16 +90,18 @@ class Booking:
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown()
 
+    @property
+    def paid(self) -> int | None:
+        """Requests booked; None where there is no endpoint to send them to."""
+        return self._booked if is_remote(pipeline_knobs()) else None
+
     async def one(self) -> None:
-        """Book one request. Raises `LeaseLost`, or `StepFailed` when none of those reserved is left."""
+        """Book one request. Raises as `booking.book` does."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._spend)
 
     def _spend(self) -> None:
-        try:
-            self._work.spend()
-            self.booked += 1
-        finally:
-            connection.close()
+        book(self._work)
+        self._booked += 1
 
 
 def _read(
@@ -106,7 +114,7 @@ def _read(
             read = ocr(pdf, left, options, work.signal, part.add) if left else OcrResult(())
         raise_for_outage(read, KEY)
     except StepFailed as error:
-        if error.kind not in OF_THE_DOCUMENT or not has_text(read_pages(document)):
+        if error.kind not in FOR_GOOD or not has_text(read_pages(document)):
             raise
         # The text there is is worth more than a failure over pages no attempt will ever read.
         failed = PdfError(error.message, kind=error.kind)
@@ -129,17 +137,23 @@ def _options(pages: int, booking: Booking) -> OcrOptions:
         spare=requests_reserved(knobs, pages) - pages,
         patience=PATIENCE,
         before_request=booking.one,
+        tally=booking.tally,
     )
 
 
 def _reader(options: OcrOptions) -> str:
     """Who reads, by name: what one model read is not mixed with what another did."""
-    engine = engine_for(options)
+    try:
+        engine = engine_for(options)
+    except StepFailed:
+        return "nobody"  # reading says why
     model = options.remote.endpoint.model if options.remote else ""
     return f"{engine.engine} {engine.languages or model}"
 
 
-def _stored(work: Work, document: Document, outcomes: Sequence[PageOutcome]) -> Done:
+def _stored(
+    work: Work, document: Document, outcomes: Sequence[PageOutcome], columns: dict[str, Any]
+) -> Done:
     """All pages of the document, those read here in the place of the empty ones."""
     pages = {page.number: page for page in read_pages(document)}
     for outcome in outcomes:
@@ -147,7 +161,7 @@ def _stored(work: Work, document: Document, outcomes: Sequence[PageOutcome]) -> 
         pages[outcome.page] = page_of(outcome, before)
     problem = " ".join(filter(None, (document.problem, _problem(outcomes))))
     in_order = sorted(pages.values(), key=attrgetter("number"))
-    return pages_done(work, document, in_order, {}, {"problem": problem})
+    return pages_done(work, document, in_order, {}, {"problem": problem, **columns})
 
 
 def _problem(outcomes: Sequence[PageOutcome]) -> str:
@@ -164,6 +178,6 @@ def _and_forget(done: Done, part: Part) -> Callable[[], None]:
     def store() -> None:
         if done.store is not None:
             done.store()
-        transaction.on_commit(part.forget)
+        transaction.on_commit(partial(files.remove, part.name), robust=True)
 
     return store

@@ -17,6 +17,7 @@ from threading import Lock
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
+from pipeline import files
 from pipeline.models import Document
 from pipeline.steps.ocr_outcomes import PageOutcome
 
@@ -28,7 +29,7 @@ class Part:
 
     def __init__(self, document: Document, reader: str) -> None:
         of = hashlib.sha256(f"{document.sha256} {document.pdf.name} {reader}".encode()).hexdigest()
-        self.name = f"ocr/{document.file_stem}-{of[:10]}.jsonl"
+        self.name = f"{files.PARTS}/{document.file_stem}-{of[:10]}.jsonl"
         self.outcomes = {each.page: each for each in self._stored()}
         self._new: list[str] = []
         self._adding = Lock()
@@ -75,10 +76,6 @@ class Part:
             except Exception:
                 logger.warning("pages read could not be kept as %s", self.name, exc_info=True)
             raise
-
-    def forget(self) -> None:
-        """Remove it: the pages are stored for good."""
-        default_storage.delete(self.name)
 
     def _path(self) -> Path | None:
         try:

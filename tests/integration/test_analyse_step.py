@@ -12,7 +12,7 @@ import pytest
 from django.db import OperationalError
 
 from pipeline.knobs import pipeline_knobs
-from pipeline.models import Document
+from pipeline.models import METHOD_CHARACTERS, Document
 from pipeline.steps import endpoint as endpoints
 from pipeline.steps.prompts import PROMPT_VERSION
 from queuemgr import housekeeping, limits
@@ -254,6 +254,26 @@ def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
     let_time_pass(Execution.objects.all())
     (result,) = desk.once()
     assert isinstance(result, Done)
+
+
+def test_a_failure_nobody_named_costs_what_was_booked(desk: Desk, model: PlayedModel) -> None:
+    """The text is gone from the storage: nothing was sent, so nothing is charged."""
+    desk.lay("short", SHORT)
+    document = Document.objects.get()
+    document.text.storage.delete(document.text.name)
+    (result,) = desk.once()
+    assert isinstance(result, Failed)
+    assert (result.kind, result.cost, charged()) == ("unexpected", 0, 0)
+
+
+def test_a_model_whose_name_is_longer_than_the_column_is_stored_cut(
+    desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_LLM_MODEL", "m" * 300)
+    pipeline_knobs.cache_clear()
+    desk.lay("short", SHORT)
+    desk.once()
+    assert Document.objects.get().method == ("model:" + "m" * 300)[:METHOD_CHARACTERS]
 
 
 def test_a_step_that_lost_its_lease_sends_nothing_more(desk: Desk, model: PlayedModel) -> None:

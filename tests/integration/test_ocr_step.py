@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
 from django.db import OperationalError
 
+from pipeline import files
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
 from pipeline.ocr_options import KEY, REQUESTS, requests_reserved
 from queuemgr.errors import Aborted, LeaseLost, StepFailed
+from queuemgr.leased_task import Work
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.outcomes import Done, Failed, Result
+from queuemgr.outcomes import Done, Failed, Result, Snoozed
 from tests.integration.ocr_desk import OcrDesk, charged, lose_leases, spent
 from tests.integration.steps.ocr_endpoint import Answer, VisionEndpoint, error, text
 
@@ -93,6 +98,60 @@ def test_a_document_takes_a_token_for_each_page_it_has_at_the_endpoint(desk: Ocr
     desk.end(first, desk.run(first))
     assert [grant.key for grant in desk.begin()] == ["two"]
     assert desk.vision.most_at_once <= 4
+
+
+def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P7-11: no reservation, no call; and nothing is charged."""
+
+    def away(work: Work, requests: int = 1) -> None:
+        raise OperationalError("database is locked")
+
+    desk.lay("scan", pages=3)
+    with monkeypatch.context() as broken:
+        broken.setattr(Work, "spend", away)
+        (result,) = desk.once()
+    assert isinstance(result, Snoozed) and "booking" in result.reason
+    assert (desk.vision.asked, charged()) == ([], 0)
+    assert Attempt.objects.get().outcome == "snoozed"
+
+
+def test_a_failure_nobody_named_costs_what_was_booked(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("pipeline.tasks.ocr.raise_for_outage", broken)
+    desk.lay("scan", pages=3)
+    (result,) = desk.once()
+    assert isinstance(result, Failed)
+    assert (result.kind, result.cost, charged()) == ("unexpected", 3, 3)
+
+
+def test_what_ocr_asked_and_used_is_in_the_document_failed_answers_and_attempts_too(
+    desk: OcrDesk,
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 9}
+    used_some = replace(text("x"), body=text("x").body | {"usage": usage})
+    desk.vision.next_for[1] = [Answer({"error": {"message": "no"}, "usage": usage}, 503)]
+    desk.vision.usual = lambda asked: (
+        error(429, Retry_After="600") if asked.page == 3 else used_some
+    )
+    desk.lay("scan", pages=3)
+    (result,) = desk.once()
+    assert result.kind == "rate_limited"
+    document = Document.objects.get()
+    assert document.requests == len(desk.vision.asked)
+    desk.vision.usual = lambda asked: used_some
+    desk.let_wait_end()
+    desk.once()
+    document.refresh_from_db()
+    assert document.pages_by == {"ocr": 3}
+    assert document.requests == len(desk.vision.asked)
+    used = len([asked for asked in desk.vision.asked if asked.page != 3]) + 1
+    assert (document.prompt_tokens, document.completion_tokens) == (100 * used, 9 * used)
 
 
 # ---- what an endpoint that fails comes to
@@ -245,3 +304,50 @@ def test_whatever_ends_an_attempt_what_it_paid_for_is_kept_on_a_storage_that_is_
     desk.once()
     assert sorted(desk.vision.pages()) == [1, 2, 3]
     assert Document.objects.get().pages_by == {"ocr": 3}
+
+
+def test_pages_kept_that_cannot_be_removed_fail_nothing(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step is over and stored by then; what is left is cleared by `files.tidy`."""
+
+    def broken(name: str) -> None:
+        raise PermissionError(name)
+
+    desk.lay("scan", pages=2)
+    monkeypatch.setattr(files.default_storage, "delete", broken)
+    (result,) = desk.once()
+    assert isinstance(result, Done)
+    assert Attempt.objects.get().outcome == "done"
+    assert len(desk.kept()) == 1
+
+
+def test_pages_kept_for_a_retry_that_never_came_are_cleared_after_a_month(
+    desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert files.tidy() == 0, "there is no folder of them yet"
+    for name in ("old-1", "old-2", "young"):
+        files.default_storage.save(f"{files.PARTS}/{name}.jsonl", ContentFile(b"x"))
+    *old, young = desk.kept()
+    for path in old:
+        month_ago = time.time() - files.PART_DAYS * 24 * 3600 - 60
+        os.utime(path, (month_ago, month_ago))
+    monkeypatch.setattr(files, "PARTS_LOOKED_AT", 3)
+    assert files.tidy() == 2
+    assert desk.kept() == [young]
+
+
+def test_parts_are_looked_at_so_many_at_a_time_and_a_storage_without_lists_is_left_alone(
+    desk: OcrDesk, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "PARTS_LOOKED_AT", 2)
+    for number in range(5):
+        files.default_storage.save(f"{files.PARTS}/{number}.jsonl", ContentFile(b"x"))
+    for path in desk.kept():
+        os.utime(path, (1, 1))
+    assert [files.tidy(), len(desk.kept())] == [2, 3]
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "default": {"BACKEND": "tests.integration.ocr_desk.FarStorage"},
+    }
+    assert files.tidy() == 0

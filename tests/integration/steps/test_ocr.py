@@ -108,7 +108,7 @@ def test_a_missing_engine_is_a_matter_of_configuration(tmp_path: Path) -> None:
         [sys.executable, "-I", "-c", program],
         capture_output=True, text=True, check=True, env={"PATH": str(tmp_path)},
     )  # fmt: skip
-    assert done.stdout.startswith("bad_request")
+    assert done.stdout.startswith("no_engine")
     assert "pip install sluicegate[ocr]" in done.stdout
 
 

@@ -40,6 +40,10 @@ if page in {hung}:
     with open({notes!r} + f"/{{page}}", "a") as notes:
         notes.write(f"{{child.pid}}\\n")
     time.sleep(600)
+if page in {leaving}:
+    child = subprocess.Popen(["sleep", "600"])
+    with open({notes!r} + f"/{{page}}", "a") as notes:
+        notes.write(f"{{child.pid}}\\n")
 if page in {failing}:
     print("half of a page")
     sys.exit(3)
@@ -57,7 +61,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
         notes, folder = tmp_path / "notes", tmp_path / "bin"
         notes.mkdir()
         folder.mkdir()
-        behaviour = {"hung": {0}, "failing": {0}, "wordless": {0}} | pages
+        behaviour = {"hung": {0}, "leaving": {0}, "failing": {0}, "wordless": {0}} | pages
         program = folder / "tesseract"
         program.write_text(
             PROGRAM.format(
@@ -155,5 +159,14 @@ def test_a_page_it_fails_on_or_finds_no_words_on_is_named_and_the_others_are_rea
     assert {n: failed.name for n, failed in found.failed.items()} == {
         1: "PdfError", 2: "ParseError",
     }  # fmt: skip
-    assert "exit 3" in found.failed[1].message
+    assert "status 3" in found.failed[1].message
     assert [page.number for page in found.pages] == [3]
+
+
+def test_what_it_leaves_running_is_killed_and_its_page_read(fake: Fake, tmp_path: Path) -> None:
+    """The child it left holds its output open, and neither keeps the page waiting nor stays."""
+    notes = fake(leaving={1})
+    found = read(tmp_path, 2)
+    assert [page.text.strip() for page in found.pages] == ["page 1", "page 2"]
+    assert len(noted(notes, 1)) == 2
+    assert alive(notes, 1) == []
