@@ -3,9 +3,6 @@
 Fields, constraints, indexes and adjectives. Verbs live in modules named after them.
 """
 
-from queuemgr.models.access import ApiToken, GivenAnswer
-from queuemgr.models.batches import Batch
-from queuemgr.models.bulk import BulkAction, BulkState
 from queuemgr.models.choices import FINAL, HELD, NOT_TRIES, Outcome, Priority, State
 from queuemgr.models.limits import (
     DailyUsage,
@@ -17,7 +14,6 @@ from queuemgr.models.limits import (
     RetryPolicy,
     pause_sentence,
 )
-from queuemgr.models.minutes import Minute
 from queuemgr.models.record import Change, Chore
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet, Worker
@@ -26,22 +22,16 @@ __all__ = [
     "FINAL",
     "HELD",
     "NOT_TRIES",
-    "ApiToken",
     "Attempt",
-    "Batch",
-    "BulkAction",
-    "BulkState",
     "Change",
     "Chore",
     "DailyUsage",
     "Execution",
     "ExecutionQuerySet",
     "Gate",
-    "GivenAnswer",
     "Lease",
     "LeaseQuerySet",
     "Limit",
-    "Minute",
     "Outcome",
     "Pausable",
     "PausableQuerySet",

@@ -17,10 +17,6 @@ class Change(models.Model):
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
     reason = models.CharField(max_length=200, blank=True)
-    affected = models.PositiveBigIntegerField(default=1, help_text="Rows it changed.")
-    undoes = models.OneToOneField(
-        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="undone_by"
-    )
 
     class Meta:
         ordering = ("-id",)

@@ -11,7 +11,6 @@ from django.db.models import Q
 from django.utils import timezone
 
 from queuemgr import flow as flows
-from queuemgr.models.batches import Batch
 from queuemgr.models.choices import FINAL, HELD, Outcome, Priority, State
 from queuemgr.models.routes import Route
 
@@ -55,19 +54,6 @@ class Execution(models.Model):
     context = models.JSONField(default=dict)
     error_kind = models.CharField(max_length=32, blank=True)
     error_message = models.TextField(blank=True)
-    error_fingerprint = models.CharField(
-        max_length=16, blank=True, help_text="The same for errors that differ in names and numbers."
-    )
-    batch = models.ForeignKey(
-        Batch,
-        on_delete=models.PROTECT,
-        null=True,
-        blank=True,
-        db_index=False,
-        related_name="members",
-    )
-    batch_seq = models.PositiveIntegerField(null=True, blank=True, help_text="Place in its batch.")
-    traceparent = models.CharField(max_length=55, blank=True, help_text="W3C trace it belongs to.")
     created_at = models.DateTimeField(default=timezone.now)
     tries_from = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -86,11 +72,6 @@ class Execution(models.Model):
                 condition=~Q(state=State.WAITING) | Q(route__isnull=False),
                 name="waiting_has_a_route",
             ),
-            models.UniqueConstraint(
-                fields=("batch", "batch_seq"),
-                condition=Q(batch__isnull=False),
-                name="one_member_per_place",
-            ),
         )
         indexes = (
             models.Index(
@@ -101,11 +82,6 @@ class Execution(models.Model):
             models.Index(fields=("state", "phase", "flow"), name="execution_counts"),
             models.Index(
                 fields=("error_kind", "id"), condition=~Q(error_kind=""), name="execution_errors"
-            ),
-            models.Index(
-                fields=("error_fingerprint", "id"),
-                condition=~Q(error_fingerprint=""),
-                name="execution_fingerprints",
             ),
         )
 
