@@ -1,7 +1,8 @@
 """Run every test on SQLite and every test that meets a database on PostgreSQL, side by side.
 
 `python -m tests.on_both_databases [pytest arguments]`; the exit code is the first that is not 0. Side
-by side, since most of the acceptance tests wait for processes of their own.
+by side, since most of the acceptance tests wait for processes of their own; those that meet no
+database run beside both, once.
 """
 
 from __future__ import annotations
@@ -12,36 +13,46 @@ import sys
 import tempfile
 from typing import IO
 
+MEETS_A_DATABASE = [
+    "tests/integration",
+    "tests/model",
+    "tests/acceptance",
+    "tests/browser",
+    "--ignore=tests/integration/steps",
+]
+
 RUNS = {
-    "sqlite": ["tests"],
-    "postgres": [
-        "tests/integration",
-        "tests/model",
-        "tests/acceptance",
-        "--ignore=tests/integration/steps",
-    ],
+    "sqlite": ("sqlite", MEETS_A_DATABASE),
+    "postgres": ("postgres", [path for path in MEETS_A_DATABASE if path != "tests/browser"]),
+    "no database": ("sqlite", ["tests/unit", "tests/integration/steps"]),
 }
+"""What each run is called, the database it is given, and the tests it runs."""
+
+SHOWN = "sqlite"
+"""The run whose progress is shown; the others are shown when they have ended."""
 
 
 def main(arguments: list[str]) -> int:
-    with tempfile.TemporaryFile() as kept:
-        later = _start("postgres", arguments, kept)
-        print("=== sqlite (postgres runs beside it and is shown after) ===", flush=True)
-        first = _start("sqlite", arguments, None).wait()
-        second = later.wait()
-        print("=== postgres ===", flush=True)
-        kept.seek(0)
-        sys.stdout.write(kept.read().decode(errors="replace"))
-    return first or second
+    with tempfile.TemporaryDirectory() as folder:
+        kept = {name: os.path.join(folder, name) for name in RUNS if name != SHOWN}
+        beside = {name: _started(name, arguments, kept[name]) for name in kept}
+        print(f"=== {SHOWN} (beside it, shown after: {', '.join(kept)}) ===", flush=True)
+        codes = [_started(SHOWN, arguments).wait()]
+        for name, run in beside.items():
+            codes.append(run.wait())
+            print(f"=== {name} ===", flush=True)
+            with open(kept[name], errors="replace") as output:
+                sys.stdout.write(output.read())
+    return next(filter(None, codes), 0)
 
 
-def _start(
-    database: str, arguments: list[str], output: IO[bytes] | None
-) -> subprocess.Popen[bytes]:
+def _started(name: str, arguments: list[str], output: str = "") -> subprocess.Popen[bytes]:
+    database, tests = RUNS[name]
+    written: IO[bytes] | None = open(output, "wb") if output else None  # noqa: SIM115 - the child's own
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *RUNS[database], *arguments],
+        [sys.executable, "-m", "pytest", *tests, *arguments],
         env={**os.environ, "SLUICE_TEST_DATABASE": database},
-        stdout=output,
+        stdout=written,
         stderr=subprocess.STDOUT if output else None,
     )
 
