@@ -3,7 +3,18 @@
 Fields, constraints, indexes and adjectives. Verbs live in modules named after them.
 """
 
-from queuemgr.models.choices import FINAL, HELD, NOT_TRIES, Outcome, Priority, State
+from queuemgr.models.api import ApiToken, GivenAnswer
+from queuemgr.models.batches import Batch
+from queuemgr.models.bulk import BulkAction
+from queuemgr.models.choices import (
+    FINAL,
+    HELD,
+    NOT_TRIES,
+    ActionState,
+    Outcome,
+    Priority,
+    State,
+)
 from queuemgr.models.limits import (
     DailyUsage,
     Gate,
@@ -14,6 +25,7 @@ from queuemgr.models.limits import (
     RetryPolicy,
     pause_sentence,
 )
+from queuemgr.models.minutes import Minute
 from queuemgr.models.record import Change, Chore
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet, Worker
@@ -22,16 +34,22 @@ __all__ = [
     "FINAL",
     "HELD",
     "NOT_TRIES",
+    "ActionState",
+    "ApiToken",
     "Attempt",
+    "Batch",
+    "BulkAction",
     "Change",
     "Chore",
     "DailyUsage",
     "Execution",
     "ExecutionQuerySet",
     "Gate",
+    "GivenAnswer",
     "Lease",
     "LeaseQuerySet",
     "Limit",
+    "Minute",
     "Outcome",
     "Pausable",
     "PausableQuerySet",

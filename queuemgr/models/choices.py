@@ -46,3 +46,13 @@ class Priority(models.IntegerChoices):
     HIGH = flows.HIGH, "high"
     NORMAL = flows.NORMAL, "normal"
     LOW = flows.LOW, "low"
+
+
+class ActionState(models.TextChoices):
+    """The life of a bulk action."""
+
+    PREVIEWED = "previewed"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    DONE = "done"
+    FAILED = "failed"

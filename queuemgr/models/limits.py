@@ -61,6 +61,7 @@ class Queue(Pausable):
 
     class Meta:
         ordering = ("phase", "priority")
+        permissions = (("pause_queue", "Can pause and resume queues"),)
 
     def __str__(self) -> str:
         return self.name
@@ -115,6 +116,7 @@ class Limit(Pausable):
 
     class Meta:
         ordering = ("name",)
+        permissions = (("pause_limit", "Can pause, resume and open limits"),)
         constraints = (
             models.CheckConstraint(
                 condition=Q(max_running=0)

@@ -17,9 +17,17 @@ class Change(models.Model):
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
     reason = models.CharField(max_length=200, blank=True)
+    affected = models.PositiveIntegerField(default=1, help_text="Rows this change met.")
+    undoes = models.OneToOneField(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="undone_by"
+    )
+    action_id = models.PositiveBigIntegerField(
+        null=True, blank=True, db_index=True, help_text="The bulk action it was part of."
+    )
 
     class Meta:
         ordering = ("-id",)
+        permissions = (("undo_change", "Can undo changes"),)
 
     def __str__(self) -> str:
         return f"{self.action} {self.target} by {self.actor}"

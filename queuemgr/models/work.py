@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from queuemgr import flow as flows
+from queuemgr.models.batches import Batch
 from queuemgr.models.choices import FINAL, HELD, Outcome, Priority, State
 from queuemgr.models.routes import Route
 
@@ -54,6 +55,19 @@ class Execution(models.Model):
     context = models.JSONField(default=dict)
     error_kind = models.CharField(max_length=32, blank=True)
     error_message = models.TextField(blank=True)
+    error_fingerprint = models.CharField(
+        max_length=16,
+        blank=True,
+        help_text="The same for failures whose message differs in detail.",
+    )
+    batch = models.ForeignKey(
+        Batch, on_delete=models.PROTECT, null=True, blank=True, db_index=False,
+        related_name="executions",
+    )  # fmt: skip
+    batch_seq = models.PositiveIntegerField(null=True, blank=True)
+    traceparent = models.CharField(
+        max_length=55, blank=True, help_text="The trace it was enqueued in (W3C Trace Context)."
+    )
     created_at = models.DateTimeField(default=timezone.now)
     tries_from = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -61,6 +75,14 @@ class Execution(models.Model):
     objects = ExecutionQuerySet.as_manager()
 
     class Meta:
+        permissions = (
+            ("view_payload", "Can read payloads and contexts"),
+            ("edit_payload", "Can retry with an edited payload"),
+            ("retry_execution", "Can retry executions"),
+            ("cancel_execution", "Can cancel executions"),
+            ("skip_execution", "Can skip executions"),
+            ("prioritise_execution", "Can change priorities and times"),
+        )
         constraints = (
             models.UniqueConstraint(fields=("flow", "key"), name="one_execution_per_key"),
             models.CheckConstraint(
@@ -72,6 +94,16 @@ class Execution(models.Model):
                 condition=~Q(state=State.WAITING) | Q(route__isnull=False),
                 name="waiting_has_a_route",
             ),
+            models.UniqueConstraint(
+                fields=("batch", "batch_seq"),
+                condition=Q(batch__isnull=False),
+                name="one_execution_per_batch_seq",
+            ),
+            models.CheckConstraint(
+                condition=Q(batch__isnull=True, batch_seq__isnull=True)
+                | Q(batch__isnull=False, batch_seq__isnull=False),
+                name="batch_has_a_seq",
+            ),
         )
         indexes = (
             models.Index(
@@ -82,6 +114,16 @@ class Execution(models.Model):
             models.Index(fields=("state", "phase", "flow"), name="execution_counts"),
             models.Index(
                 fields=("error_kind", "id"), condition=~Q(error_kind=""), name="execution_errors"
+            ),
+            models.Index(
+                fields=("error_kind", "error_fingerprint", "id"),
+                condition=Q(state=State.FAILED),
+                name="execution_failures",
+            ),
+            models.Index(
+                fields=("batch", "state"),
+                condition=Q(batch__isnull=False),
+                name="execution_batches",
             ),
         )
 

@@ -1,0 +1,50 @@
+"""Who may use the API, and the answers it must not give twice."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+
+class ApiToken(models.Model):
+    """A key to the API. Only its digest is kept; it acts within its scopes and its owner's rights."""
+
+    name = models.CharField(max_length=100, unique=True)
+    digest = models.CharField(max_length=64, unique=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
+    )
+    scopes = models.JSONField(default=list)
+    rate = models.CharField(max_length=32, default="600/minute")
+    counted_until = models.FloatField(
+        default=0.0, help_text="The rate's clock: seconds since 1970, moved on by each request."
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name = "API token"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GivenAnswer(models.Model):
+    """The answer once given to an idempotency key, given again to the same request."""
+
+    token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    request_digest = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField()
+    body = models.JSONField()
+    at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("token", "key"), name="one_answer_per_key"),)
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,43 @@
+"""Batches: executions enqueued together, followed, ended and handed over as one."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+
+class Batch(models.Model):
+    """A named set of executions of one flow, numbered in the order they were given (`batch_seq`).
+
+    Its progress is counted from its executions, never kept.
+    """
+
+    name = models.CharField(max_length=150, unique=True)
+    flow = models.CharField(max_length=32)
+    fail_fast = models.BooleanField(
+        default=False, help_text="The first failure cancels what has not ended."
+    )
+    window = models.PositiveIntegerField(
+        default=0, help_text="How far work may start beyond the first not yet ended; 0: any."
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    created_by = models.CharField(max_length=150, blank=True)
+    closed_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when nothing may be added."
+    )
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+    cancelled_because = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ("-id",)
+        verbose_name_plural = "batches"
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(cancelled_at__isnull=True) | Q(closed_at__isnull=False),
+                name="cancelled_batch_is_closed",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
