@@ -106,6 +106,7 @@ INSTALLED_APPS = [
     "pipeline",
     "queuemgr",
     "django_celery_results",
+    "unfold",  # before the admin, whose pages it replaces
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -145,6 +146,14 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+
+UNFOLD = {
+    "SITE_TITLE": "Sluicegate",
+    "SITE_HEADER": "Sluicegate",
+    "SITE_SYMBOL": "water",
+    "SITE_URL": "",
+    "STYLES": ["queuemgr.admin.theme.stylesheet"],
+}
 
 TIME_ZONE = "UTC"
 USE_TZ = True
