@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     _Inline = admin.TabularInline[Attempt, Execution]
     _FormSet = BaseInlineFormSet[Attempt, Execution, Any]
 else:
-    _Inline = admin.TabularInline
+    from unfold.admin import TabularInline as _Inline
+
     _FormSet = BaseInlineFormSet
 
 SHOWN = 100
