@@ -152,8 +152,19 @@ UNFOLD = {
     "SITE_HEADER": "Sluicegate",
     "SITE_SYMBOL": "water",
     "SITE_URL": "",
-    "STYLES": ["queuemgr.admin.theme.stylesheet"],
-}
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.admin.theme.favicon"},
+    ],
+    "STYLES": ["queuemgr.admin.theme.cockpit", "queuemgr.admin.theme.frame"],
+    "SIDEBAR": {"navigation": "project.sidebar.navigation"},
+    "COLORS": {
+        "primary": {
+            "50": "#eff6ff", "100": "#dbeafe", "200": "#bfdbfe", "300": "#93c5fd", "400": "#60a5fa",
+            "500": "#5b9bf8", "600": "#2563eb", "700": "#1d4ed8", "800": "#1e40af", "900": "#1e3a8a",
+            "950": "#172554",
+        }
+    },
+}  # fmt: skip
 
 TIME_ZONE = "UTC"
 USE_TZ = True
@@ -170,6 +181,7 @@ STORAGES = {
 }
 SLUICE_DATA_DIR = DATA_DIR
 SLUICE_CELERY_APP = "project"
+SLUICE_FLOWER_URL = KNOBS.flower_url
 SLUICE_INBOX = DATA_DIR / "inbox"
 SLUICE_SCRATCH = DATA_DIR / "scratch"
 WHITENOISE_USE_FINDERS = True
