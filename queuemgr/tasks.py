@@ -11,7 +11,8 @@ from typing import Any
 
 from celery import shared_task
 
-from queuemgr import housekeeping, minutes
+from queuemgr import bulk_runner, housekeeping, minutes
+from queuemgr.bulk import TASK as BULK
 from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import queue_knobs
 
@@ -38,6 +39,18 @@ def prune() -> dict[str, int] | None:
     """Forget what is old."""
     due = housekeeping.claim("prune", every=queue_knobs().stale_interval / 2)
     return housekeeping.prune() if due else None
+
+
+@shared_task(name=BULK, send_events=False)
+def work_on_bulk_actions() -> dict[str, int] | None:
+    """A slice of bulk actions, and a message for the next while there is more; None when another is
+    at it."""
+    if not housekeeping.claim("bulk", every=bulk_runner.SLICE_SECONDS):
+        return None
+    changed = bulk_runner.run()
+    housekeeping.release("bulk", bulk_runner.SLICE_SECONDS)
+    bulk_runner.ask_if_due()
+    return {"changed": changed}
 
 
 @shared_task(name="queuemgr.roll_up", send_events=False)

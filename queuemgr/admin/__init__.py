@@ -9,6 +9,7 @@ from django.contrib import admin
 
 from queuemgr.admin import (
     attempts,
+    bulk,
     changes,
     executions,
     limits,
@@ -18,11 +19,20 @@ from queuemgr.admin import (
     results,
     usage,
     workers,
-)  # fmt: skip
+)
 
 __all__ = (
-    "attempts", "changes", "executions", "limits", "people", "policies", "queues", "results", "usage",
+    "attempts",
+    "bulk",
+    "changes",
+    "executions",
+    "limits",
+    "people",
+    "policies",
+    "queues",
+    "results",
+    "usage",
     "workers",
-)  # fmt: skip
+)
 
 admin.site.index_title = "What waits, what runs, what stopped"
