@@ -153,6 +153,7 @@ UNFOLD = {
     "SITE_SYMBOL": "water",
     "SITE_URL": "",
     "STYLES": ["queuemgr.admin.theme.stylesheet"],
+    "DASHBOARD_CALLBACK": "queuemgr.admin.board.dashboard",
 }
 
 TIME_ZONE = "UTC"

@@ -118,7 +118,9 @@ def create(wanted: Wanted, by: By) -> BulkAction:
     )
     action.matched = eligible(action).count()
     if not action.matched:
-        raise BadInput(f"there is nothing to {verb.name}: no execution the filter meets would change")
+        raise BadInput(
+            f"there is nothing to {verb.name}: no execution the filter meets would change"
+        )
     action.per_minute = rate_for(verb, action.matched, wanted.per_minute)
     action.save()
     return action

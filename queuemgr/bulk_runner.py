@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 SLICE_SECONDS = 2.0
 """How long one message's work lasts: the tick, which shares the worker, waits no longer."""
 
+
 def ask_if_due() -> None:
     """Send one if some action could go on now: called by the tick."""
     if due():

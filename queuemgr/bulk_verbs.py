@@ -86,7 +86,9 @@ def _moment(value: Any) -> str:
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if moment - database_now() > steering.FURTHEST:
-        raise BadInput(f"run_after {moment:%Y-%m-%d} is more than ten years ahead: give an earlier time")
+        raise BadInput(
+            f"run_after {moment:%Y-%m-%d} is more than ten years ahead: give an earlier time"
+        )
     return moment.astimezone(UTC).isoformat()
 
 

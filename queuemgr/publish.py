@@ -58,7 +58,9 @@ def chore(task: str) -> None:
                 task, queue=HOUSEKEEPING, producer=producer, retry=False, expires=expires
             )
     except broker_errors() as error:
-        logger.warning("broker does not answer (%s): %s waits for the tick", type(error).__name__, task)
+        logger.warning(
+            "broker does not answer (%s): %s waits for the tick", type(error).__name__, task
+        )
 
 
 def _send(grant: Grant, producer: Any) -> None:

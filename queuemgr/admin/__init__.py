@@ -9,6 +9,7 @@ from django.contrib import admin
 
 from queuemgr.admin import (
     attempts,
+    board,
     changes,
     executions,
     limits,
@@ -19,7 +20,7 @@ from queuemgr.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "attempts", "changes", "executions", "limits", "policies", "queues", "usage", "workers",
+    "attempts", "board", "changes", "executions", "limits", "policies", "queues", "usage", "workers",
 )  # fmt: skip
 
 admin.site.index_title = "What waits, what runs, what stopped"
