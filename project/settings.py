@@ -156,6 +156,7 @@ UNFOLD = {
         {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.admin.theme.favicon"},
     ],
     "STYLES": ["queuemgr.admin.theme.cockpit", "queuemgr.admin.theme.frame"],
+    "DASHBOARD_CALLBACK": "queuemgr.admin.board.dashboard",
     "SIDEBAR": {"navigation": "project.sidebar.navigation"},
     "COLORS": {
         "primary": {

@@ -9,6 +9,7 @@ from django.contrib import admin
 
 from queuemgr.admin import (
     attempts,
+    board,
     bulk,
     changes,
     executions,
@@ -23,6 +24,7 @@ from queuemgr.admin import (
 
 __all__ = (
     "attempts",
+    "board",
     "bulk",
     "changes",
     "executions",
@@ -34,5 +36,7 @@ __all__ = (
     "usage",
     "workers",
 )
+    "attempts", "board", "changes", "executions", "limits", "policies", "queues", "usage", "workers",
+)  # fmt: skip
 
 admin.site.index_title = "What waits, what runs, what stopped"
