@@ -14,7 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from queuemgr import finish, gates, limits, policies, routes, states, wakeups
+from queuemgr import gates, limits, policies, routes, states, wakeups, withdraw
 from queuemgr.admission import FLEET
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import check_rank
@@ -300,7 +300,7 @@ def _state(execution: Execution) -> dict[str, str]:
 
 def _give_back_unstarted(chunk: Chunk) -> None:
     unstarted = Lease.objects.unstarted().filter(execution__in=chunk)
-    finish.give_back(list(unstarted.values_list("pk", flat=True)))
+    withdraw.give_back(list(unstarted.values_list("pk", flat=True)))
 
 
 def _by_route(

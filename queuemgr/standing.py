@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Count
 
 from queuemgr import explain, snapshot
-from queuemgr.admission import FLEET, Gate, Snapshot, Use
+from queuemgr.admission import FLEET, HELD_BACK, Gate, Snapshot, Use
 from queuemgr.budget_day import day_of
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import PRIORITY_NAMES, all_phases, operator_status
@@ -100,11 +100,12 @@ def _takes_long(stopped: explain.Stopped) -> bool:
     """Can only a person, or another day, change this? A used-up quota closes a limit for the day."""
     if stopped.kind == "closed" and stopped.until:
         return stopped.until - database_now() > LONG
-    return stopped.kind in ("budget", "paused", "never")
+    return stopped.kind in ("budget", "paused", "never", "turn")
 
 
 def _retries_waiting() -> bool:
-    return Execution.objects.waiting().filter(run_after__gt=database_now()).exists()
+    timed = Execution.objects.waiting().filter(run_after__gt=database_now())
+    return timed.filter(run_after__lt=HELD_BACK).exists()
 
 
 def stats() -> dict[str, Any]:

@@ -166,7 +166,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='execution',
-            index=models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch', 'state'], name='execution_batches'),
+            index=models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch', 'state', 'batch_seq'], name='execution_batches'),
         ),
         migrations.AddConstraint(
             model_name='execution',
