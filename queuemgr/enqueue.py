@@ -36,6 +36,11 @@ class Enqueued:
     new_keys: tuple[str, ...] = field(default=(), repr=False)
     elsewhere: int = 0
 
+    def __str__(self) -> str:
+        """As `3 new, 2 already there, 1 of them outside this batch`."""
+        outside = f", {self.elsewhere} of them outside this batch" if self.elsewhere else ""
+        return f"{self.new} new, {self.already} already there{outside}"
+
     def __add__(self, other: Enqueued) -> Enqueued:
         return Enqueued(
             self.new + other.new,
