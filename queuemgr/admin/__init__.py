@@ -36,7 +36,5 @@ __all__ = (
     "usage",
     "workers",
 )
-    "attempts", "board", "changes", "executions", "limits", "policies", "queues", "usage", "workers",
-)  # fmt: skip
 
 admin.site.index_title = "What waits, what runs, what stopped"
