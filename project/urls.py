@@ -5,11 +5,13 @@ from django.views.generic import RedirectView
 from pipeline.collection_view import collection
 from pipeline.views import artifact
 from queuemgr.health import healthz
+from queuemgr.metrics.view import metrics
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("papers/", collection, name="collection"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
     path("healthz", healthz),
+    path("metrics", metrics),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

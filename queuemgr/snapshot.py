@@ -159,6 +159,13 @@ def read(now: datetime) -> Snapshot:
     return _with_limits_of(fleet, tuple(waiting), everything=True)
 
 
+def look_at_limits(now: datetime, budgets: Collection[str]) -> Snapshot:
+    """Every limit, its use and its gate, and of these the budgets; no routes, however many there are."""
+    fleet = look_at_fleet(now)
+    keyed = {name for name in budgets if name != FLEET and not name.startswith("phase:")}
+    return _with_keys(fleet, keyed, everything=True)
+
+
 def look_at_fleet(now: datetime) -> Snapshot:
     """Leases, workers and the limits everything passes, but no routes."""
     held = [_Held._make(row) for row in sql.rows(_LEASES)]
