@@ -177,6 +177,18 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('batch__isnull', True), ('batch_seq__isnull', True)), models.Q(('batch__isnull', False), ('batch_seq__isnull', False)), _connector='OR'), name='batch_has_a_seq'),
         ),
         migrations.AddConstraint(
+            model_name='execution',
+            constraint=models.CheckConstraint(condition=models.Q(('priority__in', [0, 1, 2])), name='priority_has_a_name'),
+        ),
+        migrations.AddIndex(
+            model_name='change',
+            index=models.Index(fields=['target'], name='change_targets', opclasses=('varchar_pattern_ops',)),
+        ),
+        migrations.AddIndex(
+            model_name='change',
+            index=models.Index(fields=['actor', 'id'], name='change_actors'),
+        ),
+        migrations.AddConstraint(
             model_name='bulkaction',
             constraint=models.CheckConstraint(condition=models.Q(('cursor__lte', models.F('up_to'))), name='bulk_cursor_within_its_end'),
         ),
