@@ -56,9 +56,9 @@ def test_a_change_cannot_be_altered_or_deleted_by_our_own_code(
     ],
 )
 def test_the_database_refuses_to_alter_or_delete_a_change(change: Change, statement: str) -> None:
-    with pytest.raises(DatabaseError, match="only ever added to"), transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(statement)
+    refused = pytest.raises(DatabaseError, match="only ever added to")
+    with refused, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
     assert Change.objects.get().actor == "ann"
 
 
