@@ -62,6 +62,10 @@ class RecordStays(SluiceError):
         return (type(self), ())
 
 
+class CannotUndo(SluiceError):
+    """A change is not undone: of its kind none is, it was undone already, or more has changed since."""
+
+
 class LeaseLost(SluiceError):
     """The lease ended while its step ran (it expired, or was withdrawn): nothing may be stored."""
 
