@@ -157,7 +157,7 @@ def test_a_pause_that_was_resumed_since_is_not_undone() -> None:
     controls.pause("prep.high", ANN)
     change = last()
     controls.resume("prep.high", BOB)
-    with pytest.raises(CannotUndo, match="it is running now.*paused by ann: because; bob did that"):
+    with pytest.raises(CannotUndo, match=r"it is running now.*paused by ann: because; bob did that"):
         undo(change, ANN)
 
 
@@ -220,7 +220,7 @@ def test_a_priority_moved_on_since_is_left_alone(probes: Any) -> None:
 
 def test_what_ends_or_starts_work_is_not_undone_and_the_message_says_what_is(probes: Any) -> None:
     controls.cancel(probes(1), ANN)
-    with pytest.raises(CannotUndo, match="'cancel' is not undone; edit limit, .* are"):
+    with pytest.raises(CannotUndo, match=r"'cancel' is not undone; edit limit, .* are"):
         undo(last(), ANN)
 
 
