@@ -14,7 +14,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from queuemgr import controls, policies
+from queuemgr import controls, policies, steering
 from queuemgr.controls import FIGURES, NO_ROW, By, Pause, figures_of, pause_of
 from queuemgr.dispatch import dispatch
 from queuemgr.errors import BadInput, CannotUndo
@@ -225,7 +225,7 @@ def _priority_now(change: Change) -> Facts:
 def _put_priority_back(change: Change, by: By) -> None:
     execution = _execution(change)
     assert execution is not None
-    controls.set_priority([execution], PRIORITIES[change.before["priority"]], by)
+    steering.set_priority([execution], PRIORITIES[change.before["priority"]], by)
 
 
 def _may(codename: str) -> Callable[[Change], str]:

@@ -20,7 +20,7 @@ from queuemgr.controls import By
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
 else:
-    _ModelAdmin = admin.ModelAdmin
+    from unfold.admin import ModelAdmin as _ModelAdmin
 
 
 class Page(ChangeList):

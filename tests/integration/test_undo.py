@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from queuemgr import controls, limits, policies
+from queuemgr import controls, limits, policies, steering
 from queuemgr.controls import FIGURES, By, figures_of
 from queuemgr.errors import CannotUndo
 from queuemgr.fleet_lock import database_now
@@ -203,7 +203,7 @@ def test_a_policy_made_again_since_it_was_deleted_is_left_alone() -> None:
 
 def test_a_priority_is_put_back(probes: Any) -> None:
     (execution,) = probes(1)
-    controls.set_priority([execution], HIGH, ANN)
+    steering.set_priority([execution], HIGH, ANN)
     undone = undo(last(), BOB)
     assert Execution.objects.get().priority == NORMAL
     assert undone.target == "probe/p0"
@@ -211,15 +211,15 @@ def test_a_priority_is_put_back(probes: Any) -> None:
 
 def test_a_priority_moved_on_since_is_left_alone(probes: Any) -> None:
     (execution,) = probes(1)
-    controls.set_priority([execution], HIGH, ANN)
+    steering.set_priority([execution], HIGH, ANN)
     change = last()
-    controls.set_priority(Execution.objects.all(), NORMAL, BOB)
+    steering.set_priority(Execution.objects.all(), NORMAL, BOB)
     with pytest.raises(CannotUndo, match="priority is normal now, and this change left it high"):
         undo(change, ANN)
 
 
 def test_what_ends_or_starts_work_is_not_undone_and_the_message_says_what_is(probes: Any) -> None:
-    controls.cancel(probes(1), ANN)
+    steering.cancel(probes(1), ANN)
     with pytest.raises(CannotUndo, match=r"'cancel' is not undone; edit limit, .* are"):
         undo(last(), ANN)
 
