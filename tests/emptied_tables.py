@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.db.backends.base.operations import BaseDatabaseOperations
 
-_stay: Any = import_module("queuemgr.migrations.0006_changes_stay")
+_stay: Any = import_module("queuemgr.migrations.0007_changes_stay")
 WITHOUT_TRIGGERS = {
     "sqlite": (_stay.NO_SQLITE, _stay.SQLITE),
     "postgresql": (

@@ -161,18 +161,6 @@ class Migration(migrations.Migration):
             field=models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='executions', to='queuemgr.batch'),
         ),
         migrations.AddConstraint(
-            model_name='execution',
-            constraint=models.CheckConstraint(condition=models.Q(('priority__in', [0, 1, 2])), name='priority_has_a_name'),
-        ),
-        migrations.AddIndex(
-            model_name='change',
-            index=models.Index(fields=['target'], name='change_targets', opclasses=('varchar_pattern_ops',)),
-        ),
-        migrations.AddIndex(
-            model_name='change',
-            index=models.Index(fields=['actor', 'id'], name='change_actors'),
-        ),
-        migrations.AddConstraint(
             model_name='bulkaction',
             constraint=models.CheckConstraint(condition=models.Q(('cursor__lte', models.F('up_to'))), name='bulk_cursor_within_its_end'),
         ),

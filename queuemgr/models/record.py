@@ -32,7 +32,7 @@ class ChangeQuerySet(models.QuerySet["Change"]):
 class Change(models.Model):
     """A change made by a person: who, when, through what, what before and after, why.
 
-    It is written once. The database refuses to alter or to delete it (migration 0006).
+    It is written once. The database refuses to alter or to delete it (migration 0007).
     """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)

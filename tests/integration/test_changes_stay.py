@@ -21,7 +21,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def change() -> Change:
-    By("ann", "command", "because").record("pause", "prep.high", {"is": "running"}, {"is": "paused"})
+    By("ann", "command", "because").record(
+        "pause", "prep.high", {"is": "running"}, {"is": "paused"}
+    )
     return Change.objects.get()
 
 
@@ -73,7 +75,7 @@ def test_emptying_the_tables_is_refused_while_they_hold_a_record(change: Change)
 
 @pytest.mark.django_db(transaction=True)
 def test_the_triggers_can_be_taken_back_and_set_again(change: Change) -> None:
-    stay = import_module("queuemgr.migrations.0006_changes_stay")
+    stay = import_module("queuemgr.migrations.0007_changes_stay")
     with connection.schema_editor() as editor:
         stay.allow(None, editor)
         editor.execute("UPDATE queuemgr_change SET reason = 'altered'")

@@ -53,6 +53,6 @@ def _run(schema_editor, statements):
 
 
 class Migration(migrations.Migration):
-    dependencies = (("queuemgr", "0005_cockpit"),)
+    dependencies = (("queuemgr", "0006_cockpit_beside"),)
 
     operations = (migrations.RunPython(refuse, allow),)
