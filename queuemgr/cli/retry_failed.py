@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import controls
+from queuemgr import steering
 from queuemgr.cli.output import by_command
 from queuemgr.models import Execution
 
@@ -29,6 +29,6 @@ def run(options: dict[str, Any], out: Any) -> int:
         for execution in failed.order_by("pk")[:10]:
             out.write(f"  {execution}  {execution.error_kind}: {execution.error_message}")
         return 0
-    retried = controls.retry(failed.iterator(chunk_size=1000), by_command(options["reason"]))
+    retried = steering.retry(failed.iterator(chunk_size=1000), by_command(options["reason"]))
     out.write(f"{retried} retried")
     return 0
