@@ -14,7 +14,7 @@ from pipeline.knobs import PipelineKnobs
 from project.knobs import ProjectKnobs
 from queuemgr.errors import ConfigurationError
 from queuemgr.flow import HOUSEKEEPING
-from queuemgr.knobs import LaneKnobs, QueueKnobs
+from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
 from queuemgr.redaction import keep_secret
 
 COULD_NOT_RUN = 3
@@ -55,6 +55,10 @@ def _secret_key() -> str:
     return kept.read_text()
 
 
+FROZEN_SECONDS = 30
+"""Seconds PostgreSQL waits for the next statement of a transaction; then it undoes it."""
+
+
 def _database() -> dict[str, Any]:
     if not KNOBS.database_url:
         return sqlite(DATA_DIR / "sluice.sqlite3")
@@ -70,6 +74,8 @@ def _database() -> dict[str, Any]:
     options.setdefault("server_side_binding", True)
     options.setdefault("prepare_threshold", 3)
     options.setdefault("pool", {"min_size": 1, "max_size": 32, "timeout": 5})
+    # A worker frozen in the middle of a decision must not keep the fleet's lock until it wakes.
+    options.setdefault("options", f"-c idle_in_transaction_session_timeout={FROZEN_SECONDS}s")
     return {**config, "OPTIONS": options, "CONN_HEALTH_CHECKS": True}
 
 
@@ -150,6 +156,7 @@ UNFOLD = {
         {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.admin.theme.favicon"},
     ],
     "STYLES": ["queuemgr.admin.theme.cockpit", "queuemgr.admin.theme.frame"],
+    "DASHBOARD_CALLBACK": "queuemgr.admin.board.dashboard",
     "SIDEBAR": {"navigation": "project.sidebar.navigation"},
     "COLORS": {
         "primary": {
@@ -217,7 +224,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = True
 
-for knobs in (QueueKnobs, LaneKnobs, PipelineKnobs):
+for knobs in (QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs):
     try:
         knobs.load(globals())
     except ConfigurationError as error:

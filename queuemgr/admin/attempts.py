@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from queuemgr.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
-from queuemgr.admin.key_search import with_key
 from queuemgr.admin.read_only import ReadOnlyAdmin
+from queuemgr.key_search import with_key
 from queuemgr.models import Attempt, Execution
 
 if TYPE_CHECKING:
