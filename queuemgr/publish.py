@@ -17,6 +17,7 @@ from queuemgr.errors import UnknownFlow, UnknownStep
 from queuemgr.flow import HOUSEKEEPING, get_flow
 from queuemgr.grant import Grant
 from queuemgr.knobs import queue_knobs
+from queuemgr.redaction import clean
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ def _send(grant: Grant, producer: Any) -> None:
         producer=producer,
         retry=False,
         ignore_result=True,
-        argsrepr=repr(grant.key),
+        argsrepr=repr(clean(grant.key)),
     )
 
 
