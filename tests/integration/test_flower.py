@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.management.commands.up import _flower
 from queuemgr import events, publish
+from queuemgr.errors import ConfigurationError
 from queuemgr.grant import Grant
 from queuemgr.models import Outcome
 from queuemgr.outcomes import Failed
@@ -39,16 +40,23 @@ def flower() -> Iterator[str]:
     environment = {
         **os.environ, "FLOWER_UNAUTHENTICATED_API": "true", **served.program.environment
     }  # fmt: skip
-    process = subprocess.Popen(
-        served.program.command,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_for_port(served.port, process)
-    yield f"http://127.0.0.1:{served.port}/"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(
+        served.program.command, env=environment, stdout=quiet, stderr=quiet
+    ) as process:
+        try:
+            _wait_for(served.port, process)
+            yield f"http://127.0.0.1:{served.port}/"
+        finally:
+            process.kill()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    """It imports much; on a busy machine that takes longer than one wait."""
+    for _ in range(4):
+        with suppress(ConfigurationError):
+            return wait_for_port(port, process)
+    return wait_for_port(port, process)
 
 
 def status(address: str, login: tuple[str, str] | None = None, **headers: str) -> int:
