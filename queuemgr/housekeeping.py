@@ -98,7 +98,7 @@ def _prune_attempts(now: datetime) -> int:
     if not days:
         return 0
     until = now - timedelta(days=days)
-    counted = minutes.rolled_up_to() or until
+    counted = minutes.settled_to() or until
     old = Attempt.objects.filter(
         ended_at__lt=min(until, counted), execution__state__in=DECIDED
     ).order_by("ended_at")

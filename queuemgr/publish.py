@@ -45,7 +45,11 @@ def send(grants: Sequence[Grant]) -> int:
                 sent += 1
     except broker_errors() as error:
         left, name = len(grants) - sent, type(error).__name__
-        logger.warning("broker does not answer (%s): %d leases will be given out again", name, left)
+        logger.warning(
+            "broker does not answer (%s): the work is stored; %d leases will be given out again",
+            name,
+            left,
+        )
     return sent
 
 

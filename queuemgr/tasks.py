@@ -41,6 +41,13 @@ def prune() -> dict[str, int] | None:
     return housekeeping.prune() if due else None
 
 
+@shared_task(name="queuemgr.roll_up", send_events=False)
+def roll_up() -> dict[str, int] | None:
+    """Roll up the minutes that are over."""
+    due = housekeeping.claim(minutes.CHORE, every=ROLL_UP_SECONDS / 2)
+    return housekeeping.roll_up() if due else None
+
+
 @shared_task(name=BULK, send_events=False)
 def work_on_bulk_actions() -> dict[str, int] | None:
     """A slice of bulk actions, and a message for the next while there is more; None when another is
@@ -51,13 +58,6 @@ def work_on_bulk_actions() -> dict[str, int] | None:
     housekeeping.release("bulk", bulk_runner.SLICE_SECONDS)
     bulk_runner.ask_if_due()
     return {"changed": changed}
-
-
-@shared_task(name="queuemgr.roll_up", send_events=False)
-def roll_up() -> dict[str, int] | None:
-    """Roll up the minutes that are over."""
-    due = housekeeping.claim(minutes.CHORE, every=ROLL_UP_SECONDS / 2)
-    return housekeeping.roll_up() if due else None
 
 
 def beat_schedule() -> dict[str, Any]:
