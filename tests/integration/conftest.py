@@ -76,6 +76,12 @@ SEEN = (
 )  # fmt: skip
 
 
+ON_EXECUTIONS = (
+    "view_payload", "edit_payload", "retry_execution", "cancel_execution", "skip_execution",
+    "prioritise_execution",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def static_root() -> None:
     """WhiteNoise warns, and warnings are errors, when there is no such directory."""
@@ -106,6 +112,7 @@ def operator(staff: Callable[..., Client]) -> Client:
         *[f"add_{model}" for model in ("limit", "retrypolicy")],
         *[f"view_{model}" for model in SEEN],
         "delete_retrypolicy",
+        *ON_EXECUTIONS,
     )
 
 
