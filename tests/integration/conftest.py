@@ -71,17 +71,6 @@ def probes(transactional_db: None, sent: list[Any]) -> Callable[..., list[Execut
     return make
 
 
-SEEN = (
-    "execution", "queue", "limit", "attempt", "change", "dailyusage", "worker", "retrypolicy",
-)  # fmt: skip
-
-
-ON_EXECUTIONS = (
-    "view_payload", "edit_payload", "retry_execution", "cancel_execution", "skip_execution",
-    "prioritise_execution",
-)  # fmt: skip
-
-
 @pytest.fixture(scope="session")
 def static_root() -> None:
     """WhiteNoise warns, and warnings are errors, when there is no such directory."""
@@ -107,13 +96,8 @@ def staff(static_root: None) -> Callable[..., Client]:
 @pytest.fixture
 def operator(staff: Callable[..., Client]) -> Client:
     """Someone who may see all and change all."""
-    return staff(
-        *[f"change_{model}" for model in ("execution", "queue", "limit", "retrypolicy")],
-        *[f"add_{model}" for model in ("limit", "retrypolicy")],
-        *[f"view_{model}" for model in SEEN],
-        "delete_retrypolicy",
-        *ON_EXECUTIONS,
-    )
+    every = Permission.objects.filter(content_type__app_label="queuemgr")
+    return staff(*every.values_list("codename", flat=True))
 
 
 @pytest.fixture
