@@ -169,7 +169,7 @@ class ExecutionFilters(forms.Form):
     error_kind = forms.ChoiceField(label="Error")
     text = forms.CharField(
         label="In its error message", max_length=255,
-        help_text=f"Of the newest {FAILURES_LOOKED_AT:,} of each kind.",
+        help_text=f"Of the newest {FAILURES_LOOKED_AT:,} of each kind, {FOUND_AT_MOST:,} at most.",
     )  # fmt: skip
     limit = forms.CharField(
         label="Host, tenant or other limit", max_length=255,
@@ -180,7 +180,7 @@ class ExecutionFilters(forms.Form):
     age = forms.ChoiceField(label="Enqueued")
 
     def __init__(self, given: Any) -> None:
-        super().__init__(given)
+        super().__init__(given, label_suffix="")
         flows = {*values_by_index(Execution, "flow"), *(flow.name for flow in all_flows())}
         offered: Mapping[str, Iterable[str]] = {
             "flow": sorted(flows),

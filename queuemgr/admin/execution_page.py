@@ -123,7 +123,7 @@ def _offered(act: Act, execution: Execution) -> Offered:
         "payload": as_text(masked(execution.payload)),
     }
     form = act.asks or ActForm
-    return Offered(act, form(initial=given, auto_id=f"id_{act.name}_%s"))
+    return Offered(act, form(initial=given, auto_id=f"id_{act.name}_%s", label_suffix=""))
 
 
 def _attempts(execution: Execution) -> tuple[list[Attempt], bool]:

@@ -86,7 +86,9 @@ class ExecutionAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if bulk := self._bulk_instead(request, queryset, act):
             return redirect(bulk)
-        form = (act.asks or ActForm)(request.POST if "reason" in request.POST else None)
+        form = (act.asks or ActForm)(
+            request.POST if "reason" in request.POST else None, label_suffix=""
+        )
         if act.asks and not form.is_valid():
             return self._ask(request, queryset, act, form)
         given = form.cleaned_data if act.asks else {}
@@ -165,7 +167,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
             return redirect(self._address(execution))
         if not act.allowed_to(request.user):
             raise PermissionDenied
-        form = (act.asks or ActForm)(request.POST, auto_id=f"id_{act.name}_%s")
+        form = (act.asks or ActForm)(request.POST, auto_id=f"id_{act.name}_%s", label_suffix="")
         if not form.is_valid() or not self._done(request, execution, act, form):
             return self._page(request, execution, Offered(act, form))
         return redirect(self._address(execution))
