@@ -10,7 +10,7 @@ from queuemgr.bulk import Wanted
 from queuemgr.bulk_progress import facts_of
 from queuemgr.bulk_verbs import ARGUMENTS, VERBS
 from queuemgr.cli import bulk_shown
-from queuemgr.cli.knob_options import above_zero
+from queuemgr.cli.knob_options import above_zero, natural
 from queuemgr.cli.output import as_json, by_command
 from queuemgr.errors import BadInput
 from queuemgr.filtering import FILTERS
@@ -32,7 +32,8 @@ EXAMPLES = """
   queue bulk list --json
   queue bulk run                                                work on them here: no worker needed
   exit codes: 0 done, 2 it ended early or some rows failed (start --watch, show --watch, run),
-  3 could not (why), 130 stopped watching: the action goes on
+  3 could not (why), 5 no database, 64 wrong usage, 130 stopped watching: the action goes on; all in
+  docs/operate.md
 """
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -63,7 +64,7 @@ def _wanted_options(sub: Any) -> None:
     for name, looks in ARGUMENTS.items():
         sub.add_argument(f"--{name.replace('_', '-')}", help=looks)
     sub.add_argument(
-        "--per-minute", type=int,
+        "--per-minute", type=natural,
         help="rows it may change a minute; 0: as fast as it goes (default: "
         f"SLUICE_BULK_RETRIES_PER_MINUTE for retries of more than {bulk.AT_ONCE:,}, else 0)",
     )  # fmt: skip
@@ -169,11 +170,8 @@ def _wanted(options: dict[str, Any]) -> Wanted:
     filters = dict(_filter(text) for text in options["filters"])
     if bool(filters) == bool(options["everything"]):
         raise BadInput("give a filter such as state=failed, or --everything for every execution")
-    per_minute = options["per_minute"]
-    if per_minute is not None and per_minute < 0:
-        raise BadInput(f"--per-minute {per_minute} is below 0; 0 is as fast as it goes")
     arguments = {name: options[name] for name in ARGUMENTS if options[name] is not None}
-    return Wanted(options["verb"], filters, arguments, per_minute)
+    return Wanted(options["verb"], filters, arguments, options["per_minute"])
 
 
 def _filter(text: str) -> tuple[str, Any]:

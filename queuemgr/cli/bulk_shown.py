@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import fields
 from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from queuemgr import bulk
 from queuemgr.bulk import Preview
@@ -21,6 +17,7 @@ from queuemgr.bulk_progress import (
 )
 from queuemgr.cli.limits import clock
 from queuemgr.cli.output import as_json, show, table
+from queuemgr.cli.progress import bar, shown
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ActionState, BulkAction
 
@@ -94,19 +91,15 @@ def newest(out: Any, *, as_lines: bool) -> None:
 def watch(pk: int, every: float) -> BulkAction:
     """Wait until it has ended; with a bar where a person looks, and nothing that moves elsewhere."""
     action = bulk.found(pk)
-    console = Console(stderr=True)
-    if not sys.stderr.isatty() or console.is_dumb_terminal:
+    if not shown():
         while action.state == ActionState.RUNNING:
             time.sleep(every)
             action = bulk.found(pk)
         return action
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True, refresh_per_second=2) as bar:
-        task = bar.add_task(str(action), total=action.matched)
+    with bar() as drawn:
+        task = drawn.add_task(str(action), total=action.matched)
         while action.state == ActionState.RUNNING:
-            bar.update(task, completed=action.matched - progress(action, database_now()).left)
+            drawn.update(task, completed=action.matched - progress(action, database_now()).left)
             time.sleep(every)
             action = bulk.found(pk)
     return action

@@ -104,7 +104,6 @@ def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
         (("start", "retry", "failed"), "'failed' is no filter; write it as state=failed"),
         (("start", "retry", "colour=red"), "no filter is called 'colour'"),
         (("start", "retry", "ids=1,x"), "are not numbers with commas"),
-        (("start", "retry", "state=failed", "--per-minute", "-1"), "is below 0"),
         (("start", "move", "state=waiting"), "move wants run_after"),
         (("start", "retry", "state=failed", "--priority", "high"), "retry takes no 'priority'"),
         (("start", "cancel", "state=failed"), "there is nothing to cancel"),
@@ -127,3 +126,22 @@ def test_every_execution_takes_a_word_of_its_own() -> None:
     bulk_runner.run()
     assert BulkAction.objects.get().state == ActionState.DONE
     assert Execution.objects.filter(priority=0).count() == 2
+
+
+def test_retry_failed_lets_many_trickle_in_as_a_bulk_action(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("queuemgr.cli.retry_failed.AT_ONCE", 2)
+    monkeypatch.setattr(bulk, "AT_ONCE", 2)
+    some_failed(3)
+    out = io.StringIO()
+    call_command(
+        "queue", "retry-failed", "--error-kind", "network", "--reason", "mended", stdout=out
+    )
+    action = BulkAction.objects.get()
+    assert (action.matched, action.per_minute, action.reason) == (3, 600, "mended")
+    assert f"queue bulk show {action.pk} --watch" in out.getvalue()
+    bulk.stop(action.pk, By("bob", "admin"))
+    out = io.StringIO()
+    call_command("queue", "retry-failed", "--per-minute", "0", stdout=out)
+    assert out.getvalue() == "3 retried\n"
