@@ -14,7 +14,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
-from queuemgr import max_pending, routes, wakeups
+from queuemgr import max_pending, routes, tracing, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, Intake, get_flow
@@ -98,9 +98,11 @@ def enqueue_many(
 def _enter(rows: Sequence[Execution]) -> Enqueued:
     """Insert these rows, as far as their queues have room, and leave word for the next decision."""
     full: QueueFull | None = None
-    with transaction.atomic():
+    with tracing.enqueuing(rows[0].flow, rows) as span, transaction.atomic():
         taken, full = max_pending.fitting(rows)
         new = _insert_new(taken) if taken else []
+        if span is not None:
+            span.set_attribute("sluicegate.new", len(new))
         wakeups.leave({row.route_id for row in taken if row.route_id})
         transaction.on_commit(dispatch)
     if full:

@@ -36,6 +36,7 @@ class Grant:
     limit_keys: str
     payload: dict[str, Any]
     context: dict[str, Any]
+    traceparent: str = ""
 
     @property
     def queue(self) -> str:
@@ -135,9 +136,11 @@ def _lease_out(
     """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
     to = State.RUNNING if worker_id else State.LEASED
     granted = []
-    for pk, route_id, due_at, *columns, payload, context in states.take_heads(counts, to, now):
+    for pk, route_id, due_at, *columns, payload, context, trace in states.take_heads(
+        counts, to, now
+    ):
         keys = routes[route_id].limit_keys
-        known = [keys, sql.as_json(payload), sql.as_json(context)]
+        known = [keys, sql.as_json(payload), sql.as_json(context), trace]
         granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id], due_at))
     if worker_id is not None:
         gates.advance(Counter(route.id for _, route, _ in granted), rated, now)
@@ -185,7 +188,8 @@ def _insert(
 
 
 _GRANTS = """
-    SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context
+    SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context,
+           e.traceparent
       FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
      WHERE l.id IN ({ids})
 """
@@ -198,8 +202,9 @@ def of_leases(lease_ids: Sequence[UUID]) -> list[Grant]:
 
 
 def _grant(lease_id: Any, *row: Any) -> Grant:
-    *columns, payload, context = row
-    return Grant(*[sql.as_uuid(lease_id), *columns, sql.as_json(payload), sql.as_json(context)])
+    *columns, payload, context, trace = row
+    known = [sql.as_json(payload), sql.as_json(context), trace]
+    return Grant(*[sql.as_uuid(lease_id), *columns, *known])
 
 
 def expiry(now: datetime, *, started: bool) -> datetime:

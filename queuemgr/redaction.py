@@ -26,10 +26,15 @@ def told(error: Exception) -> str:
         return f"{name}, which cannot be told ({type(second).__name__})"
 
 
-def clean(text: str) -> str:
-    """`text` fit for a row: secrets and passwords in URLs masked, no NUL, not endless."""
+def masked(text: str) -> str:
+    """`text` with secrets and passwords in URLs replaced by stars."""
     for secret in _secrets:
         text = text.replace(secret, "***")
-    text = _IN_URL.sub("***:***", text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return _IN_URL.sub("***:***", text)
+
+
+def clean(text: str) -> str:
+    """`text` fit for a row: secrets and passwords in URLs masked, no NUL, not endless."""
+    text = masked(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

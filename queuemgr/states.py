@@ -83,7 +83,8 @@ _HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
 def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[tuple[Any, ...]]:
     """Move so many executions from the head of each route, and only waiting ones, to state `to`.
 
-    Returns (id, route_id, run_after, flow, key, phase, step, priority, payload, context) of each.
+    Returns (id, route_id, run_after, flow, key, phase, step, priority, payload, context,
+    traceparent) of each.
     """
     taken: list[tuple[Any, ...]] = []
     routes = list(counts.items())
@@ -93,7 +94,8 @@ def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[tupl
         places = [value for route, count in some for value in (route, now, count)]
         taken += sql.rows(
             f"UPDATE queuemgr_execution SET state = %s WHERE id IN ({heads}) "
-            "RETURNING id, route_id, run_after, flow, key, phase, step, priority, payload, context",
+            "RETURNING id, route_id, run_after, flow, key, phase, step, priority, payload, context, "
+            "traceparent",
             [to.value, *places],
         )
     return taken
