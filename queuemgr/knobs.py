@@ -142,6 +142,9 @@ class QueueKnobs(Knobs):
     retry_percent: int = Field(
         50, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
     )
+    bulk_retries_per_minute: int = Field(
+        600, ge=0, description="pace of bulk retries of more than 1,000 if none is given; 0: none"
+    )
     max_pending: int = Field(
         0, ge=0, description="executions that may wait in one queue; more are refused; 0: no cap"
     )

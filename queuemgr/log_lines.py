@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 
-from queuemgr.redaction import masked
+from queuemgr.redaction import without_secrets
 
 if TYPE_CHECKING:  # this is read while Django sets up logging, before there are models
     from queuemgr.grant import Grant
@@ -60,7 +60,7 @@ class LineFormatter(logging.Formatter):
         super().__init__(form, style="{", defaults={"about": ""})
 
     def format(self, record: logging.LogRecord) -> str:
-        return masked(super().format(record))
+        return without_secrets(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):
@@ -75,17 +75,17 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": masked(record.getMessage()),
+            "message": without_secrets(record.getMessage()),
             **{name: _masked(value) for name, value in getattr(record, "facts", {}).items()},
             **_trace(),
         }
         if record.exc_info:
-            said["exception"] = masked(self.formatException(record.exc_info))
+            said["exception"] = without_secrets(self.formatException(record.exc_info))
         return json.dumps(said, ensure_ascii=False)
 
 
 def _masked(value: str | int) -> str | int:
-    return masked(value) if isinstance(value, str) else value
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def _trace() -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
 from django.core.management import call_command
 
-from queuemgr import controls, explain, housekeeping, retry, wakeups
+from queuemgr import explain, housekeeping, retry, steering, wakeups
 from queuemgr.abort import AbortSignal
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
@@ -67,7 +67,7 @@ def crash(worker: Any, grant: Grant) -> None:
 
 def by_the_admin(worker: Any, grant: Grant) -> None:
     worker.end(grant, Failed("not_found", "404"), next_too=False)
-    assert controls.retry(Execution.objects.failed(), ANN) == 1
+    assert steering.retry(Execution.objects.failed(), ANN) == 1
 
 
 def by_command(worker: Any, grant: Grant) -> None:

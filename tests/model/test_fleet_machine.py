@@ -35,6 +35,7 @@ from queuemgr import (
     limits,
     retry_room,
     routes,
+    steering,
     wakeups,
 )
 from queuemgr.abort import AbortSignal
@@ -50,7 +51,6 @@ from queuemgr.heartbeat import Heartbeat
 from queuemgr.models import (
     FINAL,
     Attempt,
-    Change,
     Chore,
     DailyUsage,
     Execution,
@@ -67,6 +67,7 @@ from queuemgr.models import (
 from queuemgr.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.probe import PHASES
 from queuemgr.rate import parse_rate
+from tests.emptied_tables import forget_changes
 from tests.model import invariants
 from tests.model.passing_time import let_pass, next_day
 from tests.private_servers import MODEL_EXAMPLES
@@ -182,7 +183,7 @@ GROUPS = (
 )
 OLD_FIRST = (
     Wakeup, Attempt, Lease, Execution, Route, Gate, DailyUsage, Limit, Queue, RetryPolicy, Worker,
-    Change, Chore,
+    Chore,
 )  # fmt: skip
 
 
@@ -208,6 +209,7 @@ class FleetMachine(RuleBasedStateMachine):
         super().__init__()
         for model in OLD_FIRST:
             model._default_manager.all().delete()
+        forget_changes()
         routes.forget()
         self.around.sent.clear()
         self.messages: list[UUID] = []
@@ -408,12 +410,12 @@ class FleetMachine(RuleBasedStateMachine):
         elif verb == "resume":
             controls.resume(name, ANN)
         elif verb == "cancel":
-            controls.cancel(some, ANN)
+            steering.cancel(some, ANN)
         elif verb == "retry":
             self.finished -= {execution.pk for execution in some if execution.state != State.DONE}
-            controls.retry(some, ANN)
+            steering.retry(some, ANN)
         else:
-            controls.set_priority(some, priority, ANN)
+            steering.set_priority(some, priority, ANN)
 
     def _edit(self, name: str, figures: dict[str, Any]) -> None:
         known = Limit.objects.filter(name=name).first()
@@ -471,7 +473,7 @@ class FleetMachine(RuleBasedStateMachine):
                 return lambda: self._begin([lease], worker_for)
         if act == "priority":
             some = self._some(which, 2)
-            return lambda: controls.set_priority(some, priority, ANN)
+            return lambda: steering.set_priority(some, priority, ANN)
         return housekeeping.tick if act == "tick" else dispatch
 
     # What holds after every move.
