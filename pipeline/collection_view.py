@@ -23,7 +23,7 @@ from pipeline.collection import (
 )
 from pipeline.models import FLOW, Document
 from queuemgr.admin.bounded import BoundedPaginator
-from queuemgr.admin.filters import statuses
+from queuemgr.filtering import statuses
 from queuemgr.models import Execution, State
 
 POLICY = (

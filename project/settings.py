@@ -55,6 +55,10 @@ def _secret_key() -> str:
     return kept.read_text()
 
 
+FROZEN_SECONDS = 30
+"""Seconds PostgreSQL waits for the next statement of a transaction; then it undoes it."""
+
+
 def _database() -> dict[str, Any]:
     if not KNOBS.database_url:
         return sqlite(DATA_DIR / "sluice.sqlite3")
@@ -70,6 +74,8 @@ def _database() -> dict[str, Any]:
     options.setdefault("server_side_binding", True)
     options.setdefault("prepare_threshold", 3)
     options.setdefault("pool", {"min_size": 1, "max_size": 32, "timeout": 5})
+    # A worker frozen in the middle of a decision must not keep the fleet's lock until it wakes.
+    options.setdefault("options", f"-c idle_in_transaction_session_timeout={FROZEN_SECONDS}s")
     return {**config, "OPTIONS": options, "CONN_HEALTH_CHECKS": True}
 
 
@@ -100,6 +106,7 @@ INSTALLED_APPS = [
     "pipeline",
     "queuemgr",
     "django_celery_results",
+    "unfold",  # before the admin, whose pages it replaces
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -140,6 +147,25 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
+UNFOLD = {
+    "SITE_TITLE": "Sluicegate",
+    "SITE_HEADER": "Sluicegate",
+    "SITE_SYMBOL": "water",
+    "SITE_URL": "",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.admin.theme.favicon"},
+    ],
+    "STYLES": ["queuemgr.admin.theme.cockpit", "queuemgr.admin.theme.frame"],
+    "SIDEBAR": {"navigation": "project.sidebar.navigation"},
+    "COLORS": {
+        "primary": {
+            "50": "#eff6ff", "100": "#dbeafe", "200": "#bfdbfe", "300": "#93c5fd", "400": "#60a5fa",
+            "500": "#5b9bf8", "600": "#2563eb", "700": "#1d4ed8", "800": "#1e40af", "900": "#1e3a8a",
+            "950": "#172554",
+        }
+    },
+}  # fmt: skip
+
 TIME_ZONE = "UTC"
 USE_TZ = True
 LANGUAGE_CODE = "en-gb"
@@ -155,6 +181,7 @@ STORAGES = {
 }
 SLUICE_DATA_DIR = DATA_DIR
 SLUICE_CELERY_APP = "project"
+SLUICE_FLOWER_URL = KNOBS.flower_url
 SLUICE_INBOX = DATA_DIR / "inbox"
 SLUICE_SCRATCH = DATA_DIR / "scratch"
 WHITENOISE_USE_FINDERS = True

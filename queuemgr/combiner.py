@@ -17,9 +17,9 @@ from queue import Empty, SimpleQueue
 from uuid import UUID
 
 from django.db import Error as DatabaseError
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 
-from queuemgr import alarm, finish
+from queuemgr import alarm, finish, sql
 from queuemgr import begin as beginning
 from queuemgr.finish import Ending
 from queuemgr.grant import Grant, Hands
@@ -161,13 +161,10 @@ def _with_patience(serve: Callable[[Sequence[_Call]], None], calls: Sequence[_Ca
     for wait in chain(WAITS, repeat(WAITS[-1])):
         try:
             return serve(calls)
-        except (OperationalError, InterfaceError) as error:
+        except DatabaseError as error:
             connection.close()
-            if time.monotonic() > give_up:
+            if not sql.is_away(error) or time.monotonic() > give_up:
                 raise
             logger.warning("database does not answer (%s); again in %g s", error, wait)
             time.sleep(wait)
-        except DatabaseError:
-            connection.close()
-            raise
     return None

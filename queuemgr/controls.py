@@ -5,7 +5,6 @@ Every verb takes `by`: who acts, through what, and why.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -14,29 +13,23 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from queuemgr import gates, limits, policies, routes, states, wakeups, withdraw
+from queuemgr import gates, limits, policies, wakeups
 from queuemgr.admission import FLEET
 from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import check_rank
-from queuemgr.errors import BadInput, UnknownFlow, UnknownStep
-from queuemgr.fleet_lock import database_now, deciding
-from queuemgr.flow import PRIORITY_NAMES, get_flow
+from queuemgr.errors import BadInput
+from queuemgr.fleet_lock import database_now
 from queuemgr.models import (
     Change,
     Execution,
     Gate,
-    Lease,
     Limit,
     Pausable,
     Queue,
     RetryPolicy,
-    Route,
-    State,
 )  # fmt: skip
 
 ROWS_AT_A_TIME = 500
 
-Chunk = list[Execution]
 Fact = Callable[[Execution], dict[str, str]]
 
 
@@ -69,25 +62,6 @@ class By:
             before=before or {},
             after=after or {},
         )
-
-
-def retry(executions: Iterable[Execution], by: By) -> int:
-    """Let failed, cancelled or skipped executions go on from the step they stopped at.
-
-    Others, and those whose flow or step is gone, are left alone; returns how many wait again.
-    """
-    return _in_chunks(executions, lambda chunk, now: _retry(chunk, now, by))
-
-
-def cancel(executions: Iterable[Execution], by: By) -> int:
-    """Cancel what waits at once; ask what runs to stop, which its worker hears within seconds."""
-    return _in_chunks(executions, lambda chunk, now: _cancel(chunk, now, by))
-
-
-def set_priority(executions: Iterable[Execution], priority: int, by: By) -> int:
-    """Raise or lower the priority; work under way keeps its slot and goes on at the new one."""
-    check_rank(priority)
-    return _in_chunks(executions, lambda chunk, now: _set_priority(chunk, priority, by))
 
 
 def pause(target: str, by: By, until: datetime | None = None) -> None:
@@ -213,110 +187,6 @@ def delete_policy(kind: str, phase: str, by: By) -> None:
         before = {figure: getattr(policy, figure) for figure in policies.FIGURES}
         by.record("delete retry policy", str(policy), before)
         policy.delete()
-
-
-def _in_chunks(executions: Iterable[Execution], act: Callable[[Chunk, datetime], int]) -> int:
-    """Act on some hundred at a time, each time under the fleet's lock and on rows read under it."""
-    ids = [execution.pk for execution in executions]
-    changed = 0
-    for start in range(0, len(ids), ROWS_AT_A_TIME):
-        with deciding() as now:
-            _lock_leases(ids[start : start + ROWS_AT_A_TIME])
-            some = Execution.objects.filter(pk__in=ids[start : start + ROWS_AT_A_TIME])
-            changed += act(list(some.order_by("pk")), now)
-    dispatch()
-    return changed
-
-
-def _lock_leases(execution_ids: Sequence[int]) -> None:
-    """Wait for beginnings and endings under way, which need not hold the fleet's lock; those that
-    come after us wait for us. What is read next stays true."""
-    held = Lease.objects.filter(execution_id__in=execution_ids).order_by("pk")
-    list(held.select_for_update().values_list("pk"))
-
-
-def _retry(chunk: Chunk, now: datetime, by: By) -> int:
-    ended = [e for e in chunk if e.state in (State.FAILED, State.CANCELLED, State.SKIPPED)]
-    again = {
-        "run_after": now,
-        "tries_from": now,
-        "resumed": True,
-        "finished_at": None,
-        "wait_reason": "",
-    }
-    by_route = _by_route(ended, lambda execution: (execution.priority, True, False))
-    for route_id, some in by_route.items():
-        by.record_each("retry", some, _state, lambda execution: {"state": State.WAITING.value})
-        states.move([e.pk for e in some], State.WAITING, route_id=route_id, **again)
-    wakeups.unpark(by_route)
-    return sum(map(len, by_route.values()))
-
-
-def _cancel(chunk: Chunk, now: datetime, by: By) -> int:
-    _give_back_unstarted(chunk)
-    leases = Lease.objects.filter(execution__in=chunk, cancel_by="")
-    running = set(leases.values_list("execution_id", flat=True))
-    leases.update(cancel_by=by.actor or by.source)
-    asked = [e for e in chunk if e.pk in running]
-    waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED) and e not in asked]
-    by.record_each("cancel", asked, _state, lambda execution: {"state": "asked to stop"})
-    by.record_each("cancel", waiting, _state, lambda execution: {"state": State.CANCELLED.value})
-    states.move(
-        [execution.pk for execution in waiting],
-        State.CANCELLED,
-        finished_at=now,
-        route_id=None,
-        wait_reason=f"cancelled by {by.actor}"[:200],
-    )
-    return len(asked) + len(waiting)
-
-
-def _set_priority(chunk: Chunk, priority: int, by: By) -> int:
-    others = [execution for execution in chunk if execution.priority != priority]
-    _give_back_unstarted(others)
-    by.record_each(
-        "set priority",
-        others,
-        lambda execution: {"priority": PRIORITY_NAMES[execution.priority]},
-        lambda execution: {"priority": PRIORITY_NAMES[priority]},
-    )
-    waiting = [e for e in others if e.state in (State.WAITING, State.LEASED)]
-    retries = set(
-        Route.objects.filter(pk__in=[e.route_id for e in waiting], retrying=True).values_list(
-            "pk", flat=True
-        )
-    )
-    by_route = _by_route(waiting, lambda e: (priority, e.resumed, e.route_id in retries))
-    for route_id, some in by_route.items():
-        Execution.objects.filter(pk__in=[e.pk for e in some]).update(route_id=route_id)
-    Execution.objects.filter(pk__in=[e.pk for e in others]).update(priority=priority)
-    wakeups.unpark(by_route)
-    return len(others)
-
-
-def _state(execution: Execution) -> dict[str, str]:
-    return {"state": execution.state}
-
-
-def _give_back_unstarted(chunk: Chunk) -> None:
-    unstarted = Lease.objects.unstarted().filter(execution__in=chunk)
-    withdraw.give_back(list(unstarted.values_list("pk", flat=True)))
-
-
-def _by_route(
-    executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool, bool]]
-) -> dict[int, list[Execution]]:
-    """The executions by the route they would wait on; without those whose flow or step is gone."""
-    by_route: dict[int, list[Execution]] = defaultdict(list)
-    for execution in executions:
-        priority, resumed, retrying = ranked(execution)
-        try:
-            place = get_flow(execution.flow).at(execution.phase, execution.step)
-        except (UnknownFlow, UnknownStep):
-            continue
-        kind = routes.kind_of(place, priority, execution.given, resumed=resumed)
-        by_route[routes.route_id(kind._replace(retrying=retrying))].append(execution)
-    return by_route
 
 
 def _pausable(target: str) -> Sequence[Pausable]:

@@ -50,7 +50,9 @@ class RouteReasons:
 def _not_waiting(execution: Execution) -> str:
     if execution.state in HELD:
         return f"{execution.status}: step {execution.step} has a slot"
-    because = execution.error_message or execution.wait_reason
+    told = (execution.error_message, execution.wait_reason)
+    decided = execution.state in (State.SKIPPED, State.CANCELLED)
+    because = next(filter(None, reversed(told) if decided else told), "")
     if because.startswith(execution.state):
         return because
     return f"{execution.state}: {because}" if because else str(execution.state)

@@ -1,4 +1,4 @@
-"""The chores beat sends: expire leases, dispatch what fell due, seed known work, prune.
+"""The chores beat sends: expire leases, dispatch what fell due, seed known work, roll up, prune.
 
 Every chore is claimed by advancing its row, so two beats, or a beat and a worker standing in for a
 missing one, do it once.
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from queuemgr import events, finish, wakeups
+from queuemgr import events, finish, minutes, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import all_flows
@@ -68,15 +68,27 @@ def prune() -> dict[str, int]:
     """Forget old attempts of finished executions (if told to keep them so long) and gone workers."""
     now = database_now()
     tidied = sum(flow.tidy() for flow in all_flows())
-    return {"attempts": _prune_attempts(now), "workers": _prune_workers(now), "files": tidied}
+    return {
+        "attempts": _prune_attempts(now),
+        "minutes": minutes.prune(now, PRUNE_ROWS),
+        "workers": _prune_workers(now),
+        "files": tidied,
+    }
+
+
+def roll_up() -> dict[str, int]:
+    """Roll minutes that are over up into their figures."""
+    return {"attempts": minutes.roll_up(database_now())}
 
 
 def _prune_attempts(now: datetime) -> int:
     days = queue_knobs().keep_attempts_days
     if not days:
         return 0
+    until = now - timedelta(days=days)
+    counted = minutes.rolled_up_to() or until
     old = Attempt.objects.filter(
-        ended_at__lt=now - timedelta(days=days), execution__state__in=FINAL
+        ended_at__lt=min(until, counted), execution__state__in=FINAL
     ).order_by("ended_at")
     pruned = 0
     while some := list(old.values_list("pk", flat=True)[:PRUNE_ROWS]):

@@ -161,6 +161,9 @@ class QueueKnobs(Knobs):
     keep_attempts_days: float = Field(
         0, ge=0, description="days finished attempts are kept; 0: all"
     )
+    keep_minutes_days: float = Field(
+        31, ge=1, le=3660, description="days the roll-ups of minutes are kept"
+    )
 
     @model_validator(mode="after")
     def _lease_outlives_heartbeats(self) -> Self:

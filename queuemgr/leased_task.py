@@ -9,17 +9,15 @@ from __future__ import annotations
 import logging
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from celery import Task, shared_task
-from django.db import InterfaceError, OperationalError, connection, connections
+from django.db import connection, connections
 from django.db.models import F
 
-from queuemgr import alarm
+from queuemgr import alarm, sql
 from queuemgr.abort import AbortSignal
 from queuemgr.combiner import Combiner
 from queuemgr.dispatch import dispatch
@@ -116,21 +114,10 @@ def as_result(error: Exception, signal: AbortSignal) -> Result:
         return Failed(error.kind, error.message, error.retry_after, limit=error.limit)
     if isinstance(error, Aborted | LeaseLost) or signal.aborted:
         return Interrupted(signal.reason or str(error))
-    if isinstance(error, _database_errors()):
+    if sql.is_away(error):
         return Failed("storage", f"the database did not answer: {told(error)}")
     logger.error("a step failed unexpectedly", exc_info=error)
     return Failed("unexpected", told(error))
-
-
-@lru_cache(maxsize=1)
-def _database_errors() -> tuple[type[Exception], ...]:
-    """What a database that is away raises out of a step: no bug of the step's, and worth a retry."""
-    errors: list[type[Exception]] = [OperationalError, InterfaceError]
-    with suppress(ImportError):
-        import psycopg
-
-        errors.append(psycopg.OperationalError)
-    return tuple(errors)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 MESSAGE_LIMIT = 2000
 """Characters of an error message kept in a row."""
 
 _secrets: set[str] = set()
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
+_QUERY = re.compile(r"(?P<address>\b[a-z][a-z0-9+.-]*://[^\s?#\"'<>]*)[?#][^\s\"'<>]*", re.I)
 
 
 def keep_secret(value: str) -> None:
@@ -33,3 +35,13 @@ def clean(text: str) -> str:
     text = _IN_URL.sub("***:***", text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
+
+
+def masked(value: Any) -> Any:
+    """JSON fit to be shown: secrets masked, each text cut where messages are, and URLs without their
+    queries, where signed links hold what makes them valid."""
+    if isinstance(value, dict):
+        return {clean(str(name)): masked(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [masked(inner) for inner in value]
+    return _QUERY.sub(r"\g<address>?***", clean(value)) if isinstance(value, str) else value

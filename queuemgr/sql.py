@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 
 TYPES: dict[str, dict[str, str]] = {
     "postgresql": {
@@ -99,3 +101,23 @@ def as_uuid(value: Any) -> UUID:
 def as_json(value: Any) -> Any:
     """JSON out of a statement: text on both, since Django's PostgreSQL connection leaves it so."""
     return json.loads(value) if isinstance(value, str) else value
+
+
+FROZEN = "25P03"
+"""PostgreSQL's idle_in_transaction_session_timeout: it ended the session of one that slept too long."""
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether this error says that the database or the session is gone: worth another try."""
+    frozen = getattr(error.__cause__ or error, "sqlstate", None) == FROZEN
+    return frozen or isinstance(error, _away_errors())
+
+
+@lru_cache(maxsize=1)
+def _away_errors() -> tuple[type[Exception], ...]:
+    errors: list[type[Exception]] = [OperationalError, InterfaceError]
+    with suppress(ImportError):
+        import psycopg
+
+        errors.append(psycopg.OperationalError)
+    return tuple(errors)

@@ -17,6 +17,7 @@ stateDiagram-v2
     running --> cancelled
     waiting --> skipped
     failed --> waiting: a person retries it
+    failed --> skipped: a person decides it is not wanted
     cancelled --> waiting: a person retries it
     skipped --> waiting: a person retries it
 ```
@@ -41,7 +42,7 @@ MOVES: Mapping[str, frozenset[str]] = {
         {State.WAITING, State.DONE, State.SKIPPED, State.FAILED, State.CANCELLED}
     ),
     State.DONE: frozenset(),
-    State.FAILED: frozenset({State.WAITING}),
+    State.FAILED: frozenset({State.WAITING, State.SKIPPED}),
     State.SKIPPED: frozenset({State.WAITING}),
     State.CANCELLED: frozenset({State.WAITING}),
 }

@@ -11,9 +11,12 @@ from typing import Any
 
 from celery import shared_task
 
-from queuemgr import housekeeping
+from queuemgr import housekeeping, minutes
 from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import queue_knobs
+
+ROLL_UP_SECONDS = 30.0
+"""Seconds between roll-ups: how far the figures of minutes lag, beside the minute itself and its grace."""
 
 
 @shared_task(name="queuemgr.tick", send_events=False)
@@ -37,6 +40,13 @@ def prune() -> dict[str, int] | None:
     return housekeeping.prune() if due else None
 
 
+@shared_task(name="queuemgr.roll_up", send_events=False)
+def roll_up() -> dict[str, int] | None:
+    """Roll up the minutes that are over."""
+    due = housekeeping.claim(minutes.CHORE, every=ROLL_UP_SECONDS / 2)
+    return housekeeping.roll_up() if due else None
+
+
 def beat_schedule() -> dict[str, Any]:
     """The chores for `beat_schedule`. Messages beat could not get delivered expire, not pile up.
 
@@ -48,6 +58,7 @@ def beat_schedule() -> dict[str, Any]:
         "tick": knobs.poll_interval,
         "seed": knobs.stale_interval,
         "prune": 10 * knobs.stale_interval,
+        "roll_up": ROLL_UP_SECONDS,
     }
     return {
         name: {

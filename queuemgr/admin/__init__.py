@@ -12,17 +12,17 @@ from queuemgr.admin import (
     changes,
     executions,
     limits,
+    people,
     policies,
     queues,
+    results,
     usage,
     workers,
 )  # fmt: skip
 
 __all__ = (
-    "attempts", "changes", "executions", "limits", "policies", "queues", "usage", "workers",
+    "attempts", "changes", "executions", "limits", "people", "policies", "queues", "results", "usage",
+    "workers",
 )  # fmt: skip
 
-admin.site.site_header = "Sluicegate"
-admin.site.site_title = "Sluicegate"
-admin.site.enable_nav_sidebar = False  # lists need its room: why something waits is a sentence
 admin.site.index_title = "What waits, what runs, what stopped"

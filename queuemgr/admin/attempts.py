@@ -12,15 +12,16 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from queuemgr.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
-from queuemgr.admin.key_search import with_key
 from queuemgr.admin.read_only import ReadOnlyAdmin
+from queuemgr.key_search import with_key
 from queuemgr.models import Attempt, Execution
 
 if TYPE_CHECKING:
     _Inline = admin.TabularInline[Attempt, Execution]
     _FormSet = BaseInlineFormSet[Attempt, Execution, Any]
 else:
-    _Inline = admin.TabularInline
+    from unfold.admin import TabularInline as _Inline
+
     _FormSet = BaseInlineFormSet
 
 SHOWN = 100

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.timesince import timesince
 
-from queuemgr import controls, explain
+from queuemgr import explain, steering
 from queuemgr.admin.attempts import AttemptInline, claims_text, step_text
 from queuemgr.admin.filters import (
     AgeFilter,
@@ -23,13 +23,13 @@ from queuemgr.admin.filters import (
     PriorityFilter,
     StatusFilter,
 )
-from queuemgr.admin.key_search import with_key_from
 from queuemgr.admin.read_only import ReadOnlyAdmin, by
 from queuemgr.controls import By
 from queuemgr.errors import SluiceError, UnknownFlow
 from queuemgr.flow import HIGH, LOW, NORMAL, get_flow
+from queuemgr.key_search import with_key_from
 from queuemgr.models import NOT_TRIES, Attempt, Execution, State
-from queuemgr.redaction import clean
+from queuemgr.redaction import masked
 
 Verb = Callable[[QuerySet[Execution], By], int]
 
@@ -132,11 +132,11 @@ class ExecutionAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Retry", permissions=["change"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
-        self._act(request, queryset, _over_rows(controls.retry), "told to go on")
+        self._act(request, queryset, _over_rows(steering.retry), "told to go on")
 
     @admin.action(description="Cancel", permissions=["change"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
-        self._act(request, queryset, _over_rows(controls.cancel), "cancelled or asked to stop")
+        self._act(request, queryset, _over_rows(steering.cancel), "cancelled or asked to stop")
 
     @admin.action(description="Raise priority", permissions=["change"])
     def raise_priority(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
@@ -176,7 +176,7 @@ LOWER = ((NORMAL, LOW), (HIGH, NORMAL))
 def _shift(queryset: QuerySet[Execution], by: By, moves: Iterable[tuple[int, int]]) -> int:
     unfinished = queryset.exclude(state=State.DONE)
     return sum(
-        controls.set_priority(_rows(unfinished.filter(priority=here)), there, by)
+        steering.set_priority(_rows(unfinished.filter(priority=here)), there, by)
         for here, there in moves
     )
 
@@ -201,14 +201,5 @@ def _document_address(execution: Execution) -> str:
 
 
 def _indented(given: dict[str, Any]) -> str:
-    text = json.dumps(_masked(given), indent=2, ensure_ascii=False, sort_keys=True)
+    text = json.dumps(masked(given), indent=2, ensure_ascii=False, sort_keys=True)
     return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', text)
-
-
-def _masked(value: Any) -> Any:
-    """The same with secrets masked, and each text cut where error messages are."""
-    if isinstance(value, dict):
-        return {name: _masked(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_masked(inner) for inner in value]
-    return clean(value) if isinstance(value, str) else value

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from queuemgr import sql
+from queuemgr.filtering import statuses
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import PRIORITIES, all_phases
-from queuemgr.models import FINAL, HELD, Execution, State
+from queuemgr.index_values import values_by_index
+from queuemgr.models import Execution
 
 RECENT = 10_000
 Choices = Iterable[tuple[str, str]]
@@ -81,17 +82,6 @@ class StatusFilter(admin.SimpleListFilter):
         return queryset if word is None else queryset.filter(statuses().get(word, Q(pk=None)))
 
 
-def statuses() -> Mapping[str, Q]:
-    """What each word an operator sees stands for, in the order work meets them."""
-    words: dict[str, Q] = {}
-    for phase in all_phases().values():
-        waits = Q(state=State.WAITING, phase=phase.name)
-        runs = Q(state__in=HELD, phase=phase.name)
-        words[phase.waiting] = words.get(phase.waiting, Q()) | waits
-        words[phase.running] = words.get(phase.running, Q()) | runs
-    return words | {str(state): Q(state=state) for state in FINAL}
-
-
 class AgeFilter(admin.SimpleListFilter):
     """Compared by the database's clock, as everything that is timed."""
 
@@ -135,23 +125,3 @@ def recent_values(column: str) -> type[ValueFilter]:
             return [(v, v) for v in values.values_list(column, flat=True).distinct() if v]
 
     return RecentValues
-
-
-_NEXT_VALUE = """
-    WITH RECURSIVE found(value) AS (
-        SELECT MIN({column}) FROM {table} WHERE NOT ({column} = '')
-        UNION ALL
-        SELECT (SELECT MIN({column}) FROM {table}
-                 WHERE NOT ({column} = '') AND {column} > found.value)
-          FROM found WHERE found.value IS NOT NULL)
-    SELECT value FROM found WHERE value IS NOT NULL
-"""
-
-
-def values_by_index(model: type[Model], column: str) -> list[str]:
-    """The distinct values of a column an index begins with: one look at the index for each.
-
-    SQLite uses the partial index on errors only for a condition worded as the index words it.
-    """
-    statement = _NEXT_VALUE.format(column=column, table=model._meta.db_table)
-    return [str(value) for (value,) in sql.rows(statement)]

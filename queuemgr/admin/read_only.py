@@ -20,7 +20,7 @@ from queuemgr.controls import By
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
 else:
-    _ModelAdmin = admin.ModelAdmin
+    from unfold.admin import ModelAdmin as _ModelAdmin
 
 
 class Page(ChangeList):
@@ -49,6 +49,7 @@ class KeptAdmin(_ModelAdmin):
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     list_max_show_all = 200
+    list_fullwidth = True
 
     unlisted: Sequence[str] = ()
     """Columns too large to read for a list."""

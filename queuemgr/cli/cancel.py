@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import controls
+from queuemgr import steering
 from queuemgr.cli.output import by_command
 from queuemgr.cli.show import find
 
@@ -21,6 +21,6 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     executions = [find(key, options["flow"]) for key in options["keys"]]
-    cancelled = controls.cancel(executions, by_command(options["reason"]))
+    cancelled = steering.cancel(executions, by_command(options["reason"]))
     out.write(f"{cancelled} cancelled, {len(executions) - cancelled} had ended or been cancelled")
     return 0

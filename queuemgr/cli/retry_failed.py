@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from queuemgr import controls
+from queuemgr import steering
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress import tracked
 from queuemgr.controls import By
@@ -45,6 +45,6 @@ def _retried(failed: QuerySet[Execution], by: By) -> int:
     ids = list(failed.order_by("pk").values_list("pk", flat=True))
     chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]
     return sum(
-        controls.retry(Execution.objects.filter(pk__in=some).only("pk"), by)
+        steering.retry(Execution.objects.filter(pk__in=some).only("pk"), by)
         for some in tracked(chunks, "retrying", lambda: len(ids), len)
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import count
@@ -37,6 +38,9 @@ class Database(Protocol):
 
     def locked(self, table: str) -> AbstractContextManager[None]:
         """Keep everyone from writing to this table while the block runs."""
+
+    def at_rest(self) -> bool:
+        """Whether nobody is in the middle of writing, as seen for half a second."""
 
     def away(self) -> AbstractContextManager[None]:
         """Let nobody work with it while the block runs, as when its server is restarted."""
@@ -72,6 +76,14 @@ class SqliteFile:
             connection.execute("BEGIN IMMEDIATE")
             yield
             connection.execute("ROLLBACK")
+
+    def at_rest(self) -> bool:
+        with closing(sqlite3.connect(self.path, timeout=0.5, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return False
+        return True
 
     def away(self) -> AbstractContextManager[None]:
         """A file has no server to restart: it is locked instead."""
@@ -115,6 +127,14 @@ class PostgresDatabase:
         with closing(_connect(self._server, self.name)) as connection, connection.transaction():
             connection.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
             yield
+
+    def at_rest(self) -> bool:
+        time.sleep(0.5)
+        [(under_way,)] = self.rows(
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid() AND xact_start < now() - interval '0.4 s'"
+        )
+        return not under_way
 
     @contextmanager
     def away(self) -> Iterator[None]:

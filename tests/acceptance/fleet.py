@@ -123,6 +123,14 @@ class Fleet:
             lambda: all("ready." in worker.said for worker in workers),
         )
 
+    def freeze_at_rest(self, process: Process) -> None:
+        """Freeze it, but not in the middle of a transaction: what that holds up is told elsewhere."""
+        process.freeze()
+        while not self.database.at_rest():
+            process.thaw()
+            time.sleep(0.05)
+            process.freeze()
+
     # Commands
 
     def start_command(self, *arguments: str) -> subprocess.Popen[str]:

@@ -38,9 +38,9 @@ def test_a_worker_frozen_beyond_its_lease_stores_nothing_when_it_wakes(
     """P2-14 turned round: its work is done by another; waking up, it has no second effect."""
     fleet = make_fleet(lease_seconds=3)
     sleeper = fleet.start_worker(1, name="sleeper")
-    fleet.enqueue(1, key_prefix="once", seconds=1.5, requests=1, trace=fleet.trace_file)
+    fleet.enqueue(1, key_prefix="once", seconds=3, requests=1, trace=fleet.trace_file)
     fleet.wait_until("it runs", lambda: fleet.states()["running"] == 1)
-    sleeper.freeze()
+    fleet.freeze_at_rest(sleeper)
     fleet.start_worker(1, name="waker")
     fleet.wait_until_done(1)
     as_it_was = _everything(fleet)

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from queuemgr import batch_turns, batches, controls, explain, position, standing
+from queuemgr import batch_turns, batches, controls, explain, position, standing, steering
 from queuemgr.admission import HELD_BACK
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import Enqueued, enqueue_many
 from queuemgr.errors import BadInput, QueueFull, UnknownFlow
-from queuemgr.fleet_lock import deciding
 from queuemgr.flow import HIGH, Intake
 from queuemgr.models import Batch, Change, Execution, Lease, Queue, State, Worker
 from queuemgr.outcomes import Done, Failed, Interrupted, Skipped
@@ -209,10 +208,16 @@ def test_a_batch_that_waits_behind_a_stopped_head_ends_a_drained_run(
 def test_a_member_a_person_lets_go_on_beyond_the_window_waits_for_its_turn() -> None:
     batch = made(keys="a b c d", window=2)
     last = batch.executions.filter(key="d")
-    last.update(run_after=batch.created_at)
-    with deciding():
-        batch_turns.hold_back(list(batch.executions.values_list("pk", flat=True)))
+    steering.set_run_after(last, batch.created_at, ANN)
     assert held(batch) == ["c", "d"]
+    for stop, again in (
+        (steering.cancel, steering.retry),
+        (steering.skip, steering.retry_from_start),
+    ):
+        assert stop(last, ANN) == 1
+        assert held(batch) == ["c"]
+        assert again(last, ANN) == 1
+        assert held(batch) == ["c", "d"]
 
 
 # The first failure, and cancelling
@@ -300,7 +305,7 @@ def test_a_member_of_a_cancelled_batch_that_a_person_retries_goes_on(
     batch = made(keys="a b", fail_fast=True)
     [grant] = worker.begin_all()
     worker.end(grant, BROKEN)
-    assert controls.retry(batch.executions.filter(key="a"), ANN) == 1
+    assert steering.retry(batch.executions.filter(key="a"), ANN) == 1
     [grant] = worker.begin_all()
     worker.end(grant)
     assert states(batch) == {"a": "done", "b": "cancelled"}

@@ -13,7 +13,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from queuemgr import controls, explain, finish, limits
+from queuemgr import controls, explain, finish, limits, steering
 from queuemgr.controls import By
 from queuemgr.errors import BadInput
 from queuemgr.finish import Ending
@@ -28,7 +28,7 @@ ANN = By("ann", "admin", "because")
 
 def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> None:
     (execution,) = probes(1)
-    assert controls.cancel([execution], ANN) == 1
+    assert steering.cancel([execution], ANN) == 1
     execution.refresh_from_db()
     assert execution.state == State.CANCELLED
     change = Change.objects.get()
@@ -41,7 +41,7 @@ def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> N
 def test_cancelling_what_is_on_its_way_withdraws_the_lease(played: Any, probes: Any) -> None:
     played(slots=1)
     (execution,) = probes(1)
-    assert controls.cancel([execution], ANN) == 1
+    assert steering.cancel([execution], ANN) == 1
     assert not Lease.objects.exists()
     assert Execution.objects.get().state == State.CANCELLED
 
@@ -53,7 +53,7 @@ def test_cancelling_what_runs_asks_it_to_stop_and_it_ends_cancelled(
     worker = played(slots=1)
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
-    controls.cancel([execution], ANN)
+    steering.cancel([execution], ANN)
     assert Execution.objects.get().state == State.RUNNING
     worker.end(grant, result)
     assert Execution.objects.get().state == State.CANCELLED
@@ -63,7 +63,7 @@ def test_work_that_ends_well_in_spite_of_a_cancel_is_done(played: Any, probes: A
     worker = played(slots=1)
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
-    controls.cancel([execution], ANN)
+    steering.cancel([execution], ANN)
     worker.end(grant, Done())
     assert Execution.objects.get().state == State.DONE
 
@@ -76,18 +76,18 @@ def test_retrying_what_failed_goes_on_from_its_step_with_fresh_attempts(
     (execution,) = probes(1, phase="wrap")
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("not_found", "404"))
-    assert controls.retry(Execution.objects.all(), ANN) == 1
+    assert steering.retry(Execution.objects.all(), ANN) == 1
     execution = Execution.objects.get()
     assert (execution.phase, execution.state) == ("wrap", State.LEASED)
     assert execution.error_message == "404"
-    assert controls.retry(Execution.objects.all(), ANN) == 0
+    assert steering.retry(Execution.objects.all(), ANN) == 0
 
 
 def test_a_priority_raised_while_waiting_moves_the_work_to_its_new_queue(
     played: Any, probes: Any
 ) -> None:
     (execution,) = probes(1, priority=LOW)
-    controls.set_priority([execution], HIGH, ANN)
+    steering.set_priority([execution], HIGH, ANN)
     execution.refresh_from_db()
     assert execution.route is not None
     assert execution.route.priority == HIGH
@@ -183,7 +183,7 @@ def test_a_retry_stays_a_retry_when_its_priority_is_changed(played: Any, probes:
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("network", "refused"))
-    controls.set_priority([execution], HIGH, ANN)
+    steering.set_priority([execution], HIGH, ANN)
     route = Execution.objects.select_related("route").get().route
     assert route
     assert (route.priority, route.retrying) == (HIGH, True)
@@ -209,7 +209,7 @@ def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
                 time.sleep(0.5)
         else:
             taken.wait(10)
-            controls.cancel([execution], ANN)
+            steering.cancel([execution], ANN)
 
     in_threads(2, both)
     assert Execution.objects.get().state == State.CANCELLED

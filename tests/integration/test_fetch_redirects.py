@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from queuemgr import controls
+from queuemgr import steering
 from queuemgr.controls import By
 from queuemgr.models import State
 from tests.integration.fetching import Fetching, execution_of, is_fetched, outcomes
@@ -103,7 +103,7 @@ def test_a_persons_retry_counts_redirects_from_none(
     execution = execution_of(document)
     assert execution.state == State.FAILED
     site.redirects["/back"] = mirror.url("/pdf")
-    controls.retry([execution], By("sam", "test"))
+    steering.retry([execution], By("sam", "test"))
     fetching.again(execution)
     assert is_fetched(document)
 

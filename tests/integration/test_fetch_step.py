@@ -16,7 +16,7 @@ from django.utils import timezone
 from pipeline import files
 from pipeline.knobs import pipeline_knobs
 from pipeline.models import Document
-from queuemgr import controls, retry
+from queuemgr import retry, steering
 from queuemgr.controls import By
 from queuemgr.models import Gate, State
 from tests.integration.fetching import Fetching, execution_of, is_fetched, outcomes
@@ -109,11 +109,11 @@ def test_a_person_who_lets_it_be_tried_again_has_every_address_tried_again(
     document = fetching.put(site.url("/one"), mirror.url("/two"))
     execution = execution_of(document)
     assert execution.state == State.FAILED
-    controls.retry([execution], By("sam", "test"))
+    steering.retry([execution], By("sam", "test"))
     again = fetching.again(execution)
     assert (again.state, len(site.hits), len(mirror.hits)) == (State.FAILED, 2, 2)
     site.put("/one", None)
-    controls.retry([again], By("sam", "test"))
+    steering.retry([again], By("sam", "test"))
     fetching.again(again)
     assert (len(site.hits), len(mirror.hits)) == (3, 3), "each once in a round, however they end"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from queuemgr import controls, gates, limits, max_pending, retry_room, wakeups
+from queuemgr import controls, gates, limits, max_pending, retry_room, steering, wakeups
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import enqueue, enqueue_many
@@ -346,7 +346,7 @@ def test_a_parked_route_is_woken_by_whatever_lets_it_go_on(played: Played, probe
     assert len(worker.end(first)) == 1, "the end of a lease under it"
     controls.edit_limit("host:a", ANN, max_running=5)
     assert leased() == 5, "a raised cap"
-    controls.cancel(Execution.objects.waiting(), ANN)
+    steering.cancel(Execution.objects.waiting(), ANN)
     for grant in worker.begin_all():
         worker.end(grant)
     assert Execution.objects.filter(state=State.DONE).count() >= 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.models import Document, Lookup
-from queuemgr import controls, gates
+from queuemgr import gates, steering
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now
@@ -113,7 +113,7 @@ def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -
     assert (execution.state, execution.error_kind) == (State.FAILED, "unresolvable")
     assert Document.objects.get().lookups[-1]["outcome"] == "unresolvable"
     say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
-    controls.retry([execution], By("ann", "test", "found at last"))
+    steering.retry([execution], By("ann", "test", "found at last"))
     resolve(papers)
     assert Document.objects.get().pdf_url == "https://p.org/x"
     assert sources.asked == [UNPAYWALL, CROSSREF] * 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from queuemgr import controls, explain, housekeeping, limits
+from queuemgr import explain, housekeeping, limits, steering
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import enqueue, priority_of
@@ -62,7 +62,7 @@ def test_a_rank_that_has_no_name_is_refused_and_disturbs_nobody(
     with pytest.raises(BadInput, match=f"priority {rank} is not one of"):
         enqueue("probe", "k", priority=rank)
     with pytest.raises(BadInput, match=f"priority {rank} is not one of"):
-        controls.set_priority([execution], rank, ANN)
+        steering.set_priority([execution], rank, ANN)
     assert Execution.objects.get().priority == NORMAL
     probes(1, prefix="after-")
     assert Lease.objects.count() == 2

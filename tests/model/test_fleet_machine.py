@@ -35,6 +35,7 @@ from queuemgr import (
     limits,
     retry_room,
     routes,
+    steering,
     wakeups,
 )
 from queuemgr.abort import AbortSignal
@@ -408,12 +409,12 @@ class FleetMachine(RuleBasedStateMachine):
         elif verb == "resume":
             controls.resume(name, ANN)
         elif verb == "cancel":
-            controls.cancel(some, ANN)
+            steering.cancel(some, ANN)
         elif verb == "retry":
             self.finished -= {execution.pk for execution in some if execution.state != State.DONE}
-            controls.retry(some, ANN)
+            steering.retry(some, ANN)
         else:
-            controls.set_priority(some, priority, ANN)
+            steering.set_priority(some, priority, ANN)
 
     def _edit(self, name: str, figures: dict[str, Any]) -> None:
         known = Limit.objects.filter(name=name).first()
@@ -471,7 +472,7 @@ class FleetMachine(RuleBasedStateMachine):
                 return lambda: self._begin([lease], worker_for)
         if act == "priority":
             some = self._some(which, 2)
-            return lambda: controls.set_priority(some, priority, ANN)
+            return lambda: steering.set_priority(some, priority, ANN)
         return housekeeping.tick if act == "tick" else dispatch
 
     # What holds after every move.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from django.db import connection
 from django.db.models import QuerySet
 
-from queuemgr.admin.filters import values_by_index
-from queuemgr.models import Execution
+from queuemgr.index_values import values_by_index
+from queuemgr.models import Execution, ExecutionQuerySet
 
 LAST_CHARACTER = "\U0010ffff"
 
 
-def with_key_from(executions: QuerySet[Execution], beginning: str) -> QuerySet[Execution]:
+Rows = TypeVar("Rows", bound=QuerySet[Execution])
+
+
+def with_key_from(executions: Rows, beginning: str) -> Rows:
     """Those whose key begins so.
 
     SQLite uses no index for LIKE but compares text by bytes, so there a range says the same.
@@ -24,7 +29,7 @@ def with_key_from(executions: QuerySet[Execution], beginning: str) -> QuerySet[E
     return executions.filter(flow__in=_flows(), **begins)
 
 
-def with_key(key: str) -> QuerySet[Execution]:
+def with_key(key: str) -> ExecutionQuerySet:
     """The execution of this key in each flow that has one."""
     return Execution.objects.filter(flow__in=_flows(), key=key)
 

@@ -1,0 +1,136 @@
+"""Which executions a filter meets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from queuemgr import steering
+from queuemgr.controls import By
+from queuemgr.enqueue import enqueue
+from queuemgr.errors import BadInput
+from queuemgr.filtering import FILTERS, executions_matching
+from queuemgr.flow import HIGH
+from queuemgr.models import Batch, Execution, State
+from queuemgr.outcomes import Failed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def keys(**filters: Any) -> list[str]:
+    return sorted(executions_matching(filters).values_list("key", flat=True))
+
+
+@pytest.fixture
+def three(played: Any, probes: Any) -> None:
+    """`failed0` failed at host:a on w@one, `runs0` runs there for acme, `waits0` waits for host:b."""
+    worker = played(slots=1, name="w@one")
+    probes(1, prefix="failed", limit_key="host:a")
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("not_found", "no such PAGE"))
+    probes(1, prefix="runs", limit_key="host:a", tenant="acme", phase="wrap")
+    worker.begin_all()
+    probes(1, HIGH, prefix="waits", limit_key="host:b")
+
+
+FAILED, RUNS, WAITS = ["failed0"], ["runs0"], ["waits0"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({}, FAILED + RUNS + WAITS),
+        ({"flow": "probe", "phase": "prep"}, FAILED + WAITS),
+        ({"flow": "papers"}, []),
+        ({"step": "probe", "priority": "high"}, WAITS),
+        ({"state": "running"}, RUNS),
+        ({"status": "wrapping"}, RUNS),
+        ({"status": "pending"}, WAITS),
+        ({"status": "failed"}, FAILED),
+        ({"error_kind": "not_found"}, FAILED),
+        ({"text": "such page"}, FAILED),
+        ({"text": "%"}, []),
+        ({"key": "waits0"}, WAITS),
+        ({"key": "waits"}, []),
+        ({"key_prefix": "wai"}, WAITS),
+        ({"limit": "host:a"}, FAILED + RUNS),
+        ({"limit": "host:b"}, WAITS),
+        ({"limit": "tenant:acme"}, RUNS),
+        ({"limit": "host:"}, []),
+        ({"worker": "w@one"}, FAILED + RUNS),
+        ({"worker": "w@two"}, []),
+    ],
+)
+def test_a_filter_meets_what_it_says(three: None, filters: dict[str, Any], found: Any) -> None:
+    assert keys(**filters) == sorted(found)
+
+
+def test_ended_work_counts_where_it_ended_and_not_where_it_was_before(
+    played: Any, probes: Any
+) -> None:
+    worker = played(slots=1)
+    (execution,) = probes(1, limit_key="host:a")
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("network", "x"))
+    Execution.objects.update(payload={"limit_key": "host:b"})
+    by = By("ann", "admin")
+    assert steering.cancel([execution], by) + steering.retry([execution], by) == 2
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("not_found", "x"))
+    assert (keys(limit="host:a"), keys(limit="host:b")) == ([], ["p0"])
+
+
+def test_age_ids_batch_and_fingerprint_narrow_as_well(probes: Any) -> None:
+    first, second = probes(2)
+    batch = Batch.objects.create(name="spring", flow="probe")
+    long_ago = timezone.now() - timedelta(days=3)
+    Execution.objects.filter(pk=first.pk).update(
+        created_at=long_ago, batch=batch, batch_seq=0, error_fingerprint="ab" * 8
+    )
+    an_hour = (timezone.now() - timedelta(hours=1)).isoformat()
+    assert keys(created_before=an_hour) == keys(batch="spring") == keys(batch=batch.pk) == ["p0"]
+    assert keys(error_fingerprint="ab" * 8) == keys(ids=[first.pk]) == ["p0"]
+    assert keys(created_after=an_hour) == ["p1"]
+    assert keys(ids=[first.pk, second.pk], created_after="2026-01-01 06:00") == ["p0", "p1"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "says"),
+    [
+        ({"colour": "red"}, "no filter is called 'colour'; there are: flow, "),
+        ({"state": "lost"}, "state 'lost' is not one of waiting, leased"),
+        ({"status": "ready"}, "status 'ready' is not one of pending, prepping"),
+        ({"priority": 1}, "priority '1' is not one of high, normal, low"),
+        ({"flow": ""}, "flow is a text of 1 to 255 characters"),
+        ({"key_prefix": "a\x00"}, "key_prefix is a text"),
+        ({"limit": ["host:a"]}, "limit is a text"),
+        ({"batch": "winter"}, "no batch is called 'winter'"),
+        ({"batch": "9" * 30}, "no batch is called '9"),
+        ({"created_after": "yesterday"}, "'yesterday' is no time; write it as 2026"),
+        ({"ids": ["1"]}, "ids is a list of whole numbers"),
+        ({"ids": list(range(501))}, "at most 500 fit"),
+    ],
+)
+def test_what_a_filter_cannot_mean_is_named(filters: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        executions_matching(filters)
+
+
+def test_every_filter_there_is_has_been_tried_here() -> None:
+    tried = {
+        "flow", "phase", "step", "state", "status", "error_kind", "error_fingerprint", "key",
+        "key_prefix", "text", "limit", "worker", "batch", "priority", "created_before",
+        "created_after", "ids",
+    }  # fmt: skip
+    assert set(FILTERS) == tried
+
+
+def test_a_leased_execution_is_running_to_an_operator(played: Any, probes: Any) -> None:
+    played(slots=1)
+    enqueue("probe", "x")
+    probes(1)
+    assert len(executions_matching({"status": "prepping"})) == 1
+    assert Execution.objects.filter(state=State.LEASED).count() == 1

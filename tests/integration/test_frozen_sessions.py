@@ -1,0 +1,39 @@
+"""A process frozen in the middle of a transaction does not hold up the others for good."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from django.db import DatabaseError, connection, connections, transaction
+
+from project.settings import FROZEN_SECONDS
+from queuemgr import fleet_lock, sql
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no sessions to end"),
+]
+
+
+def test_every_session_is_ended_that_leaves_a_transaction_open_for_long() -> None:
+    assert sql.rows("SHOW idle_in_transaction_session_timeout", []) == [(f"{FROZEN_SECONDS}s",)]
+
+
+def test_the_lock_of_one_frozen_in_a_decision_is_free_when_its_session_ends() -> None:
+    frozen = connections.create_connection("default")
+    try:
+        with frozen.cursor() as cursor:
+            cursor.execute("SET idle_in_transaction_session_timeout = '300ms'")
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [fleet_lock.DECIDING])
+        with transaction.atomic():
+            assert fleet_lock.take_within(milliseconds=10) is None, "it holds the lock"
+        time.sleep(0.5)
+        with transaction.atomic():
+            assert fleet_lock.take_within(milliseconds=5_000)
+        with pytest.raises(DatabaseError) as ended, frozen.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        assert sql.is_away(ended.value), "a worker that wakes goes on with a new session"
+    finally:
+        frozen.close()

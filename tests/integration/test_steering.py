@@ -1,0 +1,220 @@
+"""What a person may do with executions: skip, put off, begin anew, and retry with another payload."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from queuemgr import explain, states, steering
+from queuemgr.controls import By
+from queuemgr.dispatch import dispatch
+from queuemgr.errors import BadInput, IllegalMove, NeverFits
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import HIGH
+from queuemgr.models import Change, Execution, Lease, Route, State
+from queuemgr.outcomes import Done, Failed
+from tests.integration.conftest import let_time_pass
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ANN = By("ann", "admin", "because")
+
+
+def state_of(execution: Execution) -> str:
+    return str(Execution.objects.get(pk=execution.pk).state)
+
+
+@pytest.fixture
+def failed(played: Any, probes: Any) -> Execution:
+    """A probe that failed for good, in a phase of its own choice."""
+    worker = played(slots=1)
+    (execution,) = probes(1, phase="wrap", limit_key="host:a")
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("not_found", "404"))
+    Execution.objects.update(context={"learnt": 1})
+    return Execution.objects.get(pk=execution.pk)
+
+
+def test_skipping_what_waits_leaves_it_out_and_says_who_and_why(probes: Any) -> None:
+    (execution,) = probes(1)
+    assert steering.skip([execution], ANN) == 1
+    execution.refresh_from_db()
+    assert execution.state == State.SKIPPED
+    assert explain.why(execution) == "skipped by ann: because"
+    change = Change.objects.get()
+    assert (change.action, change.before, change.after) == (
+        "skip", {"state": "waiting"}, {"state": "skipped"},
+    )  # fmt: skip
+
+
+def test_skipping_what_is_on_its_way_withdraws_the_lease(played: Any, probes: Any) -> None:
+    played(slots=1)
+    (execution,) = probes(1)
+    assert steering.skip([execution], ANN) == 1
+    assert not Lease.objects.exists()
+    assert state_of(execution) == State.SKIPPED
+
+
+def test_what_runs_is_left_alone_by_skip_and_by_run_after(played: Any, probes: Any) -> None:
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    worker.begin_all()
+    assert steering.skip([execution], ANN) == 0
+    assert steering.set_run_after([execution], database_now() + timedelta(hours=1), ANN) == 0
+    assert state_of(execution) == State.RUNNING
+    assert not Change.objects.exists()
+
+
+def test_a_failure_nobody_wants_any_more_can_be_skipped_and_keeps_its_error(
+    failed: Execution,
+) -> None:
+    assert steering.skip([failed], ANN) == 1
+    failed.refresh_from_db()
+    assert (failed.state, failed.error_kind) == (State.SKIPPED, "not_found")
+    assert explain.why(failed) == "skipped by ann: because"
+
+
+def test_done_work_is_never_skipped_retried_or_begun_anew(played: Any, probes: Any) -> None:
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    worker.end(grant, Done())
+    for verb in (steering.skip, steering.cancel, steering.retry, steering.retry_from_start):
+        assert verb([execution], ANN) == 0
+    assert steering.retry_with_payload(execution, {}, ANN) == 0
+    with pytest.raises(IllegalMove):
+        states.move([execution.pk], State.SKIPPED, finished_at=database_now())
+
+
+def test_work_put_off_starts_when_its_time_comes_and_says_who_put_it_off(
+    played: Any, probes: Any
+) -> None:
+    played(slots=1)
+    (execution,) = probes(1)
+    later = database_now() + timedelta(hours=2)
+    assert steering.set_run_after([execution], later, ANN) == 1
+    execution.refresh_from_db()
+    assert (execution.state, execution.run_after) == (State.WAITING, later)
+    assert "(put off by ann: because)" in explain.why(execution)
+    assert not Lease.objects.exists()
+    let_time_pass(Execution.objects.all())
+    dispatch()
+    assert Lease.objects.count() == 1
+
+
+def test_work_brought_forward_starts_at_once_though_its_route_was_parked(
+    played: Any, probes: Any
+) -> None:
+    (execution,) = probes(1)
+    steering.set_run_after([execution], database_now() + timedelta(hours=2), ANN)
+    played(slots=1)
+    dispatch()
+    Route.objects.update(head_at=database_now() + timedelta(hours=2))
+    assert Route.objects.exclude(parked_on="").exists()
+    assert steering.set_run_after([execution], database_now(), ANN) == 1
+    assert Lease.objects.count() == 1
+    assert not Route.objects.filter(head_at__gt=database_now()).exists()
+
+
+def test_due_work_told_to_be_due_now_keeps_its_turn(probes: Any) -> None:
+    (execution,) = probes(1)
+    assert steering.set_run_after([execution], database_now(), ANN) == 0
+    assert Execution.objects.get().run_after == execution.run_after
+
+
+@pytest.mark.parametrize(
+    ("when", "says"),
+    [
+        (datetime(2026, 1, 1), "no time zone"),  # noqa: DTZ001 - that is the point
+        (database_now, "ten years"),
+    ],
+)
+def test_a_time_that_cannot_be_meant_is_refused(when: Any, says: str, probes: Any) -> None:
+    (execution,) = probes(1)
+    moment = when if isinstance(when, datetime) else when() + timedelta(days=36_500)
+    with pytest.raises(BadInput, match=says):
+        steering.set_run_after([execution], moment, ANN)
+
+
+def test_beginning_anew_forgets_what_was_learnt_and_keeps_the_attempts(failed: Execution) -> None:
+    Execution.objects.update(payload={"phase": "prep"})
+    assert steering.retry_from_start([failed], ANN) == 1
+    again = Execution.objects.get()
+    assert (again.phase, again.context, again.resumed) == ("prep", {}, False)
+    assert (again.state, again.attempts.count()) == (State.LEASED, 1)
+    change = Change.objects.get()
+    assert (change.action, change.before, change.after) == (
+        "retry from start",
+        {"state": "failed", "step": "wrap/probe"},
+        {"state": "waiting", "step": "prep/probe"},
+    )
+
+
+def test_what_has_no_first_step_any_more_is_left_alone(failed: Execution) -> None:
+    Execution.objects.update(payload={"phase": "gone"})
+    assert steering.retry_from_start([failed], ANN) == 0
+    Execution.objects.update(flow="gone")
+    assert steering.retry_from_start([failed], ANN) == 0
+
+
+def test_a_retry_with_another_payload_waits_on_the_route_that_payload_asks_for(
+    failed: Execution,
+) -> None:
+    payload = {"phase": "wrap", "limit_key": "host:b"}
+    assert steering.retry_with_payload(failed, payload, ANN) == 1
+    again = Execution.objects.select_related("route").get()
+    assert again.route
+    assert (again.payload, again.route.limit_keys) == (payload, "host:b")
+    assert again.context == {"learnt": 1}
+
+
+def test_an_edited_payload_is_recorded_with_its_secrets_masked(failed: Execution) -> None:
+    url = "https://ann:hidden@a.example/p.pdf?X-Signature=abc"
+    steering.retry_with_payload(failed, {"phase": "wrap", "url": url}, ANN)
+    change = Change.objects.get(action="edit payload")
+    assert change.before["payload"]["limit_key"] == "host:a"
+    assert change.after["payload"]["url"] == "https://***:***@a.example/p.pdf?***"
+    assert Execution.objects.get().payload["url"] == url
+
+
+@pytest.mark.parametrize(
+    ("payload", "says"),
+    [
+        ([1], "a payload is a JSON object"),
+        ({"a": "\x00"}, "NUL"),
+        ({"a": "\ud800"}, "surrogate"),
+        ({"a": float("nan")}, "NaN"),
+        ({"a": "x" * 70_000}, "at most 65,536"),
+        ({"phase": "wrap", "weight": "heavy"}, "cannot work with this payload"),
+    ],
+)
+def test_a_payload_that_cannot_work_is_refused_and_changes_nothing(
+    payload: Any, says: str, failed: Execution
+) -> None:
+    with pytest.raises(BadInput, match=says):
+        steering.retry_with_payload(failed, payload, ANN)
+    assert Execution.objects.get().payload == failed.payload
+    assert state_of(failed) == State.FAILED
+    assert not Change.objects.exists()
+
+
+def test_a_payload_no_limit_could_ever_admit_is_refused(failed: Execution) -> None:
+    with pytest.raises(NeverFits):
+        steering.retry_with_payload(failed, {"phase": "wrap", "weight": 100_000}, ANN)
+    assert state_of(failed) == State.FAILED
+
+
+def test_a_retry_on_its_way_stays_a_retry_when_its_priority_is_changed(
+    played: Any, probes: Any
+) -> None:
+    """Its lease is withdrawn, and it waits on a route for retries, so it keeps to their share."""
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("network", "refused"))
+    let_time_pass(Execution.objects.all())
+    dispatch()
+    assert Lease.objects.get().retrying
+    steering.set_priority([execution], HIGH, ANN)
+    assert Route.objects.get(pk=Execution.objects.get().route_id).retrying
