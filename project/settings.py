@@ -14,7 +14,7 @@ from pipeline.knobs import PipelineKnobs
 from project.knobs import ProjectKnobs
 from queuemgr.errors import ConfigurationError
 from queuemgr.flow import HOUSEKEEPING
-from queuemgr.knobs import LaneKnobs, QueueKnobs
+from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
 from queuemgr.redaction import keep_secret
 
 COULD_NOT_RUN = 3
@@ -156,6 +156,7 @@ UNFOLD = {
         {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.admin.theme.favicon"},
     ],
     "STYLES": ["queuemgr.admin.theme.cockpit", "queuemgr.admin.theme.frame"],
+    "DASHBOARD_CALLBACK": "queuemgr.admin.board.dashboard",
     "SIDEBAR": {"navigation": "project.sidebar.navigation"},
     "COLORS": {
         "primary": {
@@ -223,7 +224,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = True
 
-for knobs in (QueueKnobs, LaneKnobs, PipelineKnobs):
+for knobs in (QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs):
     try:
         knobs.load(globals())
     except ConfigurationError as error:

@@ -96,10 +96,17 @@ class Stopped:
     until: datetime | None = None
 
 
-def what_stops_work(phases: Sequence[str] = (), seen: RouteReasons | None = None) -> list[Stopped]:
-    """The limits that stop waiting work (of these phases; none: all), most waited on first."""
+def what_stops_work(
+    phases: Sequence[str] = (),
+    seen: RouteReasons | None = None,
+    counts: Mapping[int, int] | None = None,
+) -> list[Stopped]:
+    """The limits that stop waiting work (of these phases; none: all), most waited on first.
+
+    `counts` is what `waiting_by_route` gave, where it was asked before.
+    """
     by_route = (seen or reasons()).by_route
-    counts = waiting_by_route(phases)
+    counts = waiting_by_route(phases) if counts is None else counts
     totals: Counter[Reason] = Counter()
     for route, stopped in by_route.items():
         for reason in stopped:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from queuemgr import fleet_lock, gates, grant, sql, states, wakeups, withdraw
+from queuemgr import fleet_lock, gates, grant, mishaps, sql, states, wakeups, withdraw
 from queuemgr.admission import rule_for
 from queuemgr.budget_day import day_of
 from queuemgr.claims import names_of
@@ -58,7 +58,9 @@ def end(endings: Sequence[Ending], hands: grant.Hands | None) -> Ended:
     """
     with transaction.atomic():
         now = fleet_lock.take_within(LOCK_WAIT_MS)
-        outcomes = settle(endings, now or fleet_lock.database_now(), locked=bool(now))
+        at = now or fleet_lock.database_now()
+        outcomes = settle(endings, at, locked=bool(now))
+        mishaps.note(mishaps.ENDING_REFUSED, len(endings) - len(outcomes), at)
         granted = grant.start_what_may(now, hands) if now else grant.NOTHING
     if not now:
         granted = lease_out()
@@ -71,7 +73,8 @@ def expire(now: datetime) -> list[HeldLease]:
     To be called holding the fleet's lock.
     """
     expired = Lease.objects.expired(now)
-    withdraw.give_back(list(expired.unstarted().values_list("pk", flat=True)))
+    unbegun = withdraw.give_back(list(expired.unstarted().values_list("pk", flat=True)))
+    mishaps.note(mishaps.LEASE_UNBEGUN, unbegun, now)
     lost = [Ending(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
     return [s.lease for s in _settle(lost, now, expired_by=now, locked=True)]
 

@@ -9,6 +9,8 @@ from django.contrib import admin
 
 from queuemgr.admin import (
     attempts,
+    board,
+    bulk,
     changes,
     executions,
     limits,
@@ -18,11 +20,21 @@ from queuemgr.admin import (
     results,
     usage,
     workers,
-)  # fmt: skip
+)
 
 __all__ = (
-    "attempts", "changes", "executions", "limits", "people", "policies", "queues", "results", "usage",
+    "attempts",
+    "board",
+    "bulk",
+    "changes",
+    "executions",
+    "limits",
+    "people",
+    "policies",
+    "queues",
+    "results",
+    "usage",
     "workers",
-)  # fmt: skip
+)
 
 admin.site.index_title = "What waits, what runs, what stopped"

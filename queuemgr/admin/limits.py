@@ -104,7 +104,7 @@ class LimitAdmin(PausingAdmin):
             row.in_use, row.spent = standing.in_use(), standing.budget()
             row.waits = "\n".join(standing.waits_on_it())
 
-    @admin.action(description="Open now", permissions=["change"])
+    @admin.action(description="Open now", permissions=["pause"])
     def open_now(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
         opened = controls.open_limits(queryset.values_list("name", flat=True), by(request))
         text = f"Opened: {', '.join(some_of(opened, 'more', SHOWN))}."

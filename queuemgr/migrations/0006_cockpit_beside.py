@@ -1,4 +1,4 @@
-"""Indexes and constraints of executions, added beside the work that goes on."""
+"""Indexes and constraints of executions and changes, added beside the work that goes on."""
 
 from django.db import migrations, models
 
@@ -26,5 +26,17 @@ class Migration(migrations.Migration):
         AddConstraintBeside(
             model_name='execution',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('batch__isnull', True), ('batch_seq__isnull', True)), models.Q(('batch__isnull', False), ('batch_seq__isnull', False)), _connector='OR'), name='batch_has_a_seq'),
+        ),
+        AddConstraintBeside(
+            model_name='execution',
+            constraint=models.CheckConstraint(condition=models.Q(('priority__in', [0, 1, 2])), name='priority_has_a_name'),
+        ),
+        AddIndexBeside(
+            model_name='change',
+            index=models.Index(fields=['target'], name='change_targets', opclasses=('varchar_pattern_ops',)),
+        ),
+        AddIndexBeside(
+            model_name='change',
+            index=models.Index(fields=['actor', 'id'], name='change_actors'),
         ),
     )

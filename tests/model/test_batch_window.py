@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from queuemgr import batch_turns, batches, begin, finish, housekeeping, routes, steering
@@ -153,10 +153,11 @@ def test_no_member_starts_beyond_the_window_all_end_and_are_handed_over_once_in_
         max_examples=MODEL_EXAMPLES,
         deadline=None,
         derandomize=True,
+        phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )
-    @given(window=st.integers(1, 4), slots=st.integers(1, 6), moves=MOVES)
-    def play(window: int, slots: int, moves: list[tuple[Any, ...]]) -> None:
+    @given(window=st.integers(1, 4), slots=st.integers(1, 6), first=st.integers(4, 12), moves=MOVES)
+    def play(window: int, slots: int, first: int, moves: list[tuple[Any, ...]]) -> None:
         for model in OLD_FIRST:
             model._default_manager.all().delete()
         Batch.objects.all().delete()
@@ -165,7 +166,7 @@ def test_no_member_starts_beyond_the_window_all_end_and_are_handed_over_once_in_
         plain = Plain(
             batches.open_batch("b", "probe", ANN, window=window), worker, hands_of(worker)
         )
-        for move in moves:
+        for move in [("add", first), *moves]:
             plain.play(*move)
             plain.begin()
             plain.check()
