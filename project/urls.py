@@ -6,6 +6,7 @@ from pipeline.collection_view import collection
 from pipeline.views import artifact
 from queuemgr.admin.recorded_people import own_password
 from queuemgr.health import healthz
+from queuemgr.metrics.view import metrics
 
 urlpatterns = [
     path("admin/password_change/", admin.site.admin_view(own_password, cacheable=True)),
@@ -13,5 +14,6 @@ urlpatterns = [
     path("papers/", collection, name="collection"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
     path("healthz", healthz),
+    path("metrics", metrics),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

@@ -79,7 +79,7 @@ def follow_up(lease: HeldLease, result: Result, now: datetime) -> Settlement:
     settled.result = result
     if lease.cancel_by and settled.to == State.WAITING:
         settled.to, settled.outcome = State.CANCELLED, Outcome.CANCELLED
-        settled.changes = _final(now)
+        settled.changes = _final(now, wait_reason=f"cancelled by {lease.cancel_by}")
     return settled
 
 

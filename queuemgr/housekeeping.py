@@ -12,17 +12,20 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from queuemgr import events, finish, minutes, wakeups
+from queuemgr import bulk_runner, events, finish, minutes, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import all_flows
 from queuemgr.knobs import queue_knobs
-from queuemgr.models import FINAL, Attempt, Chore, Lease, Worker
+from queuemgr.models import FINAL, Attempt, Chore, Lease, State, Worker
 
 logger = logging.getLogger(__name__)
 
 PRUNE_ROWS = 5_000
 """Rows deleted in one transaction, so that pruning a million holds no lock for long."""
+
+DECIDED = tuple(state for state in FINAL if state != State.FAILED)
+"""Ends nobody has to look at again."""
 
 KEEP_GONE_WORKERS = timedelta(days=1)
 
@@ -38,6 +41,11 @@ def claim(chore: str, every: float) -> bool:
     return Chore.objects.filter(due, name=chore).update(ran_at=now) == 1
 
 
+def release(chore: str, every: float) -> None:
+    """Let the next who asks have a chore that was claimed: it is done before its time."""
+    Chore.objects.filter(name=chore).update(ran_at=database_now() - timedelta(seconds=every))
+
+
 def tick() -> dict[str, int]:
     """Release what ran out and start what fell due; returns counts of both."""
     with deciding() as now:
@@ -49,6 +57,7 @@ def tick() -> dict[str, int]:
         )
     started = dispatch()
     events.lost(lost)
+    bulk_runner.ask_if_due()
     return {"lost": len(lost), "started": started}
 
 
@@ -65,7 +74,10 @@ def seed(limit: int | None = None) -> dict[str, int]:
 
 
 def prune() -> dict[str, int]:
-    """Forget old attempts of finished executions (if told to keep them so long) and gone workers."""
+    """Forget old attempts of finished executions (if told to keep them so long) and gone workers.
+
+    Executions are never forgotten; of those that failed the attempts stay too, until a person decides.
+    """
     now = database_now()
     tidied = sum(flow.tidy() for flow in all_flows())
     return {
@@ -86,9 +98,9 @@ def _prune_attempts(now: datetime) -> int:
     if not days:
         return 0
     until = now - timedelta(days=days)
-    counted = minutes.rolled_up_to() or until
+    counted = minutes.settled_to() or until
     old = Attempt.objects.filter(
-        ended_at__lt=min(until, counted), execution__state__in=FINAL
+        ended_at__lt=min(until, counted), execution__state__in=DECIDED
     ).order_by("ended_at")
     pruned = 0
     while some := list(old.values_list("pk", flat=True)[:PRUNE_ROWS]):

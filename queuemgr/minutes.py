@@ -103,12 +103,25 @@ def rolled_up_to() -> datetime | None:
     return last + MINUTE if last else None
 
 
+def settled_to() -> datetime | None:
+    """Before this, the minutes rolled up hold every attempt that ended; None when there are none."""
+    rolled = rolled_up_to()
+    return rolled - SETTLED if rolled else None
+
+
+def oldest_waiting() -> datetime | None:
+    """When the first attempt ended that is not rolled up yet; None when there is none."""
+    ended = Attempt.objects.filter(ended_at__gte=rolled_up_to() or EVER).order_by("ended_at")
+    return ended.values_list("ended_at", flat=True).first()
+
+
 def prune(now: datetime, rows: int) -> int:
     """Forget minutes older than they are kept, so many rows a transaction.
 
-    The sums of all time stay, and the last minute rolled up does: it says from where to go on.
+    The sums of all time stay, and the last minutes rolled up do: they say from where to go on, and
+    which of the attempts that are not settled the sums hold.
     """
-    oldest = min(_oldest_kept(now), (rolled_up_to() or now) - MINUTE)
+    oldest = min(_oldest_kept(now), settled_to() or now)
     old = Minute.objects.by_minute().filter(minute__lt=oldest).order_by("minute")
     pruned = 0
     while some := list(old.values_list("pk", flat=True)[:rows]):

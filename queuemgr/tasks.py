@@ -11,7 +11,8 @@ from typing import Any
 
 from celery import shared_task
 
-from queuemgr import housekeeping, minutes
+from queuemgr import bulk_runner, housekeeping, minutes
+from queuemgr.bulk import TASK as BULK
 from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import queue_knobs
 
@@ -45,6 +46,18 @@ def roll_up() -> dict[str, int] | None:
     """Roll up the minutes that are over."""
     due = housekeeping.claim(minutes.CHORE, every=ROLL_UP_SECONDS / 2)
     return housekeeping.roll_up() if due else None
+
+
+@shared_task(name=BULK, send_events=False)
+def work_on_bulk_actions() -> dict[str, int] | None:
+    """A slice of bulk actions, and a message for the next while there is more; None when another is
+    at it."""
+    if not housekeeping.claim("bulk", every=bulk_runner.SLICE_SECONDS):
+        return None
+    changed = bulk_runner.run()
+    housekeeping.release("bulk", bulk_runner.SLICE_SECONDS)
+    bulk_runner.ask_if_due()
+    return {"changed": changed}
 
 
 def beat_schedule() -> dict[str, Any]:

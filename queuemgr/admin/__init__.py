@@ -9,17 +9,32 @@ from django.contrib import admin
 
 from queuemgr.admin import (
     attempts,
+    board,
+    bulk,
     changes,
     executions,
     limits,
+    people,
     policies,
     queues,
+    results,
     usage,
     workers,
-)  # fmt: skip
+)
 
 __all__ = (
-    "attempts", "changes", "executions", "limits", "policies", "queues", "usage", "workers",
-)  # fmt: skip
+    "attempts",
+    "board",
+    "bulk",
+    "changes",
+    "executions",
+    "limits",
+    "people",
+    "policies",
+    "queues",
+    "results",
+    "usage",
+    "workers",
+)
 
 admin.site.index_title = "What waits, what runs, what stopped"

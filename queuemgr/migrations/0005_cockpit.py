@@ -35,6 +35,7 @@ class Migration(migrations.Migration):
                 ('problem', models.TextField(blank=True)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
+                ('due_at', models.DateTimeField(blank=True, help_text='When its rate lets it change the next row.', null=True)),
                 ('finished_at', models.DateTimeField(blank=True, null=True)),
                 ('stopped_by', models.CharField(blank=True, max_length=150)),
             ],

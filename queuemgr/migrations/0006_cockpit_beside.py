@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         ),
         AddIndexBeside(
             model_name='execution',
-            index=models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch', 'state'], name='execution_batches'),
+            index=models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch', 'state', 'batch_seq'], name='execution_batches'),
         ),
         AddConstraintBeside(
             model_name='execution',

@@ -124,7 +124,7 @@ class Execution(models.Model):
                 name="execution_failures",
             ),
             models.Index(
-                fields=("batch", "state"),
+                fields=("batch", "state", "batch_seq"),
                 condition=Q(batch__isnull=False),
                 name="execution_batches",
             ),
