@@ -25,7 +25,7 @@ for model in (User, Group):
 
 
 @admin.register(User)
-class UserAdmin(_UserAdmin, _ModelAdmin):
+class UserAdmin(RecordsPeople, _UserAdmin, _ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm

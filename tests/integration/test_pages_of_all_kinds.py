@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 ATTACK = "alert(71077345)"
 HOSTILE = (
     f"<script>{ATTACK}</script>\"><img src=x onerror={ATTACK}>' onfocus={ATTACK} x='"
-    f"<a href=\"javascript:{ATTACK}\">here</a>javascript:{ATTACK}\u202e\u2066\x01\x1b[31m{{{{ 7 }}}}"
+    f'<a href="javascript:{ATTACK}">here</a>javascript:{ATTACK}\u202e\u2066\x01\x1b[31m{{{{ 7 }}}}'
 )
 LONG = "M" * 10_000
 BESIDES = ("/papers/", "/healthz", "/admin/queuemgr/change/export/jsonl")
@@ -41,7 +41,12 @@ def test_reading_every_page_changes_nothing(superuser: Client) -> None:
             read(superuser, page)
             for action in ("retry", "cancel", "pause", "delete_selected"):
                 if page.name.endswith("_changelist"):
-                    query = {"action": action, "_selected_action": "1", "post": "yes", "reason": "x"}
+                    query = {
+                        "action": action,
+                        "_selected_action": "1",
+                        "post": "yes",
+                        "reason": "x",
+                    }
                     superuser.get(page.url, query)
     for url in BESIDES:
         assert superuser.get(url).status_code < 500
