@@ -10,7 +10,6 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-
 FIRST_AND_LAST = ("first_day", "last_day")
 
 
