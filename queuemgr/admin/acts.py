@@ -77,7 +77,8 @@ class PayloadForm(ReasonForm):
 @dataclass(frozen=True)
 class Act:
     """One verb as people meet it. `permission` is what they need, `states` those it can change;
-    `asks` is the form to be filled in first, None where the verb is done at once."""
+    `asks` is the form to be filled in first, None where the verb is done at once; `bulk` is the verb of
+    a bulk action that does the same with many."""
 
     name: str
     label: str
@@ -163,24 +164,24 @@ ACTS = (
     ),
     Act(
         "raise_priority", "Raise priority", "prioritise_execution", UNFINISHED,
-        _shift(((NORMAL, HIGH), (LOW, NORMAL))), "raised in priority",
+        _shift(((NORMAL, HIGH), (LOW, NORMAL))), "raised in priority", bulk="priority",
     ),
     Act(
         "lower_priority", "Lower priority", "prioritise_execution", UNFINISHED,
-        _shift(((NORMAL, LOW), (HIGH, NORMAL))), "lowered in priority",
+        _shift(((NORMAL, LOW), (HIGH, NORMAL))), "lowered in priority", bulk="priority",
     ),
     Act(
         "set_priority", "Set priority", "prioritise_execution", UNFINISHED, _prioritise,
-        "given another priority", "Work under way keeps its slot.", PriorityForm, bulk="set_priority",
+        "given another priority", "Work under way keeps its slot.", PriorityForm, bulk="priority",
     ),
     Act(
         "run_after", "Run after", "prioritise_execution",
         frozenset({State.WAITING, State.LEASED}), _put_off, "given another time",
         "What waits starts no earlier; what runs is left alone.", RunAfterForm,
-        bulk="set_run_after",
+        bulk="move",
     ),
     Act(
-        "retry_with_payload", "Retry with this payload", "edit_payload", AGAIN, _with_payload,
+        "retry_with_payload", "Retry with an edited payload", "edit_payload", AGAIN, _with_payload,
         "told to go on with another payload", "", PayloadForm, danger=True,
     ),
 )  # fmt: skip

@@ -326,7 +326,10 @@ def test_work_of_a_flow_that_is_gone_is_left_alone_and_stops_no_other(operator: 
     assert [change.target for change in Change.objects.all()] == ["probe/doc:2"]
 
 
-def test_actions_reach_across_pages_without_long_statements(operator: Client) -> None:
+def test_actions_reach_across_pages_without_long_statements(
+    staff: Callable[..., Client],
+) -> None:
+    operator = staff("view_execution", "cancel_execution")
     enqueue_many("probe", [Intake(f"doc:{n}") for n in range(1_200)])
     enqueue("probe", "other:1")
     longest = 0

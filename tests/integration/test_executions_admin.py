@@ -18,6 +18,7 @@ from django.urls import NoReverseMatch, reverse
 from queuemgr import controls, flow, steering
 from queuemgr.admin import execution_filters, executions
 from queuemgr.admin.acts import ACTS, OF_A_LIST
+from queuemgr.bulk_verbs import VERBS
 from queuemgr.controls import By
 from queuemgr.enqueue import enqueue_many
 from queuemgr.fleet_lock import database_now
@@ -162,9 +163,11 @@ def test_more_than_a_page_can_wait_for_is_handed_to_a_bulk_action(
 
 
 def test_thousands_chosen_across_pages_pass_the_page_between_without_naming_each(
-    operator: Client, sent: Any
+    staff: Callable[..., Client], sent: Any
 ) -> None:
-    """P4-08: the page between posts one row and "all", never more fields than Django takes."""
+    """P4-08: also where there is no bulk action to hand over to. The page between
+    posts one row and "all", never more fields than Django takes."""
+    operator = staff("view_execution", "skip_execution")
     enqueue_many("probe", [Intake(f"doc:{n}") for n in range(1_200)])
     first = Execution.objects.order_by("pk")[0]
     chosen = {"_selected_action": [first.pk], "select_across": "1", "action": "skip"}
@@ -383,3 +386,10 @@ def test_reading_and_wrong_addresses_change_nothing(failed: Execution, operator:
     gone = reverse("admin:queuemgr_execution_act", args=[10**9])
     assert "There is no execution" in text_of(operator.post(gone, {"act": "retry"}, follow=True))
     assert Execution.objects.get().state == State.FAILED
+
+
+def test_every_act_on_a_list_hands_over_to_a_verb_bulk_actions_know() -> None:
+    assert {act_of.bulk for act_of in OF_A_LIST} <= {*VERBS}
+    assert {(act_of.bulk, act_of.permission) for act_of in OF_A_LIST} <= {
+        (verb.name, verb.permission) for verb in VERBS.values()
+    }
