@@ -4,12 +4,20 @@ from django.views.generic import RedirectView
 
 from pipeline.collection_view import collection
 from pipeline.views import artifact
-from queuemgr.health import healthz
+from queuemgr.api.seed_task import schedule, standing
+from queuemgr.api.v1 import api
+from queuemgr.health import healthz, live, progress, ready
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("papers/", collection, name="collection"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
+    path("api/v1/", api.urls),
+    path("task", schedule),
+    path("task/<uuid:task_id>", standing),
     path("healthz", healthz),
+    path("health/live", live),
+    path("health/ready", ready),
+    path("health/progress", progress),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from queuemgr import events, finish, wakeups
+from queuemgr import events, finish, given_answers, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import all_flows
@@ -65,10 +65,16 @@ def seed(limit: int | None = None) -> dict[str, int]:
 
 
 def prune() -> dict[str, int]:
-    """Forget old attempts of finished executions (if told to keep them so long) and gone workers."""
+    """Forget old attempts of finished executions (if told to keep them so long), gone workers, and
+    answers of the API no longer kept."""
     now = database_now()
     tidied = sum(flow.tidy() for flow in all_flows())
-    return {"attempts": _prune_attempts(now), "workers": _prune_workers(now), "files": tidied}
+    return {
+        "attempts": _prune_attempts(now),
+        "workers": _prune_workers(now),
+        "answers": given_answers.prune(now),
+        "files": tidied,
+    }
 
 
 def _prune_attempts(now: datetime) -> int:

@@ -161,6 +161,12 @@ class QueueKnobs(Knobs):
     keep_attempts_days: float = Field(
         0, ge=0, description="days finished attempts are kept; 0: all"
     )
+    stalled_minutes: float = Field(
+        10, gt=0, description="minutes without a start after which /health/progress says 503"
+    )
+    task_routes: bool = Field(
+        False, description="serve GET /task, which makes a probe on GET and asks for no token"
+    )
 
     @model_validator(mode="after")
     def _lease_outlives_heartbeats(self) -> Self:

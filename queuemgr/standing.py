@@ -14,9 +14,9 @@ from queuemgr import explain, snapshot
 from queuemgr.admission import FLEET, Gate, Snapshot, Use
 from queuemgr.budget_day import day_of
 from queuemgr.fleet_lock import database_now
-from queuemgr.flow import PRIORITY_NAMES, all_phases, operator_status
+from queuemgr.flow import PRIORITY_NAMES, all_phases, operator_status, queue_name
 from queuemgr.forecast import forecast
-from queuemgr.models import FINAL, DailyUsage, Execution, Lease, Limit, State, Worker
+from queuemgr.models import FINAL, DailyUsage, Execution, Lease, Limit, Route, State, Worker
 from queuemgr.rate import Rate
 
 
@@ -255,3 +255,17 @@ def _workers(now: Any) -> list[dict[str, Any]]:
         }
         for worker in alive
     ]
+
+
+def waiting_by_queue() -> Counter[str]:
+    """How many executions wait in each queue."""
+    by_route, waiting = explain.waiting_by_route(), Counter[str]()
+    for pk, phase, priority in Route.objects.values_list("pk", "phase", "priority"):
+        waiting[queue_name(phase, priority)] += by_route.get(pk, 0)
+    return waiting
+
+
+def held_by_queue() -> dict[str, int]:
+    """How many leases each queue's work holds."""
+    held = Lease.objects.order_by().values_list("phase", "priority").annotate(n=Count("pk"))
+    return {queue_name(phase, priority): n for phase, priority, n in held}

@@ -14,12 +14,14 @@ from queuemgr.admin import (
     limits,
     policies,
     queues,
+    tokens,
     usage,
     workers,
 )  # fmt: skip
 
 __all__ = (
-    "attempts", "changes", "executions", "limits", "policies", "queues", "usage", "workers",
+    "attempts", "changes", "executions", "limits", "policies", "queues", "tokens", "usage",
+    "workers",
 )  # fmt: skip
 
 admin.site.index_title = "What waits, what runs, what stopped"
