@@ -34,10 +34,10 @@ def page(text: str) -> str:
     """The page with its tables as the code has them now."""
     from pipeline.knobs import PipelineKnobs
     from project.knobs import ProjectKnobs
-    from queuemgr.knobs import LaneKnobs, QueueKnobs
+    from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
 
     options = _options()
-    for group in (ProjectKnobs, QueueKnobs, LaneKnobs, PipelineKnobs):
+    for group in (ProjectKnobs, QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs):
         table = "\n".join(_table(group, options))
         place = re.compile(rf"(<!-- {group.__name__} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, found = place.subn(partial(_filled, table), text)

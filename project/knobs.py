@@ -34,6 +34,11 @@ class ProjectKnobs(Knobs):
     behind_tls_proxy: bool = Field(
         False, description="a proxy ends TLS and sets X-Forwarded-Proto; cookies are then secure"
     )
+    flower_url: str = Field(
+        "",
+        pattern=r"^(https?://\S+)?$",
+        description="Flower's address as a browser reaches it, for a link in the admin's menu; empty: none",
+    )
     allowed_hosts: str = Field(
         "localhost,127.0.0.1,[::1]", description="host names served, by comma"
     )

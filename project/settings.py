@@ -14,7 +14,7 @@ from pipeline.knobs import PipelineKnobs
 from project.knobs import ProjectKnobs
 from queuemgr.errors import ConfigurationError
 from queuemgr.flow import HOUSEKEEPING
-from queuemgr.knobs import LaneKnobs, QueueKnobs
+from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
 from queuemgr.redaction import keep_secret
 
 COULD_NOT_RUN = 3
@@ -154,8 +154,20 @@ UNFOLD = {
     "SITE_HEADER": "Sluicegate",
     "SITE_SYMBOL": "water",
     "SITE_URL": "",
-    "STYLES": ["queuemgr.admin.theme.stylesheet"],
-}
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.admin.theme.favicon"},
+    ],
+    "STYLES": ["queuemgr.admin.theme.cockpit", "queuemgr.admin.theme.frame"],
+    "DASHBOARD_CALLBACK": "queuemgr.admin.board.dashboard",
+    "SIDEBAR": {"navigation": "project.sidebar.navigation"},
+    "COLORS": {
+        "primary": {
+            "50": "#eff6ff", "100": "#dbeafe", "200": "#bfdbfe", "300": "#93c5fd", "400": "#60a5fa",
+            "500": "#5b9bf8", "600": "#2563eb", "700": "#1d4ed8", "800": "#1e40af", "900": "#1e3a8a",
+            "950": "#172554",
+        }
+    },
+}  # fmt: skip
 
 TIME_ZONE = "UTC"
 USE_TZ = True
@@ -172,6 +184,7 @@ STORAGES = {
 }
 SLUICE_DATA_DIR = DATA_DIR
 SLUICE_CELERY_APP = "project"
+SLUICE_FLOWER_URL = KNOBS.flower_url
 SLUICE_INBOX = DATA_DIR / "inbox"
 SLUICE_SCRATCH = DATA_DIR / "scratch"
 WHITENOISE_USE_FINDERS = True
@@ -213,7 +226,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = True
 
-for knobs in (QueueKnobs, LaneKnobs, PipelineKnobs):
+for knobs in (QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs):
     try:
         knobs.load(globals())
     except ConfigurationError as error:

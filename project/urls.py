@@ -4,11 +4,14 @@ from django.views.generic import RedirectView
 
 from pipeline.collection_view import collection
 from pipeline.views import artifact
+from queuemgr.admin.recorded_people import own_password
 from queuemgr.api.seed_task import schedule, standing
 from queuemgr.api.v1 import api
 from queuemgr.health import healthz, live, progress, ready
+from queuemgr.metrics.view import metrics
 
 urlpatterns = [
+    path("admin/password_change/", admin.site.admin_view(own_password, cacheable=True)),
     path("admin/", admin.site.urls),
     path("papers/", collection, name="collection"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
@@ -19,5 +22,6 @@ urlpatterns = [
     path("health/live", live),
     path("health/ready", ready),
     path("health/progress", progress),
+    path("metrics", metrics),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

@@ -12,7 +12,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
 from queuemgr.capacity import Capacity, Group
@@ -127,7 +127,7 @@ class Ordering:
 
 Kind = Literal[
     "room", "never", "rate", "budget", "paused", "closed", "opening", "kept", "retries", "workers",
-    "run_after",
+    "run_after", "turn",
 ]  # fmt: skip
 
 
@@ -251,7 +251,13 @@ def open_queues(
     return found
 
 
+HELD_BACK = datetime(9000, 1, 1, tzinfo=UTC)
+"""`run_after` of work that waits for its turn in its batch: behind all that waits for a time."""
+
+
 def _not_due(route: WaitingRoute) -> Reason:
+    if route.head_at >= HELD_BACK:
+        return Reason("turn", "waits for its turn in its batch", None, "turn")
     text = f"due at {route.head_at:%Y-%m-%d %H:%M:%S} UTC"
     return Reason("run_after", text, route.head_at, "run_after")
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from queuemgr import fleet_lock, gates, grant, states
+from queuemgr import fleet_lock, gates, grant, mishaps, states
 from queuemgr.models import Lease, State
 
 
@@ -32,6 +32,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
         unstarted = unstarted.select_for_update()
     found = list(unstarted.values_list("pk", "execution_id", "rated"))
     leases = {pk: execution for pk, execution, _ in found}
+    mishaps.note(mishaps.MESSAGE_REFUSED, len(lease_ids) - len(leases), now)
     if not leases:
         return Begun([])
     Lease.objects.filter(pk__in=leases).update(

@@ -5,7 +5,7 @@ Every verb takes `by`: who acts, through what, and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -26,6 +26,7 @@ from queuemgr.models import (
     Pausable,
     Queue,
     RetryPolicy,
+    pause_sentence,
 )  # fmt: skip
 
 ROWS_AT_A_TIME = 500
@@ -35,14 +36,19 @@ Fact = Callable[[Execution], dict[str, str]]
 
 @dataclass(frozen=True)
 class By:
-    """Who acts, through what (admin, command, api), and why."""
+    """Who acts, through what (admin, command, api), and why; and the change this undoes, if any."""
 
     actor: str
     source: str
     reason: str = ""
+    undoes: int | None = None
 
-    def record(self, action: str, target: str, before: Any = None, after: Any = None) -> None:
-        self._change(action, target, before, after).save()
+    def record(
+        self, action: str, target: str, before: Any = None, after: Any = None, affected: int = 1
+    ) -> None:
+        change = self._change(action, target, before, after)
+        change.affected = affected
+        change.save()
 
     def record_each(
         self, action: str, executions: Iterable[Execution], before: Fact, after: Fact
@@ -61,6 +67,7 @@ class By:
             target=target,
             before=before or {},
             after=after or {},
+            undoes_id=self.undoes,
         )
 
 
@@ -70,14 +77,14 @@ def pause(target: str, by: By, until: datetime | None = None) -> None:
     What runs goes on. Raises `BadInput` when there is no such thing to pause.
     """
     for row in _pausable(target):
-        _change_pause(row, by, paused_at=database_now(), paused_by=by.actor, until=until)
+        set_pause(row, by, Pause(database_now(), by.actor, by.reason[:200], until))
 
 
 def resume(target: str, by: By) -> None:
     """Undo `pause`, and open a limit the fleet had closed; raises `BadInput` when there is no such
     thing."""
     for row in _pausable(target):
-        _change_pause(row, by, paused_at=None, paused_by="", until=None)
+        set_pause(row, by, RUNNING)
         _open_gates([str(row)], by)
     transaction.on_commit(dispatch)
 
@@ -110,6 +117,52 @@ def _open_gates(names: Sequence[str], by: By) -> list[str]:
     return opened
 
 
+@dataclass(frozen=True)
+class Pause:
+    """Since when something is paused, who paused it, why, and until when; not at all: `RUNNING`."""
+
+    paused_at: datetime | None = None
+    paused_by: str = ""
+    pause_reason: str = ""
+    paused_until: datetime | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """A sentence for people, and what is needed to put it back."""
+        if self.paused_at is None:
+            return {"is": "running"}
+        said = pause_sentence(self.paused_by, self.pause_reason, self.paused_until)
+        until = self.paused_until and self.paused_until.isoformat()
+        return {
+            "is": said, **asdict(self), "paused_at": self.paused_at.isoformat(),
+            "paused_until": until,
+        }  # fmt: skip
+
+    @classmethod
+    def told(cls, facts: Mapping[str, Any]) -> Pause:
+        """The pause such facts tell of."""
+        if not facts.get("paused_at"):
+            return RUNNING
+        until = facts["paused_until"] and datetime.fromisoformat(facts["paused_until"])
+        since = datetime.fromisoformat(facts["paused_at"])
+        return cls(since, facts["paused_by"], facts["pause_reason"], until)
+
+
+RUNNING = Pause()
+NO_ROW = {"row": None}
+"""What a change says was there before, when it made a row."""
+
+
+def pause_of(row: Pausable) -> Pause:
+    """How a queue or a limit is paused, whether or not the pause has ended by itself."""
+    if row.paused_at is None:
+        return RUNNING
+    return Pause(row.paused_at, row.paused_by, row.pause_reason, row.paused_until)
+
+
+def figures_of(row: Any, figures: Iterable[str]) -> dict[str, Any]:
+    return {figure: getattr(row, figure) for figure in figures}
+
+
 FIGURES = (
     "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "kept_for_high",
     "kept_from_low", "share", "breaker_after",
@@ -125,12 +178,12 @@ def edit_limit(name: str, by: By, **figures: Any) -> Limit:
     limits.sync()
     with transaction.atomic():
         limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
-        before = {field: getattr(limit, field) for field in figures} if limit.pk else {}
+        new, before = limit.pk is None, figures_of(limit, figures)
         for field, value in figures.items():
             setattr(limit, field, value)
         limit.full_clean()
         limit.save()
-        by.record("edit limit", name, before, figures)
+        by.record("edit limit", name, *_told(limit, new, before, figures, FIGURES))
         wakeups.leave(limits=[wakeups.EVERYTHING])
         transaction.on_commit(dispatch)
     return limit
@@ -145,12 +198,44 @@ def new_limit(name: str) -> Limit:
     return Limit(name=name, **figures)
 
 
+def remove_limit(name: str, by: By) -> None:
+    """Let a key go by its pattern again, or a pattern's keys without one; raises `BadInput` for a
+    limit the settings state, which would be made again."""
+    with transaction.atomic():
+        limit = Limit.objects.select_for_update().filter(name=name).first()
+        if limit is None:
+            raise BadInput(f"the limit {name!r} has no row")
+        if limit.from_settings:
+            raise BadInput(f"the limit {name!r} is stated by the settings and stays: edit it")
+        before = {**pause_of(limit).facts(), "row": figures_of(limit, FIGURES)}
+        by.record("remove limit", name, before, NO_ROW)
+        limit.delete()
+        wakeups.leave(limits=[wakeups.EVERYTHING])
+        transaction.on_commit(dispatch)
+
+
+def restore_limit(name: str, by: By, figures: Mapping[str, Any], pause: Pause) -> None:
+    """Make the row of a limit again, with these figures and so paused. Raises `ValidationError` when
+    there is one."""
+    with transaction.atomic():
+        limit = Limit(name=name, **figures, **asdict(pause))
+        limit.full_clean()
+        limit.save()
+        after = {**pause.facts(), "row": figures_of(limit, FIGURES)}
+        by.record("restore limit", name, NO_ROW, after)
+        wakeups.leave(limits=[wakeups.EVERYTHING])
+        transaction.on_commit(dispatch)
+
+
 def edit_queue(name: str, by: By, *, max_pending: int) -> Queue:
-    """Set how many executions may wait in a queue (0: no cap)."""
+    """Set how many executions may wait in a queue (0: no cap). Raises `ValidationError` on what is
+    no such number."""
+    limits.sync()
     with transaction.atomic():
         queue: Queue = Queue.objects.select_for_update().get(name=name)
         before = {"max_pending": queue.max_pending}
         queue.max_pending = max_pending
+        queue.full_clean()
         queue.save()
         by.record("edit queue", name, before, {"max_pending": max_pending})
     return queue
@@ -161,19 +246,26 @@ def edit_policy(kind: str, phase: str, by: By, **figures: Any) -> RetryPolicy:
     the next failure goes by it. Raises `ValidationError` on impossible ones, and `BadInput` for a
     kind or a phase nobody knows."""
     policies.check(kind, phase)
+    # The table's own rows are written first: a later sync would take this row for one of its own.
+    policies.sync()
     with transaction.atomic():
         rows = RetryPolicy.objects.select_for_update()
-        found = rows.filter(kind=kind, phase=phase).first()
-        policy = found or RetryPolicy(
-            kind=kind, phase=phase, **asdict(policies.policy_for(kind, phase))
-        )
-        before = {field: getattr(policy, field) for field in figures} if found else {}
+        policy = rows.filter(kind=kind, phase=phase).first() or policies.new_row(kind, phase)
+        new, before = policy.pk is None, figures_of(policy, figures)
         for field, value in figures.items():
             setattr(policy, field, value)
         policy.full_clean()
         policy.save()
-        by.record("edit retry policy", str(policy), before, figures)
+        told = _told(policy, new, before, figures, policies.FIGURES)
+        by.record("edit retry policy", str(policy), *told)
     return policy
+
+
+def _told(
+    row: Any, new: bool, before: Mapping[str, Any], after: Mapping[str, Any], all_figures: Any
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What a change says was before and after: the figures set, and of a new row all there are."""
+    return (NO_ROW, {**after, "row": figures_of(row, all_figures)}) if new else (before, after)
 
 
 def delete_policy(kind: str, phase: str, by: By) -> None:
@@ -183,10 +275,11 @@ def delete_policy(kind: str, phase: str, by: By) -> None:
             f"the policy of {kind} for every phase stays; edit it, or add one for a phase"
         )
     with transaction.atomic():
-        policy = RetryPolicy.objects.select_for_update().get(kind=kind, phase=phase)
-        before = {figure: getattr(policy, figure) for figure in policies.FIGURES}
-        by.record("delete retry policy", str(policy), before)
-        policy.delete()
+        rows = RetryPolicy.objects.select_for_update().filter(kind=kind, phase=phase)
+        for policy in rows:
+            before = figures_of(policy, policies.FIGURES)
+            by.record("delete retry policy", str(policy), before, NO_ROW)
+            policy.delete()
 
 
 def _pausable(target: str) -> Sequence[Pausable]:
@@ -209,14 +302,19 @@ def _pausable(target: str) -> Sequence[Pausable]:
 
 
 @transaction.atomic
-def _change_pause(
-    row: Pausable, by: By, *, paused_at: datetime | None, paused_by: str, until: datetime | None
-) -> None:
-    before = row.pause_sentence() if row.paused_at else "running"
-    row.paused_at, row.paused_by, row.paused_until = paused_at, paused_by, until
-    row.pause_reason = by.reason[:200] if paused_at else ""
-    row.save()
+def set_pause(row: Pausable, by: By, pause: Pause) -> None:
+    """Pause a queue or a limit so, or let it run (`RUNNING`), making its row if it had none."""
+    new = row.pk is None
+    if new:
+        row.save()
+    else:
+        type(row)._default_manager.select_for_update().get(pk=row.pk)
+        row.refresh_from_db()
+    before, after = pause_of(row).facts(), pause.facts()
+    if new:
+        before, after = {**before, **NO_ROW}, {**after, "row": figures_of(row, FIGURES)}
+    for column, value in asdict(pause).items():
+        setattr(row, column, value)
+    row.save(update_fields=list(asdict(pause)))
     wakeups.leave(limits=[wakeups.EVERYTHING])
-    after = row.pause_sentence() if paused_at else "running"
-    action = "pause" if paused_at else "resume"
-    by.record(action, str(row), {"is": before}, {"is": after})
+    by.record("pause" if pause.paused_at else "resume", str(row), before, after)

@@ -5,7 +5,7 @@ The same key twice is one execution, by the database's unique constraint, in bul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -26,16 +26,31 @@ MAX_KEY = 255
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """How many executions were made, and how many keys were already there."""
+    """How many executions were made, and how many keys were already there.
+
+    `elsewhere` are those of the latter that are no members of the batch they were to be added to.
+    """
 
     new: int = 0
     already: int = 0
     new_keys: tuple[str, ...] = field(default=(), repr=False)
+    elsewhere: int = 0
+
+    def __str__(self) -> str:
+        """As `3 new, 2 already there, 1 of them outside this batch`."""
+        outside = f", {self.elsewhere} of them outside this batch" if self.elsewhere else ""
+        return f"{self.new} new, {self.already} already there{outside}"
 
     def __add__(self, other: Enqueued) -> Enqueued:
         return Enqueued(
-            self.new + other.new, self.already + other.already, self.new_keys + other.new_keys
+            self.new + other.new,
+            self.already + other.already,
+            self.new_keys + other.new_keys,
+            self.elsewhere + other.elsewhere,
         )
+
+
+Rows = Sequence[Execution]
 
 
 def priority_of(name: str) -> int:
@@ -76,9 +91,11 @@ def enqueue_many(
     *,
     priority: int = NORMAL,
     run_after: datetime | None = None,
+    enter: Callable[[Rows], Enqueued] | None = None,
 ) -> Enqueued:
     """Make an execution for every key not yet there, a few hundred to a transaction.
 
+    `enter` inserts some of them in a transaction of its own, where more belongs to it than `insert`.
     What went in before an error stays in, and `QueueFull` says how many did; nothing is dispatched
     inside the caller's transaction.
     """
@@ -88,24 +105,29 @@ def enqueue_many(
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
         rows = [_execution(flow, intake, priority, run_after, fits) for intake in some]
         try:
-            total += _enter(rows)
+            total += (enter or _enter)(rows)
         except QueueFull as full:
             new, already = total.new + full.new, total.already + full.already
             raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
     return total
 
 
-def _enter(rows: Sequence[Execution]) -> Enqueued:
-    """Insert these rows, as far as their queues have room, and leave word for the next decision."""
-    full: QueueFull | None = None
+def _enter(rows: Rows) -> Enqueued:
     with transaction.atomic():
-        taken, full = max_pending.fitting(rows)
-        new = _insert_new(taken) if taken else []
-        wakeups.leave({row.route_id for row in taken if row.route_id})
-        transaction.on_commit(dispatch)
+        done, full = insert(rows)
     if full:
-        raise QueueFull(full.queue, full.depth, full.cap, len(new), len(taken) - len(new))
-    return Enqueued(len(new), len(rows) - len(new), tuple(new))
+        raise QueueFull(full.queue, full.depth, full.cap, done.new, done.already)
+    return done
+
+
+def insert(rows: Rows) -> tuple[Enqueued, QueueFull | None]:
+    """Insert these rows, as far as their queues have room, and leave word for the next decision; in
+    the caller's transaction. What went in, and the refusal of the first that did not."""
+    taken, full = max_pending.fitting(rows)
+    new = _insert_new(taken) if taken else []
+    wakeups.leave({row.route_id for row in taken if row.route_id})
+    transaction.on_commit(dispatch)
+    return Enqueued(len(new), len(taken) - len(new), tuple(new)), full
 
 
 def _execution(

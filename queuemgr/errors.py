@@ -52,6 +52,20 @@ class BadInput(SluiceError):
     """What a person gave cannot be used; the message quotes it and says what would be right."""
 
 
+class RecordStays(SluiceError):
+    """A row of the record of changes was to be altered or deleted."""
+
+    def __init__(self) -> None:
+        super().__init__("the record of changes is only ever added to: undo a change instead")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), ())
+
+
+class CannotUndo(SluiceError):
+    """A change is not undone: of its kind none is, it was undone already, or more has changed since."""
+
+
 class LeaseLost(SluiceError):
     """The lease ended while its step ran (it expired, or was withdrawn): nothing may be stored."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from queuemgr import snapshot, sql
-from queuemgr.admission import Reason, Snapshot, admit
+from queuemgr.admission import HELD_BACK, Reason, Snapshot, admit
+from queuemgr.batch_turns import Turns
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import HELD, Execution, State
 
@@ -22,11 +23,14 @@ class RouteReasons:
     by_route: Mapping[int, tuple[Reason, ...]]
     now: datetime
     could_start: int = 0
+    turns: Turns = field(default_factory=Turns, compare=False)
 
     def of(self, execution: Execution) -> str:
         """Why this execution is where it is, in a sentence."""
         if execution.state != State.WAITING:
             return _not_waiting(execution)
+        if execution.run_after >= HELD_BACK:
+            return self.turns.sentence(execution)
         if execution.run_after > self.now:
             after = f" ({execution.wait_reason})" if execution.wait_reason else ""
             return f"not before {execution.run_after:%Y-%m-%d %H:%M:%S} UTC{after}"
@@ -35,7 +39,7 @@ class RouteReasons:
 
     def not_before(self, execution: Execution) -> datetime | None:
         """The earliest time it could start by what is known now; None when that may be any moment."""
-        if execution.state != State.WAITING:
+        if execution.state != State.WAITING or execution.run_after >= HELD_BACK:
             return None
         if execution.run_after > self.now:
             return execution.run_after
@@ -92,10 +96,17 @@ class Stopped:
     until: datetime | None = None
 
 
-def what_stops_work(phases: Sequence[str] = (), seen: RouteReasons | None = None) -> list[Stopped]:
-    """The limits that stop waiting work (of these phases; none: all), most waited on first."""
+def what_stops_work(
+    phases: Sequence[str] = (),
+    seen: RouteReasons | None = None,
+    counts: Mapping[int, int] | None = None,
+) -> list[Stopped]:
+    """The limits that stop waiting work (of these phases; none: all), most waited on first.
+
+    `counts` is what `waiting_by_route` gave, where it was asked before.
+    """
     by_route = (seen or reasons()).by_route
-    counts = waiting_by_route(phases)
+    counts = waiting_by_route(phases) if counts is None else counts
     totals: Counter[Reason] = Counter()
     for route, stopped in by_route.items():
         for reason in stopped:

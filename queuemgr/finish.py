@@ -16,14 +16,14 @@ from uuid import UUID
 
 from django.db import transaction
 
-from queuemgr import fleet_lock, gates, grant, sql, states, wakeups
+from queuemgr import fleet_lock, gates, grant, mishaps, sql, states, wakeups, withdraw
 from queuemgr.admission import rule_for
 from queuemgr.budget_day import day_of
 from queuemgr.claims import names_of
 from queuemgr.dispatch import lease_out
 from queuemgr.errors import StepFailed
 from queuemgr.follow_up import HeldLease, Settlement, follow_up
-from queuemgr.models import Lease, State
+from queuemgr.models import Lease
 from queuemgr.outcomes import Done, Failed, Lost, Result, Snoozed
 from queuemgr.redaction import clean, told
 from queuemgr.snapshot import rules_of
@@ -58,7 +58,9 @@ def end(endings: Sequence[Ending], hands: grant.Hands | None) -> Ended:
     """
     with transaction.atomic():
         now = fleet_lock.take_within(LOCK_WAIT_MS)
-        outcomes = settle(endings, now or fleet_lock.database_now(), locked=bool(now))
+        at = now or fleet_lock.database_now()
+        outcomes = settle(endings, at, locked=bool(now))
+        mishaps.note(mishaps.ENDING_REFUSED, len(endings) - len(outcomes), at)
         granted = grant.start_what_may(now, hands) if now else grant.NOTHING
     if not now:
         granted = lease_out()
@@ -71,7 +73,8 @@ def expire(now: datetime) -> list[HeldLease]:
     To be called holding the fleet's lock.
     """
     expired = Lease.objects.expired(now)
-    give_back(list(expired.unstarted().values_list("pk", flat=True)))
+    unbegun = withdraw.give_back(list(expired.unstarted().values_list("pk", flat=True)))
+    mishaps.note(mishaps.LEASE_UNBEGUN, unbegun, now)
     lost = [Ending(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
     return [s.lease for s in _settle(lost, now, expired_by=now, locked=True)]
 
@@ -80,21 +83,6 @@ def end_leases_of_dead_worker(worker_id: int, now: datetime) -> list[HeldLease]:
     """End the leases of a worker known to be dead, without waiting for them to run out."""
     held = Lease.objects.filter(worker_id=worker_id).values_list("pk", flat=True)
     return [s.lease for s in _settle([Ending(pk, Lost()) for pk in held], now, locked=True)]
-
-
-def give_back(lease_ids: Sequence[UUID]) -> int:
-    """Withdraw leases nobody began: their executions wait again, and no attempt is recorded."""
-    if not lease_ids:
-        return 0
-    withdrawn = sql.rows(
-        f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))}) "
-        "AND started_at IS NULL RETURNING execution_id, route_id, phase, limit_keys, tokens, cost",
-        lease_ids,
-    )
-    states.move([row[0] for row in withdrawn], State.WAITING)
-    freed = (wakeups.freed_by(*names, refunded=cost > 0) for _, _, *names, cost in withdrawn)
-    wakeups.leave({row[1] for row in withdrawn}, set[str]().union(*freed))
-    return len(withdrawn)
 
 
 def settle(endings: Iterable[Ending], now: datetime, *, locked: bool = False) -> dict[UUID, str]:

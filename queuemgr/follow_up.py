@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 
 from queuemgr import policies, retry, routes
 from queuemgr.errors import UnknownFlow, UnknownStep
+from queuemgr.fingerprint import fingerprint
 from queuemgr.flow import Place, get_flow
 from queuemgr.knobs import queue_knobs
 from queuemgr.models import Attempt, Outcome, State
@@ -78,7 +79,7 @@ def follow_up(lease: HeldLease, result: Result, now: datetime) -> Settlement:
     settled.result = result
     if lease.cancel_by and settled.to == State.WAITING:
         settled.to, settled.outcome = State.CANCELLED, Outcome.CANCELLED
-        settled.changes = _final(now)
+        settled.changes = _final(now, wait_reason=f"cancelled by {lease.cancel_by}")
     return settled
 
 
@@ -135,13 +136,20 @@ def _after_failure(lease: HeldLease, failed: Failed, now: datetime) -> Settlemen
         return _given_up(lease, failed, now)
     reason = f"try {number + 1} of {policy.max_attempts} after {failed.kind}"
     changes = _again(lease, now + timedelta(seconds=decision.wait), reason, retrying=True)
-    changes |= {"error_kind": failed.kind, "error_message": clean(failed.message)}
+    changes |= _error(lease, failed.kind, failed.message)
     return _with_error(Settlement(lease, State.WAITING, Outcome.RETRIED, failed, changes), failed)
 
 
 def _given_up(lease: HeldLease, failed: Failed, now: datetime) -> Settlement:
-    changes = _final(now, error_kind=failed.kind, error_message=clean(failed.message))
+    changes = _final(now, **_error(lease, failed.kind, failed.message))
     return _with_error(Settlement(lease, State.FAILED, Outcome.FAILED, failed, changes), failed)
+
+
+def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
+    """An error as columns of the execution."""
+    kept = clean(message)
+    found = fingerprint(kind, lease.step, kept)
+    return {"error_kind": kind, "error_message": kept, "error_fingerprint": found}
 
 
 def _with_error(settled: Settlement, failed: Failed) -> Settlement:
@@ -158,7 +166,7 @@ def _after_loss(lease: HeldLease, lost: Lost, now: datetime) -> Settlement:
         changes = _again(lease, now + timedelta(seconds=wait), "")
         return Settlement(lease, State.WAITING, Outcome.LOST, lost, changes, message=message)
     message = f"its worker was lost {number} times at step {lease.step}; last: {message}"
-    changes = _final(now, error_kind="poison", error_message=message)
+    changes = _final(now, **_error(lease, "poison", message))
     return Settlement(lease, State.FAILED, Outcome.LOST, lost, changes, None, "poison", message)
 
 
@@ -233,7 +241,7 @@ def _again(
     }
 
 
-_CLEARED = {"error_kind": "", "error_message": "", "wait_reason": ""}
+_CLEARED = {"error_kind": "", "error_message": "", "error_fingerprint": "", "wait_reason": ""}
 
 
 def _final(now: datetime, **changes: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from queuemgr import gates, parking, snapshot, sql, states, wakeups
+from queuemgr import batch_turns, gates, parking, snapshot, sql, states, wakeups
 from queuemgr.admission import Decision, Snapshot, WaitingRoute, admit, count_starts
 from queuemgr.capacity import Group
 from queuemgr.flow import queue_name
@@ -66,15 +66,15 @@ NOTHING = Granted([], [])
 
 def start_what_may(now: datetime, hands: Hands | None = None) -> Granted:
     """Read, decide, write the leases; to be called holding the fleet's lock."""
-    wakeups.answer()
+    goes_on = batch_turns.go_on(wakeups.answer(), now)
     fleet = snapshot.look_at_fleet(now)
     if not snapshot.spare(fleet):
-        return NOTHING
+        return Granted([], [], 0.0) if goes_on else NOTHING
     seen, decision = _decide(fleet)
     routes = {route.id: route for route in seen.snapshot.routes}
     parking.remember(seen, decision)
     gates.remember_turns(decision.turns)
-    again = _look_again(now, seen, decision)
+    again = 0.0 if goes_on else _look_again(now, seen, decision)
     if not decision.starts:
         return Granted([], [], again)
     queue_of = {pk: route.queue for pk, route in routes.items()}
@@ -135,7 +135,8 @@ def _lease_out(
     """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
     to = State.RUNNING if worker_id else State.LEASED
     granted = []
-    for pk, route_id, due_at, *columns, payload, context in states.take_heads(counts, to, now):
+    taken = batch_turns.without_the_cancelled(states.take_heads(counts, to, now), now)
+    for pk, route_id, due_at, _, *columns, payload, context in taken:
         keys = routes[route_id].limit_keys
         known = [keys, sql.as_json(payload), sql.as_json(context)]
         granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id], due_at))

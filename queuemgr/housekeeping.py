@@ -1,4 +1,4 @@
-"""The chores beat sends: expire leases, dispatch what fell due, seed known work, prune.
+"""The chores beat sends: expire leases, dispatch what fell due, seed known work, roll up, prune.
 
 Every chore is claimed by advancing its row, so two beats, or a beat and a worker standing in for a
 missing one, do it once.
@@ -12,17 +12,20 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from queuemgr import events, finish, given_answers, wakeups
+from queuemgr import bulk_runner, events, finish, given_answers, minutes, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import all_flows
 from queuemgr.knobs import queue_knobs
-from queuemgr.models import FINAL, Attempt, Chore, Lease, Worker
+from queuemgr.models import FINAL, Attempt, Chore, Lease, State, Worker
 
 logger = logging.getLogger(__name__)
 
 PRUNE_ROWS = 5_000
 """Rows deleted in one transaction, so that pruning a million holds no lock for long."""
+
+DECIDED = tuple(state for state in FINAL if state != State.FAILED)
+"""Ends nobody has to look at again."""
 
 KEEP_GONE_WORKERS = timedelta(days=1)
 
@@ -38,6 +41,11 @@ def claim(chore: str, every: float) -> bool:
     return Chore.objects.filter(due, name=chore).update(ran_at=now) == 1
 
 
+def release(chore: str, every: float) -> None:
+    """Let the next who asks have a chore that was claimed: it is done before its time."""
+    Chore.objects.filter(name=chore).update(ran_at=database_now() - timedelta(seconds=every))
+
+
 def tick() -> dict[str, int]:
     """Release what ran out and start what fell due; returns counts of both."""
     with deciding() as now:
@@ -49,6 +57,7 @@ def tick() -> dict[str, int]:
         )
     started = dispatch()
     events.lost(lost)
+    bulk_runner.ask_if_due()
     return {"lost": len(lost), "started": started}
 
 
@@ -66,23 +75,34 @@ def seed(limit: int | None = None) -> dict[str, int]:
 
 def prune() -> dict[str, int]:
     """Forget old attempts of finished executions (if told to keep them so long), gone workers, and
-    answers of the API no longer kept."""
+    answers of the API no longer kept.
+
+    Executions are never forgotten; of those that failed the attempts stay too, until a person decides.
+    """
     now = database_now()
     tidied = sum(flow.tidy() for flow in all_flows())
     return {
         "attempts": _prune_attempts(now),
+        "minutes": minutes.prune(now, PRUNE_ROWS),
         "workers": _prune_workers(now),
         "answers": given_answers.prune(now),
         "files": tidied,
     }
 
 
+def roll_up() -> dict[str, int]:
+    """Roll minutes that are over up into their figures."""
+    return {"attempts": minutes.roll_up(database_now())}
+
+
 def _prune_attempts(now: datetime) -> int:
     days = queue_knobs().keep_attempts_days
     if not days:
         return 0
+    until = now - timedelta(days=days)
+    counted = minutes.settled_to() or until
     old = Attempt.objects.filter(
-        ended_at__lt=now - timedelta(days=days), execution__state__in=FINAL
+        ended_at__lt=min(until, counted), execution__state__in=DECIDED
     ).order_by("ended_at")
     pruned = 0
     while some := list(old.values_list("pk", flat=True)[:PRUNE_ROWS]):

@@ -10,13 +10,14 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from queuemgr.budget_day import zone
 from queuemgr.errors import BadInput, ConfigurationError
+from queuemgr.redaction import keep_secret
 
 COMMAND_LINE = "SLUICE_COMMAND_LINE"
 
@@ -141,6 +142,9 @@ class QueueKnobs(Knobs):
     retry_percent: int = Field(
         50, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
     )
+    bulk_retries_per_minute: int = Field(
+        600, ge=0, description="pace of bulk retries of more than 1,000 if none is given; 0: none"
+    )
     max_pending: int = Field(
         0, ge=0, description="executions that may wait in one queue; more are refused; 0: no cap"
     )
@@ -160,6 +164,9 @@ class QueueKnobs(Knobs):
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
     keep_attempts_days: float = Field(
         0, ge=0, description="days finished attempts are kept; 0: all"
+    )
+    keep_minutes_days: float = Field(
+        31, ge=1, le=3660, description="days the roll-ups of minutes are kept"
     )
     stalled_minutes: float = Field(
         10, gt=0, description="minutes without a start after which /health/progress says 503"
@@ -236,6 +243,33 @@ class LaneKnobs(Knobs):
     )
 
 
+class WatchKnobs(Knobs):
+    """The knobs of what others may see: metrics, traces and logs."""
+
+    metrics: bool = Field(True, description="serve metrics for Prometheus at /metrics")
+    metrics_token: SecretStr = Field(
+        SecretStr(""),
+        description="bearer token /metrics asks for; empty: it answers this machine only",
+    )
+    otlp_endpoint: str = Field(
+        "",
+        validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT",
+        description="where traces are sent (OTLP over HTTP); empty: none are made",
+    )
+    log_format: Literal["line", "json"] = Field(
+        "line", description="a line of text or a JSON object for each log record"
+    )
+
+    @field_validator("metrics_token")
+    @classmethod
+    def _token_is_long(cls, token: SecretStr) -> SecretStr:
+        if 0 < len(token.get_secret_value()) < 16:
+            raise ValueError(
+                "a token needs at least 16 characters; `openssl rand -hex 24` makes one"
+            )
+        return token
+
+
 class _DjangoSettings(Mapping[str, Any]):
     """Django's settings as a mapping, so that a knob may be set there under its variable's name."""
 
@@ -273,3 +307,14 @@ def lane_knobs() -> LaneKnobs:
 
 
 forget_on_change(lane_knobs)
+
+
+@lru_cache(maxsize=1)
+def watch_knobs() -> WatchKnobs:
+    """What others may see of this process, read once."""
+    knobs = WatchKnobs.load(DJANGO_SETTINGS)
+    keep_secret(knobs.metrics_token.get_secret_value())
+    return knobs
+
+
+forget_on_change(watch_knobs)

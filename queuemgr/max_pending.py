@@ -44,6 +44,11 @@ def fitting(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | Non
     return taken, None
 
 
+def is_capped(rows: Sequence[Execution]) -> bool:
+    """Would one of these wait in a queue with a cap?"""
+    return bool(_caps(rows))
+
+
 def _caps(rows: Sequence[Execution]) -> dict[tuple[str, int], int]:
     wanted = Counter((row.phase, row.priority) for row in rows)
     capped = Queue.objects.filter(max_pending__gt=0, name__in=[queue_name(*q) for q in wanted])

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from queuemgr import sql
-from queuemgr.admission import FLEET, Decision, Reason, WaitingRoute
+from queuemgr.admission import FLEET, HELD_BACK, Decision, Reason, WaitingRoute
 from queuemgr.snapshot import Seen
 from queuemgr.wakeups import budget_of
 
@@ -112,7 +112,7 @@ def _row(
 def _is_news(seen: Seen, before: datetime | None, head: datetime) -> bool:
     """Heads are written where ageing would look at the route too early, or would not find it."""
     starvation = seen.snapshot.ordering.starvation
-    if not starvation:
+    if not starvation or head >= HELD_BACK:
         return False
     return before is None or (before < seen.snapshot.now - starvation <= head)
 

@@ -25,6 +25,11 @@ def policy_for(kind: str, phase: str) -> Policy:
     return Policy(row.max_attempts, row.base, row.ceiling, row.jitter, row.meaning)
 
 
+def new_row(kind: str, phase: str) -> RetryPolicy:
+    """A row to be, with the figures its work goes by so far. Not saved."""
+    return RetryPolicy(kind=kind, phase=phase, **asdict(policy_for(kind, phase)))
+
+
 def kinds() -> list[str]:
     """The kinds of error there is a policy for."""
     rows = RetryPolicy.objects.filter(phase="").values_list("kind", flat=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from queuemgr import pace, sql
-from queuemgr.admission import Reason
+from queuemgr.admission import HELD_BACK, Reason
 from queuemgr.errors import UnknownFlow, UnknownStep
 from queuemgr.explain import RouteReasons
 from queuemgr.flow import get_flow, queue_name
@@ -101,7 +101,7 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
 
 
 def _can_change(execution: Execution, reasons: Iterable[Reason], now: datetime) -> datetime | None:
-    if execution.run_after > now:
+    if now < execution.run_after < HELD_BACK:
         return execution.run_after
     return min((reason.until for reason in reasons if reason.until), default=None)
 
@@ -110,10 +110,8 @@ def _start(
     execution: Execution, place: Place, lately: Starts, reasons: Iterable[Reason], now: datetime
 ) -> tuple[datetime | None, str]:
     """When it may start, at the speed of late, once all that has an end has ended."""
-    for reason in reasons:
-        unserved = reason.kind == "workers" and not _is_served(execution, now)
-        if unserved or (reason.kind == "paused" and reason.until is None):
-            return None, f"no start to expect: {reason.text}"
+    if stopped := stopped_for_good(execution, reasons, now):
+        return None, stopped
     queue = queue_name(execution.phase, execution.priority)
     if not lately.count:
         return None, f"no start to expect: nothing started in {queue} in the last hour"
@@ -121,7 +119,21 @@ def _start(
     wait = place.position / lately.per_second
     if wait > LONGEST.total_seconds():
         return None, f"no start to expect within a year: {lately}"
-    return max(now, execution.run_after, *ends) + timedelta(seconds=wait), ""
+    return max([_due(execution, now), *ends]) + timedelta(seconds=wait), ""
+
+
+def stopped_for_good(execution: Execution, reasons: Iterable[Reason], now: datetime) -> str:
+    """What stops it until a person does something, as a sentence; empty when nothing does."""
+    for reason in reasons:
+        unserved = reason.kind == "workers" and not _is_served(execution, now)
+        if unserved or (reason.kind == "paused" and reason.until is None):
+            return f"no start to expect: {reason.text}"
+    return ""
+
+
+def _due(execution: Execution, now: datetime) -> datetime:
+    """When its time has come; what waits for its turn in its batch waits for no time."""
+    return max(now, execution.run_after) if execution.run_after < HELD_BACK else now
 
 
 def _is_served(execution: Execution, now: datetime) -> bool:
@@ -178,7 +190,7 @@ _OF_OTHERS = """
 
 
 def _place(execution: Execution, route: Route, now: datetime) -> Place:
-    due = max(now, execution.run_after)
+    due = _due(execution, now)
     older = sql.rows(
         _OLDER, [route.pk, execution.run_after, execution.run_after, execution.pk, FAR]
     )[0][0]

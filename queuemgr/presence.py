@@ -18,7 +18,7 @@ from celery import bootsteps
 from celery.signals import worker_process_init
 from django.db import connection
 
-from queuemgr import events, finish, leased_task, limits
+from queuemgr import events, finish, leased_task, limits, withdraw
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import HOUSEKEEPING, all_queues, queue_name
@@ -130,7 +130,7 @@ def sign_off(worker_id: int) -> None:
     with deciding() as now:
         worker = Worker.objects.get(pk=worker_id)
         Worker.objects.filter(pk=worker_id).update(draining_at=now)
-        finish.give_back(_unstarted_for(worker))
+        withdraw.give_back(_unstarted_for(worker))
     dispatch()
 
 

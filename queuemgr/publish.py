@@ -14,12 +14,16 @@ from celery import current_app
 from kombu.exceptions import OperationalError
 
 from queuemgr.errors import UnknownFlow, UnknownStep
-from queuemgr.flow import get_flow
+from queuemgr.flow import HOUSEKEEPING, get_flow
 from queuemgr.grant import Grant
+from queuemgr.knobs import queue_knobs
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_STEP = "queuemgr.unknown_step"
+
+CHORE_PERIODS = 2
+"""Ticks after which a message for a chore is worth nothing: a tick has sent another."""
 
 
 @lru_cache(maxsize=1)
@@ -41,8 +45,26 @@ def send(grants: Sequence[Grant]) -> int:
                 sent += 1
     except broker_errors() as error:
         left, name = len(grants) - sent, type(error).__name__
-        logger.warning("broker does not answer (%s): %d leases will be given out again", name, left)
+        logger.warning(
+            "broker does not answer (%s): the work is stored; %d leases will be given out again",
+            name,
+            left,
+        )
     return sent
+
+
+def chore(task: str) -> None:
+    """Ask the housekeeping worker for a chore now; a hint, that nobody misses for long."""
+    expires = queue_knobs().poll_interval * CHORE_PERIODS
+    try:
+        with current_app.producer_or_acquire(None) as producer:
+            current_app.send_task(
+                task, queue=HOUSEKEEPING, producer=producer, retry=False, expires=expires
+            )
+    except broker_errors() as error:
+        logger.warning(
+            "broker does not answer (%s): %s waits for the tick", type(error).__name__, task
+        )
 
 
 def _send(grant: Grant, producer: Any) -> None:

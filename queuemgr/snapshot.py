@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
@@ -159,6 +159,13 @@ def read(now: datetime) -> Snapshot:
     return _with_limits_of(fleet, tuple(waiting), everything=True)
 
 
+def look_at_limits(now: datetime, budgets: Collection[str]) -> Snapshot:
+    """Every limit, its use and its gate, and of these the budgets; no routes, however many there are."""
+    fleet = look_at_fleet(now)
+    keyed = {name for name in budgets if name != FLEET and not name.startswith("phase:")}
+    return _with_keys(fleet, keyed, everything=True)
+
+
 def look_at_fleet(now: datetime) -> Snapshot:
     """Leases, workers and the limits everything passes, but no routes."""
     held = [_Held._make(row) for row in sql.rows(_LEASES)]
@@ -291,7 +298,8 @@ def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> S
     use = defaultdict(Use, seen.use)
     for lease in held:
         _count(use[lease.name], lease, rules, lease.name, seen.now)
-    _add_spent(use, rules, {*names, *(lease.name for lease in held)}, seen.now)
+    own = _keys_among(rules) if everything else ()
+    _add_spent(use, rules, {*names, *own, *(lease.name for lease in held)}, seen.now)
     return replace(
         seen,
         rules=rules,
@@ -302,6 +310,12 @@ def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> S
             **{name: turn for name, (_, turn) in gates.items() if name.startswith(TENANT)},
         },
     )
+
+
+def _keys_among(names: Iterable[str]) -> Iterator[str]:
+    """The limits of single keys: neither patterns, nor the fleet and its phases, which are read
+    with the fleet."""
+    return (n for n in names if ":" in n and not n.endswith("*") and not n.startswith("phase:"))
 
 
 def _test(column: str, names: Collection[str], everything: bool) -> tuple[str, list[str]]:

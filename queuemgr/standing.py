@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count
 
-from queuemgr import explain, snapshot
-from queuemgr.admission import FLEET, Gate, Snapshot, Use
+from queuemgr import explain, queue_depths, snapshot
+from queuemgr.admission import FLEET, HELD_BACK, Gate, Snapshot, Use
+from queuemgr.batch_progress import Progress, progress_of
 from queuemgr.budget_day import day_of
 from queuemgr.fleet_lock import database_now
-from queuemgr.flow import PRIORITY_NAMES, all_phases, operator_status, queue_name
+from queuemgr.flow import PRIORITY_NAMES, all_phases, operator_status
 from queuemgr.forecast import forecast
-from queuemgr.models import FINAL, DailyUsage, Execution, Lease, Limit, Route, State, Worker
+from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker
 from queuemgr.rate import Rate
 
 
@@ -100,11 +101,12 @@ def _takes_long(stopped: explain.Stopped) -> bool:
     """Can only a person, or another day, change this? A used-up quota closes a limit for the day."""
     if stopped.kind == "closed" and stopped.until:
         return stopped.until - database_now() > LONG
-    return stopped.kind in ("budget", "paused", "never")
+    return stopped.kind in ("budget", "paused", "never", "turn")
 
 
 def _retries_waiting() -> bool:
-    return Execution.objects.waiting().filter(run_after__gt=database_now()).exists()
+    timed = Execution.objects.waiting().filter(run_after__gt=database_now())
+    return timed.filter(run_after__lt=HELD_BACK).exists()
 
 
 def stats() -> dict[str, Any]:
@@ -115,11 +117,13 @@ def stats() -> dict[str, Any]:
         "at": now.isoformat(),
         "total": now_standing.total,
         "statuses": dict(now_standing.by_status),
-        "queues": _queues(),
+        "queues": _queues(now),
         "limits": _limits(seen),
         "budget": _budget(seen),
         "workers": _workers(now),
         "waiting_on": [vars_of(stopped) for stopped in explain.what_stops_work()],
+        "failures": _failures(),
+        "batches": _batches(),
         "forecast": forecast(seen, now_standing.unfinished_by_phase),
     }
 
@@ -133,27 +137,45 @@ def vars_of(stopped: explain.Stopped) -> dict[str, Any]:
     }
 
 
-def _queues() -> list[dict[str, Any]]:
-    rows = (
-        Execution.objects.unfinished()
-        .values_list("phase", "priority", "state")
-        .annotate(n=Count("pk"))
-        .order_by("phase", "priority")
-    )
-    queues: dict[tuple[str, int], Counter[str]] = {}
-    for phase, priority, state, count in rows:
-        queues.setdefault((phase, priority), Counter())[state] += count
+def _queues(now: datetime) -> list[dict[str, Any]]:
+    """Those in which something waits or runs."""
     return [
         {
-            "queue": f"{phase}.{PRIORITY_NAMES[priority]}",
-            "phase": phase,
-            "priority": PRIORITY_NAMES[priority],
-            "waiting": states[State.WAITING],
-            "leased": states[State.LEASED],
-            "running": states[State.RUNNING],
+            "queue": depth.queue,
+            "phase": depth.phase,
+            "priority": PRIORITY_NAMES[depth.priority],
+            "waiting": depth.waiting,
+            "due": depth.due,
+            "leased": depth.leased,
+            "running": depth.running,
+            "oldest_wait_seconds": depth.oldest_wait(now),
         }
-        for (phase, priority), states in queues.items()
+        for depth in queue_depths.depths(now)
+        if depth.waiting or depth.leased or depth.running
     ]
+
+
+def _failures() -> list[dict[str, Any]]:
+    """Failed executions by kind of error, most first."""
+    failed = Execution.objects.failed().exclude(error_kind="").order_by()
+    kinds = failed.values_list("error_kind").annotate(n=Count("pk"))
+    return [{"error_kind": kind, "count": n} for kind, n in sorted(kinds, key=lambda k: -k[1])]
+
+
+BATCHES = 20
+"""Newest batches looked at for those under way."""
+
+
+def _batches() -> list[dict[str, Any]]:
+    """Those of the newest batches that have not ended, and how far they are."""
+    newest = list(Batch.objects.all()[:BATCHES])
+    found = progress_of(newest)
+    under_way = [b for b in newest if b.closed_at is None or found[b.pk].unfinished]
+    return [{"batch": b.name, **_progress(found[b.pk])} for b in under_way]
+
+
+def _progress(progress: Progress) -> dict[str, Any]:
+    return {**asdict(progress), "eta": progress.eta.isoformat() if progress.eta else None}
 
 
 def _limits(seen: Snapshot) -> list[dict[str, Any]]:
@@ -252,20 +274,7 @@ def _workers(now: Any) -> list[dict[str, Any]]:
             "busy": worker.busy,
             "queues": worker.queues,
             "draining": worker.draining_at is not None,
+            "seen": worker.seen_at.isoformat(),
         }
         for worker in alive
     ]
-
-
-def waiting_by_queue() -> Counter[str]:
-    """How many executions wait in each queue."""
-    by_route, waiting = explain.waiting_by_route(), Counter[str]()
-    for pk, phase, priority in Route.objects.values_list("pk", "phase", "priority"):
-        waiting[queue_name(phase, priority)] += by_route.get(pk, 0)
-    return waiting
-
-
-def held_by_queue() -> dict[str, int]:
-    """How many leases each queue's work holds."""
-    held = Lease.objects.order_by().values_list("phase", "priority").annotate(n=Count("pk"))
-    return {queue_name(phase, priority): n for phase, priority, n in held}

@@ -25,13 +25,13 @@ stateDiagram-v2
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from queuemgr import sql
+from queuemgr import sql, wakeups
 from queuemgr.errors import IllegalMove
-from queuemgr.models import Execution, State
+from queuemgr.models import FINAL, Execution, State
 
 MOVES: Mapping[str, frozenset[str]] = {
     State.WAITING: frozenset(
@@ -56,6 +56,7 @@ def sources(to: str) -> list[str]:
 def move(ids: Collection[int], to: State, **changes: Any) -> None:
     """Put these executions in state `to`, with further columns; all of them or none.
 
+    An end leaves word for the batch it belongs to: the next decision lets the batch go on.
     Raises `IllegalMove`, which undoes the transaction, when one of them is not in a state it may
     come from.
     """
@@ -63,14 +64,21 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
         return
     legal = sources(to)
     columns = "".join(f", {column} = %s" for column in changes)
-    moved = sql.run(
+    statement = (
         f"UPDATE queuemgr_execution SET state = %s{columns} "
-        f"WHERE id IN ({sql.marks(len(ids))}) AND state IN ({sql.marks(len(legal))})",
-        [to.value, *changes.values(), *ids, *legal],
+        f"WHERE id IN ({sql.marks(len(ids))}) AND state IN ({sql.marks(len(legal))})"
     )
+    parameters = [to.value, *changes.values(), *ids, *legal]
+    moved = _end(statement, parameters) if to in FINAL else sql.run(statement, parameters)
     if moved != len(ids):
         found = Execution.objects.filter(pk__in=ids).values_list("pk", "state")
         raise IllegalMove(f"to {to}: only {moved} of {len(ids)} may; found {dict(found)}")
+
+
+def _end(statement: str, parameters: Sequence[Any]) -> int:
+    ended = sql.rows(f"{statement} RETURNING batch_id", parameters)
+    wakeups.leave(batches={batch for (batch,) in ended if batch})
+    return len(ended)
 
 
 ROUTES_PER_STATEMENT = 200
@@ -84,7 +92,8 @@ _HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
 def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[tuple[Any, ...]]:
     """Move so many executions from the head of each route, and only waiting ones, to state `to`.
 
-    Returns (id, route_id, run_after, flow, key, phase, step, priority, payload, context) of each.
+    Returns (id, route_id, run_after, batch_id, flow, key, phase, step, priority, payload, context)
+    of each.
     """
     taken: list[tuple[Any, ...]] = []
     routes = list(counts.items())
@@ -94,7 +103,8 @@ def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[tupl
         places = [value for route, count in some for value in (route, now, count)]
         taken += sql.rows(
             f"UPDATE queuemgr_execution SET state = %s WHERE id IN ({heads}) "
-            "RETURNING id, route_id, run_after, flow, key, phase, step, priority, payload, context",
+            "RETURNING id, route_id, run_after, batch_id, flow, key, phase, step, priority, "
+            "payload, context",
             [to.value, *places],
         )
     return taken

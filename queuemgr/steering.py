@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import transaction
 
-from queuemgr import finish, routes, states, wakeups
+from queuemgr import routes, states, wakeups, withdraw
 from queuemgr.controls import ROWS_AT_A_TIME, By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import check_rank
@@ -301,7 +301,7 @@ def _state(execution: Execution) -> dict[str, str]:
 
 def _give_back_unstarted(chunk: Chunk) -> None:
     unstarted = Lease.objects.unstarted().filter(execution__in=chunk)
-    finish.give_back(list(unstarted.values_list("pk", flat=True)))
+    withdraw.give_back(list(unstarted.values_list("pk", flat=True)))
 
 
 def _by_route(

@@ -11,9 +11,13 @@ from typing import Any
 
 from celery import shared_task
 
-from queuemgr import housekeeping
+from queuemgr import bulk_runner, housekeeping, minutes
+from queuemgr.bulk import TASK as BULK
 from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import queue_knobs
+
+ROLL_UP_SECONDS = 30.0
+"""Seconds between roll-ups: how far the figures of minutes lag, beside the minute itself and its grace."""
 
 
 @shared_task(name="queuemgr.tick", send_events=False)
@@ -37,6 +41,25 @@ def prune() -> dict[str, int] | None:
     return housekeeping.prune() if due else None
 
 
+@shared_task(name="queuemgr.roll_up", send_events=False)
+def roll_up() -> dict[str, int] | None:
+    """Roll up the minutes that are over."""
+    due = housekeeping.claim(minutes.CHORE, every=ROLL_UP_SECONDS / 2)
+    return housekeeping.roll_up() if due else None
+
+
+@shared_task(name=BULK, send_events=False)
+def work_on_bulk_actions() -> dict[str, int] | None:
+    """A slice of bulk actions, and a message for the next while there is more; None when another is
+    at it."""
+    if not housekeeping.claim("bulk", every=bulk_runner.SLICE_SECONDS):
+        return None
+    changed = bulk_runner.run()
+    housekeeping.release("bulk", bulk_runner.SLICE_SECONDS)
+    bulk_runner.ask_if_due()
+    return {"changed": changed}
+
+
 def beat_schedule() -> dict[str, Any]:
     """The chores for `beat_schedule`. Messages beat could not get delivered expire, not pile up.
 
@@ -48,6 +71,7 @@ def beat_schedule() -> dict[str, Any]:
         "tick": knobs.poll_interval,
         "seed": knobs.stale_interval,
         "prune": 10 * knobs.stale_interval,
+        "roll_up": ROLL_UP_SECONDS,
     }
     return {
         name: {

@@ -31,19 +31,32 @@ def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set
     )
 
 
-def leave(routes: Iterable[int] = (), limits: Iterable[str] = ()) -> None:
+_BATCH = "batch "
+"""Begins the note for a batch, and can begin no limit's name: those have no blanks."""
+
+
+def leave(
+    routes: Iterable[int] = (), limits: Iterable[str] = (), batches: Iterable[int] = ()
+) -> None:
     """Leave notes, in the caller's transaction."""
     notes = [Wakeup(route_id=route) for route in routes]
     notes += [Wakeup(limit=name) for name in limits]
+    notes += [Wakeup(limit=f"{_BATCH}{batch}") for batch in batches]
     if notes:
         Wakeup.objects.bulk_create(notes, batch_size=500)
 
 
-def answer() -> None:
-    """Read the notes and unpark what they name; to be called holding the fleet's lock."""
+def answer() -> set[int]:
+    """Read the notes and unpark what they name; to be called holding the fleet's lock.
+
+    Returns the batches that are to go on: members of theirs have ended.
+    """
     notes = sql.rows("DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
+    limits = {limit for _, limit in notes if limit}
+    batches = {limit for limit in limits if limit.startswith(_BATCH)}
     if notes:
-        unpark({route for route, _ in notes if route}, {limit for _, limit in notes if limit})
+        unpark({route for route, _ in notes if route}, limits - batches)
+    return {int(note.removeprefix(_BATCH)) for note in batches}
 
 
 def unpark(routes: Collection[int] = (), limits: Collection[str] = ()) -> None:

@@ -16,9 +16,17 @@ from queuemgr.capacity import Group
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import all_queues
 from queuemgr.grant import Hands
-from queuemgr.knobs import COMMAND_LINE, lane_knobs, queue_knobs
+from queuemgr.knobs import COMMAND_LINE, lane_knobs, queue_knobs, watch_knobs
 from queuemgr.models import Worker
 from queuemgr.process_lanes import lanes
+from tests.emptied_tables import let_flush_empty_the_record
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _flush_empties_the_record() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        let_flush_empty_the_record(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +41,7 @@ def _fresh_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _forget() -> None:
     routes.forget()
-    for cached in (queue_knobs, lane_knobs, lanes):
+    for cached in (queue_knobs, lane_knobs, watch_knobs, lanes):
         cached.cache_clear()
 
 
@@ -45,6 +53,7 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         for name, value in values.items():
             monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
         queue_knobs.cache_clear()
+        watch_knobs.cache_clear()
 
     return set_knobs
 

@@ -9,19 +9,34 @@ from django.contrib import admin
 
 from queuemgr.admin import (
     attempts,
+    board,
+    bulk,
     changes,
     executions,
     limits,
+    people,
     policies,
     queues,
+    results,
     tokens,
     usage,
     workers,
-)  # fmt: skip
+)
 
 __all__ = (
-    "attempts", "changes", "executions", "limits", "policies", "queues", "tokens", "usage",
+    "attempts",
+    "board",
+    "bulk",
+    "changes",
+    "executions",
+    "limits",
+    "people",
+    "policies",
+    "queues",
+    "results",
+    "tokens",
+    "usage",
     "workers",
-)  # fmt: skip
+)
 
 admin.site.index_title = "What waits, what runs, what stopped"

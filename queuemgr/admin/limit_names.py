@@ -11,7 +11,7 @@ from queuemgr.flow import all_phases, all_queues
 
 KEY = re.compile(r"[^\s:*]+:[^\s*]*\*?")
 TOKEN = re.compile(r"[^\s:*=]+")
-TAKEN = {"everything", "all", "turns", "workers", "retries", "run_after"}
+TAKEN = {"everything", "all", "turns", "workers", "retries", "run_after", "turn"}
 """Words that stand for something else wherever limits are named."""
 
 

@@ -104,7 +104,7 @@ class LimitAdmin(PausingAdmin):
             row.in_use, row.spent = standing.in_use(), standing.budget()
             row.waits = "\n".join(standing.waits_on_it())
 
-    @admin.action(description="Open now", permissions=["change"])
+    @admin.action(description="Open now", permissions=["pause"])
     def open_now(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
         opened = controls.open_limits(queryset.values_list("name", flat=True), by(request))
         text = f"Opened: {', '.join(some_of(opened, 'more', SHOWN))}."
@@ -253,7 +253,7 @@ def _table(head: Iterable[str], rows: Sequence[Iterable[Any]], there_are: int) -
     """Rows under a head, and how many there are besides."""
     left = there_are - len(rows)
     return format_html(
-        '<div class="standing"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}</div>',
+        '<div class="standing sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}</div>',
         format_html_join("", '<th scope="col">{}</th>', ((word,) for word in head)),
         format_html_join("", "<tr>{}</tr>", ((_cells(row),) for row in rows)),
         f"and {left:,} more" if left > 0 else "",

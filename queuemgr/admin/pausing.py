@@ -44,6 +44,10 @@ class PausingAdmin(KeptAdmin):
     actions: Any = ("pause", "resume")
     recorded = True
 
+    def has_pause_permission(self, request: HttpRequest) -> bool:
+        """What the actions ask for: `pause_queue` or `pause_limit`."""
+        return bool(request.user.has_perm(f"queuemgr.pause_{self.opts.model_name}"))
+
     def read_page(self, rows: Any) -> None:
         now = database_now()
         for row in rows:
@@ -53,7 +57,7 @@ class PausingAdmin(KeptAdmin):
     def paused(self, row: Any) -> str:
         return str(row.paused)
 
-    @admin.action(description="Pause…", permissions=["change"])
+    @admin.action(description="Pause…", permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> HttpResponse | None:
         asked = "reason" in request.POST
         form = PauseForm(request.POST if asked else None)
@@ -65,7 +69,7 @@ class PausingAdmin(KeptAdmin):
         self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")
         return None
 
-    @admin.action(description="Resume", permissions=["change"])
+    @admin.action(description="Resume", permissions=["pause"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> None:
         names = _names(queryset.filter(paused_at__isnull=False))
         for name in names:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import Count
 from django.http import HttpRequest
 
-from queuemgr import controls
+from queuemgr import controls, explain
 from queuemgr.admin.pausing import PausingAdmin
 from queuemgr.admin.read_only import by
 from queuemgr.admin.reason import ReasonForm
-from queuemgr.models import Queue
-from queuemgr.standing import held_by_queue, waiting_by_queue
+from queuemgr.flow import queue_name
+from queuemgr.models import Lease, Queue, Route
 
 
 class QueueForm(ReasonForm):
@@ -60,3 +62,17 @@ class QueueAdmin(PausingAdmin):
     @admin.display(description="held by workers")
     def held(self, row: Any) -> str:
         return f"{row.held:,}"
+
+
+def waiting_by_queue() -> Counter[str]:
+    """How many executions wait in each queue."""
+    by_route, waiting = explain.waiting_by_route(), Counter[str]()
+    for pk, phase, priority in Route.objects.values_list("pk", "phase", "priority"):
+        waiting[queue_name(phase, priority)] += by_route.get(pk, 0)
+    return waiting
+
+
+def held_by_queue() -> dict[str, int]:
+    """How many leases each queue's work holds."""
+    held = Lease.objects.order_by().values_list("phase", "priority").annotate(n=Count("pk"))
+    return {queue_name(phase, priority): n for phase, priority, n in held}

@@ -49,6 +49,7 @@ class KeptAdmin(_ModelAdmin):
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     list_max_show_all = 200
+    list_fullwidth = True
 
     unlisted: Sequence[str] = ()
     """Columns too large to read for a list."""

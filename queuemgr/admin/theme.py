@@ -30,6 +30,16 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 
 
-def stylesheet(request: HttpRequest) -> str:
-    """The address of cockpit.css, which unfold puts into the head of every page."""
+def cockpit(request: HttpRequest) -> str:
+    """The address of the classes above; unfold puts it into the head of every page."""
     return static("queuemgr/cockpit.css")
+
+
+def frame(request: HttpRequest) -> str:
+    """The address of what frames every page: menu, header, filters, actions."""
+    return static("queuemgr/frame.css")
+
+
+def favicon(request: HttpRequest) -> str:
+    """The address of the picture a browser shows in its tab."""
+    return static("queuemgr/sluicegate.svg")

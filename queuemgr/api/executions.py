@@ -111,13 +111,15 @@ class Wanted(Asked):
     error_fingerprint: Word = None
     key: Word = None
     key_prefix: Word = None
-    limit: Word = Field(None, description="A limit it waits on, runs under or last ran under.")
+    limit: Annotated[Word, Field(description="It waits on it, runs or last ran under it.")] = None
     worker: Word = None
     batch: Word = None
     priority: PriorityName | None = None
     created_before: Moment | None = None
     created_after: Moment | None = None
-    ids: list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None = Field(None, max_length=500)
+    ids: Annotated[
+        list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None, Field(max_length=500)
+    ] = None
 
     def as_filters(self) -> dict[str, object]:
         return self.model_dump(exclude_none=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 from django.http import Http404, HttpRequest
 from ninja import Field, Router, Schema
 
-from queuemgr import controls
+from queuemgr import controls, queue_depths
 from queuemgr.api.callers import by, caller_of, needs
 from queuemgr.api.once import once
 from queuemgr.api.problems import Problem
@@ -16,19 +16,22 @@ from queuemgr.api.shapes import PRINTABLE, Moment, Name, PositiveInteger, Reason
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import PRIORITY_NAMES
 from queuemgr.models import Queue
-from queuemgr.standing import held_by_queue, waiting_by_queue
 
 router = Router(tags=["queues"])
 
 
 class QueueOut(Schema):
-    """A queue: what waits in it, what workers hold of it, and how many may wait (0: no cap)."""
+    """A queue: what waits in it (`due`: as far as time goes, it could start now), what is on its way
+    to workers and runs, and how many may wait (0: no cap)."""
 
     queue: str
     phase: str
     priority: str
     waiting: int
-    held: int
+    due: int
+    leased: int
+    running: int
+    oldest_wait_seconds: float | None
     max_pending: int
     paused: str
     paused_until: datetime | None
@@ -72,19 +75,24 @@ def list_queues(request: HttpRequest) -> Queues:
 
 
 def _shown(queues: list[Queue]) -> list[QueueOut]:
-    now, waiting, held = database_now(), waiting_by_queue(), held_by_queue()
+    now = database_now()
+    depths = {depth.queue: depth for depth in queue_depths.depths(now)}
     return [
         QueueOut(
             queue=queue.name,
             phase=queue.phase,
             priority=PRIORITY_NAMES[queue.priority],
-            waiting=waiting[queue.name],
-            held=held.get(queue.name, 0),
+            waiting=depths[queue.name].waiting,
+            due=depths[queue.name].due,
+            leased=depths[queue.name].leased,
+            running=depths[queue.name].running,
+            oldest_wait_seconds=depths[queue.name].oldest_wait(now),
             max_pending=queue.max_pending,
             paused=queue.pause_sentence() if queue.is_paused(now) else "",
             paused_until=queue.paused_until if queue.is_paused(now) else None,
         )
         for queue in queues
+        if queue.name in depths
     ]
 
 

@@ -71,3 +71,17 @@ class ExecutionOut(Schema):
     finished_at: datetime | None
     payload: dict[str, Any] | None = None
     context: dict[str, Any] | None = None
+
+
+class ProgressOut(Schema):
+    """A batch's members by where they stand; `eta` null: `unknown` says why."""
+
+    total: int
+    waiting: int
+    running: int
+    done: int
+    failed: int
+    skipped: int
+    cancelled: int
+    eta: datetime | None
+    unknown: str

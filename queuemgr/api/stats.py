@@ -11,6 +11,7 @@ from ninja import Router, Schema
 from queuemgr import standing
 from queuemgr.api.callers import needs
 from queuemgr.api.limits import LimitOut, WaitingOn
+from queuemgr.api.shapes import ProgressOut
 
 router = Router(tags=["stats"])
 
@@ -20,8 +21,10 @@ class QueueCounts(Schema):
     phase: str
     priority: str
     waiting: int
+    due: int
     leased: int
     running: int
+    oldest_wait_seconds: float | None
 
 
 class BudgetOut(Schema):
@@ -41,11 +44,21 @@ class WorkerOut(Schema):
     busy: int
     queues: list[str]
     draining: bool
+    seen: datetime
+
+
+class FailureCount(Schema):
+    error_kind: str
+    count: int
+
+
+class BatchUnderWay(ProgressOut):
+    batch: str
 
 
 class Stats(Schema):
     """Counts by status, queues with work, limits, today's budget, live workers, what work waits on,
-    and a forecast at the speed of the last hour."""
+    failures by kind, batches under way, and a forecast at the speed of the last hour."""
 
     at: datetime
     total: int
@@ -55,6 +68,8 @@ class Stats(Schema):
     budget: BudgetOut
     workers: list[WorkerOut]
     waiting_on: list[WaitingOn]
+    failures: list[FailureCount]
+    batches: list[BatchUnderWay]
     forecast: dict[str, Any]
 
 

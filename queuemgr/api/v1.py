@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from ninja import NinjaAPI
 
-from queuemgr.api import acting, enqueueing, executions, limits, openapi, queues, stats
+from queuemgr.api import (
+    acting,
+    batches,
+    bulk,
+    enqueueing,
+    executions,
+    limits,
+    openapi,
+    queues,
+    stats,
+)
 
 ABOUT = """
 The work of a Sluicegate fleet: enqueue, follow, explain, steer.
@@ -16,7 +26,7 @@ examples of all of it.
 
 
 PARTS = dict.fromkeys(
-    part.router for part in (executions, enqueueing, acting, limits, queues, stats)
+    part.router for part in (executions, enqueueing, acting, batches, bulk, limits, queues, stats)
 )
 """Each router once: routes of one path that differ in method must be on the same."""
 

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from queuemgr import batches
 from queuemgr.cli.knob_options import above_zero, natural, positive
+from queuemgr.cli.progress import tracked
 from queuemgr.enqueue import enqueue_many, priority_of
 from queuemgr.errors import BadInput
-from queuemgr.flow import PRIORITIES, Intake, all_phases, get_flow
+from queuemgr.flow import PRIORITIES, Flow, Intake, all_phases, get_flow
+from queuemgr.models import Batch
 
 NAME = "enqueue"
 HELP = "make executions of items (papers: arXiv ids, DOIs, URLs, paths) or of probes"
@@ -25,6 +28,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("items", nargs="*", help="what to work on, as the flow understands it")
     parser.add_argument("--flow", default="papers", help="which flow (default papers)")
     parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
+    parser.add_argument("--batch", help="make them members of this batch, in this order")
     probe = parser.add_argument_group("probes (--flow probe)")
     probe.add_argument("--count", type=positive, default=1, help="how many (default 1)")
     probe.add_argument("--seconds", type=float, default=0, help="seconds each waits")
@@ -61,20 +65,34 @@ def tokens(text: str) -> dict[str, int]:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    intakes = _probes(options) if options["flow"] == "probe" else _items(options)
-    done = enqueue_many(options["flow"], intakes, priority=priority_of(options["priority"]))
-    out.write(f"{done.new} new, {done.already} already there")
+    intakes = (
+        _probes(options)
+        if options["flow"] == "probe"
+        else items_of(get_flow(options["flow"]), options["items"])
+    )
+    many = tracked(intakes, "enqueuing", lambda: len(options["items"]) or options["count"])
+    priority = priority_of(options["priority"])
+    if options["batch"]:
+        out.write(str(batches.add(_batch(options), many, priority=priority)))
+    else:
+        out.write(str(enqueue_many(options["flow"], many, priority=priority)))
     return 0
 
 
-def _items(options: dict[str, Any]) -> list[Intake]:
+def _batch(options: dict[str, Any]) -> Batch:
+    batch = batches.find(options["batch"])
+    if batch.flow != options["flow"]:
+        raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: say --flow {batch.flow}")
+    return batch
+
+
+def items_of(flow: Flow, items: Sequence[str]) -> list[Intake]:
     """All of them understood before any is enqueued."""
-    flow = get_flow(options["flow"])
     if flow.take_in is None:
         raise BadInput(f"flow {flow.name!r} takes no items")
-    if not options["items"]:
+    if not items:
         raise BadInput("no items given: name arXiv ids, DOIs, URLs or paths")
-    return [flow.take_in(item) for item in options["items"]]
+    return [flow.take_in(item) for item in items]
 
 
 PROBE_PAYLOAD = (

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import track
-
 from queuemgr.cli.output import as_json
+from queuemgr.cli.progress import shown, tracked
 from queuemgr.cli.replay import moment
 from queuemgr.errors import BadInput
 from queuemgr.export import chosen, exported
@@ -46,23 +44,26 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     rows = chosen(options["flow"], options["state"], options["kind"], options["since"])
-    lines = (as_json(facts) for facts in exported(rows))
-    shown = with_progress(lines, rows.count) if sys.stderr.isatty() else lines
+    lines = tracked((as_json(facts) for facts in exported(rows)), "exporting", rows.count)
     if options["jsonl"] == "-":
-        for line in shown:
-            out.write(line)
+        told(sum(_written(lines, out.write)))
         return 0
     with beside(Path(options["jsonl"])) as file:
-        file.writelines(f"{line}\n" for line in shown)
+        written = sum(_written(lines, lambda line: file.write(f"{line}\n")))
+    told(written)
     return 0
 
 
-def with_progress(lines: Iterable[str], total: Any) -> Iterable[str]:
-    """A bar on standard error, gone when done: for people at a terminal only."""
-    return track(
-        lines, "exporting", total=total(), console=Console(stderr=True), transient=True,
-        update_period=0.5,
-    )  # fmt: skip
+def _written(lines: Iterable[str], write: Callable[[str], object]) -> Iterator[int]:
+    for line in lines:
+        write(line)
+        yield 1
+
+
+def told(count: int) -> None:
+    """How many there were, on standard error: the output may be in a pipe."""
+    if not shown():
+        sys.stderr.write(f"{count:,} exported\n")
 
 
 @contextmanager

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from queuemgr import batches
+from queuemgr.cli.progress import tracked
+from queuemgr.cli.usage import FINE, SOME_FAILED
 from queuemgr.enqueue import Enqueued, enqueue_many, priority_of
 from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import PRIORITIES, Flow, Intake, get_flow
@@ -16,11 +20,14 @@ EXAMPLES = """
   queue import papers.jsonl                  lines: {"doi": "10.1000/xyz"} or arXiv:2101.00001
   queue import --later millions.jsonl        know them; beat starts SLUICE_SEED_LIMIT at a time
   queue import --priority low - < ids.txt
+  queue import --batch nightly papers.jsonl  as members of a batch, in the order of the lines
   exit codes: 0 every line was good, 2 some were bad (named; the others went in), 3 no such file, or
   a queue is full (what went in before stays in; the same file again goes on)
 """
 
 LINES_AT_A_TIME = 500
+
+Enqueue = Callable[[Iterable[Intake]], Enqueued]
 
 Numbered = list[tuple[int, str]]
 """Lines by their numbers, or what is wrong with them."""
@@ -28,46 +35,68 @@ Numbered = list[tuple[int, str]]
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("file", help="a file of lines, or - for standard input")
-    parser.add_argument("--flow", default="papers", help="which flow (default papers)")
+    parser.add_argument("--flow", help="which flow (default papers, or the batch's)")
     parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
     parser.add_argument("--later", action="store_true", help="only know them: seeding starts them")
+    parser.add_argument("--batch", help="make them members of this batch, in this order")
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    flow = get_flow(options["flow"])
-    if flow.take_in is None or (options["later"] and flow.know is None):
+    if options["batch"]:
+        return _into_batch(options, out)
+    flow = get_flow(options["flow"] or "papers")
+    if options["later"]:
+        return take_in(options["file"], flow, None, out)
+    priority = priority_of(options["priority"])
+    return take_in(options["file"], flow, partial(enqueue_many, flow.name, priority=priority), out)
+
+
+def _into_batch(options: dict[str, Any], out: Any) -> int:
+    batch = batches.find(options["batch"])
+    if options["later"]:
+        raise BadInput("members of a batch are enqueued at once: leave out --later")
+    if options["flow"] not in (None, batch.flow):
+        raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
+    add = partial(batches.add, batch, priority=priority_of(options["priority"]))
+    return take_in(options["file"], get_flow(batch.flow), add, out)
+
+
+def take_in(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:
+    """Enqueue every line that is good (or, without `enqueue`, know it for later), say how many, and
+    name those that were not; the exit code."""
+    if flow.take_in is None or (enqueue is None and flow.know is None):
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     bad: Numbered = []
     try:
-        with _opened(options["file"]) as lines:
-            said = _take_in(flow, lines, bad, options)
+        with _opened(file) as lines:
+            some = _chunks(tracked(lines, "importing", lambda: _bytes(file), len))
+            said = _enqueue(flow, some, bad, enqueue) if enqueue else _know_all(flow, some, bad)
         out.write(f"{said}, {len(bad)} bad")
     finally:
         for number, problem in bad:
             out.write(f"line {number}: {problem}")
-    return 2 if bad else 0
+    return SOME_FAILED if bad else FINE
 
 
-def _take_in(flow: Flow, lines: Any, bad: Numbered, options: dict[str, Any]) -> str:
-    """Take in every line that is good, and say how many."""
-    if options["later"]:
-        known = sum(_know(flow, some, bad) for some in _chunks(lines))
-        return f"{known} known for later"
-    total, priority = Enqueued(), priority_of(options["priority"])
-    for some in _chunks(lines):
-        total += _enqueue(flow, some, bad, priority, total)
-    return f"{total.new} new, {total.already} already there"
+def _bytes(file: str) -> float | None:
+    """How long the file is; None for what has no end known."""
+    return (Path(file).stat().st_size or None) if file != "-" else None
 
 
-def _enqueue(
-    flow: Flow, lines: Numbered, bad: Numbered, priority: int, before: Enqueued
-) -> Enqueued:
+def _know_all(flow: Flow, chunks: Iterator[Numbered], bad: Numbered) -> str:
+    return f"{sum(_know(flow, some, bad) for some in chunks)} known for later"
+
+
+def _enqueue(flow: Flow, chunks: Iterator[Numbered], bad: Numbered, enqueue: Enqueue) -> Enqueued:
     """Enqueue what is good of these lines; a queue that is full says what went in of the whole file."""
-    try:
-        return enqueue_many(flow.name, _understood(flow, lines, bad), priority=priority)
-    except QueueFull as full:
-        new, already = before.new + full.new, before.already + full.already
-        raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
+    total = Enqueued()
+    for some in chunks:
+        try:
+            total += enqueue(_understood(flow, some, bad))
+        except QueueFull as full:
+            new, already = total.new + full.new, total.already + full.already
+            raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
+    return total
 
 
 def _opened(name: str) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from queuemgr.controls import By
 
@@ -40,12 +41,20 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     for column in columns:
         made.add_column(column, overflow="fold")
     for row in rows:
-        made.add_row(*("" if value is None else str(value) for value in row))
+        made.add_row(*(Text("" if value is None else plain(str(value))) for value in row))
     return made
+
+
+def plain(text: str) -> str:
+    """Text as it can be put on a terminal: what would steer it is shown by its code."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 _UNPRINTED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What steers a terminal, turns text round, ends a line for some readers, or is no character alone."""
+
+
+_CONTROLS = re.compile(f"[\x00-\x08\x0b-\x1f]|{_UNPRINTED.pattern}")
 
 
 def as_json(value: Any) -> str:

@@ -59,9 +59,7 @@ def _check(kind: str, phase: str) -> None:
 
 def _check_makes_sense(kind: str, phase: str, figures: dict[str, Any]) -> None:
     policy = RetryPolicy.objects.filter(kind=kind, phase=phase).first()
-    policy = policy or RetryPolicy(
-        kind=kind, phase=phase, **asdict(policies.policy_for(kind, phase))
-    )
+    policy = policy or policies.new_row(kind, phase)
     for figure, value in figures.items():
         setattr(policy, figure, value)
     checked(policy)

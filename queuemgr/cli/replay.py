@@ -9,6 +9,7 @@ from typing import Any
 from queuemgr import what_if
 from queuemgr.cli.knob_options import positive
 from queuemgr.cli.output import as_json, show, table
+from queuemgr.cli.progress import busy
 from queuemgr.tally import Tally, Waits
 
 NAME = "replay"
@@ -50,9 +51,10 @@ def moment(text: str) -> datetime:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    found = what_if.compare(
-        options["since"], options["until"], options["changes"], options["slots"]
-    )
+    with busy("replaying"):
+        found = what_if.compare(
+            options["since"], options["until"], options["changes"], options["slots"]
+        )
     if options["json"]:
         out.write(as_json(asdict(found)))
         return 0

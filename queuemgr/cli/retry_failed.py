@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import QuerySet
+
 from queuemgr import steering
 from queuemgr.cli.output import by_command
+from queuemgr.cli.progress import tracked
+from queuemgr.controls import By
 from queuemgr.models import Execution
 
 NAME = "retry-failed"
@@ -12,6 +16,9 @@ EXAMPLES = """
   queue retry-failed --dry-run
   queue retry-failed --kind network --reason "proxy mended"
 """
+
+
+CHUNK = 500
 
 
 def add_arguments(parser: Any) -> None:
@@ -29,6 +36,15 @@ def run(options: dict[str, Any], out: Any) -> int:
         for execution in failed.order_by("pk")[:10]:
             out.write(f"  {execution}  {execution.error_kind}: {execution.error_message}")
         return 0
-    retried = steering.retry(failed.iterator(chunk_size=1000), by_command(options["reason"]))
-    out.write(f"{retried} retried")
+    out.write(f"{_retried(failed, by_command(options['reason']))} retried")
     return 0
+
+
+def _retried(failed: QuerySet[Execution], by: By) -> int:
+    """A chunk at a time, so that memory is flat and it can be told how far it is."""
+    ids = list(failed.order_by("pk").values_list("pk", flat=True))
+    chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]
+    return sum(
+        steering.retry(Execution.objects.filter(pk__in=some).only("pk"), by)
+        for some in tracked(chunks, "retrying", lambda: len(ids), len)
+    )

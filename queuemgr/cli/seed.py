@@ -4,6 +4,7 @@ from typing import Any
 
 from queuemgr import housekeeping
 from queuemgr.cli.knob_options import positive
+from queuemgr.cli.progress import busy
 
 NAME = "seed"
 HELP = "start items known for later, and files dropped into the inbox: what beat does by itself"
@@ -18,6 +19,8 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    for flow, seeded in housekeeping.seed(options["limit"]).items():
+    with busy("looking for what is known and not under way"):
+        seeded_by_flow = housekeeping.seed(options["limit"])
+    for flow, seeded in seeded_by_flow.items():
         out.write(f"{flow}: {seeded} started")
     return 0

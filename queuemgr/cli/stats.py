@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Group
-from rich.live import Live
 
 from queuemgr import standing
+from queuemgr.cli import watch
 from queuemgr.cli.knob_options import above_zero
 from queuemgr.cli.limits import clock, limits_table
-from queuemgr.cli.output import as_json, console, show, table
+from queuemgr.cli.output import as_json, show, table
+from queuemgr.cli.replay import span
 
 NAME = "stats"
 HELP = "how the work stands: counts, queues, limits, budget, workers, and what work waits on"
@@ -30,20 +31,17 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    if options["json"]:
-        while True:
-            out.write(as_json(standing.stats()))
-            out.flush()
-            if not options["watch"]:
-                return 0
-            time.sleep(options["every"])
-    if not options["watch"]:
+    if options["watch"] and not options["json"]:
+        return watch.run({"once": False, "interval": options["every"]}, out)
+    if not options["json"]:
         show(out, _picture())
         return 0
-    with Live(_picture(), console=console(out), auto_refresh=False) as live:
-        while True:
-            time.sleep(options["every"])
-            live.update(_picture(), refresh=True)
+    while True:
+        out.write(as_json(standing.stats()))
+        out.flush()
+        if not options["watch"]:
+            return 0
+        time.sleep(options["every"])
 
 
 def _picture() -> Group:
@@ -53,8 +51,8 @@ def _picture() -> Group:
         table("Executions", ["status", "count"], sorted(seen["statuses"].items())),
         table(
             "\nQueues",
-            ["queue", "waiting", "leased", "running"],
-            ([q["queue"], q["waiting"], q["leased"], q["running"]] for q in seen["queues"]),
+            ["queue", "waiting", "leased", "running", "oldest wait"],
+            _queues(seen["queues"]),
         ),
         limits_table("\nLimits", seen["limits"]),
         f"\nBudget {budget['day']}: {budget['spent']} spent and {budget['reserved']} reserved "
@@ -73,11 +71,28 @@ def _picture() -> Group:
             ([w["waiting"], w["reason"], clock(w["until"])] for w in seen["waiting_on"]),
         ),
         table(
+            "\nFailures",
+            ["kind", "count"],
+            ([f["error_kind"], f["count"]] for f in seen["failures"]),
+        ),
+        table(
+            "\nBatches under way",
+            ["batch", "ended", "of", "failed", "likely done"],
+            watch.batch_rows(seen["batches"]),
+        ),
+        table(
             "\nForecast at the speed of the last hour",
             ["what", "left", "an hour", "at", ""],
             _forecast(seen["forecast"]),
         ),
     )
+
+
+def _queues(queues: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
+    for q in queues:
+        waits = q["oldest_wait_seconds"]
+        oldest = "" if waits is None else span(waits)
+        yield [q["queue"], q["waiting"], q["leased"], q["running"], oldest]
 
 
 def _forecast(found: Mapping[str, Any]) -> Iterator[list[Any]]:

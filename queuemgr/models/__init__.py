@@ -25,14 +25,16 @@ from queuemgr.models.limits import (
     RetryPolicy,
     pause_sentence,
 )
-from queuemgr.models.minutes import Minute
+from queuemgr.models.minutes import EVER, MISHAP, Minute, MinuteQuerySet
 from queuemgr.models.record import Change, Chore
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet, Worker
 
 __all__ = [
+    "EVER",
     "FINAL",
     "HELD",
+    "MISHAP",
     "NOT_TRIES",
     "ActionState",
     "ApiToken",
@@ -50,6 +52,7 @@ __all__ = [
     "LeaseQuerySet",
     "Limit",
     "Minute",
+    "MinuteQuerySet",
     "Outcome",
     "Pausable",
     "PausableQuerySet",

@@ -47,6 +47,9 @@ class BulkAction(models.Model):
     problem = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
+    due_at = models.DateTimeField(
+        null=True, blank=True, help_text="When its rate lets it change the next row."
+    )
     finished_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.CharField(max_length=150, blank=True)
 

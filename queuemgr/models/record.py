@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
 from django.db import models
 from django.utils import timezone
 
+from queuemgr.errors import RecordStays
+
+
+class ChangeQuerySet(models.QuerySet["Change"]):
+    """Rows are added and read; anything else is refused before the database has to."""
+
+    def update(self, **columns: Any) -> NoReturn:
+        raise RecordStays
+
+    def delete(self) -> NoReturn:
+        raise RecordStays
+
+    def bulk_update(self, *given: Any, **named: Any) -> NoReturn:
+        raise RecordStays
+
+    def bulk_create(self, objs: Iterable[Change], *given: Any, **named: Any) -> list[Change]:
+        if named.get("update_conflicts"):
+            raise RecordStays
+        return super().bulk_create(objs, *given, **named)
+
 
 class Change(models.Model):
-    """A change made by a person: who, when, through what, what before and after, why."""
+    """A change made by a person: who, when, through what, what before and after, why.
+
+    It is written once. The database refuses to alter or to delete it (migration 0007).
+    """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
     actor = models.CharField(max_length=150)
@@ -25,12 +51,30 @@ class Change(models.Model):
         null=True, blank=True, db_index=True, help_text="The bulk action it was part of."
     )
 
+    objects = ChangeQuerySet.as_manager()
+
     class Meta:
         ordering = ("-id",)
         permissions = (("undo_change", "Can undo changes"),)
+        indexes = (
+            # Found by the beginning of a target, for which PostgreSQL wants these operators.
+            models.Index(
+                fields=("target",), opclasses=("varchar_pattern_ops",), name="change_targets"
+            ),
+            models.Index(fields=("actor", "id"), name="change_actors"),
+        )
 
     def __str__(self) -> str:
         return f"{self.action} {self.target} by {self.actor}"
+
+    def save(self, *given: Any, **named: Any) -> None:
+        """Write a new row; raises `RecordStays` for one that is there."""
+        if not self._state.adding:
+            raise RecordStays
+        super().save(*given, **{**named, "force_insert": True})
+
+    def delete(self, *given: Any, **named: Any) -> NoReturn:
+        raise RecordStays
 
 
 class Chore(models.Model):

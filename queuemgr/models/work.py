@@ -94,6 +94,9 @@ class Execution(models.Model):
                 condition=~Q(state=State.WAITING) | Q(route__isnull=False),
                 name="waiting_has_a_route",
             ),
+            models.CheckConstraint(
+                condition=Q(priority__in=Priority.values), name="priority_has_a_name"
+            ),
             models.UniqueConstraint(
                 fields=("batch", "batch_seq"),
                 condition=Q(batch__isnull=False),
@@ -121,7 +124,7 @@ class Execution(models.Model):
                 name="execution_failures",
             ),
             models.Index(
-                fields=("batch", "state"),
+                fields=("batch", "state", "batch_seq"),
                 condition=Q(batch__isnull=False),
                 name="execution_batches",
             ),

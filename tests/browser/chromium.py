@@ -41,4 +41,4 @@ def log_in(page: Page, url: str, name: str) -> None:
     page.goto(f"{url}/admin/")
     page.fill("#id_username", name)
     page.fill("#id_password", PASSWORD)
-    page.click("input[type=submit]")
+    page.get_by_role("button", name="Log in").click()

@@ -61,6 +61,7 @@ def test_an_operator_retries_a_failure_and_pauses_a_queue_with_a_reason(page: Pa
 
     page.get_by_role("link", name="Executions").first.click()
     expect(rows).to_have_count(2)
+    page.locator("#changelist-filter summary").click()
     page.locator("#changelist-filter").get_by_role("link", name="failed", exact=True).click()
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("failed: it is a web page")

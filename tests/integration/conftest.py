@@ -71,11 +71,6 @@ def probes(transactional_db: None, sent: list[Any]) -> Callable[..., list[Execut
     return make
 
 
-SEEN = (
-    "execution", "queue", "limit", "attempt", "change", "dailyusage", "worker", "retrypolicy",
-)  # fmt: skip
-
-
 @pytest.fixture(scope="session")
 def static_root() -> None:
     """WhiteNoise warns, and warnings are errors, when there is no such directory."""
@@ -101,12 +96,8 @@ def staff(static_root: None) -> Callable[..., Client]:
 @pytest.fixture
 def operator(staff: Callable[..., Client]) -> Client:
     """Someone who may see all and change all."""
-    return staff(
-        *[f"change_{model}" for model in ("execution", "queue", "limit", "retrypolicy")],
-        *[f"add_{model}" for model in ("limit", "retrypolicy")],
-        *[f"view_{model}" for model in SEEN],
-        "delete_retrypolicy",
-    )
+    every = Permission.objects.filter(content_type__app_label="queuemgr")
+    return staff(*every.values_list("codename", flat=True))
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def test_however_many_ask_a_chore_is_done_once_a_period(clock: Clock) -> None:
 
 def test_messages_of_days_without_workers_make_one_run_of_each_chore(clock: Clock) -> None:
     """P5-08: hundreds of old messages come at once; all but the first find nothing due."""
-    for chore in (tasks.tick, tasks.seed, tasks.prune):
+    for chore in (tasks.tick, tasks.seed, tasks.prune, tasks.roll_up):
         results = [chore() for _ in range(300)]
         assert results[0] is not None
         assert results[1:] == [None] * 299, "skipped, and recorded as nothing done"
@@ -112,7 +112,7 @@ def test_messages_of_days_without_workers_make_one_run_of_each_chore(clock: Cloc
 def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
     """P5-08: what no worker takes does not pile up in the broker."""
     schedule = tasks.beat_schedule()
-    assert schedule.keys() == {"tick", "seed", "prune"}
+    assert schedule.keys() == {"tick", "seed", "prune", "roll_up"}
     for entry in schedule.values():
         assert 0 < entry["options"]["expires"] <= entry["schedule"]
 
@@ -122,7 +122,7 @@ def test_a_beat_with_no_memory_sends_every_chore_at_once() -> None:
     lately is known to the database, which refuses it."""
     scheduler = Scheduler(app, lazy=True)
     scheduler.update_from_dict(tasks.beat_schedule())
-    assert _due(scheduler) == {"tick": True, "seed": True, "prune": True}
+    assert _due(scheduler) == {"tick": True, "seed": True, "prune": True, "roll_up": True}
     for name, entry in list(scheduler.schedule.items()):
         scheduler.schedule[name] = next(entry)
     scheduler.merge_inplace(tasks.beat_schedule())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from queuemgr import begin, finish, housekeeping, presence, retry
+from queuemgr import begin, finish, housekeeping, presence, retry, withdraw
 from queuemgr.abort import AbortSignal
 from queuemgr.dispatch import dispatch
 from queuemgr.errors import LeaseLost, StepFailed
@@ -127,7 +127,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
         housekeeping.tick()
     assert {e.state for e in Execution.objects.all()} <= {State.WAITING, State.LEASED}
     for _ in range(2):
-        finish.give_back(list(Lease.objects.values_list("pk", flat=True)))
+        withdraw.give_back(list(Lease.objects.values_list("pk", flat=True)))
         let_time_pass(Execution.objects.filter(key="p0"))
         Execution.objects.filter(key="p1").update(run_after=database_now() + timedelta(hours=1))
         dispatch()

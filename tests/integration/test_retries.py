@@ -17,6 +17,7 @@ from queuemgr.abort import AbortSignal
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import enqueue
+from queuemgr.fingerprint import fingerprint
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import HIGH
 from queuemgr.grant import Grant
@@ -258,3 +259,26 @@ def test_waits_of_any_length_are_in_the_database_and_are_sent_once_each_when_due
     for grant in worker.begin_all():
         worker.end(grant, Done())
     assert Attempt.objects.filter(outcome=Outcome.DONE).count() == 20
+
+
+def test_a_failure_is_stored_with_its_fingerprint_which_goes_when_the_error_goes(
+    played: Any, probes: Any
+) -> None:
+    worker = played(slots=2)
+    one, other = probes(2)
+    by_key = {grant.key: grant for grant in worker.begin_all()}
+    worker.end(by_key[one.key], Failed("not_found", "no paper 17 at http://a.example/17"))
+    worker.end(by_key[other.key], Failed("network", "refused by 10.0.0.3"))
+    one.refresh_from_db()
+    other.refresh_from_db()
+    assert one.error_fingerprint == fingerprint("not_found", "probe", "no paper 4 at http://b/c")
+    assert (other.state, other.error_fingerprint) == (
+        State.WAITING,
+        fingerprint("network", "probe", "refused by 10.0.9.9"),
+    )
+    let_time_pass(Execution.objects.filter(pk=other.pk))
+    dispatch()
+    (grant,) = worker.begin_all()
+    worker.end(grant, Done())
+    other.refresh_from_db()
+    assert (other.state, other.error_kind, other.error_fingerprint) == (State.DONE, "", "")

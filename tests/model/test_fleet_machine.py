@@ -51,7 +51,6 @@ from queuemgr.heartbeat import Heartbeat
 from queuemgr.models import (
     FINAL,
     Attempt,
-    Change,
     Chore,
     DailyUsage,
     Execution,
@@ -68,6 +67,7 @@ from queuemgr.models import (
 from queuemgr.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.probe import PHASES
 from queuemgr.rate import parse_rate
+from tests.emptied_tables import forget_changes
 from tests.model import invariants
 from tests.model.passing_time import let_pass, next_day
 from tests.private_servers import MODEL_EXAMPLES
@@ -183,7 +183,7 @@ GROUPS = (
 )
 OLD_FIRST = (
     Wakeup, Attempt, Lease, Execution, Route, Gate, DailyUsage, Limit, Queue, RetryPolicy, Worker,
-    Change, Chore,
+    Chore,
 )  # fmt: skip
 
 
@@ -209,6 +209,7 @@ class FleetMachine(RuleBasedStateMachine):
         super().__init__()
         for model in OLD_FIRST:
             model._default_manager.all().delete()
+        forget_changes()
         routes.forget()
         self.around.sent.clear()
         self.messages: list[UUID] = []

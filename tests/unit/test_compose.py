@@ -18,7 +18,7 @@ from celery.bin.worker import worker as celery_worker
 from pipeline.knobs import PipelineKnobs
 from project.celery import app as celery_app
 from queuemgr.flow import HOUSEKEEPING, all_queues
-from queuemgr.knobs import LaneKnobs, QueueKnobs
+from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
 from tests import compose_file
 
 SERVICES = compose_file.services()
@@ -29,6 +29,7 @@ KEYS = {
     "SLUICE_OCR_API_KEY": {"worker-prep", "worker-high"},
     "SLUICE_OPENALEX_API_KEY": {"worker-prep", "worker-high"},
     "SLUICE_SEMANTICSCHOLAR_API_KEY": {"worker-prep", "worker-high"},
+    "SLUICE_METRICS_TOKEN": {"web"},
 }
 LASTING = [name for name in SERVICES if name != "migrate"]
 
@@ -196,7 +197,7 @@ def test_our_containers_may_do_little(name: str):
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_process_is_given_every_knob(name: str):
-    groups = (QueueKnobs, LaneKnobs, PipelineKnobs)
+    groups = (QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs)
     knobs = {group.variable(field) for group in groups for field in group.model_fields}
     told = set(SERVICES[name]["environment"])
     assert knobs - set(KEYS) <= told

@@ -9,9 +9,9 @@ import pytest
 from docs import make_configuration
 from pipeline.knobs import PipelineKnobs
 from project.knobs import ProjectKnobs
-from queuemgr.knobs import LaneKnobs, QueueKnobs
+from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
 
-GROUPS = (ProjectKnobs, QueueKnobs, LaneKnobs, PipelineKnobs)
+GROUPS = (ProjectKnobs, QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs)
 PAGE = make_configuration.PAGE.read_text()
 
 PROMISED = [

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from rich.console import Console
-from rich.progress import track
 
 from pipeline.collection import Row
 from pipeline.collection_files import write
 from pipeline.models import Document
+from queuemgr.cli.progress import tracked
 
 COULD_NOT_RUN = 3
 
@@ -42,8 +40,4 @@ class Command(BaseCommand):
 
 
 def with_progress(rows: Iterable[Row]) -> Iterable[Row]:
-    """A bar on standard error, gone when done: for people at a terminal only."""
-    if not sys.stderr.isatty():
-        return rows
-    console, total = Console(stderr=True), Document.objects.count()
-    return track(rows, "writing", total=total, console=console, transient=True, update_period=0.5)
+    return tracked(rows, "writing", Document.objects.count)

@@ -23,6 +23,7 @@ from pipeline.steps.ocr import OcrOptions, count_pages, engine_for, page_outcome
 from pipeline.steps.page_list import pages_of, ranges
 from queuemgr.abort import AbortSignal
 from queuemgr.cli import knob_options
+from queuemgr.cli.progress import shown
 from queuemgr.errors import Aborted, BadInput, SluiceError, StepFailed
 
 logger = logging.getLogger(__name__)
@@ -166,7 +167,7 @@ class Progress:
 
     def __init__(self, pages: int) -> None:
         self._pages, self._done = pages, 0
-        self._shown = sys.stderr.isatty()
+        self._shown = shown()
 
     def one_more(self, failed: int) -> None:
         self._done += 1

@@ -22,9 +22,9 @@ from pipeline import intake
 from pipeline.knobs import PipelineKnobs
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import identify
-from queuemgr import draining, limits
+from queuemgr import accounts, draining, limits
 from queuemgr.cli import knob_options
-from queuemgr.cli.output import show, table
+from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.run import tell
 from queuemgr.enqueue import Enqueued, enqueue_many
 from queuemgr.errors import BadInput, ConfigurationError, SluiceError
@@ -192,7 +192,10 @@ def _login() -> tuple[str, str]:
         kept.touch(mode=0o600)
         kept.write_text(secrets.token_urlsafe(9))
     password, users = kept.read_text(), get_user_model().objects
-    user = users.filter(username="admin").first() or users.create_superuser("admin")
+    user = users.filter(username="admin").first()
+    if user is None:
+        user = users.create_superuser("admin")
+        accounts.record("add", user, {}, by_command())
     if not user.check_password(password):
         user.set_password(password)
         user.save()

@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from queuemgr import cli
+from queuemgr.cli.usage import COULD_NOT, IN_SHORT, UNREACHABLE, told_better
 from queuemgr.errors import SluiceError
 
 
@@ -38,6 +39,10 @@ def reader_gone() -> int:
     return READER_GONE
 
 
+def _codes(module: ModuleType) -> str:
+    return "" if "exit codes" in module.EXAMPLES else f"  {IN_SHORT}\n"
+
+
 class Command(BaseCommand):
     help = "Work the queue: enqueue, run, watch, explain, pause, retry."
     requires_migrations_checks = False
@@ -49,10 +54,11 @@ class Command(BaseCommand):
                 name,
                 help=module.HELP,
                 description=module.HELP,
-                epilog="examples:" + module.EXAMPLES,
+                epilog="examples:" + module.EXAMPLES + _codes(module),
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
             module.add_arguments(sub)
+        told_better(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         for stop in (signal.SIGINT, signal.SIGTERM):
@@ -60,13 +66,13 @@ class Command(BaseCommand):
         try:
             code = subcommands()[options["subcommand"]].run(options, self.stdout)
         except SluiceError as error:
-            raise CommandError(str(error), returncode=3) from None
+            raise CommandError(str(error), returncode=COULD_NOT) from None
         except ValidationError as error:
-            raise CommandError("; ".join(error.messages), returncode=3) from None
+            raise CommandError("; ".join(error.messages), returncode=COULD_NOT) from None
         except DatabaseError as error:
             raise CommandError(
                 f"the database does not answer as it should ({error}): run `manage.py doctor`",
-                returncode=3,
+                returncode=UNREACHABLE,
             ) from None
         except KeyboardInterrupt:
             raise CommandError("stopped", returncode=130) from None

@@ -1,0 +1,190 @@
+"""A year's work in the database, and every page over it timed: the child of `bench.pages`.
+
+A thousand papers in every state, made row by row, then copied inside the database a thousand times
+over with their attempts, documents, changes and minutes. PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from bench.asides import answer, set_up_django
+
+if TYPE_CHECKING:
+    from django.db import models
+
+    from queuemgr.models import Execution
+
+ORIGINALS = 1_000
+"""Papers made row by row; every one of the others is a copy of one of them."""
+
+RUNNING = 50
+HOSTS = 200
+ATTEMPTS_EACH = 3
+ENDINGS = ("done",) * 12 + ("failed",) * 3 + ("skipped", "cancelled") + ("waiting",) * 3
+"""Of twenty papers so many end, or wait, in each way."""
+
+FAILURES = (
+    ("timeout", "no answer from host {n} within 30 s"),
+    ("http_5xx", "503 from https://host{n}.example/paper/{n}.pdf"),
+    ("not_pdf", "not a PDF: begins with '<html lang={n}>'"),
+    ("too_large", "{n} MB; at most 200 MB are read"),
+    ("unexpected", "KeyError: 'abstract' in answer {n}"),
+)
+COPIES_AT_A_TIME = 100
+SPACE = 1_000_000
+"""Ids of a copy lie this far from those of the copy before."""
+
+
+def load(executions: int) -> Any:
+    """Make so many executions and what belongs to them; says how many rows, and how long it took."""
+    from django.core.management import call_command
+
+    from bench import played
+    from queuemgr import limits
+    from queuemgr.models import Attempt, Change, Execution
+
+    began = time.perf_counter()
+    call_command("migrate", verbosity=0)
+    limits.sync()
+    played.catch_messages()
+    _make_originals()
+    played.hold([f"host:host{n}.example:443" for n in range(RUNNING)])
+    for first in range(1, executions // ORIGINALS, COPIES_AT_A_TIME):
+        _copy_all(first, min(first + COPIES_AT_A_TIME, executions // ORIGINALS) - 1)
+    _settle_down()
+    rows = {m.__name__: m._default_manager.count() for m in (Execution, Attempt, Change)}
+    return {"rows": rows, "seconds": time.perf_counter() - began}
+
+
+def _make_originals() -> None:
+    from pipeline.models import Document
+    from queuemgr.fleet_lock import database_now
+    from queuemgr.models import Change, Execution
+
+    now, dice = database_now(), random.Random(1)
+    rows = [_execution(number, now, dice) for number in range(ORIGINALS)]
+    Execution.objects.bulk_create(rows)
+    Document.objects.bulk_create(
+        Document(key=e.key, kind="arxiv", source=e.key, begun=True, title=f"On sluices {e.pk}",
+                 year=2020 + e.pk % 6, pages=12, references=30)
+        for e in rows
+    )  # fmt: skip
+    Change.objects.bulk_create(
+        Change(at=e.created_at, actor="ada", source="admin", action="retry", target=str(e),
+               before={"state": "failed"}, after={"state": "waiting"})
+        for e in rows if e.state == "failed"
+    )  # fmt: skip
+    for execution in rows:
+        _record_attempts(execution, now, dice)
+
+
+def _execution(number: int, now: datetime, dice: random.Random) -> Execution:
+    from queuemgr import routes
+    from queuemgr.flow import get_flow
+    from queuemgr.models import FINAL, Execution
+
+    state = ENDINGS[number % len(ENDINGS)]
+    place = dice.choice(list(get_flow("papers").places()))
+    payload = {"host_key": f"host:host{number % HOSTS}.example:443", "tenant": f"t{number % 9}"}
+    kind, message = FAILURES[number % len(FAILURES)] if state == "failed" else ("", "")
+    message = message.format(n=number)
+    created = now - timedelta(minutes=number % 60)
+    route = routes.kind_of(place, number % 3, payload, resumed=False)
+    return Execution(
+        flow="papers", key=f"arxiv:{number:04}.00000", phase=place.phase.name, step=place.step.name,
+        priority=number % 3, state=state, payload=payload, created_at=created, run_after=created,
+        tries_from=created, error_kind=kind, error_message=message,
+        error_fingerprint=_fingerprint(kind, place.step.name, message) if kind else "",
+        route_id=routes.route_id(route) if state == "waiting" else None,
+        finished_at=created + timedelta(minutes=5) if state in FINAL else None,
+    )  # fmt: skip
+
+
+def _fingerprint(kind: str, step: str, message: str) -> str:
+    from queuemgr.fingerprint import fingerprint
+
+    return fingerprint(kind, step, message)
+
+
+def _record_attempts(execution: Execution, now: datetime, dice: random.Random) -> None:
+    from uuid import uuid4
+
+    from queuemgr.models import Attempt
+
+    began = execution.created_at
+    for _ in range(ATTEMPTS_EACH):
+        failed = execution.state == "failed"
+        Attempt.objects.create(
+            lease_id=uuid4(), execution=execution, phase=execution.phase, step=execution.step,
+            priority=execution.priority, limit_keys=execution.payload["host_key"], cost=1,
+            worker=f"worker{dice.randrange(8)}@host", due_at=began,
+            leased_at=began + timedelta(seconds=dice.random() * 60),
+            started_at=began + timedelta(seconds=61),
+            ended_at=began + timedelta(seconds=62 + dice.random() * 60),
+            outcome="retried" if failed else "done", error_kind=execution.error_kind,
+            error_message=execution.error_message,
+        )  # fmt: skip
+
+
+def _copy_all(first: int, last: int) -> None:
+    """Copies `first` to `last` of the thousand, each ten minutes older than the one before."""
+    from pipeline.models import Document
+    from queuemgr.models import Attempt, Change, Execution
+
+    originals = "h.key LIKE 'arxiv:%%.00000'"
+    key = "replace(h.key, '.00000', '.' || lpad((n.n)::text, 5, '0'))"
+    span = "n.n * interval '10 minutes'"
+    of_copy = f"h.execution_id + n.n * {SPACE}"
+    _copy(Execution, originals, span, {"id": f"h.id + n.n * {SPACE}", "key": key}, first, last)
+    _copy(Document, originals, span, {"id": f"h.id + n.n * {SPACE}", "key": key}, first, last)
+    _copy(
+        Attempt, f"h.execution_id < {SPACE}", span,
+        {"execution_id": of_copy, "lease_id": "gen_random_uuid()"}, first, last,
+    )  # fmt: skip
+    _copy(Change, f"h.id < {SPACE}", span, {"id": f"h.id + n.n * {SPACE}"}, first, last)
+
+
+def _copy(
+    model: type[models.Model], which: str, span: str, differ: dict[str, str], first: int, last: int
+) -> None:
+    """Copy these rows once for each number: times lie earlier, `differ` says what else is unlike."""
+    from django.db import connection
+    from django.db.models import DateTimeField
+
+    fields = [f for f in model._meta.concrete_fields if not f.primary_key or f.column in differ]
+    older = {f.column: f"h.{f.column} - {span}" for f in fields if isinstance(f, DateTimeField)}
+    chosen = ", ".join({**older, **differ}.get(f.column, f'h."{f.column}"') for f in fields)
+    columns = ", ".join(f'"{f.column}"' for f in fields)
+    statement = (
+        f"INSERT INTO {model._meta.db_table} ({columns}) SELECT {chosen} "
+        f"FROM generate_series(%s, %s) AS n(n) CROSS JOIN {model._meta.db_table} h WHERE {which}"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off")
+        cursor.execute(statement.replace("%%", "%").replace("%s, %s", f"{first}, {last}"))
+
+
+def _settle_down() -> None:
+    """What a server and its chores do by themselves in time is done before anything is measured."""
+    from django.db import connection
+
+    from queuemgr import minutes
+    from queuemgr.fleet_lock import database_now
+
+    while minutes.roll_up(database_now()):
+        pass
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = on")
+        cursor.execute("VACUUM ANALYZE")
+        cursor.execute("CHECKPOINT")
+
+
+if __name__ == "__main__":
+    set_up_django()
+    from bench.page_walk import walk
+
+    answer({"load": load, "walk": walk})

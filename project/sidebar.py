@@ -1,0 +1,116 @@
+"""The menu beside every page of the admin: by what an operator needs, each entry only to who may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A page by the name of its URL, shown to who holds any of these permissions (none: to all)."""
+
+    title: str
+    icon: str
+    """A name of the Material Symbols font, which comes with the theme."""
+    page: str
+    permissions: Sequence[str] = ()
+
+
+def _list(title: str, icon: str, model: str) -> Entry:
+    """The list of a model, given as `app.model`."""
+    app, _, name = model.partition(".")
+    held = (f"{app}.view_{name}", f"{app}.change_{name}")
+    return Entry(title, icon, f"admin:{app}_{name}_changelist", held)
+
+
+SEES_EXECUTIONS = ("queuemgr.view_execution", "queuemgr.change_execution")
+
+GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
+    (
+        "Work",
+        (
+            Entry("Board", "dashboard", "admin:index"),
+            _list("Executions", "list_alt", "queuemgr.execution"),
+            Entry("Failures", "error", "admin:failures", SEES_EXECUTIONS),
+            _list("Attempts", "history", "queuemgr.attempt"),
+            _list("Batches", "stacks", "queuemgr.batch"),
+            _list("Bulk actions", "checklist", "queuemgr.bulkaction"),
+        ),
+    ),
+    (
+        "Flow control",
+        (
+            _list("Limits", "speed", "queuemgr.limit"),
+            _list("Queues", "low_priority", "queuemgr.queue"),
+            _list("Retry policies", "replay", "queuemgr.retrypolicy"),
+            _list("Daily usage", "data_usage", "queuemgr.dailyusage"),
+            _list("Workers", "memory", "queuemgr.worker"),
+            _list("Changes", "manage_history", "queuemgr.change"),
+        ),
+    ),
+    (
+        "Papers",
+        (
+            Entry("Collection", "menu_book", "collection", ("pipeline.view_document",)),
+            _list("Documents", "description", "pipeline.document"),
+        ),
+    ),
+    (
+        "Celery",
+        (
+            _list("Task results", "task_alt", "django_celery_results.taskresult"),
+            _list("Group results", "folder", "django_celery_results.groupresult"),
+        ),
+    ),
+    (
+        "Access",
+        (
+            _list("Users", "person", "auth.user"),
+            _list("Groups", "group", "auth.group"),
+            _list("API tokens", "key", "queuemgr.apitoken"),
+            Entry("API", "api", "api-1.0.0:openapi-view"),
+        ),
+    ),
+)
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """What unfold's SIDEBAR asks for: groups of links this person may follow."""
+    groups = [
+        {"title": title, "items": [*_allowed(request, entries), *_elsewhere(request, title)]}
+        for title, entries in GROUPS
+    ]
+    return [group for group in groups if group["items"]]
+
+
+def _allowed(request: HttpRequest, entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+    for entry in entries:
+        link = _link(entry.page)
+        if link and (not entry.permissions or any(map(request.user.has_perm, entry.permissions))):
+            active = request.path == link or (
+                entry.page != "admin:index" and request.path.startswith(link)
+            )
+            yield {"title": entry.title, "icon": entry.icon, "link": link, "active": active}
+
+
+def _elsewhere(request: HttpRequest, group: str) -> Iterator[dict[str, Any]]:
+    """Flower, where an address of it is configured."""
+    if group == "Celery" and settings.SLUICE_FLOWER_URL:
+        yield {
+            "title": "Flower", "icon": "local_florist", "link": settings.SLUICE_FLOWER_URL,
+            "active": False, "elsewhere": True,
+        }  # fmt: skip
+
+
+def _link(page: str) -> str:
+    """Its address; empty for a page this installation has not."""
+    try:
+        return reverse(page)
+    except NoReverseMatch:
+        return ""

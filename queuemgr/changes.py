@@ -1,0 +1,100 @@
+"""The record of changes, found and told: for the admin's list, the command and the files of both."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any
+
+from django.db import connection
+from django.db.models import Max, Q, QuerySet
+
+from queuemgr.models import Change
+
+READ_THROUGH = 200_000
+"""How many of the newest changes are read for words in their reasons, which no index finds."""
+
+FIELDS = (
+    "id", "at", "actor", "source", "action", "target", "before", "after", "reason", "affected",
+    "undoes", "action_id",
+)  # fmt: skip
+"""What is told of a change, in the order of a file's columns."""
+
+LAST_CHARACTER = "\U0010ffff"
+
+
+def begins(column: str, beginning: str) -> Q:
+    """Rows whose column begins so, along its index: SQLite uses none for LIKE."""
+    if connection.vendor == "sqlite":
+        return Q(**{f"{column}__gte": beginning, f"{column}__lt": beginning + LAST_CHARACTER})
+    return Q(**{f"{column}__startswith": beginning})
+
+
+def with_words(words: str) -> QuerySet[Change]:
+    """Those among the newest `READ_THROUGH` whose reason holds these words, in either case."""
+    newest = Change.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    return Change.objects.filter(pk__gt=newest - READ_THROUGH, reason__icontains=words)
+
+
+def searched(changes: QuerySet[Change], term: str) -> QuerySet[Change]:
+    """Those of a target that begins so, of an actor called so, or with these words in the reason."""
+    term = term.strip()
+    if not term:
+        return changes
+    found = begins("target", term) | Q(actor=term) | Q(pk__in=with_words(term).values("pk"))
+    return changes.filter(found)
+
+
+def in_words(values: dict[str, Any]) -> str:
+    """`max_running 3, daily_budget none`; a pause is its sentence, and a lone state needs no name."""
+    if "is" in values:
+        return str(values["is"])
+    if values.get("row", ...) is None:
+        return "no row of its own"
+    words = {name: _word(value) for name, value in values.items() if name != "row"}
+    if not words and "row" in values:
+        words = {name: _word(value) for name, value in values["row"].items()}
+    if len(words) == 1 and {*words} <= {"state", "priority"}:
+        return next(iter(words.values()))
+    return ", ".join(f"{name} {word}" for name, word in words.items())
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value in (None, "") else str(value)
+
+
+def told(changes: QuerySet[Change]) -> Iterator[dict[str, Any]]:
+    """What there is to tell of each, read a thousand at a time."""
+    columns = [name if name != "undoes" else "undoes_id" for name in FIELDS]
+    for row in changes.values_list(*columns).iterator(chunk_size=1000):
+        yield dict(zip(FIELDS, row, strict=True))
+
+
+STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def as_csv(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Lines of CSV under a head. No cell is a formula to a program that opens the file."""
+    yield _line(FIELDS)
+    for row in rows:
+        yield _line([_cell(row[name]) for name in FIELDS])
+
+
+def _line(cells: Iterable[Any]) -> str:
+    written = StringIO()
+    csv.writer(written).writerow(cells)
+    return written.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+    if isinstance(text, str) and text.startswith(STARTS_A_FORMULA):
+        return f"'{text}"
+    return text

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from queuemgr import roles
+from queuemgr.cli.output import as_json, by_command, show, table
+
+NAME = "roles"
+HELP = "the roles there are, who holds them, and how their groups were altered; or put them back"
+EXAMPLES = """
+  queue roles
+  queue roles --reset --reason "after the upgrade"     what was altered by hand is lost
+  queue roles --json
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument(
+        "--reset", action="store_true", help="give each group just the permissions of its role"
+    )
+    parser.add_argument("--reason", default="", help="why, for the record")
+    parser.add_argument("--json", action="store_true", help="JSON Lines, stable names")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    roles.make()
+    if options["reset"]:
+        for role in roles.ROLES:
+            roles.reset(role, by_command(options["reason"]))
+    found = [_facts(role) for role in roles.ROLES]
+    if options["json"]:
+        for facts in found:
+            out.write(as_json(facts))
+    else:
+        rows = ([", ".join(v) if isinstance(v, list) else v for v in f.values()] for f in found)
+        show(out, table("", list(found[0]), rows))
+    return 0
+
+
+def _facts(role: str) -> dict[str, Any]:
+    differs = roles.difference(role)
+    held_by = User.objects.filter(groups__name=role).order_by("username")
+    return {
+        "role": role,
+        "people": list(held_by.values_list("username", flat=True)),
+        "lacks": list(differs.lacks),
+        "besides": list(differs.besides),
+    }

@@ -1,0 +1,16 @@
+"""Many ids in few characters, for the record of changes: `1-480, 482, 490-500`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def ranges(ids: Iterable[int]) -> str:
+    """The ids, ascending, those in a row as one range."""
+    runs: list[list[int]] = []
+    for number in sorted(ids):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

@@ -1,0 +1,19 @@
+"""Django's `changepassword`, recorded as every change by a person is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.management.commands import changepassword
+from django.contrib.auth.models import User
+
+from queuemgr import accounts
+from queuemgr.cli.output import by_command
+
+
+class Command(changepassword.Command):
+    def handle(self, *args: Any, **options: Any) -> Any:
+        said = super().handle(*args, **options)
+        by = by_command()
+        accounts.record_password(User.objects.get(username=options["username"] or by.actor), by)
+        return said

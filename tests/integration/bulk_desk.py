@@ -1,0 +1,61 @@
+"""Making many executions that failed, and carrying bulk actions out in the test's own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils import timezone
+
+from queuemgr import bulk, bulk_runner, bulk_step
+from queuemgr.bulk import Wanted
+from queuemgr.controls import By
+from queuemgr.enqueue import enqueue_many
+from queuemgr.flow import Intake
+from queuemgr.models import ActionState, BulkAction, Execution, State
+
+ANN = By("ann", "admin", "proxy mended")
+FAILED = {"state": "failed"}
+
+
+def some_failed(
+    count: int,
+    kind: str = "network",
+    message: str = "refused",
+    fingerprint: str = "",
+    prefix: str = "f",
+) -> list[Execution]:
+    """So many probes that failed alike, by ascending id."""
+    enqueue_many("probe", [Intake(f"{prefix}{n}") for n in range(count)])
+    rows = Execution.objects.filter(key__regex=rf"^{prefix}\d+$", state=State.WAITING)
+    ids = list(rows.order_by("pk").values_list("pk", flat=True))
+    fail(ids, error_kind=kind, error_message=message, error_fingerprint=fingerprint)
+    return list(Execution.objects.filter(pk__in=ids).order_by("pk"))
+
+
+def fail(ids: list[int], **columns: Any) -> None:
+    Execution.objects.filter(pk__in=ids).update(
+        state=State.FAILED, finished_at=timezone.now(), route=None, **columns
+    )
+
+
+def started(
+    verb: str = "retry", filters: Mapping[str, Any] | None = None, **more: Any
+) -> BulkAction:
+    return bulk.begin(Wanted(verb, FAILED if filters is None else filters, **more), ANN)
+
+
+def carried_out(action: BulkAction, rows: int = bulk_step.ROWS) -> BulkAction:
+    """Batch after batch to its end; for actions without a rate."""
+    while bulk.found(action.pk).state == ActionState.RUNNING:
+        bulk_step.step(action.pk, rows)
+    return bulk.found(action.pk)
+
+
+def counts(action: BulkAction) -> tuple[int, int, int]:
+    fresh = bulk.found(action.pk)
+    return fresh.changed, fresh.skipped, fresh.failed
+
+
+def run_all() -> int:
+    return bulk_runner.run(seconds=30)

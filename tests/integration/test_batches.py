@@ -1,0 +1,420 @@
+"""Batches: numbered, followed, ended early, handed over in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from queuemgr import batch_turns, batches, controls, explain, position, standing, steering
+from queuemgr.admission import HELD_BACK
+from queuemgr.controls import By
+from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import Enqueued, enqueue_many
+from queuemgr.errors import BadInput, QueueFull, UnknownFlow
+from queuemgr.fleet_lock import deciding
+from queuemgr.flow import HIGH, Intake
+from queuemgr.models import Batch, Change, Execution, Lease, Queue, State, Worker
+from queuemgr.outcomes import Done, Failed, Interrupted, Skipped
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+needs_two_connections = pytest.mark.skipif(
+    os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
+)
+
+ANN = By("ann", "test", "because")
+BROKEN = Failed("not_found", "404")
+
+
+def made(name: str = "b", keys: str = "", **rules: Any) -> Batch:
+    """A batch of probes of these keys, on its way."""
+    batch = batches.open_batch(name, "probe", ANN, **rules)
+    batches.add(batch, [Intake(key) for key in keys.split()])
+    return batch
+
+
+def states(batch: Batch) -> dict[str, str]:
+    return dict(batch.executions.order_by("batch_seq").values_list("key", "state"))
+
+
+def held(batch: Batch) -> list[str]:
+    rows = batch.executions.waiting().filter(run_after=HELD_BACK).order_by("batch_seq")
+    return list(rows.values_list("key", flat=True))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_sent(sent: list[Any]) -> None:
+    pass
+
+
+# Opening, adding, closing
+
+
+def test_members_are_numbered_in_the_order_they_were_given_over_many_adds() -> None:
+    batch = made(keys="c a")
+    assert batches.add(batch, map(Intake, ("b", "d"))).new == 2
+    assert list(batch.executions.order_by("batch_seq").values_list("key", "batch_seq")) == [
+        ("c", 0), ("a", 1), ("b", 2), ("d", 3),
+    ]  # fmt: skip
+
+
+def test_adding_the_same_again_changes_nothing_and_what_is_elsewhere_does_not_come_over() -> None:
+    enqueue_many("probe", [Intake("loose")])
+    other, batch = made("other", "theirs"), made(keys="a b")
+    again = batches.add(batch, map(Intake, ("a", "loose", "theirs", "c", "c", "b")))
+    assert again == Enqueued(new=1, already=5, new_keys=("c",), elsewhere=2)
+    assert list(batch.executions.values_list("key", "batch_seq")) == [("a", 0), ("b", 1), ("c", 2)]
+    assert Execution.objects.get(key="theirs").batch == other
+    assert Execution.objects.get(key="loose").batch is None
+
+
+def test_a_closed_batch_takes_nothing_more_and_says_since_when() -> None:
+    batch = made(keys="a")
+    assert batches.close(batch, ANN)
+    assert not batches.close(batch, ANN)
+    with pytest.raises(BadInput, match=r"batch b is closed since .*: open another"):
+        batches.add(batch, [Intake("b")])
+    assert list(states(batch)) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["", " b", "b\n", "x" * 151, "b\x1b[1m"])
+def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="cannot be a batch's name"):
+        batches.open_batch(name, "probe", ANN)
+
+
+def test_a_name_is_taken_once_and_a_flow_must_be_there() -> None:
+    made("b")
+    with pytest.raises(BadInput, match="called 'b' already"):
+        batches.open_batch("b", "probe", ANN)
+    with pytest.raises(UnknownFlow):
+        batches.open_batch("c", "nonsense", ANN)
+    with pytest.raises(BadInput, match="window 10001 is not 0"):
+        batches.open_batch("d", "probe", ANN, window=10_001)
+    with pytest.raises(BadInput, match=r"no batch is called 'x'; the newest are: b"):
+        batches.find("x")
+
+
+def test_a_full_queue_refuses_members_and_says_how_many_went_in() -> None:
+    from queuemgr import limits
+
+    limits.sync()
+    Queue.objects.filter(name="prep.normal").update(max_pending=2)
+    batch = made(keys="a")
+    with pytest.raises(QueueFull) as full:
+        batches.add(batch, map(Intake, ("a", "b", "c")))
+    assert (full.value.new, full.value.already) == (1, 1)
+    assert states(batch) == {"a": "waiting", "b": "waiting"}
+
+
+@needs_two_connections
+def test_adders_at_once_give_each_member_a_place_of_its_own(
+    in_threads: Callable[..., list[Any]],
+) -> None:
+    batch = made(window=3)
+    done = in_threads(4, lambda n: batches.add(batch, [Intake(f"{n}-{i}") for i in range(20)]))
+    assert sum(added.new for added in done) == 80
+    places = batch.executions.order_by("batch_seq").values_list("batch_seq", flat=True)
+    assert list(places) == list(range(80))
+    assert len(held(batch)) == 77
+
+
+# The window
+
+
+def test_only_members_within_the_window_start_and_the_rest_follow_as_the_head_ends(
+    played: Callable[..., Any],
+) -> None:
+    worker = played(slots=8)
+    batch = made(keys="a b c d e", window=2)
+    assert held(batch) == ["c", "d", "e"]
+    first = {grant.key: grant for grant in worker.begin_all()}
+    assert set(first) == {"a", "b"}
+    assert worker.end(first["b"]) == []
+    assert held(batch) == ["c", "d", "e"]
+    handed = worker.end(first["a"])
+    assert {g.key for g in handed} | {g.key for g in worker.begin_all()} == {"c", "d"}
+    assert held(batch) == ["e"]
+
+
+@pytest.mark.parametrize("end", [BROKEN, Skipped("nothing to do"), Done()])
+def test_however_the_head_ends_the_window_moves_on(end: Any, played: Callable[..., Any]) -> None:
+    worker = played()
+    batch = made(keys="a b", window=1)
+    [head] = worker.begin_all()
+    handed = worker.end(head, end)
+    assert [grant.key for grant in handed] == ["b"]
+    assert held(batch) == []
+
+
+def test_a_window_moves_though_whoever_ended_the_head_died_before_it_could(
+    played: Callable[..., Any],
+) -> None:
+    """What an ending asks for is noted in its own transaction, and done by whoever decides next."""
+    worker = played()
+    batch = made(keys="a b", window=1)
+    worker.begin_all()
+    Lease.objects.all().delete()
+    from queuemgr import states as moves
+    from queuemgr.fleet_lock import database_now
+
+    head = batch.executions.get(key="a")
+    moves.move([head.pk], State.DONE, finished_at=database_now(), route_id=None)
+    assert held(batch) == ["b"]
+    dispatch()
+    assert held(batch) == []
+    assert Lease.objects.get().execution.key == "b"
+
+
+def test_what_is_beyond_the_window_says_for_what_it_waits_and_has_a_place_and_no_time() -> None:
+    batch = made("nightly", "a b c d e f", window=2)
+    seen = explain.reasons()
+    last = batch.executions.get(key="f")
+    assert seen.of(last) == "waits for its turn in batch nightly: 4 before it (window 2)"
+    assert seen.not_before(last) is None
+    found = position.estimate(last, seen)
+    assert found is not None
+    assert (found.place.position, found.can_change_at) == (6, None)
+
+
+def test_a_page_of_members_that_wait_for_their_turn_costs_two_statements_more(
+    django_assert_num_queries: Any,
+) -> None:
+    members = [
+        member
+        for n in range(5)
+        for member in made(
+            f"b{n}", " ".join(f"{n}-{i}" for i in range(4)), window=1
+        ).executions.all()
+    ]
+    seen = explain.reasons()
+    with django_assert_num_queries(2):
+        said = [seen.of(member) for member in members]
+    assert sum("waits for its turn" in text for text in said) == 15
+
+
+def test_a_batch_that_waits_behind_a_stopped_head_ends_a_drained_run(
+    played: Callable[..., Any], knobs: Callable[..., None]
+) -> None:
+    played()
+    controls.pause("everything", ANN)
+    made(keys="a b c", window=1)
+    assert {stopped.kind for stopped in standing.stuck()} == {"paused"}
+
+
+def test_a_member_a_person_lets_go_on_beyond_the_window_waits_for_its_turn() -> None:
+    batch = made(keys="a b c d", window=2)
+    last = batch.executions.filter(key="d")
+    last.update(run_after=batch.created_at)
+    with deciding():
+        batch_turns.hold_back(list(batch.executions.values_list("pk", flat=True)))
+    assert held(batch) == ["c", "d"]
+
+
+# The first failure, and cancelling
+
+
+def test_the_first_failure_cancels_the_rest_in_the_transaction_of_its_own_end(
+    played: Callable[..., Any],
+) -> None:
+    worker = played(slots=3)
+    batch = made(keys="a b c d e", fail_fast=True)
+    begun = {grant.key: grant for grant in worker.begin_all()}
+    assert worker.end(begun["b"], BROKEN) == []
+    batch.refresh_from_db()
+    assert batch.cancelled_because == "b failed: not_found"
+    assert batch.closed_at == batch.cancelled_at
+    assert states(batch) == {
+        "a": "running", "b": "failed", "c": "running", "d": "cancelled", "e": "cancelled",
+    }  # fmt: skip
+    reason = explain.why(batch.executions.get(key="d"))
+    assert reason == "cancelled with batch b: b failed: not_found"
+    assert set(Lease.objects.values_list("cancel_by", flat=True)) == {"batch b"}
+    worker.end(begun["a"], Interrupted("told to stop"))
+    worker.end(begun["c"], Done())
+    assert states(batch)["a"] == "cancelled"
+    assert states(batch)["c"] == "done"
+
+
+def test_a_failure_that_is_tried_again_cancels_nothing(played: Callable[..., Any]) -> None:
+    worker = played(slots=1)
+    batch = made(keys="a b", fail_fast=True)
+    [grant] = worker.begin_all()
+    worker.end(grant, Failed("network", "refused"))
+    batch.refresh_from_db()
+    assert batch.cancelled_at is None
+
+
+def test_best_effort_runs_everything(played: Callable[..., Any]) -> None:
+    worker = played(slots=1)
+    batch = made(keys="a b")
+    [grant] = worker.begin_all()
+    [grant] = worker.end(grant, BROKEN)
+    worker.end(grant)
+    assert states(batch) == {"a": "failed", "b": "done"}
+
+
+def test_nothing_of_a_cancelled_batch_starts_however_much_of_it_is_left_to_sweep_up(
+    played: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between one sweep and the next the fleet goes on deciding; another batch gets the slots."""
+    monkeypatch.setattr(batch_turns, "CANCELLED_AT_A_TIME", 2)
+    worker = played(slots=3)
+    doomed = made("doomed", "a b c d e f g h i j", fail_fast=True)
+    made("other", "z")
+    grants = worker.begin_all()
+    worker.end(grants[0], BROKEN, next_too=True)
+    for _ in range(6):
+        dispatch()
+        assert not Lease.objects.filter(execution__batch=doomed).unstarted().exists()
+    assert set(states(doomed).values()) == {"failed", "running", "cancelled"}
+    assert Lease.objects.filter(execution__key="z").exists()
+
+
+def test_cancelling_stops_what_waits_and_asks_what_runs_and_is_recorded_once(
+    played: Callable[..., Any],
+) -> None:
+    worker = played(slots=1)
+    batch = made(keys="a b c", window=1)
+    [grant] = worker.begin_all()
+    assert batches.cancel(batch, ANN) == 3
+    assert batches.cancel(batch, ANN) == 0
+    assert states(batch) == {"a": "running", "b": "cancelled", "c": "cancelled"}
+    assert Lease.objects.get().cancel_by == "batch b"
+    worker.end(grant, Interrupted("told to stop"))
+    assert states(batch)["a"] == "cancelled"
+    change = Change.objects.get(action="cancel batch")
+    assert (change.actor, change.target, change.affected) == ("ann", "batch b", 3)
+    with pytest.raises(BadInput, match=r"was cancelled \(by ann: because\)"):
+        batches.add(batch, [Intake("d")])
+
+
+def test_a_member_of_a_cancelled_batch_that_a_person_retries_goes_on(
+    played: Callable[..., Any],
+) -> None:
+    worker = played(slots=1)
+    batch = made(keys="a b", fail_fast=True)
+    [grant] = worker.begin_all()
+    worker.end(grant, BROKEN)
+    assert steering.retry(batch.executions.filter(key="a"), ANN) == 1
+    [grant] = worker.begin_all()
+    worker.end(grant)
+    assert states(batch) == {"a": "done", "b": "cancelled"}
+
+
+# Progress and results
+
+
+def test_progress_is_counted_from_the_members(played: Callable[..., Any]) -> None:
+    worker = played(slots=2)
+    batch = made(keys="a b c d e")
+    first, second = worker.begin_all()
+    worker.end(first, BROKEN)
+    worker.end(second, next_too=False)
+    found = batches.progress(batch)
+    assert (found.total, found.done, found.failed, found.unfinished) == (5, 1, 1, 3)
+    assert found.running + found.waiting == 3
+    assert found.eta is not None
+    assert str(found).startswith("2 of 5 ended: 1 done, 1 failed; ")
+
+
+def test_a_batch_whose_last_member_is_stopped_for_good_has_no_end_to_expect(
+    played: Callable[..., Any],
+) -> None:
+    worker = played(slots=1)
+    batch = made(keys="a b c")
+    [grant] = worker.begin_all()
+    controls.pause("everything", ANN)
+    worker.end(grant)
+    found = batches.progress(batch)
+    assert found.eta is None
+    assert found.unknown == "no start to expect: fleet paused by ann: because"
+
+
+def test_an_end_is_expected_by_the_speed_of_the_batch_itself(
+    played: Callable[..., Any],
+) -> None:
+    worker = played(slots=1)
+    batch = made(keys="a b c d")
+    [grant] = worker.begin_all()
+    worker.end(grant)
+    found = batches.progress(batch)
+    assert found.eta is not None
+    left = (found.eta - explain.database_now()).total_seconds()
+    assert 100 < left <= 180  # one a minute, the shortest time a speed is measured over
+
+
+def test_results_come_in_the_order_given_up_to_the_first_not_ended(
+    played: Callable[..., Any],
+) -> None:
+    worker = played(slots=4)
+    batch = made(keys="a b c d")
+    grants = {grant.key: grant for grant in worker.begin_all()}
+    worker.end(grants["b"])
+    assert list(batches.results(batch)) == []
+    worker.end(grants["a"], BROKEN)
+    worker.end(grants["d"])
+    first, second = batches.results(batch)
+    assert (first.key, first.state, first.error_kind, first.error) == (
+        "a",
+        "failed",
+        "not_found",
+        "404",
+    )
+    assert (second.key, second.seq, second.state) == ("b", 1, "done")
+    worker.end(grants["c"])
+    assert [r.key for r in batches.results(batch, after=second.seq)] == ["c", "d"]
+    assert [r.key for r in batches.results(batch, limit=3)] == ["a", "b", "c"]
+
+
+def test_finding_the_head_of_a_large_batch_reads_a_few_rows_of_an_index() -> None:
+    batch = made(keys=" ".join(f"k{n}" for n in range(600)), window=5)
+    from queuemgr import sql
+
+    if connection.vendor == "postgresql":
+        sql.run("ANALYZE queuemgr_execution")
+    statement = batch_turns._HEADS.format(ids="%s")
+    explained = "EXPLAIN " if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN "
+    plan = "\n".join(str(row) for row in sql.rows(explained + statement, [batch.pk]))
+    assert plan.count("execution_batches") == 3, plan
+
+
+@needs_two_connections
+def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
+    make_worker: Callable[..., Worker], in_threads: Callable[..., list[Any]], hands_of: Any
+) -> None:
+    from queuemgr import begin, finish
+    from queuemgr.finish import Ending
+
+    window = 3
+    batch = made(keys=" ".join(f"k{n}" for n in range(40)), window=window)
+    workers = [make_worker(slots=2, name=f"w{n}@test") for n in range(3)]
+    dispatch()
+    ahead: list[int] = []
+
+    def work(number: int) -> None:
+        idle = 0
+        while idle < 200 and batch.executions.filter(state__in=("waiting", "leased")).exists():
+            mine = list(Lease.objects.unstarted().values_list("pk", flat=True)[:1])
+            begun = begin.begin(mine, workers[number].pk).grants
+            idle = 0 if begun else idle + 1
+            for grant in begun:
+                seq = Execution.objects.get(pk=grant.execution_id).batch_seq or 0
+                ahead.append(seq - batch_turns.first_unfinished([batch.pk]).get(batch.pk, seq))
+                finish.end([Ending(grant.lease_id, Done())], None)
+                dispatch()
+
+    in_threads(3, work)
+    assert set(states(batch).values()) == {"done"}
+    assert max(ahead) < window
+    assert [r.seq for r in batches.results(batch)] == list(range(40))
+
+
+def test_a_batch_of_high_priority_goes_before_another() -> None:
+    batch = batches.open_batch("b", "probe", ANN)
+    batches.add(batch, [Intake("a")], priority=HIGH)
+    assert batch.executions.get().priority == HIGH

@@ -1,0 +1,84 @@
+"""Who may read `/metrics`: whoever has the token; without one, this machine and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+
+from queuemgr.errors import ConfigurationError
+from queuemgr.knobs import WatchKnobs
+from queuemgr.metrics import collector
+from queuemgr.redaction import clean
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
+TOKEN = "0123456789abcdef-token"
+Knobs = Callable[..., None]
+
+
+def test_this_machine_reads_them_without_a_token(client: Client) -> None:
+    for address in ("127.0.0.1", "127.8.8.8", "::1"):
+        assert client.get("/metrics", REMOTE_ADDR=address).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "192.0.2.1", "2001:db8::1", "", "nonsense"])
+def test_elsewhere_is_told_to_set_a_token(client: Client, address: str) -> None:
+    answer = client.get("/metrics", REMOTE_ADDR=address)
+    assert (answer.status_code, b"SLUICE_METRICS_TOKEN" in answer.content) == (403, True)
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
+def test_what_comes_through_a_proxy_is_not_taken_for_this_machine(
+    client: Client, header: str
+) -> None:
+    assert client.get("/metrics", headers={header: "127.0.0.1"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "given", [None, "", TOKEN, f"Bearer {TOKEN}x", "Bearer ", "Basic x", "Bearer é"]
+)
+def test_with_a_token_set_nobody_reads_them_without_it(
+    client: Client, knobs: Knobs, given: str | None
+) -> None:
+    knobs(metrics_token=TOKEN)
+    headers = {} if given is None else {"Authorization": given}
+    answer = client.get("/metrics", headers=headers)
+    assert (answer.status_code, answer["WWW-Authenticate"]) == (401, 'Bearer realm="metrics"')
+    assert TOKEN.encode() not in answer.content
+
+
+def test_with_the_token_anyone_reads_them(client: Client, knobs: Knobs) -> None:
+    knobs(metrics_token=TOKEN)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    answer = client.get("/metrics", headers=headers, REMOTE_ADDR="10.0.0.7")
+    assert answer.status_code == 200
+    assert clean(f"with {TOKEN}") == "with ***"
+
+
+def test_turned_off_there_are_none(client: Client, knobs: Knobs) -> None:
+    knobs(metrics="false")
+    assert client.get("/metrics").status_code == 404
+
+
+def test_nothing_is_changed_by_reading_and_nothing_else_is_answered(client: Client) -> None:
+    assert client.head("/metrics").status_code == 200
+    assert client.post("/metrics").status_code == 405
+
+
+def test_a_database_that_does_not_answer_is_said(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        raise OperationalError("connection refused to db:5432")
+
+    monkeypatch.setattr(collector, "database_now", away)
+    answer = client.get("/metrics")
+    assert (answer.status_code, answer.content) == (503, b"the database does not answer\n")
+
+
+def test_a_short_token_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigurationError, match="SLUICE_METRICS_TOKEN: a token needs") as refused:
+        WatchKnobs.load({"SLUICE_METRICS_TOKEN": "short-one"})
+    assert "short-one" not in str(refused.value)

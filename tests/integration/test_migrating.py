@@ -1,0 +1,64 @@
+"""What is added to a large table beside the work is added once, whatever an earlier run left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection, migrations, models
+from django.db.migrations.state import ProjectState
+from django.db.models import Q
+
+from queuemgr import sql
+from queuemgr.migrating import AddConstraintBeside, AddIndexBeside
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NAME = "tried_beside"
+INDEX = AddIndexBeside("thing", models.Index(fields=["flow"], name=NAME))
+UNIQUE = AddConstraintBeside(
+    "thing", models.UniqueConstraint(fields=["flow"], condition=Q(flow="x"), name=NAME)
+)
+CHECK = AddConstraintBeside("thing", models.CheckConstraint(condition=~Q(flow="y"), name=NAME))
+MAKE = migrations.CreateModel(
+    "Thing",
+    [("id", models.BigAutoField(primary_key=True)), ("flow", models.CharField(max_length=9))],
+)
+
+
+@pytest.fixture
+def before() -> Iterator[ProjectState]:
+    """The state in which a table stands alone, and its removal."""
+    none, state = ProjectState(), ProjectState()
+    MAKE.state_forwards("queuemgr", state)
+    with connection.schema_editor() as editor:
+        MAKE.database_forwards("queuemgr", editor, none, state)
+    yield state
+    with connection.schema_editor() as editor:
+        editor.execute("DROP TABLE queuemgr_thing")
+
+
+@pytest.mark.parametrize("operation", [INDEX, UNIQUE, CHECK])
+def test_an_operation_run_again_adds_nothing_twice(operation, before: ProjectState) -> None:
+    """P4-11"""
+    _run(operation, before)
+    _run(operation, before)
+    with connection.cursor() as cursor:
+        assert NAME in connection.introspection.get_constraints(cursor, "queuemgr_thing")
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite leaves no half an index")
+@pytest.mark.parametrize("operation", [INDEX, UNIQUE])
+def test_an_index_left_half_built_is_built_anew(operation, before: ProjectState) -> None:
+    _run(operation, before)
+    sql.run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [NAME])
+    _run(operation, before)
+    found = "SELECT indisvalid FROM pg_index WHERE indexrelid = %s::regclass"
+    assert sql.rows(found, [NAME]) == [(True,)]
+
+
+def _run(operation, before: ProjectState) -> None:
+    after = before.clone()
+    operation.state_forwards("queuemgr", after)
+    with connection.schema_editor(atomic=False) as editor:
+        operation.database_forwards("queuemgr", editor, before, after)

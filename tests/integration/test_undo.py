@@ -1,0 +1,246 @@
+"""What was before is put back, once, if nobody has changed it since."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from queuemgr import controls, limits, policies, steering
+from queuemgr.controls import FIGURES, By, figures_of
+from queuemgr.errors import CannotUndo
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import HIGH, NORMAL
+from queuemgr.models import Change, Execution, Lease, Limit, Queue, RetryPolicy
+from queuemgr.retry import POLICIES
+from queuemgr.undo import undo
+
+pytestmark = pytest.mark.django_db
+ANN, BOB = By("ann", "command", "because"), By("bob", "admin")
+
+
+@pytest.fixture(autouse=True)
+def _rows(sent: list[Any]) -> None:
+    limits.sync()
+
+
+def last() -> Change:
+    return Change.objects.latest("pk")
+
+
+def limit(name: str) -> Limit:
+    return Limit.objects.get(name=name)
+
+
+def test_an_edited_limit_gets_its_figures_back_and_the_undoing_is_recorded() -> None:
+    controls.edit_limit("phase:prep", ANN, max_running=5, rate="1/3s")
+    undone = undo(last(), BOB)
+    assert (limit("phase:prep").max_running, limit("phase:prep").rate) == (0, "")
+    assert (undone.actor, undone.action, undone.reason) == (
+        "bob", "edit limit", f"undoes change {undone.undoes_id}",
+    )  # fmt: skip
+    assert (undone.before["max_running"], undone.after["max_running"]) == (5, 0)
+
+
+def test_an_undoing_can_be_undone_in_turn() -> None:
+    controls.edit_limit("phase:prep", ANN, max_running=5)
+    undo(undo(last(), BOB), ANN)
+    assert limit("phase:prep").max_running == 5
+
+
+def test_a_change_is_undone_at_most_once() -> None:
+    controls.edit_limit("phase:prep", ANN, max_running=5)
+    change = last()
+    undo(change, BOB)
+    controls.edit_limit("phase:prep", ANN, max_running=5)
+    with pytest.raises(CannotUndo, match="undone already, by bob at 20"):
+        undo(change, BOB)
+
+
+def test_a_change_that_was_changed_since_is_not_undone_and_who_did_it_is_named() -> None:
+    controls.edit_limit("phase:prep", ANN, max_running=5)
+    change = last()
+    controls.edit_limit("phase:prep", BOB, max_running=7)
+    because = r"max_running is 7 now, and this change left it 5; bob did that at .* \(change \d+\)"
+    with pytest.raises(CannotUndo, match=because):
+        undo(change, ANN)
+    assert limit("phase:prep").max_running == 7
+    assert Change.objects.count() == 2
+
+
+def test_another_figure_changed_since_is_left_as_it_is() -> None:
+    controls.edit_limit("phase:prep", ANN, max_running=5)
+    change = last()
+    controls.edit_limit("phase:prep", BOB, breaker_after=3)
+    undo(change, ANN)
+    assert (limit("phase:prep").max_running, limit("phase:prep").breaker_after) == (0, 3)
+
+
+def test_what_would_contradict_a_later_edit_is_refused_in_a_sentence() -> None:
+    controls.edit_limit("phase:prep", ANN, max_running=2)
+    controls.edit_limit("phase:prep", ANN, max_running=9)
+    change = last()
+    controls.edit_limit("phase:prep", BOB, reserved_high=4)
+    with pytest.raises(CannotUndo, match=r"cannot be put back: The reserve must be smaller"):
+        undo(change, ANN)
+    assert limit("phase:prep").max_running == 9
+
+
+def test_a_row_made_by_an_edit_goes_and_comes_back_with_all_its_figures() -> None:
+    controls.edit_limit("host:a", ANN, rate="1/3s")
+    whole = figures_of(limit("host:a"), FIGURES)
+    assert whole["max_running"] == limit("host:*").max_running
+    removed = undo(last(), BOB)
+    assert not Limit.objects.filter(name="host:a").exists()
+    restored = undo(removed, BOB)
+    assert figures_of(limit("host:a"), FIGURES) == whole
+    undo(restored, BOB)
+    assert not Limit.objects.filter(name="host:a").exists()
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "said"),
+    [
+        (lambda: controls.edit_limit("host:a", BOB, share=3), "share is 3 now.*bob did that"),
+        (lambda: controls.pause("host:a", BOB), "it is paused by bob now.*running; bob did that"),
+    ],
+    ids=["edited", "paused"],
+)
+def test_a_row_made_by_an_edit_stays_when_more_was_set_in_it(
+    meanwhile: Callable[[], object], said: str
+) -> None:
+    controls.edit_limit("host:a", ANN, rate="1/3s")
+    change = last()
+    meanwhile()
+    with pytest.raises(CannotUndo, match=said):
+        undo(change, ANN)
+    assert limit("host:a")
+
+
+def test_an_undone_pause_lets_work_start_and_an_undone_resume_stops_it_as_before(
+    make_worker: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    from queuemgr.enqueue import enqueue
+
+    make_worker(slots=1)
+    until = database_now() + timedelta(hours=1)
+    controls.pause("prep", ANN, until)
+    enqueue("probe", "doc:1")
+    with django_capture_on_commit_callbacks(execute=True):
+        undone = undo(last(), BOB)
+    assert Lease.objects.count() == 1
+    undo(undone, BOB)
+    row = limit("phase:prep")
+    assert (row.paused_by, row.pause_reason, row.paused_until) == ("ann", "because", until)
+
+
+@pytest.mark.parametrize("target", ["prep.high", "phase:prep", "fleet"])
+def test_a_resume_is_undone_with_who_had_paused_and_why(target: str) -> None:
+    controls.pause(target, ANN)
+    controls.resume(target, BOB)
+    undo(last(), BOB)
+    row = Queue.objects.filter(name=target).first() or limit(target)
+    assert row.pause_sentence() == "paused by ann: because"
+
+
+def test_a_resume_is_not_undone_once_the_pause_was_to_have_ended() -> None:
+    controls.pause("prep.high", ANN, database_now() - timedelta(seconds=1))
+    controls.resume("prep.high", ANN)
+    with pytest.raises(CannotUndo, match="that pause was to end at 20"):
+        undo(last(), BOB)
+
+
+def test_a_pause_that_was_resumed_since_is_not_undone() -> None:
+    controls.pause("prep.high", ANN)
+    change = last()
+    controls.resume("prep.high", BOB)
+    with pytest.raises(
+        CannotUndo, match=r"it is running now.*paused by ann: because; bob did that"
+    ):
+        undo(change, ANN)
+
+
+def test_a_row_made_by_a_pause_goes_with_it_and_its_key_goes_by_its_pattern_again() -> None:
+    controls.pause("host:a", ANN)
+    removed = undo(last(), BOB)
+    assert not Limit.objects.filter(name="host:a").exists()
+    undo(removed, BOB)
+    assert limit("host:a").pause_sentence() == "paused by ann: because"
+
+
+def test_a_queues_cap_is_put_back() -> None:
+    controls.edit_queue("prep.low", ANN, max_pending=10)
+    undo(last(), BOB)
+    assert Queue.objects.get(name="prep.low").max_pending == 0
+
+
+def test_an_edited_policy_gets_its_figures_back() -> None:
+    controls.edit_policy("network", "", ANN, max_attempts=2, base=1.5)
+    undo(last(), BOB)
+    assert policies.policy_for("network", "prep") == POLICIES["network"]
+
+
+def test_a_policy_made_for_a_phase_goes_and_a_deleted_one_comes_back() -> None:
+    controls.edit_policy("network", "prep", ANN, max_attempts=2)
+    removed = undo(last(), BOB)
+    assert not RetryPolicy.objects.filter(phase="prep").exists()
+    undo(removed, BOB)
+    assert policies.policy_for("network", "prep").max_attempts == 2
+    controls.delete_policy("network", "prep", ANN)
+    undo(last(), BOB)
+    assert policies.policy_for("network", "prep").max_attempts == 2
+
+
+def test_a_policy_made_again_since_it_was_deleted_is_left_alone() -> None:
+    controls.edit_policy("network", "prep", ANN, max_attempts=2)
+    controls.delete_policy("network", "prep", ANN)
+    change = last()
+    controls.edit_policy("network", "prep", BOB, max_attempts=4)
+    with pytest.raises(CannotUndo, match="bob did that"):
+        undo(change, ANN)
+
+
+def test_a_priority_is_put_back(probes: Any) -> None:
+    (execution,) = probes(1)
+    steering.set_priority([execution], HIGH, ANN)
+    undone = undo(last(), BOB)
+    assert Execution.objects.get().priority == NORMAL
+    assert undone.target == "probe/p0"
+
+
+def test_a_priority_moved_on_since_is_left_alone(probes: Any) -> None:
+    (execution,) = probes(1)
+    steering.set_priority([execution], HIGH, ANN)
+    change = last()
+    steering.set_priority(Execution.objects.all(), NORMAL, BOB)
+    with pytest.raises(CannotUndo, match="priority is normal now, and this change left it high"):
+        undo(change, ANN)
+
+
+def test_what_ends_or_starts_work_is_not_undone_and_the_message_says_what_is(probes: Any) -> None:
+    steering.cancel(probes(1), ANN)
+    with pytest.raises(CannotUndo, match=r"'cancel' is not undone; edit limit, .* are"):
+        undo(last(), ANN)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(
+    os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
+)
+def test_two_who_undo_the_same_change_at_once_undo_it_once(in_threads: Any) -> None:
+    controls.edit_limit("phase:prep", ANN, max_running=5)
+    change = last()
+
+    def attempt(number: int) -> bool:
+        try:
+            undo(change, By(f"person {number}", "admin"))
+        except CannotUndo:
+            return False
+        return True
+
+    assert sum(in_threads(4, attempt)) == 1
+    assert Change.objects.filter(undoes=change).count() == 1
+    assert limit("phase:prep").max_running == 0
