@@ -1,4 +1,4 @@
-"""Users and groups as Django has them, in the theme, and every change of them recorded."""
+"""Users and groups as Django has them, in the theme, with what is done to them recorded."""
 
 from __future__ import annotations
 

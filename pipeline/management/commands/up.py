@@ -27,6 +27,7 @@ from queuemgr import accounts, draining, limits
 from queuemgr.cli import knob_options
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.run import tell
+from queuemgr.controls import record_handed_in
 from queuemgr.enqueue import Enqueued, enqueue_many
 from queuemgr.errors import BadInput, ConfigurationError, SluiceError
 from queuemgr.fleet_lock import database_now
@@ -99,6 +100,7 @@ class Command(BaseCommand):
             wait_for_port(flower.port)
             self._say_where(login, web.port, flower.port)
             taken = enqueue_many(FLOW, map(intake.take_in, items))
+            record_handed_in(FLOW, taken.new, by_command())
             self._say_taken(taken)
             drained = draining.drain(self.stdout, check=fleet.check)
             show(self.stdout, _results())
