@@ -13,7 +13,6 @@ from django_celery_results.models import GroupResult, TaskResult
 
 from project.knobs import ProjectKnobs
 from queuemgr import limits
-from queuemgr.enqueue import enqueue
 from queuemgr.errors import ConfigurationError
 from queuemgr.models import Limit
 from queuemgr.redaction import keep_secret
@@ -91,14 +90,13 @@ def test_no_page_loads_anything_from_another_host(operator: Client, url: str) ->
 
 
 def test_the_filters_in_force_are_named_and_taken_back_one_by_one(operator: Client) -> None:
-    enqueue("probe", "doc:1")
-    text = text_of(operator.get(page("execution") + "?status=pending&priority=normal&q=doc"))
+    text = text_of(operator.get(page("attempt") + "?phase=prep&priority=normal&q=doc"))
     chips = re.findall(r'<li><a href="\?([^"]*)" title="Remove">(\w+): (\w+)', text)
     assert {(name, choice) for _, name, choice in chips} == {
-        ("status", "pending"), ("priority", "normal"),
+        ("phase", "prep"), ("priority", "normal"),
     }  # fmt: skip
     without = {name: query.replace("&amp;", "&") for query, name, _ in chips}
-    assert {*without["status"].split("&")} == {"priority=normal", "q=doc"}
+    assert {*without["phase"].split("&")} == {"priority=normal", "q=doc"}
 
 
 def test_the_name_of_a_row_stands_as_it_is_in_the_heading(operator: Client) -> None:
