@@ -313,7 +313,7 @@ def _by_route(
     executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool, bool]]
 ) -> dict[int, list[Execution]]:
     """The executions by the route they would wait on; without those whose flow or step is gone."""
-    by_route: dict[int, list[Execution]] = defaultdict(list)
+    by_kind: dict[routes.RouteKind, list[Execution]] = defaultdict(list)
     for execution in executions:
         priority, resumed, retrying = ranked(execution)
         try:
@@ -321,5 +321,6 @@ def _by_route(
         except (UnknownFlow, UnknownStep):
             continue
         kind = routes.kind_of(place, priority, execution.given, resumed=resumed)
-        by_route[routes.route_id(kind._replace(retrying=retrying))].append(execution)
-    return by_route
+        by_kind[kind._replace(retrying=retrying)].append(execution)
+    # A new route is not remembered before the transaction commits: it is asked for once, not once a row.
+    return {routes.route_id(kind): some for kind, some in by_kind.items()}
