@@ -107,6 +107,7 @@ INSTALLED_APPS = [
     "queuemgr",
     "django_celery_results",
     "unfold",  # before the admin, whose pages it replaces
+    "ninja",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -116,6 +117,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
+    "queuemgr.api.every_answer.ProblemsOnly",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

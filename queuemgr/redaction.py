@@ -46,7 +46,7 @@ def masked(value: Any) -> Any:
     """JSON fit to be shown: secrets masked, each text cut where messages are, and URLs without their
     queries, where signed links hold what makes them valid."""
     if isinstance(value, dict):
-        return {clean(str(name)): masked(inner) for name, inner in value.items()}
+        return {masked(str(name)): masked(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [masked(inner) for inner in value]
     return _QUERY.sub(r"\g<address>?***", clean(value)) if isinstance(value, str) else value
