@@ -44,6 +44,11 @@ class Progress:
     def unfinished(self) -> int:
         return self.total - self.ended
 
+    @property
+    def percent(self) -> int:
+        """Ended, rounded down: 100 only when all have."""
+        return 100 * self.ended // self.total if self.total else 0
+
     def __str__(self) -> str:
         """As `40 of 100 ended: 38 done, 2 failed; 10 running, 50 waiting`."""
         ends = ("done", "failed", "skipped", "cancelled")
