@@ -73,7 +73,7 @@ def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
     ids = [batch.pk for batch in batches]
     counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
     rows = Execution.objects.filter(batch__in=ids).order_by()
-    for pk, state, count in rows.values_list("batch_id", "state").annotate(n=Count("pk")):
+    for pk, state, count in rows.values_list("batch_id", "state").annotate(n=Count("*")):
         counts[pk or 0][state] = count
     now = database_now()
     speeds = _speeds([pk for pk, states in counts.items() if _unfinished(states)], now)
