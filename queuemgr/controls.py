@@ -92,14 +92,14 @@ def resume(target: str, by: By) -> None:
     for row in _pausable(target):
         set_pause(row, by, RUNNING)
         _open_gates([str(row)], by)
-    dispatch()
+    transaction.on_commit(dispatch)
 
 
 def open_limits(names: Iterable[str], by: By) -> list[str]:
     """Open limits the fleet had closed at once, and let them through in full; a pattern stands for
     every key that goes by it. Returns those that were closed or reopening."""
     opened = _open_gates(_closed_under(names), by)
-    dispatch()
+    transaction.on_commit(dispatch)
     return opened
 
 
