@@ -54,14 +54,22 @@ def make_rows() -> None:
     controls.edit_limit("host:*", by, max_running=2, rate="1/3s burst 2", daily_budget=9)
     DailyUsage.objects.create(day=now.date(), limit="phase:wrap", spent=3)
     Worker.objects.create(
-        name="w@test", host="test", pid=1, queues=["prep.high"], slots=8, started_at=now, seen_at=now
+        name="w@test",
+        host="test",
+        pid=1,
+        queues=["prep.high"],
+        slots=8,
+        started_at=now,
+        seen_at=now,
     )
     Document.objects.create(
         key="doi:10.1/x", kind="doi", source="x", title=LONG, begun=True, year=1999,
         lookups=[{"source": "crossref", "status": HOSTILE}], pages_by={"text": 12},
         analysis={"summary": LONG, "keywords": [HOSTILE], "contributions": ["one"]},
     )  # fmt: skip
-    TaskResult.objects.create(task_id=str(uuid4()), task_name="chore", result=HOSTILE, traceback=LONG)
+    TaskResult.objects.create(
+        task_id=str(uuid4()), task_name="chore", result=HOSTILE, traceback=LONG
+    )
     GroupResult.objects.create(group_id=str(uuid4()), result=HOSTILE)
 
 

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 
 from tests.browser.admin_rows import addresses, make_rows
+
 from tests.browser.chromium import browser_page, log_in  # isort: skip  # skips without one
 
 from axe_playwright_python.base import AXE_SCRIPT
@@ -94,7 +95,5 @@ def test_the_login_page_and_those_most_used_can_be_read_by_everyone(
 
 
 @pytest.mark.slow_proof
-def test_every_page_can_be_read_by_everyone(
-    page: Page, pages: list[str], live_server: Any
-) -> None:
+def test_every_page_can_be_read_by_everyone(page: Page, pages: list[str], live_server: Any) -> None:
     assert look_at(page, live_server.url, pages) == []
