@@ -28,8 +28,12 @@ from queuemgr.models import (
     RetryPolicy,
     pause_sentence,
 )  # fmt: skip
+from queuemgr.redaction import clean
 
 ROWS_AT_A_TIME = 500
+
+REASON_CHARACTERS = 200
+"""Room for a reason in the record; a longer one is cut."""
 
 Fact = Callable[[Execution], dict[str, str]]
 
@@ -62,7 +66,7 @@ class By:
         return Change(
             actor=self.actor,
             source=self.source,
-            reason=self.reason,
+            reason=clean(self.reason)[:REASON_CHARACTERS],
             action=action,
             target=target,
             before=before or {},
