@@ -50,8 +50,8 @@ class ChangeAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     search_fields = ("target",)
     search_help_text = (
-        "The beginning of what was changed (a queue, a limit, flow/key), who did, or words of the "
-        f"reason (of the newest {changes.READ_THROUGH:,})."
+        "Who; or the beginning of what was changed (a queue, a limit, flow/key); or, where neither is "
+        f"found, words of the reason among the newest {changes.READ_THROUGH:,}."
     )
     sortable_by = ()
     fields = (
