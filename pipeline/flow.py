@@ -143,6 +143,7 @@ PAPERS = Flow(
         ),
     ),
     take_in=intake.take_in,
+    take_in_from_afar=intake.take_in_from_afar,
     know=intake.know_items,
     seed=intake.seed,
     limits=_limits,

@@ -95,8 +95,9 @@ class Link(NamedTuple):
 class Flow:
     """A named list of phases.
 
-    `take_in` turns what a person typed into an `Intake` (raising `BadInput`); `know` remembers it
-    for later; `seed(limit)` makes executions of at most that many known items and says how many;
+    `take_in` turns what a person typed into an `Intake` (raising `BadInput`), `take_in_from_afar` what
+    came over the network, from someone whom this machine's files are none of the business of; `know`
+    remembers it for later; `seed(limit)` makes executions of at most that many known items and says how many;
     `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name; `checkup()`
     looks for what is wrong with the set-up; `link(key)` is a page about an item, or empty;
     `artifacts(key)` are links to what was made of it so far;
@@ -107,6 +108,7 @@ class Flow:
     name: str
     phases: tuple[Phase, ...]
     take_in: Callable[[str], Intake] | None = None
+    take_in_from_afar: Callable[[str], Intake] | None = None
     know: Callable[[Iterable[str]], None] | None = None
     seed: Callable[[int], int] | None = None
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict

@@ -18,6 +18,7 @@ from queuemgr.admin import (
     policies,
     queues,
     results,
+    tokens,
     usage,
     workers,
 )
@@ -33,6 +34,7 @@ __all__ = (
     "policies",
     "queues",
     "results",
+    "tokens",
     "usage",
     "workers",
 )
