@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import intake
+from pipeline.artifact_links import artifacts
 from pipeline.checkup import checkup
 from pipeline.document_facts import export
 from pipeline.files import tidy
@@ -148,6 +149,7 @@ PAPERS = Flow(
     limits=_limits,
     checkup=checkup,
     link=intake.link,
+    artifacts=artifacts,
     export=export,
     tidy=tidy,
 )  # fmt: skip

@@ -21,7 +21,7 @@ from django.db.models import F, Q
 
 from queuemgr import sql, states, wakeups, withdraw
 from queuemgr.admission import HELD_BACK
-from queuemgr.models import HELD, Batch, Execution, Lease, State
+from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
 from queuemgr.redaction import clean
 
 MAX_WINDOW = 10_000
@@ -129,7 +129,9 @@ def release(batch: Batch, now: datetime) -> None:
         "AND batch_seq >= %s AND batch_seq < %s AND run_after = %s RETURNING route_id",
         [now, batch.pk, head, head + batch.window, HELD_BACK],
     )
-    wakeups.unpark({route for (route,) in released})
+    routes = {route for (route,) in released}
+    Route.objects.filter(pk__in=routes, head_at__gt=now).update(head_at=now)
+    wakeups.unpark(routes)
 
 
 def hold_back(members: Collection[int]) -> None:

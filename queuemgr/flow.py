@@ -84,6 +84,13 @@ class Finding:
     remedy: str = ""
 
 
+class Link(NamedTuple):
+    """A page or a file about an item, and what to call it."""
+
+    label: str
+    address: str
+
+
 @dataclass(frozen=True)
 class Flow:
     """A named list of phases.
@@ -93,6 +100,7 @@ class Flow:
     remembers it for later; `seed(limit)` makes executions of at most that many known items and says how many;
     `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name; `checkup()`
     looks for what is wrong with the set-up; `link(key)` is a page about an item, or empty;
+    `artifacts(key)` are links to what was made of it so far;
     `export(keys)` is what is known of these items, a JSON object by key, unknown ones left out;
     `tidy()` removes what killed workers left behind and says how much.
     """
@@ -106,6 +114,7 @@ class Flow:
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
     checkup: Callable[[], Iterable[Finding]] = tuple
     link: Callable[[str], str] = lambda key: ""
+    artifacts: Callable[[str], Sequence[Link]] = lambda key: ()
     export: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] = lambda keys: {}
     tidy: Callable[[], int] = lambda: 0
 

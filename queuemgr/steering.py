@@ -15,7 +15,8 @@ from typing import Any
 
 from django.db import transaction
 
-from queuemgr import routes, states, wakeups, withdraw
+from queuemgr import batch_turns, routes, states, wakeups, withdraw
+from queuemgr.admission import HELD_BACK
 from queuemgr.controls import ROWS_AT_A_TIME, By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import check_rank
@@ -94,7 +95,8 @@ def set_priority(executions: Iterable[Execution], priority: int, by: By) -> int:
 def set_run_after(executions: Iterable[Execution], when: datetime, by: By) -> int:
     """Have what waits start no earlier than `when`; a moment that has passed: as soon as it may.
 
-    What runs is left alone. Raises `BadInput` for a moment without a time zone or years ahead.
+    What runs, or waits for its turn in its batch, is left alone. Raises `BadInput` for a moment
+    without a time zone or years ahead.
     """
     if when.tzinfo is None:
         raise BadInput(f"the time {when} has no time zone: give one, as {when}+00:00")
@@ -128,6 +130,7 @@ def _retry(chunk: Chunk, now: datetime, by: By) -> int:
         by.record_each("retry", some, _state, lambda execution: {"state": State.WAITING.value})
         changes = {**_again(now), "resumed": True, "route_id": route_id}
         states.move([e.pk for e in some], State.WAITING, **changes)
+    batch_turns.hold_back([e.pk for e in ended if e.batch_id])
     wakeups.unpark(by_route)
     return sum(map(len, by_route.values()))
 
@@ -150,6 +153,7 @@ def _retry_from_start(chunk: Chunk, now: datetime, by: By) -> int:
         for (phase, step), alike in _by_place(some).items():
             changes = {"phase": phase, "step": step, "context": {}, "resumed": False}
             states.move(alike, State.WAITING, **_again(now), **changes, route_id=route_id)
+    batch_turns.hold_back([e.pk for e in ended if e.batch_id])
     wakeups.unpark(by_route)
     return sum(map(len, by_route.values()))
 
@@ -263,6 +267,7 @@ def _set_run_after(chunk: Chunk, when: datetime, now: datetime, by: By) -> int:
         raise BadInput(f"{when:%Y-%m-%d} is more than ten years ahead: give an earlier time")
     moment = max(when, now)
     waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED)]
+    waiting = [e for e in waiting if e.run_after < HELD_BACK]
     moved = [e for e in waiting if e.run_after != moment and not _is_due(e, when, now)]
     if not moved:
         return 0

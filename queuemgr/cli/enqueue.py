@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from queuemgr import batches
+from queuemgr.cli.handing_in import handing_in
 from queuemgr.cli.knob_options import above_zero, natural, positive
 from queuemgr.cli.progress import tracked
 from queuemgr.enqueue import enqueue_many, priority_of
@@ -72,10 +73,12 @@ def run(options: dict[str, Any], out: Any) -> int:
     )
     many = tracked(intakes, "enqueuing", lambda: len(options["items"]) or options["count"])
     priority = priority_of(options["priority"])
-    if options["batch"]:
-        out.write(str(batches.add(_batch(options), many, priority=priority)))
-    else:
-        out.write(str(enqueue_many(options["flow"], many, priority=priority)))
+    with handing_in(options["flow"], options, options["batch"] or "") as counted:
+        if options["batch"]:
+            done = counted(batches.add(_batch(options), many, priority=priority))
+        else:
+            done = counted(enqueue_many(options["flow"], many, priority=priority))
+    out.write(str(done))
     return 0
 
 

@@ -27,7 +27,7 @@ EXAMPLES = """
   queue watch
   queue watch --interval 5
   queue watch --once                        once, as plain text
-  queue watch --interval 60 >> queue.log    without a terminal: a line whenever something changed
+  queue watch --interval 60 | tee log       without a terminal: a line whenever something changed
   exit codes: 0 also when ended by Ctrl-C (that is how one leaves it), 5 no database (with --once; else
   it says so and goes on when the database is back), 64 wrong usage; all in docs/operate.md
 """

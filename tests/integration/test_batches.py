@@ -15,7 +15,6 @@ from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import Enqueued, enqueue_many
 from queuemgr.errors import BadInput, QueueFull, UnknownFlow
-from queuemgr.fleet_lock import deciding
 from queuemgr.flow import HIGH, Intake
 from queuemgr.models import Batch, Change, Execution, Lease, Queue, State, Worker
 from queuemgr.outcomes import Done, Failed, Interrupted, Skipped
@@ -209,10 +208,16 @@ def test_a_batch_that_waits_behind_a_stopped_head_ends_a_drained_run(
 def test_a_member_a_person_lets_go_on_beyond_the_window_waits_for_its_turn() -> None:
     batch = made(keys="a b c d", window=2)
     last = batch.executions.filter(key="d")
-    last.update(run_after=batch.created_at)
-    with deciding():
-        batch_turns.hold_back(list(batch.executions.values_list("pk", flat=True)))
+    steering.set_run_after(last, batch.created_at, ANN)
     assert held(batch) == ["c", "d"]
+    for stop, again in (
+        (steering.cancel, steering.retry),
+        (steering.skip, steering.retry_from_start),
+    ):
+        assert stop(last, ANN) == 1
+        assert held(batch) == ["c"]
+        assert again(last, ANN) == 1
+        assert held(batch) == ["c", "d"]
 
 
 # The first failure, and cancelling

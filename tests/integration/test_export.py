@@ -242,12 +242,12 @@ def environment(directory: Path) -> dict[str, str]:
     return {**kept, "SLUICE_DATA_DIR": str(directory)}
 
 
-def test_standard_output_holds_data_only_and_nothing_is_said_without_a_terminal(
+def test_standard_output_holds_data_only_and_a_line_at_the_end_is_all_that_is_said(
     database: Path,
 ) -> None:
     """P8-09"""
     done = manage(database, "queue", "export", "--jsonl")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "3,000 exported\n")
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 3000
 
 

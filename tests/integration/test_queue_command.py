@@ -277,13 +277,15 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     worker.begin_all()
     (stats,) = queue("stats", "--json").records
     assert set(stats) == {
-        "at", "total", "statuses", "queues", "limits", "budget", "workers", "waiting_on", "forecast",
+        "at", "total", "statuses", "queues", "limits", "budget", "workers", "waiting_on", "failures",
+        "batches", "forecast",
     }  # fmt: skip
     assert MOMENT.fullmatch(stats["at"])
     assert (stats["total"], stats["statuses"]) == (3, {"analyzed": 2, "wrapping": 1})
+    assert stats["queues"][0].pop("oldest_wait_seconds") >= 0
     assert stats["queues"] == [
         {"queue": "wrap.normal", "phase": "wrap", "priority": "normal",
-         "waiting": 2, "leased": 0, "running": 1},
+         "waiting": 2, "due": 2, "leased": 0, "running": 1},
     ]  # fmt: skip
     assert stats["limits"][0].keys() == {
         "limit", "running", "max_running", "reserved_high", "rate", "daily_budget", "spent",
@@ -293,6 +295,7 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     budget = stats["budget"]
     assert (budget["budget"], budget["spent"], budget["reserved"]) == (10_000, 0, 1)
     assert budget.keys() == {"day", "zone", "budget", "spent", "reserved", "by_phase"}
+    assert MOMENT.fullmatch(stats["workers"][0].pop("seen"))
     assert stats["workers"] == [
         {"worker": "w@test", "slots": 1, "busy": 1, "queues": all_queues(), "draining": False}
     ]
@@ -505,16 +508,16 @@ def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path) ->
     assert done.stderr.count("\n") == 1
 
 
-def test_a_bad_option_ends_with_2_and_says_how_it_is_used(tmp_path: Path) -> None:
+def test_a_bad_option_ends_with_64_and_says_how_it_is_used(tmp_path: Path) -> None:
     done = shell(tmp_path, "queue", "seed", "--limit", "none")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (64, "")
     assert "usage: manage.py queue seed" in done.stderr
     assert "'none' is not a whole number of at least 1" in done.stderr
 
 
 def test_a_database_without_tables_is_said_and_where_to_look(tmp_path: Path) -> None:
     done = shell(tmp_path, "queue", "stats")
-    assert (done.returncode, done.stdout) == (3, "")
+    assert (done.returncode, done.stdout) == (5, "")
     assert "manage.py doctor" in done.stderr and "Traceback" not in done.stderr
 
 
