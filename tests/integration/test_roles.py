@@ -84,6 +84,7 @@ ACTIONS = {
     ("execution", "skip"): OPERATOR,
     ("execution", "raise_priority"): OPERATOR,
     ("execution", "lower_priority"): OPERATOR,
+    ("apitoken", "revoke"): ADMIN,
 }
 """The least who may choose an action in a list."""
 
