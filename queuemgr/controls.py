@@ -71,12 +71,6 @@ class By:
         )
 
 
-def record_handed_in(flow: str, new: int, by: By, **how: Any) -> None:
-    """That a person handed in work: a row for all of it, since each execution is a row of its own."""
-    if new:
-        by.record("enqueue", flow, {}, {"new": new, **how}, affected=new)
-
-
 def pause(target: str, by: By, until: datetime | None = None) -> None:
     """Stop starts through a queue (`prep.high`), a limit (`host:…`), a phase or `everything`.
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from queuemgr import batches
-from queuemgr.cli.handing_in import handing_in
 from queuemgr.cli.knob_options import above_zero, natural, positive
+from queuemgr.cli.output import by_command
 from queuemgr.cli.progress import tracked
 from queuemgr.enqueue import enqueue_many, priority_of
 from queuemgr.errors import BadInput
 from queuemgr.flow import PRIORITIES, Flow, Intake, all_phases, get_flow
+from queuemgr.handing_in import handing_in
 from queuemgr.models import Batch
 
 NAME = "enqueue"
@@ -73,7 +74,8 @@ def run(options: dict[str, Any], out: Any) -> int:
     )
     many = tracked(intakes, "enqueuing", lambda: len(options["items"]) or options["count"])
     priority = priority_of(options["priority"])
-    with handing_in(options["flow"], options, options["batch"] or "") as counted:
+    how = {"priority": options["priority"], "batch": options["batch"]}
+    with handing_in(options["flow"], by_command(), **how) as counted:
         if options["batch"]:
             done = counted(batches.add(_batch(options), many, priority=priority))
         else:
