@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.utils import timezone
 from queuemgr import board, controls, limits
 from queuemgr.controls import By
 from queuemgr.enqueue import enqueue
-from queuemgr.models import Execution, State
+from queuemgr.models import Execution, Gate, State
 
 from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
 
@@ -108,7 +109,9 @@ def test_the_board_can_be_read_and_refreshed_without_javascript(work: str) -> No
 def test_the_board_fits_its_window_and_is_accessible(page: Page) -> None:
     """In both widths, light and dark, with names as long as they may be."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    enqueue("probe", "x" * 200, {"limit_key": f"host:{'long-name.' * 20}example:443"})
+    name = f"host:{'long-name.' * 20}example:443"
+    enqueue("probe", "x" * 200, {"limit_key": name})
+    Gate.objects.create(name=name, closed_until=timezone.now() + timedelta(hours=1), because=name)
     for width, scheme in ((400, "dark"), (1280, "dark"), (1280, "light"), (400, "light")):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
