@@ -44,6 +44,11 @@ class Progress:
     def unfinished(self) -> int:
         return self.total - self.ended
 
+    @property
+    def percent(self) -> int:
+        """Ended, rounded down: 100 only when all have."""
+        return 100 * self.ended // self.total if self.total else 0
+
     def __str__(self) -> str:
         """As `40 of 100 ended: 38 done, 2 failed; 10 running, 50 waiting`."""
         ends = ("done", "failed", "skipped", "cancelled")
@@ -68,7 +73,7 @@ def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
     ids = [batch.pk for batch in batches]
     counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
     rows = Execution.objects.filter(batch__in=ids).order_by()
-    for pk, state, count in rows.values_list("batch_id", "state").annotate(n=Count("pk")):
+    for pk, state, count in rows.values_list("batch_id", "state").annotate(n=Count("*")):
         counts[pk or 0][state] = count
     now = database_now()
     speeds = _speeds([pk for pk, states in counts.items() if _unfinished(states)], now)

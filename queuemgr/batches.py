@@ -205,3 +205,17 @@ def ended_at(batch: Batch) -> datetime | None:
         return None
     last = batch.executions.aggregate(last=Max("finished_at"))["last"]
     return max(last or batch.closed_at, batch.closed_at)
+
+
+def rules_of(batch: Batch) -> str:
+    """Its rules, in words; empty for the plain ones."""
+    said = [f"window {batch.window:,}"] if batch.window else []
+    said += ["the first failure cancels the rest"] if batch.fail_fast else []
+    return "; ".join(said)
+
+
+def standing_of(batch: Batch) -> str:
+    """Open, closed or cancelled, and why."""
+    if batch.cancelled_at:
+        return f"cancelled: {batch.cancelled_because}"
+    return "closed" if batch.closed_at else "open"

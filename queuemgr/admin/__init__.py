@@ -9,6 +9,7 @@ from django.contrib import admin
 
 from queuemgr.admin import (
     attempts,
+    batches,
     board,
     bulk,
     changes,
@@ -25,6 +26,7 @@ from queuemgr.admin import (
 
 __all__ = (
     "attempts",
+    "batches",
     "board",
     "bulk",
     "changes",

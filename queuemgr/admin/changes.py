@@ -25,6 +25,7 @@ from queuemgr.changes import in_words
 from queuemgr.cli.output import as_json
 from queuemgr.errors import CannotUndo
 from queuemgr.models import Change
+from queuemgr.steering import EDIT_PAYLOAD
 from queuemgr.undo import check, permission, undo
 
 MOST_IN_A_FILE = 100_000
@@ -70,6 +71,12 @@ class ChangeAdmin(ReadOnlyAdmin):
             path("<int:pk>/undo/", wrap(self.undo), name="queuemgr_change_undo"),
             *super().get_urls(),
         ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Without what was edited of payloads, for those who may not see payloads."""
+        every = super().get_queryset(request)
+        sees = request.user.has_perm("queuemgr.view_payload")
+        return every if sees else every.exclude(action=EDIT_PAYLOAD)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -17,7 +17,7 @@ class ReasonForm(_ModelForm):
     reason = forms.CharField(
         max_length=200,
         required=False,
-        widget=UnfoldAdminTextInputWidget(),
+        widget=UnfoldAdminTextInputWidget,
         help_text="Why; kept in the record of changes.",
     )
 

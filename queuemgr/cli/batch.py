@@ -122,7 +122,7 @@ def _open(options: dict[str, Any], out: Any) -> int:
         options["name"], options["flow"], by_command(),
         fail_fast=options["fail_fast"], window=options["window"],
     )  # fmt: skip
-    rules = batch_shown.rules_of(batch)
+    rules = batches.rules_of(batch)
     out.write(f"batch {batch.name} opened{f' ({rules})' if rules else ''}")
     return 0
 

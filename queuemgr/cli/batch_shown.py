@@ -24,20 +24,6 @@ LOOK_SECONDS = 1.0
 """Between looks for results whose turn has not come."""
 
 
-def rules_of(batch: Batch) -> str:
-    """Its rules, in words; empty for the plain ones."""
-    said = [f"window {batch.window:,}"] if batch.window else []
-    said += ["the first failure cancels the rest"] if batch.fail_fast else []
-    return "; ".join(said)
-
-
-def standing_of(batch: Batch) -> str:
-    """Open, closed or cancelled, and why."""
-    if batch.cancelled_at:
-        return f"cancelled: {batch.cancelled_because}"
-    return "closed" if batch.closed_at else "open"
-
-
 def show_list(options: dict[str, Any], out: Any) -> int:
     newest = list(Batch.objects.all()[:LISTED])
     found = progress_of(newest)
@@ -53,7 +39,7 @@ def show_list(options: dict[str, Any], out: Any) -> int:
 def _row(batch: Batch, found: Progress) -> list[Any]:
     eta = f"{found.eta:%Y-%m-%d %H:%M} UTC" if found.eta else ""
     return [
-        batch.name, batch.flow, standing_of(batch), found.ended, found.total, found.failed, eta,
+        batch.name, batch.flow, batches.standing_of(batch), found.ended, found.total, found.failed, eta,
     ]  # fmt: skip
 
 
@@ -96,8 +82,8 @@ def _picture(batch: Batch, found: Progress) -> Group:
     rows = [
         ["batch", batch.name],
         ["flow", batch.flow],
-        ["rules", rules_of(batch) or "best effort"],
-        ["is", standing_of(batch)],
+        ["rules", batches.rules_of(batch) or "best effort"],
+        ["is", batches.standing_of(batch)],
         ["progress", str(found)],
         ["likely done", f"{found.eta:%Y-%m-%d %H:%M} UTC" if found.eta else found.unknown],
     ]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 import secrets
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from queuemgr import batches
@@ -67,19 +68,18 @@ def tokens(text: str) -> dict[str, int]:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    intakes = (
-        _probes(options)
-        if options["flow"] == "probe"
-        else items_of(get_flow(options["flow"]), options["items"])
-    )
-    many = tracked(intakes, "enqueuing", lambda: len(options["items"]) or options["count"])
     priority = priority_of(options["priority"])
+    enqueue = partial(enqueue_many, options["flow"], priority=priority)
+    if options["batch"]:
+        enqueue = partial(batches.add, _batch(options), priority=priority)
+    probes = options["flow"] == "probe"
+    intakes = _probes(options) if probes else items_of(get_flow(options["flow"]), options["items"])
+    many = tracked(
+        intakes, "enqueuing", lambda: options["count"] if probes else len(options["items"])
+    )
     how = {"priority": options["priority"], "batch": options["batch"]}
     with handing_in(options["flow"], by_command(), **how) as counted:
-        if options["batch"]:
-            done = counted(batches.add(_batch(options), many, priority=priority))
-        else:
-            done = counted(enqueue_many(options["flow"], many, priority=priority))
+        done = counted(enqueue(many))
     out.write(str(done))
     return 0
 

@@ -396,7 +396,7 @@ def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
     from queuemgr.finish import Ending
 
     window = 3
-    batch = made(keys=" ".join(f"k{n}" for n in range(40)), window=window)
+    batch = made(keys=" ".join(f"k{n}" for n in range(20)), window=window)
     workers = [make_worker(slots=2, name=f"w{n}@test") for n in range(3)]
     dispatch()
     ahead: list[int] = []
@@ -416,7 +416,7 @@ def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
     in_threads(3, work)
     assert set(states(batch).values()) == {"done"}
     assert max(ahead) < window
-    assert [r.seq for r in batches.results(batch)] == list(range(40))
+    assert [r.seq for r in batches.results(batch)] == list(range(20))
 
 
 def test_a_batch_of_high_priority_goes_before_another() -> None:
