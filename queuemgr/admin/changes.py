@@ -150,7 +150,10 @@ class ChangeAdmin(ReadOnlyAdmin):
     @admin.display(description="all that was kept")
     def in_full(self, change: Change) -> str:
         kept = as_json({"before": change.before, "after": change.after})
-        return format_html('<pre class="sg-quiet">{}</pre>', kept)
+        wraps = (
+            '<pre class="sg-quiet" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>'
+        )
+        return format_html(wraps, kept)
 
 
 def may_undo(request: HttpRequest, change: Change) -> bool:
