@@ -50,7 +50,7 @@ OWN_PAGES = {
     "queuemgr_change_undo": (NOBODY, ADMIN),
     "failures": (VIEWER, VIEWER),
     "queuemgr_bulkaction_change": (VIEWER, VIEWER),
-    "queuemgr_execution_act": (VIEWER, VIEWER),
+    "queuemgr_execution_act": (NOBODY, OPERATOR),
     "bulk_new": (OPERATOR, OPERATOR),
     "bulk_progress": (VIEWER, VIEWER),
     "bulk_stop": (NOBODY, OPERATOR),
