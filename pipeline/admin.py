@@ -15,18 +15,13 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
+from pipeline.artifact_links import links_of
 from pipeline.document_filters import KindFilter, MethodFilter, OpenAccessFilter, WholeFilter
 from pipeline.models import Document
 from pipeline.steps.addresses import shown
 from pipeline.steps.next_address import untried
 from pipeline.steps.report import PAGE_SOURCES, arxiv_link, asked_of, doi_link, one_line, plain
-from pipeline.views import KINDS
 from queuemgr.admin.read_only import ReadOnlyAdmin
-
-NAMES = {
-    "page": "report", "pdf": "PDF", "text": "text", "report": "Markdown", "references": "references",
-    "json": "JSON",
-}  # fmt: skip
 
 
 @admin.register(Document)
@@ -91,8 +86,7 @@ class DocumentAdmin(ReadOnlyAdmin):
 
     @admin.display(description="files")
     def files(self, document: Document) -> str:
-        made = [kind for kind, (field, _) in KINDS.items() if getattr(document, field)]
-        links = ((reverse("artifact", args=[document.pk, kind]), NAMES[kind]) for kind in made)
+        links = ((link.address, link.label) for link in links_of(document))
         return format_html_join(" ", '<a href="{}">{}</a>', links)
 
     @admin.display(description="execution")

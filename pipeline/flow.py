@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import intake
+from pipeline.artifact_links import artifacts
 from pipeline.checkup import checkup
 from pipeline.document_facts import export
 from pipeline.files import tidy
@@ -142,11 +143,13 @@ PAPERS = Flow(
         ),
     ),
     take_in=intake.take_in,
+    take_in_from_afar=intake.take_in_from_afar,
     know=intake.know_items,
     seed=intake.seed,
     limits=_limits,
     checkup=checkup,
     link=intake.link,
+    artifacts=artifacts,
     export=export,
     tidy=tidy,
 )  # fmt: skip

@@ -37,6 +37,13 @@ def take_in(item: str) -> Intake:
     return intake_of(key_of(found), found.kind)
 
 
+def take_in_from_afar(item: str) -> Intake:
+    """The same for an item that came over the network: a path would name a file of this machine."""
+    if identify(item_of(item)).kind == "file":
+        raise BadInput("a path names a file of the server: give an arXiv id, a DOI or a URL")
+    return take_in(item)
+
+
 def key_of(found: Identifier) -> str:
     """The document's key. A URL's query, which may hold a signature, is left out, and a key too long
     for a row is cut; both are told apart by the hash of the whole."""

@@ -107,6 +107,7 @@ INSTALLED_APPS = [
     "queuemgr",
     "django_celery_results",
     "unfold",  # before the admin, whose pages it replaces
+    "ninja",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -116,6 +117,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
+    "queuemgr.api.every_answer.ProblemsOnly",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -233,8 +235,18 @@ for knobs in (QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs):
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"()": "queuemgr.log_lines.LineFormatter"},
+        "json": {"()": "queuemgr.log_lines.JsonFormatter"},
+    },
+    "filters": {"about": {"()": "queuemgr.log_lines.AboutStep"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": WatchKnobs.load(globals()).log_format,
+            "filters": ["about"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": os.environ.get("SLUICE_LOG_LEVEL", "INFO")},
     "loggers": {
         "httpx": {"level": "WARNING"},

@@ -5,7 +5,9 @@ from django.views.generic import RedirectView
 from pipeline.collection_view import collection
 from pipeline.views import artifact
 from queuemgr.admin.recorded_people import own_password
-from queuemgr.health import healthz
+from queuemgr.api.seed_task import schedule, standing
+from queuemgr.api.v1 import api
+from queuemgr.health import healthz, live, progress, ready
 from queuemgr.metrics.view import metrics
 
 urlpatterns = [
@@ -13,7 +15,13 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("papers/", collection, name="collection"),
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
+    path("api/v1/", api.urls),
+    path("task", schedule),
+    path("task/<uuid:task_id>", standing),
     path("healthz", healthz),
+    path("health/live", live),
+    path("health/ready", ready),
+    path("health/progress", progress),
     path("metrics", metrics),
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]

@@ -182,7 +182,7 @@ def cancel(batch: Batch, by: By) -> int:
     batch.refresh_from_db()
     while _swept(batch):
         pass
-    dispatch()
+    transaction.on_commit(dispatch)
     return unfinished
 
 

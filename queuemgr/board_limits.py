@@ -70,7 +70,7 @@ class LimitBar:
         if rate is None:
             return ""
         burst = f", burst {rate.burst:,}" if rate.burst > 1 else ""
-        return f"{_pace(rate.interval)}{burst}"
+        return f"{pace_text(rate.interval)}{burst}"
 
     @property
     def says(self) -> tuple[tuple[str, str], ...]:
@@ -105,7 +105,7 @@ class LimitBar:
         return bool(used or self.waiting or self.is_stopped or self.opening or self.next_start)
 
 
-def _pace(interval: float) -> str:
+def pace_text(interval: float) -> str:
     """A whole number of starts in the shortest usual time that holds one."""
     for seconds, unit in ((1, "s"), (60, "min"), (3600, "h"), (86_400, "day")):
         if interval <= seconds and abs(seconds / interval - round(seconds / interval)) < 1e-6:

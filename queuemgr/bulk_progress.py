@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from queuemgr.models import ActionState, BulkAction
 
@@ -57,3 +58,23 @@ def result_in_words(action: BulkAction) -> str:
         f"{action.changed:,} changed, {action.skipped:,} left alone because changed since, "
         f"{action.failed:,} failed"
     )
+
+
+FACTS = (
+    "verb", "arguments", "filters", "state", "actor", "source", "reason", "per_minute", "matched",
+    "changed", "skipped", "failed", "problem", "created_at", "started_at", "finished_at",
+    "stopped_by",
+)  # fmt: skip
+
+
+def facts_of(action: BulkAction, now: datetime) -> dict[str, Any]:
+    """All a program may want to know of it, under stable names."""
+    came = progress(action, now)
+    facts = {name: getattr(action, name) for name in FACTS}
+    return {
+        "id": action.pk,
+        **facts,
+        "percent": came.percent,
+        "left": came.left,
+        "ends_at": came.ends_at,
+    }

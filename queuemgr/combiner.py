@@ -40,6 +40,15 @@ WAITS = (0.05, 0.2, 1, 2, 5)
 """Seconds between tries while the database does not answer; the last is repeated."""
 
 
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What came of an ending: how the attempt was recorded (None: its lease was gone), and what the
+    slot runs next, or None when it is free to go."""
+
+    outcome: str | None
+    grant: Grant | None
+
+
 @dataclass(slots=True)
 class _Call:
     """A slot's request, and where it waits for the answer: the next grant, or None."""
@@ -50,6 +59,7 @@ class _Call:
     wants_next: bool = False
     runtime: float = 0.0
     answer: Grant | None = None
+    outcome: str | None = None
     answered: threading.Event = field(default_factory=threading.Event)
 
 
@@ -65,18 +75,17 @@ class Combiner:
 
     def begin(self, lease_id: UUID) -> Grant | None:
         """Begin the lease a message brought; None when it is not there to begin."""
-        return self._ask(_Call(lease_id))
+        return self._ask(_Call(lease_id)).answer
 
-    def end(
-        self, grant: Grant, result: Result, runtime: float, *, wants_next: bool
-    ) -> Grant | None:
-        """End a lease; returns what this slot runs next, or None when it is free to go."""
-        return self._ask(_Call(grant.lease_id, grant, result, wants_next, runtime))
+    def end(self, grant: Grant, result: Result, runtime: float, *, wants_next: bool) -> Next:
+        """End a lease that ran for so many seconds."""
+        call = self._ask(_Call(grant.lease_id, grant, result, wants_next, runtime))
+        return Next(call.outcome, call.answer)
 
-    def _ask(self, call: _Call) -> Grant | None:
+    def _ask(self, call: _Call) -> _Call:
         self._calls.put(call)
         call.answered.wait()
-        return call.answer
+        return call
 
     def _serve(self) -> None:
         while True:
@@ -134,13 +143,13 @@ class Combiner:
         handed = list(ended.granted.handed)
         for call in calls:
             call.answer = handed.pop() if handed and call.wants_next else None
+            call.outcome = ended.outcomes.get(call.lease_id)
         self._release(calls)
         alarm.ring_in(ended.granted.look_again)
         self._outbox.send(ended.granted.to_send)
         for call in calls:
-            outcome = ended.outcomes.get(call.lease_id)
-            if outcome is not None and call.ended is not None:
-                self._outbox.ended(call.ended, outcome, call.result, call.runtime)
+            if call.outcome is not None and call.ended is not None:
+                self._outbox.ended(call.ended, call.outcome, call.result, call.runtime)
         self._outbox.began(ended.granted.handed)
 
     @staticmethod

@@ -71,6 +71,12 @@ class By:
         )
 
 
+def record_handed_in(flow: str, new: int, by: By, **how: Any) -> None:
+    """That a person handed in work: a row for all of it, since each execution is a row of its own."""
+    if new:
+        by.record("enqueue", flow, {}, {"new": new, **how}, affected=new)
+
+
 def pause(target: str, by: By, until: datetime | None = None) -> None:
     """Stop starts through a queue (`prep.high`), a limit (`host:…`), a phase or `everything`.
 
@@ -86,14 +92,14 @@ def resume(target: str, by: By) -> None:
     for row in _pausable(target):
         set_pause(row, by, RUNNING)
         _open_gates([str(row)], by)
-    dispatch()
+    transaction.on_commit(dispatch)
 
 
 def open_limits(names: Iterable[str], by: By) -> list[str]:
     """Open limits the fleet had closed at once, and let them through in full; a pattern stands for
     every key that goes by it. Returns those that were closed or reopening."""
     opened = _open_gates(_closed_under(names), by)
-    dispatch()
+    transaction.on_commit(dispatch)
     return opened
 
 

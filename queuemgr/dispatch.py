@@ -7,7 +7,9 @@ its snapshot yet and will see what they committed.
 
 from __future__ import annotations
 
-from queuemgr import alarm, grant, publish
+import time
+
+from queuemgr import alarm, grant, publish, tracing
 from queuemgr.fleet_lock import PlaceInLine, deciding
 
 
@@ -28,4 +30,7 @@ def lease_out() -> grant.Granted:
         if not line.mine:
             return grant.NOTHING
         with deciding(line) as now:
-            return grant.start_what_may(now)
+            began = time.time()
+            granted = grant.start_what_may(now)
+        tracing.decided(began, granted)
+        return granted

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
-from queuemgr import max_pending, routes, wakeups
+from queuemgr import max_pending, routes, tracing, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, Intake, get_flow
@@ -123,8 +123,11 @@ def _enter(rows: Rows) -> Enqueued:
 def insert(rows: Rows) -> tuple[Enqueued, QueueFull | None]:
     """Insert these rows, as far as their queues have room, and leave word for the next decision; in
     the caller's transaction. What went in, and the refusal of the first that did not."""
-    taken, full = max_pending.fitting(rows)
-    new = _insert_new(taken) if taken else []
+    with tracing.enqueuing(rows[0].flow, rows) as span:
+        taken, full = max_pending.fitting(rows)
+        new = _insert_new(taken) if taken else []
+        if span is not None:
+            span.set_attribute("sluicegate.new", len(new))
     wakeups.leave({row.route_id for row in taken if row.route_id})
     transaction.on_commit(dispatch)
     return Enqueued(len(new), len(taken) - len(new), tuple(new)), full

@@ -95,7 +95,8 @@ def trends(hours: int = TREND_HOURS) -> list[Trend]:
     first = last - timedelta(hours=hours - 1)
     found: Mapping[str, list[int]] = defaultdict(lambda: [0] * hours)
     sums = (
-        Minute.objects.filter(minute__gte=first)
+        Minute.objects.attempts_only()
+        .filter(minute__gte=first)
         .exclude(error_kind="")
         .values("error_kind", hour=TruncHour("minute"))
         .annotate(failed=Sum("attempts"))

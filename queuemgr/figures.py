@@ -7,7 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
-from queuemgr.controls import FIGURES
+from queuemgr.controls import FIGURES, new_limit
 from queuemgr.errors import BadInput
 from queuemgr.models import Limit, RetryPolicy
 
@@ -50,3 +50,26 @@ def checked(row: Model) -> None:
             for figure, said in error.message_dict.items()
         ]
         raise BadInput("; ".join(problems)) from None
+
+
+def limit_to_edit(name: str) -> Limit:
+    """The row of a limit, or one to be made of a kind there is, or a pattern; not saved.
+
+    Raises `BadInput` for any other name: a mistyped one must not become a limit nobody works under.
+    """
+    found: Limit | None = Limit.objects.filter(name=name).first()
+    if found is not None:
+        return found
+    names = Limit.objects.values_list("name", flat=True)
+    kinds = {row.partition(":")[0] for row in names if ":" in row}
+    known_kind = ":" in name and name.partition(":")[0] in kinds - {"phase"}
+    if not known_kind and not name.endswith("*"):
+        raise BadInput(no_limit(name))
+    return new_limit(name)
+
+
+def no_limit(name: str) -> str:
+    """That there is no such limit, and which there are."""
+    return f"no limit is called {name!r}; there are: " + ", ".join(
+        Limit.objects.values_list("name", flat=True)
+    )

@@ -45,10 +45,14 @@ def executions_matching(filters: Filters) -> ExecutionQuerySet:
     name), priority (by name), created_before, created_after (moments, ISO 8601 when text; UTC where no
     zone is given), ids. Raises `BadInput` naming a key or a value nobody knows.
     """
+    return narrowed(Execution.objects.all(), filters)
+
+
+def narrowed(found: ExecutionQuerySet, filters: Filters) -> ExecutionQuerySet:
+    """Those of `found` this filter meets; raises `BadInput` as `executions_matching` does."""
     unknown = sorted(set(filters) - set(FILTERS))
     if unknown:
         raise BadInput(f"no filter is called {unknown[0]!r}; there are: {', '.join(FILTERS)}")
-    found: ExecutionQuerySet = Execution.objects.all()
     for name, value in filters.items():
         found = FILTERS[name](found, value)
     return found
@@ -87,6 +91,10 @@ def _by_error_kind(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
     return found.filter(~Q(error_kind=""), error_kind=_text("error_kind", value))
 
 
+def _by_error_fingerprint(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
+    return found.filter(~Q(error_kind=""), error_fingerprint=_text("error_fingerprint", value))
+
+
 def _by_key_prefix(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
     return with_key_from(found, _text("key_prefix", value))
 
@@ -103,14 +111,14 @@ def _by_limit(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
 def at_limit(name: str) -> Q:
     """Those that wait for this limit or hold a place in it: by the routes and leases there are."""
     routes = RouteLimit.objects.filter(name=name).values("route_id")
-    held = Lease.objects.filter(_listed(name)).values("execution_id")
+    held = Lease.objects.filter(listed(name)).values("execution_id")
     return Q(state=State.WAITING, route_id__in=routes) | Q(state__in=HELD, pk__in=held)
 
 
 def ended_at_limit(name: str) -> Q:
     """Those whose last attempt, the one they ended with, was under this limit: one look at the
     attempts of each ended execution, so narrow it further wherever somebody waits for the answer."""
-    return Q(state__in=FINAL) & _last_attempted(_listed(name))
+    return Q(state__in=FINAL) & _last_attempted(listed(name))
 
 
 def at_worker(name: str) -> Q:
@@ -130,7 +138,7 @@ def _last_attempted(which: Q) -> Q:
     return Q(Exists(last))
 
 
-def _listed(name: str) -> Q:
+def listed(name: str) -> Q:
     """Is this key among those in the column `limit_keys`, which has a blank between them?"""
     padded = Concat(Value(" "), F("limit_keys"), Value(" "))
     return Q(GreaterThan(StrIndex(padded, Value(f" {name} ")), 0))
@@ -152,11 +160,11 @@ def _by_batch(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
 
 
 def _created_before(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(created_at__lt=_moment("created_before", value))
+    return found.filter(created_at__lt=moment_of("created_before", value))
 
 
 def _created_after(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(created_at__gte=_moment("created_after", value))
+    return found.filter(created_at__gte=moment_of("created_after", value))
 
 
 def _by_ids(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
@@ -168,10 +176,11 @@ def _by_ids(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
 
 
 FILTERS: Mapping[str, Narrow] = {
-    **{name: _column(name) for name in ("flow", "phase", "step", "error_fingerprint", "key")},
+    **{name: _column(name) for name in ("flow", "phase", "step", "key")},
     "state": _by_state,
     "status": _by_status,
     "error_kind": _by_error_kind,
+    "error_fingerprint": _by_error_fingerprint,
     "key_prefix": _by_key_prefix,
     "text": _by_text,
     "limit": _by_limit,
@@ -196,7 +205,8 @@ def _one_of(name: str, value: Any, known: Iterable[str]) -> str:
     return value
 
 
-def _moment(name: str, value: Any) -> datetime:
+def moment_of(name: str, value: Any) -> datetime:
+    """The moment a filter of this name means; raises `BadInput`."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:

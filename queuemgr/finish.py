@@ -7,6 +7,7 @@ whose row is gone is dropped. What the freed slots run next is decided in the sa
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from queuemgr import fleet_lock, gates, grant, mishaps, sql, states, wakeups, withdraw
+from queuemgr import fleet_lock, gates, grant, mishaps, sql, states, tracing, wakeups, withdraw
 from queuemgr.admission import rule_for
 from queuemgr.budget_day import day_of
 from queuemgr.claims import names_of
@@ -61,7 +62,9 @@ def end(endings: Sequence[Ending], hands: grant.Hands | None) -> Ended:
         at = now or fleet_lock.database_now()
         outcomes = settle(endings, at, locked=bool(now))
         mishaps.note(mishaps.ENDING_REFUSED, len(endings) - len(outcomes), at)
+        began = time.time()
         granted = grant.start_what_may(now, hands) if now else grant.NOTHING
+    tracing.decided(began, granted)
     if not now:
         granted = lease_out()
     return Ended(outcomes, granted)

@@ -84,14 +84,23 @@ class Finding:
     remedy: str = ""
 
 
+class Link(NamedTuple):
+    """A page or a file about an item, and what to call it."""
+
+    label: str
+    address: str
+
+
 @dataclass(frozen=True)
 class Flow:
     """A named list of phases.
 
-    `take_in` turns what a person typed into an `Intake` (raising `BadInput`); `know` remembers it
-    for later; `seed(limit)` makes executions of at most that many known items and says how many;
+    `take_in` turns what a person typed into an `Intake` (raising `BadInput`), `take_in_from_afar` what
+    came over the network, from someone whom this machine's files are none of the business of; `know`
+    remembers it for later; `seed(limit)` makes executions of at most that many known items and says how many;
     `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name; `checkup()`
     looks for what is wrong with the set-up; `link(key)` is a page about an item, or empty;
+    `artifacts(key)` are links to what was made of it so far;
     `export(keys)` is what is known of these items, a JSON object by key, unknown ones left out;
     `tidy()` removes what killed workers left behind and says how much.
     """
@@ -99,11 +108,13 @@ class Flow:
     name: str
     phases: tuple[Phase, ...]
     take_in: Callable[[str], Intake] | None = None
+    take_in_from_afar: Callable[[str], Intake] | None = None
     know: Callable[[Iterable[str]], None] | None = None
     seed: Callable[[int], int] | None = None
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
     checkup: Callable[[], Iterable[Finding]] = tuple
     link: Callable[[str], str] = lambda key: ""
+    artifacts: Callable[[str], Sequence[Link]] = lambda key: ()
     export: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] = lambda keys: {}
     tidy: Callable[[], int] = lambda: 0
 

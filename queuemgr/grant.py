@@ -36,6 +36,7 @@ class Grant:
     limit_keys: str
     payload: dict[str, Any]
     context: dict[str, Any]
+    traceparent: str = ""
 
     @property
     def queue(self) -> str:
@@ -136,9 +137,9 @@ def _lease_out(
     to = State.RUNNING if worker_id else State.LEASED
     granted = []
     taken = batch_turns.without_the_cancelled(states.take_heads(counts, to, now), now)
-    for pk, route_id, due_at, _, *columns, payload, context in taken:
+    for pk, route_id, due_at, _, *columns, payload, context, trace in taken:
         keys = routes[route_id].limit_keys
-        known = [keys, sql.as_json(payload), sql.as_json(context)]
+        known = [keys, sql.as_json(payload), sql.as_json(context), trace]
         granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id], due_at))
     if worker_id is not None:
         gates.advance(Counter(route.id for _, route, _ in granted), rated, now)
@@ -186,7 +187,8 @@ def _insert(
 
 
 _GRANTS = """
-    SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context
+    SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context,
+           e.traceparent
       FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
      WHERE l.id IN ({ids})
 """
@@ -199,8 +201,9 @@ def of_leases(lease_ids: Sequence[UUID]) -> list[Grant]:
 
 
 def _grant(lease_id: Any, *row: Any) -> Grant:
-    *columns, payload, context = row
-    return Grant(*[sql.as_uuid(lease_id), *columns, sql.as_json(payload), sql.as_json(context)])
+    *columns, payload, context, trace = row
+    known = [sql.as_json(payload), sql.as_json(context), trace]
+    return Grant(*[sql.as_uuid(lease_id), *columns, *known])
 
 
 def expiry(now: datetime, *, started: bool) -> datetime:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from queuemgr import bulk_runner, events, finish, minutes, wakeups
+from queuemgr import bulk_runner, events, finish, given_answers, minutes, wakeups
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import all_flows
@@ -74,7 +74,8 @@ def seed(limit: int | None = None) -> dict[str, int]:
 
 
 def prune() -> dict[str, int]:
-    """Forget old attempts of finished executions (if told to keep them so long) and gone workers.
+    """Forget old attempts of finished executions (if told to keep them so long), gone workers, and
+    answers of the API no longer kept.
 
     Executions are never forgotten; of those that failed the attempts stay too, until a person decides.
     """
@@ -84,6 +85,7 @@ def prune() -> dict[str, int]:
         "attempts": _prune_attempts(now),
         "minutes": minutes.prune(now, PRUNE_ROWS),
         "workers": _prune_workers(now),
+        "answers": given_answers.prune(now),
         "files": tidied,
     }
 

@@ -168,6 +168,12 @@ class QueueKnobs(Knobs):
     keep_minutes_days: float = Field(
         31, ge=1, le=3660, description="days the roll-ups of minutes are kept"
     )
+    stalled_minutes: float = Field(
+        10, gt=0, description="minutes without a start after which /health/progress says 503"
+    )
+    task_routes: bool = Field(
+        False, description="serve GET /task, which makes a probe on GET and asks for no token"
+    )
 
     @model_validator(mode="after")
     def _lease_outlives_heartbeats(self) -> Self:

@@ -17,7 +17,7 @@ from celery import Task, shared_task
 from django.db import connection, connections
 from django.db.models import F
 
-from queuemgr import alarm, sql
+from queuemgr import alarm, log_lines, sql, tracing
 from queuemgr.abort import AbortSignal
 from queuemgr.combiner import Combiner
 from queuemgr.dispatch import dispatch
@@ -90,12 +90,15 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     def __call__(self, lease_id: str) -> None:
         slot = _process()
         ends = time.monotonic() + queue_knobs().slice_seconds
-        grant = slot.combiner.begin(UUID(lease_id))
+        grant, carried = slot.combiner.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
-            started = time.monotonic()
-            result = self._run_step(grant, slot.heartbeat)
+            started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), carried)
+            with tracing.inside(span), log_lines.about(grant, slot.worker):
+                result = self._run_step(grant, slot.heartbeat)
             now = time.monotonic()
-            grant = slot.combiner.end(grant, result, now - started, wants_next=now < ends)
+            after = slot.combiner.end(grant, result, now - started, wants_next=now < ends)
+            tracing.step_ended(span, after.outcome, result)
+            grant, carried = after.grant, None  # what is handed over comes with no message
 
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
         with heartbeat.keeping(grant.lease_id) as signal:
@@ -125,6 +128,7 @@ class _Process:
     """What the slots of one process share; made anew in a forked child."""
 
     pid: int
+    worker: str
     heartbeat: Heartbeat
     combiner: Combiner
 
@@ -143,7 +147,8 @@ def start_process(*, is_parent: bool) -> None:
     global _shared
     worker = current()
     alarm.start(_look_again)
-    _shared = _Process(os.getpid(), Heartbeat(worker, is_parent=is_parent), Combiner(worker))
+    heartbeat = Heartbeat(worker, is_parent=is_parent)
+    _shared = _Process(os.getpid(), worker.name, heartbeat, Combiner(worker))
 
 
 def _look_again() -> None:

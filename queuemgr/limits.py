@@ -19,6 +19,7 @@ from queuemgr.flow import PRIORITIES, all_flows, all_phases, queue_name
 from queuemgr.knobs import QueueKnobs, queue_knobs
 from queuemgr.models import Limit, Queue
 from queuemgr.snapshot import rules_of
+from queuemgr.stated import record
 
 
 def from_knobs(knobs: QueueKnobs) -> Mapping[str, Mapping[str, Any]]:
@@ -79,6 +80,8 @@ def _make_queue(name: str, phase: str, priority: int) -> None:
         },
     )  # fmt: skip
     if queue.stated_max_pending != stated:
+        figures = ({"max_pending": queue.max_pending}, {"max_pending": stated})
+        record("edit queue", name, *figures, forced=False)
         queue.max_pending = queue.stated_max_pending = stated
         queue.save()
 
@@ -115,6 +118,8 @@ def _write(name: str, figures: Mapping[str, Any], forced: Collection[str]) -> No
     }
     if not changed:
         return
+    before = {field: getattr(limit, field) for field in changed}
+    record("edit limit", name, before, changed, forced=bool(set(changed) & set(forced)))
     for field, value in changed.items():
         setattr(limit, field, value)
     limit.from_settings = dict(figures)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
 
-from queuemgr import publish
+from queuemgr import log_lines, publish
 from queuemgr.events import StepEvents
 from queuemgr.grant import Grant
 from queuemgr.outcomes import Result
@@ -25,6 +25,7 @@ class Outbox:
     """Everything put in goes out in the order it was put in."""
 
     def __init__(self, worker: ThisWorker) -> None:
+        self._worker = worker.name
         self._events = StepEvents(worker.name, enabled=worker.sends_events)
         self._letters: SimpleQueue[Callable[[], object]] = SimpleQueue()
         threading.Thread(target=self._carry, name="sluice-outbox", daemon=True).start()
@@ -44,7 +45,8 @@ class Outbox:
         self._letters.put(partial(self._tell_end, grant, outcome, result, runtime))
 
     def _tell_end(self, grant: Grant, outcome: str, result: Result | None, runtime: float) -> None:
-        logger.info("%s %s: %s in %.3f s", task_of(grant), grant.key, outcome, runtime)
+        with log_lines.about(grant, self._worker):
+            logger.info("%s %s: %s in %.3f s", task_of(grant), grant.key, outcome, runtime)
         self._events.ended(str(grant.lease_id), outcome, result, runtime)
 
     def _carry(self) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from queuemgr.errors import BadInput
+from queuemgr.redaction import masked
 
 MOST_BYTES = 65_536
 """Bytes of JSON: a payload names the work, it does not carry it. The figure is ours."""
@@ -67,3 +69,24 @@ def _has_nul(value: Any) -> bool:
 def _kind(value: Any) -> str:
     names = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+MASK = "***"
+
+
+def restored(typed: Any, before: Any) -> Any:
+    """What somebody made of a payload shown to them masked: whatever they left as it was shown keeps
+    its value. Raises `BadInput` for a mask that stands where no such value stood."""
+    if isinstance(typed, dict):
+        inner = before if isinstance(before, dict) else {}
+        names = {masked(name): name for name in inner}
+        pairs = ((names.get(name, name), value) for name, value in typed.items())
+        return {name: restored(value, inner.get(name)) for name, value in pairs}
+    if isinstance(typed, list):
+        others = before if isinstance(before, list) else []
+        return [restored(one, other) for one, other in zip_longest(typed, others[: len(typed)])]
+    if isinstance(typed, str) and isinstance(before, str) and typed == masked(before):
+        return before
+    if isinstance(typed, str) and MASK in typed:
+        raise BadInput(f"{typed[:60]!r} holds a mask, not the value behind it: write the value")
+    return typed

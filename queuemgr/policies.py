@@ -12,6 +12,7 @@ from queuemgr.errors import BadInput
 from queuemgr.flow import all_phases
 from queuemgr.models import RetryPolicy
 from queuemgr.retry import Policy
+from queuemgr.stated import record
 
 FIGURES = ("max_attempts", "base", "ceiling", "jitter")
 
@@ -69,6 +70,8 @@ def _follow(row: RetryPolicy, policy: Policy) -> None:
         name: value for name, value in stated.items() if row.from_settings.get(name) != value
     }
     if changed:
+        before = {name: getattr(row, name) for name in changed}
+        record("edit retry policy", str(row), before, changed, forced=False)
         for name, value in changed.items():
             setattr(row, name, value)
         row.from_settings = stated

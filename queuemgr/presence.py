@@ -15,10 +15,10 @@ from typing import Any
 
 import psutil
 from celery import bootsteps
-from celery.signals import worker_process_init
+from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
 from django.db import connection
 
-from queuemgr import events, finish, leased_task, limits, withdraw
+from queuemgr import events, finish, leased_task, limits, tracing, withdraw
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import HOUSEKEEPING, all_queues, queue_name
@@ -56,6 +56,13 @@ class Presence(bootsteps.StartStopStep):
         connection.close()
 
     terminate = stop
+
+
+@worker_process_shutdown.connect
+@worker_shutdown.connect
+def _send_last_spans(**kwargs: Any) -> None:
+    """The exit of a pool's child runs no exit handlers."""
+    tracing.stop()
 
 
 @worker_process_init.connect

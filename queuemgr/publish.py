@@ -13,6 +13,7 @@ from typing import Any
 from celery import current_app
 from kombu.exceptions import OperationalError
 
+from queuemgr import tracing
 from queuemgr.errors import UnknownFlow, UnknownStep
 from queuemgr.flow import HOUSEKEEPING, get_flow
 from queuemgr.grant import Grant
@@ -77,6 +78,7 @@ def _send(grant: Grant, producer: Any) -> None:
         producer=producer,
         retry=False,
         ignore_result=True,
+        headers=tracing.headers(grant),
         argsrepr=repr(grant.key),
     )
 

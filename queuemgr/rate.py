@@ -42,8 +42,9 @@ class Rate:
 
 
 @lru_cache(maxsize=1000)
-def parse_rate(text: str) -> Rate | None:
-    """The rate a person wrote; None for none. Without `burst` starts are evenly spaced.
+def parse_rate(text: str, *, at_once: bool = False) -> Rate | None:
+    """The rate a person wrote; None for none. Without `burst` starts are evenly spaced, or, for
+    callers that may come `at_once`, all that one span allows is a burst.
 
     Raises `BadInput` quoting what was written and what would be right.
     """
@@ -52,7 +53,8 @@ def parse_rate(text: str) -> Rate | None:
     try:
         starts, _, burst = text.strip().lower().partition("burst")
         item = parse_notation(_in_words(starts.strip()))
-        return _rate(item.amount, item.get_expiry(), int(burst) if burst else 1)
+        unsaid = item.amount if at_once else 1
+        return _rate(item.amount, item.get_expiry(), int(burst) if burst else unsaid)
     except (ValueError, IndexError, ZeroDivisionError):
         raise BadInput(f"rate {text!r} is not understood; write it like {EXAMPLES}") from None
 

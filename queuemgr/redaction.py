@@ -28,11 +28,16 @@ def told(error: Exception) -> str:
         return f"{name}, which cannot be told ({type(second).__name__})"
 
 
+def without_secrets(text: str) -> str:
+    """`text` with secrets and passwords in URLs replaced by stars."""
+    for secret in tuple(_secrets):
+        text = text.replace(secret, "***")
+    return _IN_URL.sub("***:***", text)
+
+
 def clean(text: str) -> str:
     """`text` fit for a row: secrets and passwords in URLs masked, no NUL, not endless."""
-    for secret in _secrets:
-        text = text.replace(secret, "***")
-    text = _IN_URL.sub("***:***", text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    text = without_secrets(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
 
@@ -41,7 +46,7 @@ def masked(value: Any) -> Any:
     """JSON fit to be shown: secrets masked, each text cut where messages are, and URLs without their
     queries, where signed links hold what makes them valid."""
     if isinstance(value, dict):
-        return {clean(str(name)): masked(inner) for name, inner in value.items()}
+        return {masked(str(name)): masked(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [masked(inner) for inner in value]
     return _QUERY.sub(r"\g<address>?***", clean(value)) if isinstance(value, str) else value

@@ -92,8 +92,8 @@ _HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
 def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[tuple[Any, ...]]:
     """Move so many executions from the head of each route, and only waiting ones, to state `to`.
 
-    Returns (id, route_id, run_after, batch_id, flow, key, phase, step, priority, payload, context)
-    of each.
+    Returns (id, route_id, run_after, batch_id, flow, key, phase, step, priority, payload, context,
+    traceparent) of each.
     """
     taken: list[tuple[Any, ...]] = []
     routes = list(counts.items())
@@ -104,7 +104,7 @@ def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[tupl
         taken += sql.rows(
             f"UPDATE queuemgr_execution SET state = %s WHERE id IN ({heads}) "
             "RETURNING id, route_id, run_after, batch_id, flow, key, phase, step, priority, "
-            "payload, context",
+            "payload, context, traceparent",
             [to.value, *places],
         )
     return taken

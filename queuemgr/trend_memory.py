@@ -7,16 +7,21 @@ newest first, and says how far it has come: no page waits for a week of a busy f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Lock
 
-from queuemgr import minutes, trends
-from queuemgr.trends import HOUR, MINUTE, Buckets, Kind, MinuteRow, Sums, Window, hour_of
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 
-ROWS = 10_000
-"""Rows of older minutes read at a time: about a tenth of a second."""
+from queuemgr import minutes, trends
+from queuemgr.models import Minute
+from queuemgr.trends import HOUR, MINUTE, Buckets, MinuteRow, Sums, Window, hour_of
+
+ROWS = 6_000
+"""Rows of older minutes read at a time: less than a tenth of a second."""
 
 WEEK = timedelta(days=7)
 UNSETTLED = timedelta(minutes=10)
@@ -40,12 +45,10 @@ class Memory:
     by_hour: dict[datetime, Sums] = field(default_factory=dict)
     by_minute: dict[datetime, Sums] = field(default_factory=dict)
 
-    def take(self, rows: Iterable[MinuteRow], now: datetime) -> None:
-        for row in rows:
-            kind, more = Kind(row.phase, row.priority), trends.sum_of(row)
-            trends.add_into(self.by_hour, hour_of(row.minute), kind, more)
-            if row.minute > now - RECENT:
-                trends.add_into(self.by_minute, row.minute, kind, more)
+    def take(self, rows: Sequence[MinuteRow], now: datetime) -> None:
+        trends.merge(self.by_hour, trends.fold(rows, hour_of))
+        recent = [row for row in rows if row.minute > now - RECENT]
+        trends.merge(self.by_minute, trends.fold(recent, lambda minute: minute))
 
     def forget_before(self, now: datetime) -> None:
         _drop(self.by_hour, hour_of(now) - WEEK)
@@ -111,9 +114,6 @@ def recent(now: datetime) -> Recent:
     return Recent(now, since, _both(by_hour, loose.by_hour), _both(by_minute, loose.by_minute))
 
 
-_COLUMNS = MinuteRow._fields
-
-
 def _fresh(now: datetime) -> Memory:
     """Nothing read yet. It begins where minutes are rolled up to, which may lie behind now."""
     begins = min(now, minutes.rolled_up_to() or now) - RECENT
@@ -122,10 +122,9 @@ def _fresh(now: datetime) -> Memory:
 
 def _read_new(memory: Memory, now: datetime) -> list[MinuteRow]:
     """Remember what is settled of the minutes since the last look; gives what is not."""
-    found = minutes.since(memory.up_to).order_by("minute").values_list(*_COLUMNS)
-    rows = [MinuteRow(*row) for row in found]
+    rows = _rows(minutes.since(memory.up_to).order_by("minute"))
     settled = max((row.minute for row in rows), default=memory.up_to) - UNSETTLED
-    memory.take((row for row in rows if row.minute < settled), now)
+    memory.take([row for row in rows if row.minute < settled], now)
     memory.up_to = max(memory.up_to, settled)
     return [row for row in rows if row.minute >= settled]
 
@@ -134,18 +133,31 @@ def _read_older(memory: Memory, now: datetime) -> None:
     """Go back further, so many rows at a time; a minute cut in two by that is left to the next."""
     oldest = memory.since if memory.complete else now - WEEK
     older = minutes.since(oldest).filter(minute__lt=memory.since).order_by("-minute")
-    rows = [MinuteRow(*row) for row in older.values_list(*_COLUMNS)[:ROWS]]
+    rows = _rows(older[:ROWS])
     cut = rows[-1].minute if len(rows) == ROWS else None
-    memory.take((row for row in rows if row.minute != cut), now)
+    memory.take([row for row in rows if row.minute != cut], now)
     if cut is None:
         memory.complete = True
     else:
         memory.since = cut + MINUTE
 
 
+def _rows(found: QuerySet[Minute]) -> list[MinuteRow]:
+    """The rows, their histograms read as one text: several times faster than one by one."""
+    columns = [*MinuteRow._fields[:-2], "waited_text", "ran_text"]
+    as_text = {f"{name}_text": Cast(name, TextField()) for name in ("waited", "ran")}
+    rows = list(found.annotate(**as_text).values_list(*columns))
+    waited, ran = (json.loads(f"[{','.join(row[place] for row in rows)}]") for place in (-2, -1))
+    return [
+        MinuteRow(*(*row[:-2], one, other))
+        for row, one, other in zip(rows, waited, ran, strict=True)
+    ]
+
+
 def _both(settled: dict[datetime, Sums], loose: Buckets) -> Buckets:
-    added = {at: trends.total((settled.get(at, {}), sums)) for at, sums in loose.items()}
-    return {**settled, **added}
+    both = dict(settled)
+    trends.merge(both, loose)
+    return both
 
 
 def _drop(buckets: dict[datetime, Sums], before: datetime) -> None:

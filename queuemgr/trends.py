@@ -6,7 +6,7 @@ Tries are counted: attempts that ended otherwise than by being asked to wait or 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -72,21 +72,49 @@ class MinuteRow(NamedTuple):
     outcome: str
     attempts: int
     cost: int
-    waited: list[int]
-    ran: list[int]
+    waited: Sequence[int]
+    ran: Sequence[int]
 
 
-def sum_of(row: MinuteRow) -> Sum:
-    """One row as a sum: requests count whatever the outcome, the rest only where it was a try."""
-    if row.outcome in NOT_TRIES:
-        return Sum(cost=row.cost)
-    return Sum(Counter({row.outcome: row.attempts}), row.cost, row.waited, row.ran)
+def fold(
+    rows: Iterable[MinuteRow], bucket_of: Callable[[datetime], datetime]
+) -> dict[datetime, Sums]:
+    """The rows added up by kind in buckets of time; `bucket_of` gives the one a minute lies in.
+
+    Requests count whatever the outcome, the rest only where it was a try.
+    """
+    alike: defaultdict[tuple[datetime, Kind], list[MinuteRow]] = defaultdict(list)
+    for row in rows:
+        alike[bucket_of(row.minute), Kind(row.phase, row.priority)].append(row)
+    buckets: dict[datetime, Sums] = {}
+    for (bucket, kind), some in alike.items():
+        buckets.setdefault(bucket, {})[kind] = _sum(some)
+    return buckets
 
 
-def add_into(buckets: dict[datetime, Sums], start: datetime, kind: Kind, more: Sum) -> None:
-    """Add a sum to what a bucket holds of its kind; whoever reads the old bucket is not disturbed."""
-    before = buckets.get(start, {})
-    buckets[start] = {**before, kind: before[kind] + more if kind in before else more}
+def _sum(rows: Sequence[MinuteRow]) -> Sum:
+    tries = [row for row in rows if row.outcome not in NOT_TRIES]
+    outcomes: Counter[str] = Counter()
+    for row in tries:
+        outcomes[row.outcome] += row.attempts
+    return Sum(
+        outcomes,
+        sum(row.cost for row in rows),
+        _columns(row.waited for row in tries),
+        _columns(row.ran for row in tries),
+    )
+
+
+def _columns(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
+    """Histograms added up; an empty one is a histogram of nothing."""
+    told = [counts for counts in histograms if counts]
+    return [sum(column) for column in zip(*told, strict=True)]
+
+
+def merge(into: dict[datetime, Sums], more: Buckets) -> None:
+    """Add buckets to others; whoever still reads one of the old ones is not disturbed."""
+    for at, sums in more.items():
+        into[at] = total((into[at], sums)) if at in into else sums
 
 
 def total(sums: Iterable[Sums]) -> Sums:

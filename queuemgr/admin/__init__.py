@@ -19,6 +19,7 @@ from queuemgr.admin import (
     policies,
     queues,
     results,
+    tokens,
     usage,
     workers,
 )
@@ -35,6 +36,7 @@ __all__ = (
     "policies",
     "queues",
     "results",
+    "tokens",
     "usage",
     "workers",
 )

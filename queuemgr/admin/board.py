@@ -34,9 +34,7 @@ def fragment(request: HttpRequest) -> HttpResponse:
     """The board's parts anew, without the page around them."""
     if not request.user.has_perm(MAY_SEE):
         raise PermissionDenied
-    answer = render(request, "admin/queuemgr/board/fragment.html", _shown(request))
-    answer["Cache-Control"] = "no-store"
-    return answer
+    return render(request, "admin/queuemgr/board/fragment.html", _shown(request))
 
 
 def _shown(request: HttpRequest) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _HELP = {
 class BulkForm(forms.Form):
     """Offers each filter there is; what it holds is shown as it was typed."""
 
-    verb = forms.ChoiceField(label="What to do")
+    verb = forms.ChoiceField(label="Verb")
     to_priority = forms.ChoiceField(
         label="New priority", help_text="For priority only.", required=False
     )

@@ -1,37 +1,33 @@
-"""Executions: where each stands and why it waits; retry, cancel, raise and lower priority."""
+"""Executions: where each stands and why it waits, and everything a person may do with them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin import helpers
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, QuerySet
-from django.http import HttpRequest
-from django.utils.html import format_html
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
 from django.utils.timesince import timesince
 
-from queuemgr import explain, steering
-from queuemgr.admin.attempts import AttemptInline, claims_text, step_text
-from queuemgr.admin.filters import (
-    AgeFilter,
-    ErrorKindFilter,
-    FlowFilter,
-    PhaseFilter,
-    PriorityFilter,
-    StatusFilter,
-)
-from queuemgr.admin.read_only import ReadOnlyAdmin, by
-from queuemgr.controls import By
-from queuemgr.errors import SluiceError, UnknownFlow
-from queuemgr.flow import HIGH, LOW, NORMAL, get_flow
-from queuemgr.key_search import with_key_from
-from queuemgr.models import NOT_TRIES, Attempt, Execution, State
-from queuemgr.redaction import masked
+from queuemgr import explain, payloads
+from queuemgr.admin import execution_page
+from queuemgr.admin.acts import BY_NAME, OF_A_LIST, Act, ActForm, PayloadForm
+from queuemgr.admin.attempts import step_text
+from queuemgr.admin.execution_filters import MatchingPage, asked_of, bulk_address
+from queuemgr.admin.execution_page import Offered
+from queuemgr.admin.read_only import Page, ReadOnlyAdmin, by
+from queuemgr.errors import BadInput, SluiceError
+from queuemgr.models import NOT_TRIES, Attempt, Execution
 
-Verb = Callable[[QuerySet[Execution], By], int]
+AT_ONCE = 1_000
+"""Rows an action changes while its page is waited for; more are handed to a bulk action."""
 
 
 @admin.register(Execution)
@@ -39,31 +35,18 @@ class ExecutionAdmin(ReadOnlyAdmin):
     list_display = (
         "key", "flow", "status", "at", "priority", "why", "tries", "error_kind", "age",
     )  # fmt: skip
-    list_filter = (
-        FlowFilter, PhaseFilter, StatusFilter, ErrorKindFilter, PriorityFilter, AgeFilter,
-    )  # fmt: skip
-    search_fields = ("key",)
-    search_help_text = "The beginning of a key, or all of it."
+    list_before_template = "admin/queuemgr/execution_filters.html"
     ordering = ("-id",)
     sortable_by = ()
     unlisted = ("payload", "context")
     recorded = True
-    actions = ("retry", "cancel", "raise_priority", "lower_priority")
-    inlines = (AttemptInline,)
     list_select_related = ("route",)
-    readonly_fields = (
-        "status", "why_it_waits", "not_before", "document", "takes", "payload_text", "context_text",
-    )  # fmt: skip
-    fieldsets = (
-        (None, {"fields": ("key", "flow", "document", "status", "why_it_waits", "not_before")}),
-        (
-            "Where it stands",
-            {"fields": (("phase", "step", "priority"), ("state", "takes", "resumed"))},
-        ),
-        ("When", {"fields": (("created_at", "run_after"), ("tries_from", "finished_at"))}),
-        ("Last error", {"fields": ("error_kind", "error_message")}),
-        ("What it was given, and learnt", {"fields": ("payload_text", "context_text")}),
-    )
+
+    class Media:
+        css = {"all": ("queuemgr/executions.css",)}
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[Page]:
+        return MatchingPage
 
     def read_page(self, rows: Sequence[Any]) -> None:
         tries, reasons = _tries(rows), explain.reasons()
@@ -71,12 +54,6 @@ class ExecutionAdmin(ReadOnlyAdmin):
             row.why = reasons.of(row)
             row.tries = tries.get(row.pk, 0)
             row.age = timesince(row.created_at, reasons.now, depth=1)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        return with_key_from(queryset, term) if term else queryset, False
 
     @admin.display(description="why it waits")
     def why(self, row: Any) -> str:
@@ -94,91 +71,168 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def at(self, row: Execution) -> str:
         return step_text(row, row.route.limit_keys if row.route else "")
 
-    @admin.display(description="takes")
-    def takes(self, execution: Execution) -> str:
-        route = execution.route
-        return claims_text(route.limit_keys, route.tokens, route.weight) if route else ""
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Those this person may do, by the permission of each."""
+        if "_popup" in request.GET:
+            return {}
+        mine = (act for act in OF_A_LIST if act.allowed_to(request.user))
+        return {act.name: (_action(act), act.name, _label(act)) for act in mine}
 
-    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
-        execution = super().get_object(request, *given, **named)
-        if execution is not None:
-            execution.reasons = explain.reasons()
-        return execution
+    def act(
+        self, request: HttpRequest, queryset: QuerySet[Execution], act: Act
+    ) -> HttpResponse | None:
+        """Do it with the chosen rows: at once, after its questions, or as a bulk action if many."""
+        if not act.allowed_to(request.user):
+            raise PermissionDenied
+        if bulk := self._bulk_instead(request, queryset, act):
+            return redirect(bulk)
+        form = (act.asks or ActForm)(
+            request.POST if "reason" in request.POST else None, label_suffix=""
+        )
+        if act.asks and not form.is_valid():
+            return self._ask(request, queryset, act, form)
+        given = form.cleaned_data if act.asks else {}
+        self._do(request, queryset, act, given)
+        return None
 
-    @admin.display(description="why it waits")
-    def why_it_waits(self, execution: Any) -> str:
-        return str(execution.reasons.of(execution))
+    def _bulk_instead(self, request: HttpRequest, queryset: QuerySet[Any], act: Act) -> str:
+        """Where to go on with "all that match" when they are too many to be waited for."""
+        across = request.POST.get("select_across") == "1"
+        if not across or not act.bulk or not request.user.has_perm("queuemgr.add_bulkaction"):
+            return ""
+        many = queryset.order_by()[: AT_ONCE + 1].count() > AT_ONCE
+        try:
+            return bulk_address(asked_of(request), act.bulk) if many else ""
+        except BadInput:
+            return ""
 
-    @admin.display(description="can change")
-    def not_before(self, execution: Any) -> str:
-        """The earliest time at which all that is known to stop it may have ended."""
-        if execution.state != State.WAITING:
-            return "-"
-        earliest = execution.reasons.not_before(execution)
-        return f"not before {earliest:%Y-%m-%d %H:%M:%S} UTC" if earliest else "at any moment"
-
-    @admin.display(description="document")
-    def document(self, execution: Execution) -> str:
-        address = _document_address(execution)
-        return format_html('<a href="{}">{}</a>', address, execution.key) if address else "-"
-
-    @admin.display(description="payload")
-    def payload_text(self, execution: Execution) -> str:
-        return _indented(execution.payload)
-
-    @admin.display(description="context")
-    def context_text(self, execution: Execution) -> str:
-        return _indented(execution.context)
-
-    @admin.action(description="Retry", permissions=["change"])
-    def retry(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
-        self._act(request, queryset, _over_rows(steering.retry), "told to go on")
-
-    @admin.action(description="Cancel", permissions=["change"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
-        self._act(request, queryset, _over_rows(steering.cancel), "cancelled or asked to stop")
-
-    @admin.action(description="Raise priority", permissions=["change"])
-    def raise_priority(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
-        self._act(request, queryset, partial(_shift, moves=RAISE), "raised in priority")
-
-    @admin.action(description="Lower priority", permissions=["change"])
-    def lower_priority(self, request: HttpRequest, queryset: QuerySet[Execution]) -> None:
-        self._act(request, queryset, partial(_shift, moves=LOWER), "lowered in priority")
-
-    def _act(
-        self, request: HttpRequest, queryset: QuerySet[Execution], verb: Verb, became: str
+    def _do(
+        self, request: HttpRequest, queryset: QuerySet[Execution], act: Act, given: dict[str, Any]
     ) -> None:
         try:
-            changed = verb(queryset, by(request))
+            changed = act.verb(queryset, by(request, given.get("reason", "")), given)
         except SluiceError as error:
             self.message_user(request, f"Stopped before the end: {error}", messages.ERROR)
             return
         level = messages.SUCCESS if changed else messages.WARNING
-        noun = "execution was" if changed == 1 else "executions were"
-        self.message_user(request, f"{changed:,} {noun} {became}.", level)
+        self.message_user(request, act.told(changed), level)
+
+    def _ask(
+        self, request: HttpRequest, queryset: QuerySet[Execution], act: Act, form: ActForm
+    ) -> HttpResponse:
+        chosen = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
+        across = request.POST.get("select_across") == "1"
+        some = list(queryset.select_related(None).only("flow", "key")[: SAMPLE + 1])
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"{act.label}: executions",
+            "opts": self.opts,
+            "act": act,
+            "form": form,
+            "some": some[:SAMPLE],
+            "more": len(some) > SAMPLE,
+            "count": "all that match" if across else len(chosen),
+            "across": across,
+            "chosen": chosen[:1] if across else chosen,
+            "checkbox": helpers.ACTION_CHECKBOX_NAME,
+            "back": request.get_full_path(),
+        }
+        return TemplateResponse(request, "admin/queuemgr/act.html", context)
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.act_view)
+        name = "queuemgr_execution_act"
+        return [path("<int:object_id>/act/", view, name=name), *super().get_urls()]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: Any = None,
+    ) -> HttpResponse:
+        execution = self._found(request, unquote(object_id))
+        if execution is None:
+            return self._gone(request, object_id)
+        if request.method not in ("GET", "HEAD"):
+            raise PermissionDenied
+        return self._page(request, execution)
+
+    def act_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """Do what a button of the page says; back to the page, or the page again with what is wrong."""
+        execution, act = self._found(request, object_id), BY_NAME.get(request.POST.get("act", ""))
+        if execution is None:
+            return self._gone(request, object_id)
+        if request.method != "POST" or act is None:
+            return redirect(self._address(execution))
+        if not act.allowed_to(request.user):
+            raise PermissionDenied
+        form = (act.asks or ActForm)(request.POST, auto_id=f"id_{act.name}_%s", label_suffix="")
+        if not form.is_valid() or not self._done(request, execution, act, form):
+            return self._page(request, execution, Offered(act, form))
+        return redirect(self._address(execution))
+
+    def _done(self, request: HttpRequest, execution: Execution, act: Act, form: ActForm) -> bool:
+        """Do it; False, with the reason on the form, when what was typed cannot be used."""
+        rows = Execution.objects.filter(pk=execution.pk)
+        try:
+            if isinstance(form, PayloadForm):
+                payload = payloads.restored(form.cleaned_data["payload"], execution.payload)
+                form.cleaned_data["payload"] = payload
+            changed = act.verb(rows, by(request, form.cleaned_data["reason"]), form.cleaned_data)
+        except SluiceError as error:
+            form.add_error("payload" if "payload" in form.fields else None, str(error))
+            return False
+        if changed:
+            self.message_user(request, f"{execution} was {act.became}.", messages.SUCCESS)
+        else:
+            now = Execution.objects.get(pk=execution.pk)
+            said = f"Nothing was changed: {execution} is {now.status} now."
+            self.message_user(request, said, messages.WARNING)
+        return True
+
+    def _found(self, request: HttpRequest, pk: Any) -> Execution | None:
+        execution: Execution | None = self.get_object(request, str(pk))
+        if execution is not None and not self.has_view_permission(request, execution):
+            raise PermissionDenied
+        return execution
+
+    def _gone(self, request: HttpRequest, pk: Any) -> HttpResponse:
+        self.message_user(request, f"There is no execution {pk}.", messages.WARNING)
+        return redirect("admin:queuemgr_execution_changelist")
+
+    def _address(self, execution: Execution) -> str:
+        return reverse("admin:queuemgr_execution_change", args=[execution.pk])
+
+    def _page(
+        self, request: HttpRequest, execution: Execution, typed: Offered | None = None
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": str(execution),
+            "opts": self.opts,
+            "act_address": reverse("admin:queuemgr_execution_act", args=[execution.pk]),
+            **execution_page.told_of(execution, request.user, typed),
+        }
+        return TemplateResponse(request, "admin/queuemgr/execution.html", context)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("route", "batch")
 
 
-def _rows(queryset: QuerySet[Execution]) -> Iterable[Execution]:
-    """The selected rows, of which the verbs only want the ids: never their payloads."""
-    return queryset.select_related(None).only("pk").order_by("pk").iterator()
+SAMPLE = 10
+"""How many of the chosen rows the page between names."""
 
 
-def _over_rows(verb: Callable[[Iterable[Execution], By], int]) -> Verb:
-    return lambda queryset, by: verb(_rows(queryset), by)
+def _action(act: Act) -> Any:
+    def run(admin: ExecutionAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        return admin.act(request, queryset, act)
+
+    return run
 
 
-RAISE = ((NORMAL, HIGH), (LOW, NORMAL))
-LOWER = ((NORMAL, LOW), (HIGH, NORMAL))
-"""Moves from one priority to the next, the far end first so that nothing is moved twice."""
-
-
-def _shift(queryset: QuerySet[Execution], by: By, moves: Iterable[tuple[int, int]]) -> int:
-    unfinished = queryset.exclude(state=State.DONE)
-    return sum(
-        steering.set_priority(_rows(unfinished.filter(priority=here)), there, by)
-        for here, there in moves
-    )
+def _label(act: Act) -> str:
+    return f"{act.label}…" if act.asks else act.label
 
 
 def _tries(rows: Sequence[Execution]) -> dict[int, int]:
@@ -190,16 +244,3 @@ def _tries(rows: Sequence[Execution]) -> dict[int, int]:
         .exclude(outcome__in=NOT_TRIES)
     )
     return dict(tried.order_by().values_list("execution_id").annotate(n=Count("pk")))
-
-
-def _document_address(execution: Execution) -> str:
-    """The page its flow has about it, if any."""
-    try:
-        return get_flow(execution.flow).link(execution.key)
-    except UnknownFlow:
-        return ""
-
-
-def _indented(given: dict[str, Any]) -> str:
-    text = json.dumps(masked(given), indent=2, ensure_ascii=False, sort_keys=True)
-    return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', text)

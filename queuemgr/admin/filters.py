@@ -7,14 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from queuemgr.filtering import statuses
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import PRIORITIES, all_phases
-from queuemgr.index_values import values_by_index
-from queuemgr.models import Execution
 
 RECENT = 10_000
 Choices = Iterable[tuple[str, str]]
@@ -26,26 +23,6 @@ class ValueFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
         return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
-
-
-class FlowFilter(ValueFilter):
-    title = "flow"
-    parameter_name = "flow"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-        return [(flow, flow) for flow in values_by_index(Execution, "flow")]
-
-
-class ErrorKindFilter(ValueFilter):
-    title = "error"
-    parameter_name = "error_kind"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-        return [(kind, kind) for kind in values_by_index(Execution, "error_kind")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = super().queryset(request, queryset)
-        return chosen if self.value() is None else chosen.exclude(error_kind="")
 
 
 class PhaseFilter(ValueFilter):
@@ -66,20 +43,6 @@ class PriorityFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         name = self.value()
         return queryset if name is None else queryset.filter(priority=PRIORITIES.get(name))
-
-
-class StatusFilter(admin.SimpleListFilter):
-    """By the operator's words, each of which stands for states in a phase."""
-
-    title = "status"
-    parameter_name = "status"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-        return [(word, word) for word in statuses()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        word = self.value()
-        return queryset if word is None else queryset.filter(statuses().get(word, Q(pk=None)))
 
 
 class AgeFilter(admin.SimpleListFilter):

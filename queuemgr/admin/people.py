@@ -1,4 +1,4 @@
-"""Users and groups as Django has them, in the theme."""
+"""Users and groups as Django has them, in the theme, with what is done to them recorded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from django.contrib import admin
 from django.contrib.auth import admin as of_django
 from django.contrib.auth.models import Group, User
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from queuemgr.admin.recorded_people import RecordsPeople
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -23,7 +25,7 @@ for model in (User, Group):
 
 
 @admin.register(User)
-class UserAdmin(_UserAdmin, _ModelAdmin):
+class UserAdmin(RecordsPeople, _UserAdmin, _ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -34,7 +36,7 @@ class UserAdmin(_UserAdmin, _ModelAdmin):
 
 
 @admin.register(Group)
-class GroupAdmin(of_django.GroupAdmin, _ModelAdmin):
+class GroupAdmin(RecordsPeople, of_django.GroupAdmin, _ModelAdmin):
     list_fullwidth = True
     search_help_text = "A part of a name."
     filter_horizontal = ()

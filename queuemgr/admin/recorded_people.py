@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
 
 from queuemgr import accounts
 from queuemgr.admin.read_only import by
@@ -43,6 +47,16 @@ class RecordsPeople(_ModelAdmin):
         for row in queryset:
             accounts.record_removal(row, by(request))
         super().delete_queryset(request, queryset)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        """The record of changes, which knows of commands as well."""
+        row = self.get_object(request, object_id)
+        if row is None or not self.has_view_or_change_permission(request, row):
+            raise PermissionDenied
+        changes = reverse("admin:queuemgr_change_changelist")
+        return redirect(f"{changes}?{urlencode({'target': accounts.target_of(row)})}")
 
     @transaction.atomic
     def user_change_password(

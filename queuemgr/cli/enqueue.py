@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from queuemgr import batches
+from queuemgr.cli.handing_in import handing_in
 from queuemgr.cli.knob_options import above_zero, natural, positive
 from queuemgr.cli.progress import tracked
 from queuemgr.enqueue import enqueue_many, priority_of
@@ -75,7 +76,9 @@ def run(options: dict[str, Any], out: Any) -> int:
     many = tracked(
         intakes, "enqueuing", lambda: options["count"] if probes else len(options["items"])
     )
-    out.write(str(enqueue(many)))
+    with handing_in(options["flow"], options, options["batch"] or "") as counted:
+        done = counted(enqueue(many))
+    out.write(str(done))
     return 0
 
 

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from queuemgr import batches
+from queuemgr.cli.handing_in import handing_in
+from queuemgr.cli.output import by_command
 from queuemgr.cli.progress import tracked
 from queuemgr.cli.usage import FINE, SOME_FAILED
+from queuemgr.controls import record_handed_in
 from queuemgr.enqueue import Enqueued, enqueue_many, priority_of
 from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import PRIORITIES, Flow, Intake, get_flow
@@ -48,7 +51,9 @@ def run(options: dict[str, Any], out: Any) -> int:
     if options["later"]:
         return take_in(options["file"], flow, None, out)
     priority = priority_of(options["priority"])
-    return take_in(options["file"], flow, partial(enqueue_many, flow.name, priority=priority), out)
+    enqueue = partial(enqueue_many, flow.name, priority=priority)
+    with handing_in(flow.name, options) as counted:
+        return take_in(options["file"], flow, lambda some: counted(enqueue(some)), out)
 
 
 def _into_batch(options: dict[str, Any], out: Any) -> int:
@@ -58,7 +63,8 @@ def _into_batch(options: dict[str, Any], out: Any) -> int:
     if options["flow"] not in (None, batch.flow):
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     add = partial(batches.add, batch, priority=priority_of(options["priority"]))
-    return take_in(options["file"], get_flow(batch.flow), add, out)
+    with handing_in(batch.flow, options, batch.name) as counted:
+        return take_in(options["file"], get_flow(batch.flow), lambda some: counted(add(some)), out)
 
 
 def take_in(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:
@@ -84,7 +90,9 @@ def _bytes(file: str) -> float | None:
 
 
 def _know_all(flow: Flow, chunks: Iterator[Numbered], bad: Numbered) -> str:
-    return f"{sum(_know(flow, some, bad) for some in chunks)} known for later"
+    known = sum(_know(flow, some, bad) for some in chunks)
+    record_handed_in(flow.name, known, by_command(), later=True)
+    return f"{known} known for later"
 
 
 def _enqueue(flow: Flow, chunks: Iterator[Numbered], bad: Numbered, enqueue: Enqueue) -> Enqueued:

@@ -8,7 +8,7 @@ from queuemgr.cli.limits import clock
 from queuemgr.cli.output import as_json, by_command, show, table
 from queuemgr.controls import FIGURES
 from queuemgr.errors import BadInput
-from queuemgr.figures import checked, read_figure
+from queuemgr.figures import checked, limit_to_edit, no_limit, read_figure
 from queuemgr.flow import all_phases
 from queuemgr.models import Limit
 
@@ -51,7 +51,7 @@ def _in_full(name: str) -> str:
 
 def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
     figures = {figure: read_figure(name, figure, text) for figure, text in given.items()}
-    limit = Limit.objects.filter(name=name).first() or _new(name)
+    limit = limit_to_edit(name)
     for figure, value in figures.items():
         setattr(limit, figure, value)
     checked(limit)
@@ -62,27 +62,10 @@ def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
     out.write(f"{name}: {said}{note}")
 
 
-def _new(name: str) -> Limit:
-    """A limit without a row: one of a kind there is, or a pattern; a mistyped one is refused."""
-    kinds = {
-        row.partition(":")[0] for row in Limit.objects.values_list("name", flat=True) if ":" in row
-    }
-    known_kind = ":" in name and name.partition(":")[0] in kinds - {"phase"}
-    if not known_kind and not name.endswith("*"):
-        raise BadInput(_unknown(name))
-    return controls.new_limit(name)
-
-
-def _unknown(name: str) -> str:
-    return f"no limit is called {name!r}; there are: " + ", ".join(
-        Limit.objects.values_list("name", flat=True)
-    )
-
-
 def _looked_up(name: str) -> dict[str, Any]:
     found = standing.limit(name)
     if found is None:
-        raise BadInput(_unknown(name))
+        raise BadInput(no_limit(name))
     stopped = [s for s in explain.what_stops_work() if s.limit == name]
     return {**found, "waiting_on_it": [standing.vars_of(s) for s in stopped]}
 

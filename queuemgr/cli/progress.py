@@ -40,14 +40,15 @@ def tracked(
     if not shown():
         yield from things
         return
-    with _bar() as progress:
+    with bar() as progress:
         task = progress.add_task(what, total=total())
         for thing in things:
             yield thing
             progress.advance(task, size(thing))
 
 
-def _bar() -> Progress:
+def bar() -> Progress:
+    """A bar on standard error, gone when its block ends."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
     )  # fmt: skip

@@ -2,19 +2,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
-
-from queuemgr import steering
+from queuemgr import bulk, steering
+from queuemgr.bulk import AT_ONCE, Wanted
+from queuemgr.cli.knob_options import natural
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress import tracked
 from queuemgr.controls import By
-from queuemgr.models import Execution
+from queuemgr.filtering import executions_matching
+from queuemgr.knobs import queue_knobs
+from queuemgr.models import Execution, ExecutionQuerySet
 
 NAME = "retry-failed"
 HELP = "let failed executions go on from the step they failed at"
-EXAMPLES = """
+EXAMPLES = f"""
   queue retry-failed --dry-run
   queue retry-failed --kind network --reason "proxy mended"
+  queue retry-failed --per-minute 60             let them trickle in, in the background
+  more than {AT_ONCE:,} do so anyway, at SLUICE_BULK_RETRIES_PER_MINUTE; --per-minute 0: all at once, here
 """
 
 
@@ -22,25 +26,43 @@ CHUNK = 500
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("--kind", help="only this error kind")
+    parser.add_argument("--kind", "--error-kind", help="only this error kind")
     parser.add_argument("--flow", help="only this flow")
     parser.add_argument("--dry-run", action="store_true", help="count and show, change nothing")
+    parser.add_argument(
+        "--per-minute", type=natural, help="as a bulk action at this pace; 0: all at once, here"
+    )
     parser.add_argument("--reason", default="", help="why, for the record")
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    wanted = {"error_kind": options["kind"], "flow": options["flow"]}
-    failed = Execution.objects.failed().filter(**{k: v for k, v in wanted.items() if v})
+    chosen = {"error_kind": options["kind"], "flow": options["flow"]}
+    filters = {"state": "failed", **{name: value for name, value in chosen.items() if value}}
+    failed = executions_matching(filters)
     if options["dry_run"]:
         out.write(f"{failed.count()} would be retried")
         for execution in failed.order_by("pk")[:10]:
             out.write(f"  {execution}  {execution.error_kind}: {execution.error_message}")
         return 0
-    out.write(f"{_retried(failed, by_command(options['reason']))} retried")
+    by, per_minute = by_command(options["reason"]), options["per_minute"]
+    if failed.exists() and (per_minute or (per_minute is None and _is_many(failed))):
+        action = bulk.begin(Wanted("retry", filters, per_minute=per_minute), by)
+        out.write(
+            f"{action.matched:,} are retried in the background, {action.per_minute:,} a minute: "
+            f"`queue bulk show {action.pk} --watch` follows them, `queue bulk stop {action.pk}` stops"
+        )
+        return 0
+    out.write(f"{_retried(failed, by)} retried")
     return 0
 
 
-def _retried(failed: QuerySet[Execution], by: By) -> int:
+def _is_many(failed: ExecutionQuerySet) -> bool:
+    """So many that they trickle in, if the knobs say so."""
+    some = failed.order_by().values_list("pk", flat=True)[: AT_ONCE + 1]
+    return len(some) > AT_ONCE and queue_knobs().bulk_retries_per_minute > 0
+
+
+def _retried(failed: ExecutionQuerySet, by: By) -> int:
     """A chunk at a time, so that memory is flat and it can be told how far it is."""
     ids = list(failed.order_by("pk").values_list("pk", flat=True))
     chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]

@@ -4,7 +4,9 @@ from typing import Any
 
 from queuemgr import housekeeping
 from queuemgr.cli.knob_options import positive
+from queuemgr.cli.output import by_command
 from queuemgr.cli.progress import busy
+from queuemgr.controls import record_handed_in
 
 NAME = "seed"
 HELP = "start items known for later, and files dropped into the inbox: what beat does by itself"
@@ -22,5 +24,6 @@ def run(options: dict[str, Any], out: Any) -> int:
     with busy("looking for what is known and not under way"):
         seeded_by_flow = housekeeping.seed(options["limit"])
     for flow, seeded in seeded_by_flow.items():
+        record_handed_in(flow, seeded, by_command(), seeded=True)
         out.write(f"{flow}: {seeded} started")
     return 0

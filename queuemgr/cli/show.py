@@ -8,6 +8,7 @@ from queuemgr.cli.output import as_json, table
 from queuemgr.errors import BadInput
 from queuemgr.flow import PRIORITY_NAMES
 from queuemgr.models import Execution
+from queuemgr.redaction import masked
 
 NAME = "show"
 HELP = "one execution: where it stands, why it waits, and every attempt"
@@ -71,6 +72,6 @@ def _facts(execution: Execution) -> dict[str, Any]:
         "error": execution.error_message,
         "created": execution.created_at,
         "finished": execution.finished_at,
-        "payload": execution.payload,
-        "context": execution.context,
+        "payload": masked(execution.payload),
+        "context": masked(execution.context),
     }

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from queuemgr import board, controls, limits
 from queuemgr.board import Board
@@ -332,26 +331,30 @@ def statements() -> int:
     return len(captured.captured_queries)
 
 
-def test_a_look_costs_the_same_statements_for_10_rows_and_for_1000(
-    fleet: Worker, make_worker: Callable[..., Worker]
-) -> None:
-    def grow(begin: int, end: int) -> None:
-        numbers = range(begin, end)
-        Limit.objects.bulk_create(
-            Limit(name=f"host:{n}.example:443", rate="1/s", daily_budget=9) for n in numbers
+def grow(begin: int, end: int) -> None:
+    """So many more of everything a board counts; keys of limits in use are fifty at most."""
+    numbers, now = range(begin, end), database_now()
+    Limit.objects.bulk_create(
+        Limit(name=f"host:{n}.example:443", rate="1/s", daily_budget=9) for n in numbers
+    )
+    intakes = [Intake(f"g{n}", {"limit_key": f"host:{n % 50}.example:443"}) for n in numbers]
+    enqueue_many("probe", intakes)
+    Execution.objects.bulk_create(
+        Execution(
+            flow="probe", key=f"e{n}", phase="prep", step="probe", state=State.FAILED,
+            finished_at=now, error_kind=f"kind{n}", error_fingerprint=f"{n:x}",
         )
-        enqueue_many(
-            "probe", [Intake(f"g{n}", {"limit_key": f"host:{n}.example:443"}) for n in numbers]
-        )
-        Execution.objects.bulk_create(
-            Execution(flow="probe", key=f"e{n}", phase="prep", step="probe", state=State.FAILED,
-                      finished_at=timezone.now(), error_kind=f"kind{n}", error_fingerprint=f"{n:x}")
-            for n in numbers
-        )  # fmt: skip
-        for n in numbers[:50]:
-            make_worker(name=f"w{n}@test")
-            a_minute(timedelta(minutes=n), outcome="failed", error_kind=f"kind{n}")
+        for n in numbers
+    )  # fmt: skip
+    Worker.objects.bulk_create(
+        Worker(name=f"w{n}", host="test", pid=n, queues=[], slots=1, started_at=now, seen_at=now)
+        for n in numbers
+    )
+    for n in range(0, end - begin, 20):
+        a_minute(timedelta(minutes=begin + n), outcome="failed", error_kind=f"kind{n}")
 
+
+def test_a_look_costs_the_same_statements_for_10_rows_and_for_1000(fleet: Worker) -> None:
     grow(0, 10)
     few = statements()
     grow(10, 1000)

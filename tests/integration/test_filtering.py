@@ -88,7 +88,7 @@ def test_age_ids_batch_and_fingerprint_narrow_as_well(probes: Any) -> None:
     batch = Batch.objects.create(name="spring", flow="probe")
     long_ago = timezone.now() - timedelta(days=3)
     Execution.objects.filter(pk=first.pk).update(
-        created_at=long_ago, batch=batch, batch_seq=0, error_fingerprint="ab" * 8
+        created_at=long_ago, batch=batch, batch_seq=0, error_fingerprint="ab" * 8, error_kind="x"
     )
     an_hour = (timezone.now() - timedelta(hours=1)).isoformat()
     assert keys(created_before=an_hour) == keys(batch="spring") == keys(batch=batch.pk) == ["p0"]

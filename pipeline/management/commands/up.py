@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 import socket
@@ -26,6 +27,7 @@ from queuemgr import accounts, draining, limits
 from queuemgr.cli import knob_options
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.run import tell
+from queuemgr.controls import record_handed_in
 from queuemgr.enqueue import Enqueued, enqueue_many
 from queuemgr.errors import BadInput, ConfigurationError, SluiceError
 from queuemgr.fleet_lock import database_now
@@ -87,7 +89,8 @@ class Command(BaseCommand):
         items = list(_items(options["documents"]))
         call_command("migrate", verbosity=0)
         login = _login()
-        web, flower = _web(options["port"]), _flower(login)
+        flower = _flower(login)
+        web = _web(options["port"], flower.port)
         wanted = Wanted(options["workers"], options["pool"])
         with running(
             wanted, also=[web.program, flower.program], prepare=lambda: limits.sync(forced)
@@ -97,6 +100,7 @@ class Command(BaseCommand):
             wait_for_port(flower.port)
             self._say_where(login, web.port, flower.port)
             taken = enqueue_many(FLOW, map(intake.take_in, items))
+            record_handed_in(FLOW, taken.new, by_command())
             self._say_taken(taken)
             drained = draining.drain(self.stdout, check=fleet.check)
             show(self.stdout, _results())
@@ -160,13 +164,14 @@ class _Served:
         self.program, self.port = program, port
 
 
-def _web(port: int) -> _Served:
+def _web(port: int, flower: int) -> _Served:
     port = _free(port) if port else free_port()
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "gunicorn", "project.wsgi", "--bind", f"127.0.0.1:{port}",
                "--threads", "4", "--worker-tmp-dir", str(settings.SLUICE_DATA_DIR),
                "--log-level", "warning", "--no-control-socket"]  # fmt: skip
-    return _Served(Program("web", command, order=60), port)
+    linked = {"SLUICE_FLOWER_URL": settings.SLUICE_FLOWER_URL or f"http://127.0.0.1:{flower}/"}
+    return _Served(Program("web", command, order=60, environment=linked), port)
 
 
 def _free(port: int) -> int:
@@ -179,10 +184,14 @@ def _free(port: int) -> int:
 
 
 def _flower(login: tuple[str, str]) -> _Served:
+    """Flower behind the admin's login; it only looks, unless FLOWER_READ_ONLY says otherwise."""
     port = free_port()
     command = [*celery(), "flower", "--address=127.0.0.1", f"--port={port}", "--logging=warning"]
-    secret = {"FLOWER_BASIC_AUTH": ":".join(login)}
-    return _Served(Program("flower", command, order=70, environment=secret), port)
+    told = {
+        "FLOWER_BASIC_AUTH": ":".join(login),
+        "FLOWER_READ_ONLY": os.environ.get("FLOWER_READ_ONLY", "true"),
+    }
+    return _Served(Program("flower", command, order=70, environment=told), port)
 
 
 def _login() -> tuple[str, str]:

@@ -1,0 +1,94 @@
+"""`python -m bench.bulk`: how fast a bulk retry goes, and what it costs the workers beside it.
+
+A fleet whose slots are all busy and a backlog before it. One process ends a lease and hands its slot
+on, again and again: alone, then beside a bulk retry of the failed executions, round by round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+
+from bench.asides import ask
+from bench.databases import NAMES, Database, databases, kinds
+from bench.figures import Aim, ratios, spread, table, typical
+
+AIM = Aim(3.0)
+"""What a finish may take beside a bulk action, to what it takes alone: a batch holds the lock for some
+tens of milliseconds, and half of the time nobody does."""
+
+COLUMNS = ("", "retried/s", "finish alone", "p99", "beside", "p99", "ratio")
+
+
+def main() -> None:
+    options = _options()
+    console = Console(width=120)
+    console.print(
+        f"{options.rows:,} failed executions, {options.waiting:,} waiting, {options.leases} leases, "
+        f"{options.rounds} rounds of {options.seconds:g} s; milliseconds, "
+        f"load {os.getloadavg()[0]:.1f} at the start"
+    )
+    for kind in kinds(options.database):
+        with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+            root = Path(folder)
+            root.chmod(0o755)
+            with databases(kind, root) as made:
+                cells, worst = measure(made.make(), options)
+        console.print(table(NAMES[kind], COLUMNS, [[f"{options.rows:,} rows", *cells]]))
+        console.print(f"a finish beside it takes {worst} times as long ({AIM.said(worst.median)})")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.bulk", description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000, help="failed ones (default 10^5)")
+    parser.add_argument("--waiting", type=int, default=10_000, help="waiting ones (default 10^4)")
+    parser.add_argument("--leases", type=int, default=50, help="busy slots (default 50)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds in turn (default 3)")
+    parser.add_argument("--seconds", type=float, default=5, help="of each part (default 5)")
+    parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
+    return parser.parse_args()
+
+
+def measure(place: Database, options: argparse.Namespace) -> tuple[list[str], Any]:
+    """The cells of one database's row, and the ratio of finishes beside to alone."""
+    _child(
+        place, options, do="load", rows=options.rows, waiting=options.waiting, leases=options.leases
+    )
+    alone, beside, rates = [], [], []
+    for _ in range(options.rounds):
+        alone.append(_child(place, options, do="finish", seconds=options.seconds))
+        with ThreadPoolExecutor(2) as pool:
+            bulk = pool.submit(_child, place, options, do="retry", seconds=options.seconds)
+            beside.append(_child(place, options, do="finish", seconds=options.seconds))
+        found = bulk.result()
+        rates.append(found["changed"] / found["seconds"])
+    cells = [str(spread(rates))]
+    for rounds in (alone, beside):
+        pooled = typical([took for some in rounds for took in some])
+        cells += [f"{pooled.median:.2f}", f"{pooled.p99:.2f}"]
+    ratio = ratios([median(some) for some in beside], [median(some) for some in alone])
+    return [*cells, str(ratio)], ratio
+
+
+def _child(place: Database, options: argparse.Namespace, **question: Any) -> Any:
+    environment = {
+        **os.environ,
+        **place.environment,
+        "SLUICE_MAX_WORKERS": str(options.leases),
+        "SLUICE_HIGH_PRIORITY_RESERVED": "0",
+        "SLUICE_DAILY_BUDGET": "0",
+        "SLUICE_LEASE_SECONDS": "86400",
+        "SLUICE_LOG_LEVEL": "WARNING",
+    }
+    return ask("bench.bulk_fleet", environment, **question)
+
+
+if __name__ == "__main__":
+    main()

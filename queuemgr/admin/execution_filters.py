@@ -1,0 +1,244 @@
+"""The filters of the list of executions: a form in the address, the same filter as a bulk action's.
+
+Every filter of `queuemgr.filtering` may stand in the address, under its own name; the form offers those
+people ask for. Three of them would look at every row there is, so a page looks at the newest only, and
+says so; a bulk action with the same filter looks at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Max, Min, Q
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
+
+from queuemgr.admin.read_only import Page
+from queuemgr.errors import BadInput
+from queuemgr.filtering import FILTERS, executions_matching, listed, moment_of, narrowed, statuses
+from queuemgr.fleet_lock import database_now
+from queuemgr.flow import PRIORITIES, all_flows, all_phases
+from queuemgr.index_values import values_by_index
+from queuemgr.models import (
+    FINAL,
+    HELD,
+    Attempt,
+    Execution,
+    ExecutionQuerySet,
+    Lease,
+    RouteLimit,
+    State,
+)  # fmt: skip
+
+SEARCH, AGE = "q", "age"
+IN_ADDRESS = frozenset({*FILTERS, AGE} - {"ids"})
+
+ATTEMPTS_LOOKED_AT = 20_000
+"""How many of the newest attempts a page looks through for ended work of a limit or of a worker."""
+
+FAILURES_LOOKED_AT = 5_000
+"""How many of the newest failures of each kind a page searches the messages of."""
+
+FOUND_AT_MOST = 1_000
+ROUTES_AT_MOST = 5_000
+
+AGES = {
+    "hour": ("last hour", timedelta(hours=1), "created_after"),
+    "day": ("last 24 hours", timedelta(days=1), "created_after"),
+    "week": ("last 7 days", timedelta(days=7), "created_after"),
+    "older": ("older than a day", timedelta(days=1), "created_before"),
+    "old": ("older than 7 days", timedelta(days=7), "created_before"),
+}
+"""By what people call it: how long ago, and which side of that moment."""
+
+
+def asked_of(request: HttpRequest) -> dict[str, Any]:
+    """The filter an address asks for, as `executions_matching` and bulk actions take it.
+
+    Raises `BadInput` for an age nobody knows.
+    """
+    given = request.GET
+    asked: dict[str, Any] = {name: given[name] for name in FILTERS if given.get(name)}
+    asked.pop("ids", None)
+    if prefix := given.get(SEARCH, "").strip():
+        asked["key_prefix"] = prefix
+    if age := given.get(AGE):
+        if age not in AGES:
+            raise BadInput(f"age {age[:60]!r} is not one of {', '.join(AGES)}")
+        _, ago, side = AGES[age]
+        asked[side] = (database_now() - ago).isoformat(timespec="seconds")
+    return asked
+
+
+def on_a_page(found: ExecutionQuerySet, asked: Mapping[str, Any]) -> ExecutionQuerySet:
+    """Those of `found` this filter meets, found in bounded time: see the constants above.
+
+    Raises `BadInput` as `executions_matching` does.
+    """
+    executions_matching(asked)
+    found = narrowed(found, {name: asked[name] for name in asked if name not in _BOUNDED})
+    for name in _BOUNDED.keys() & asked.keys():
+        found = found.filter(_BOUNDED[name](asked))
+    if after := asked.get("created_after"):
+        found = found.filter(pk__gte=_ids_about(moment_of("created_after", after) - HOUR)[0])
+    if before := asked.get("created_before"):
+        found = found.filter(pk__lte=_ids_about(moment_of("created_before", before) + HOUR)[1])
+    return found
+
+
+HOUR = timedelta(hours=1)
+"""How far clocks and long transactions may put the times of executions out of the order of their ids."""
+
+COARSE = 10_000
+
+
+def _ids_about(moment: datetime) -> tuple[int, int]:
+    """Ids within `COARSE` of each other between which this moment lies: times have no index, and grow
+    with ids."""
+    ends = Execution.objects.aggregate(low=Min("pk"), high=Max("pk"))
+    low, high = ends["low"] or 0, ends["high"] or 0
+    while high - low > COARSE:
+        middle = (low + high) // 2
+        later = Execution.objects.filter(pk__gte=middle).order_by("pk")
+        if later.values_list("created_at", flat=True)[0] < moment:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+def _at_limit(asked: Mapping[str, Any]) -> Q:
+    name = asked["limit"]
+    routes = RouteLimit.objects.filter(name=name).values_list("route_id", flat=True)
+    held = Lease.objects.filter(listed(name)).values_list("execution_id", flat=True)
+    waiting = Q(state=State.WAITING, route_id__in=list(routes[:ROUTES_AT_MOST]))
+    ended = Q(pk__in=_ran_lately(listed(name)), state__in=FINAL)
+    return waiting | Q(pk__in=list(held[:FOUND_AT_MOST])) | ended
+
+
+def _at_worker(asked: Mapping[str, Any]) -> Q:
+    held = Lease.objects.filter(worker__name=asked["worker"])
+    ran = Q(pk__in=_ran_lately(Q(worker=asked["worker"]))) & ~Q(state__in=HELD)
+    return ran | Q(pk__in=list(held.values_list("execution_id", flat=True)[:FOUND_AT_MOST]))
+
+
+def _ran_lately(which: Q) -> list[int]:
+    """Executions whose last attempt was such a one, among those of the newest attempts."""
+    newest = Attempt.objects.order_by("-pk").values_list("pk", flat=True)
+    floor = newest[ATTEMPTS_LOOKED_AT : ATTEMPTS_LOOKED_AT + 1].first() or 0
+    alike = Attempt.objects.filter(which, pk__gt=floor).order_by("-pk")
+    newest_first = list(alike.values_list("execution_id", "pk")[: FOUND_AT_MOST * 2])
+    return _still_last(dict(reversed(newest_first)))
+
+
+def _still_last(found: Mapping[int, int]) -> list[int]:
+    later = Attempt.objects.filter(execution__in=list(found)).order_by("pk")
+    last = dict(later.values_list("execution_id", "pk"))
+    return [execution for execution, pk in found.items() if last[execution] == pk][:FOUND_AT_MOST]
+
+
+def _with_text(asked: Mapping[str, Any]) -> Q:
+    kinds = (
+        [asked["error_kind"]] if "error_kind" in asked else values_by_index(Execution, "error_kind")
+    )
+    found: list[int] = []
+    for kind in kinds:
+        failures = executions_matching({"error_kind": kind}).order_by("-pk")
+        newest = failures.values_list("pk", "error_message")[:FAILURES_LOOKED_AT]
+        wanted = asked["text"].casefold()
+        found += [pk for pk, message in newest.iterator() if wanted in message.casefold()]
+    return Q(pk__in=sorted(found, reverse=True)[:FOUND_AT_MOST])
+
+
+_BOUNDED = {"limit": _at_limit, "worker": _at_worker, "text": _with_text}
+
+
+class ExecutionFilters(forms.Form):
+    """The form above the list. What it holds is shown as it was typed; `asked_of` reads it."""
+
+    q = forms.CharField(label="Key begins with", max_length=255)
+    flow = forms.ChoiceField()
+    status = forms.ChoiceField()
+    phase = forms.ChoiceField()
+    priority = forms.ChoiceField()
+    error_kind = forms.ChoiceField(label="Error")
+    text = forms.CharField(
+        label="In its error message", max_length=255,
+        help_text=f"Of the newest {FAILURES_LOOKED_AT:,} of each kind, {FOUND_AT_MOST:,} at most.",
+    )  # fmt: skip
+    limit = forms.CharField(
+        label="Host, tenant or other limit", max_length=255,
+        help_text=f"As host:arxiv.org:443. Ended ones: of the last {ATTEMPTS_LOOKED_AT:,} attempts.",
+    )  # fmt: skip
+    worker = forms.CharField(max_length=150, help_text="Its whole name.")
+    batch = forms.CharField(max_length=150, help_text="Its name or number.")
+    age = forms.ChoiceField(label="Enqueued")
+
+    def __init__(self, given: Any) -> None:
+        super().__init__(given, label_suffix="")
+        flows = {*values_by_index(Execution, "flow"), *(flow.name for flow in all_flows())}
+        offered: Mapping[str, Iterable[str]] = {
+            "flow": sorted(flows),
+            "status": statuses(),
+            "phase": all_phases(),
+            "priority": PRIORITIES,
+            "error_kind": values_by_index(Execution, "error_kind"),
+        }
+        for name, values in offered.items():
+            self._offer(name, [(value, value) for value in values])
+        self._offer(AGE, [(age, label) for age, (label, *_) in AGES.items()])
+        for field in self.fields.values():
+            field.required = False
+
+    def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
+        held = self.data.get(name, "")
+        unheard = [(held, held)] if held and held not in dict(choices) else []
+        field: Any = self.fields[name]
+        field.choices = [("", "any"), *choices, *unheard]
+
+    def others(self) -> list[tuple[str, str]]:
+        """Filters the address holds and the form does not offer: a link brought them."""
+        mine = {*self.fields}
+        return [
+            (name, self.data[name]) for name in FILTERS if self.data.get(name) and name not in mine
+        ]
+
+
+class MatchingPage(Page):
+    """The list of what the filter in the address meets; `asked` is that filter."""
+
+    asked: Mapping[str, Any] = {}
+    form: ExecutionFilters
+
+    def get_filters_params(self, params: Any = None) -> Any:
+        """Without our own, which Django would take for columns."""
+        others = super().get_filters_params(params)
+        return {name: value for name, value in others.items() if name not in IN_ADDRESS}
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        found = super().get_queryset(request, exclude_parameters)
+        self.form = ExecutionFilters(request.GET)
+        try:
+            self.asked = asked_of(request)
+            return on_a_page(found, self.asked)
+        except BadInput as error:
+            messages.error(request, f"Nothing is shown: {error}.")
+            return found.none()
+
+    def bulk_address(self, verb: str = "") -> str:
+        """Where a bulk action on all that match begins; empty where the site has none."""
+        return bulk_address(self.asked, verb)
+
+
+def bulk_address(asked: Mapping[str, Any], verb: str = "") -> str:
+    try:
+        page = reverse("admin:bulk_new")
+    except NoReverseMatch:
+        return ""
+    given = {**asked, **({"verb": verb} if verb else {})}
+    return f"{page}?{urlencode(given)}" if given else page

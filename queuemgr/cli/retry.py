@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from queuemgr import payloads, steering
+from queuemgr.cli import steered
+from queuemgr.cli.output import by_command
+from queuemgr.errors import BadInput
+from queuemgr.models import Execution
+
+NAME = "retry"
+HELP = "let failed, cancelled or skipped executions go on from their step, or begin anew"
+EXAMPLES = f"""
+  queue retry arxiv:2101.00001 arxiv:2101.00002 --reason "the host is back"
+  queue retry arxiv:2101.00001 --from-start      what its steps learnt is forgotten
+  queue show KEY --json | jq .payload > p.json; queue retry KEY --payload p.json
+  done work is left alone; for all that failed of one kind: queue retry-failed
+  {steered.EXIT_CODES}
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    steered.add_arguments(parser)
+    parser.add_argument(
+        "--from-start", action="store_true", help="begin at the first step it needs"
+    )
+    parser.add_argument(
+        "--payload", metavar="FILE", help="with this payload, a JSON object; - reads standard input"
+    )
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    by, from_start = by_command(options["reason"]), options["from_start"]
+    if options["payload"]:
+        if len(options["keys"]) > 1:
+            raise BadInput("--payload is for one execution: name one key")
+        payload = payloads.read(_text(options["payload"]))
+
+    def act(execution: Execution) -> int:
+        if options["payload"]:
+            given = payloads.restored(payload, execution.payload)
+            return steering.retry_with_payload(execution, given, by, from_start=from_start)
+        return (steering.retry_from_start if from_start else steering.retry)([execution], by)
+
+    return steered.steer(options, out, act, "retried")
+
+
+def _text(name: str) -> str:
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{name} cannot be read: {error}") from None

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from queuemgr import api_tokens
+from queuemgr.api_tokens import SCOPES
+from queuemgr.cli.knob_options import above_zero
+from queuemgr.cli.output import as_json, by_command, show, table
+from queuemgr.errors import BadInput
+from queuemgr.fleet_lock import database_now
+from queuemgr.models import ApiToken
+
+NAME = "token"
+HELP = "keys to the HTTP API: make one (its secret is shown once), list them, revoke some"
+EXAMPLES = """
+  queue token create ci --owner ann --scope read --scope enqueue --days 90
+  TOKEN=$(queue token create ci --owner ann --scope read)     the secret alone on standard output
+  queue token list --json
+  queue token revoke ci --reason "it leaked"
+"""
+
+
+def add_arguments(parser: Any) -> None:
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="create|list|revoke")
+    _add_create(verbs.add_parser("create", help="make a token and show its secret, this once"))
+    listing = verbs.add_parser("list", help="the tokens there are, without their secrets")
+    listing.add_argument("--json", action="store_true", help="JSON Lines, stable names")
+    revoking = verbs.add_parser("revoke", help="let tokens open nothing from now on")
+    revoking.add_argument("names", nargs="+", help="names of tokens")
+    revoking.add_argument("--reason", default="", help="why, for the record")
+
+
+def _add_create(parser: Any) -> None:
+    about = "; ".join(f"{scope}: {meaning}" for scope, meaning in SCOPES.items())
+    parser.add_argument("name", help="what it is for; it is listed and revoked by this")
+    parser.add_argument("--owner", required=True, help="user whose permissions bound it")
+    parser.add_argument("--scope", action="append", required=True, choices=SCOPES, help=about)
+    parser.add_argument(
+        "--rate", default="600/minute",
+        help='requests it may send, as "600/minute" or "10/s burst 50" (default 600/minute)',
+    )  # fmt: skip
+    parser.add_argument("--days", type=above_zero, help="days until it expires (default never)")
+    parser.add_argument("--reason", default="", help="why, for the record")
+    parser.add_argument("--json", action="store_true", help="one JSON object, with the secret")
+
+
+def run(options: dict[str, Any], out: Any) -> int:
+    {"create": _create, "list": _list, "revoke": _revoke}[options["verb"]](options, out)
+    return 0
+
+
+def _create(options: dict[str, Any], out: Any) -> None:
+    days = options["days"]
+    token, secret = api_tokens.make(
+        options["name"],
+        api_tokens.owner_named(options["owner"]),
+        options["scope"],
+        by_command(options["reason"]),
+        rate=options["rate"],
+        expires_at=database_now() + timedelta(days=days) if days else None,
+    )
+    facts = {"name": token.name, **api_tokens.facts(token), "token": secret}
+    out.write(as_json(facts) if options["json"] else secret)
+
+
+def _list(options: dict[str, Any], out: Any) -> None:
+    tokens, now = ApiToken.objects.select_related("owner"), database_now()
+    if options["json"]:
+        for token in tokens:
+            out.write(as_json(_facts(token, now)))
+        return
+    columns = ("name", "owner", "scopes", "rate", "used", "expires", "state")
+    show(out, table("", columns, (_row(token, now) for token in tokens)))
+
+
+def _facts(token: ApiToken, now: datetime) -> dict[str, Any]:
+    return {
+        "name": token.name,
+        **api_tokens.facts(token),
+        "created_at": token.created_at,
+        "used_at": token.used_at,
+        "revoked_at": token.revoked_at,
+        "problem": api_tokens.why_not(token, now),
+    }
+
+
+def _row(token: ApiToken, now: datetime) -> tuple[Any, ...]:
+    used, expires = (
+        f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "never"
+        for moment in (token.used_at, token.expires_at)
+    )
+    owner, scopes = token.owner.get_username(), ", ".join(token.scopes)
+    return (
+        token.name, owner, scopes, token.rate, used, expires, api_tokens.why_not(token, now) or "ok",
+    )  # fmt: skip
+
+
+def _revoke(options: dict[str, Any], out: Any) -> None:
+    found = {token.name: token for token in ApiToken.objects.filter(name__in=options["names"])}
+    unknown = [name for name in options["names"] if name not in found]
+    if unknown:
+        raise BadInput(f"no token is called {', '.join(unknown)}; `queue token list` shows them")
+    revoked = api_tokens.revoke(found.values(), by_command(options["reason"]))
+    out.write(f"{len(revoked)} revoked, {len(found) - len(revoked)} had been before")

@@ -1,0 +1,119 @@
+"""The story of one execution in the order it happened: tries, waits between them and why, people's acts.
+
+Made of rows already read; nothing is asked of the database here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from queuemgr.models import Attempt, Change, Outcome
+
+SHORTEST_WAIT = timedelta(seconds=1)
+"""Waits shorter than this are no part of the story."""
+
+GOOD, WARN, BAD, PLAIN = "good", "warn", "bad", ""
+
+_LEVELS: Mapping[str, str] = {
+    Outcome.DONE: GOOD,
+    Outcome.RETRIED: WARN,
+    Outcome.LOST: BAD,
+    Outcome.FAILED: BAD,
+}
+
+_BETWEEN: Mapping[str, str] = {
+    Outcome.RETRIED: "held back before it was tried again",
+    Outcome.SNOOZED: "put off, as the step asked",
+    Outcome.LOST: "held back after its worker was lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the story. `kind` is try, wait, change or enqueued; `lasted` None for a moment."""
+
+    at: datetime
+    kind: str
+    what: str
+    detail: str = ""
+    level: str = PLAIN
+    lasted: timedelta | None = None
+    where: str = ""
+    attempt: int | None = None
+
+
+def timeline(
+    attempts: Sequence[Attempt], changes: Iterable[Change], enqueued: datetime | None
+) -> list[Entry]:
+    """All of it, oldest first; `attempts` in the order they were made, `enqueued` None when older
+    attempts were left out."""
+    entries = [Entry(enqueued, "enqueued", "enqueued")] if enqueued else []
+    before: Attempt | None = None
+    for attempt in attempts:
+        entries += _waits(before, attempt)
+        entries.append(_try(attempt))
+        before = attempt
+    entries += map(_deed, changes)
+    return sorted(entries, key=lambda entry: entry.at)
+
+
+def _waits(before: Attempt | None, attempt: Attempt) -> Iterator[Entry]:
+    """Held back until it was due, in line until it was granted a slot, then for a worker to begin."""
+    due = attempt.due_at or attempt.leased_at
+    if before is not None and due - before.ended_at >= SHORTEST_WAIT:
+        why = _BETWEEN.get(before.outcome, "held back")
+        yield Entry(
+            before.ended_at, "wait", why, before.error_message, lasted=due - before.ended_at
+        )
+    if attempt.leased_at - due >= SHORTEST_WAIT:
+        under = f"for room under {attempt.limit_keys}" if attempt.limit_keys else ""
+        yield Entry(due, "wait", "waited in line", under, lasted=attempt.leased_at - due)
+    if attempt.started_at - attempt.leased_at >= SHORTEST_WAIT:
+        lasted = attempt.started_at - attempt.leased_at
+        yield Entry(attempt.leased_at, "wait", "on its way to a worker", lasted=lasted)
+
+
+def _try(attempt: Attempt) -> Entry:
+    told = ": ".join(filter(None, (attempt.error_kind, attempt.error_message)))
+    return Entry(
+        attempt.started_at,
+        "try",
+        f"{attempt.phase}/{attempt.step} {Outcome(attempt.outcome).label.lower()}",
+        told,
+        _LEVELS.get(attempt.outcome, PLAIN),
+        attempt.ended_at - attempt.started_at,
+        attempt.worker,
+        attempt.pk,
+    )
+
+
+def _deed(change: Change) -> Entry:
+    who = f"{change.action} by {change.actor or change.source}"
+    became = ", ".join(f"{name} {_brief(v)}" for name, v in change.after.items())
+    return Entry(change.at, "change", who, "; ".join(filter(None, (became, change.reason))))
+
+
+def _brief(value: Any) -> str:
+    """A value in a word; what is nested is told by the record of changes."""
+    return "edited" if isinstance(value, dict | list) else str(value)
+
+
+def lasting(duration: timedelta) -> str:
+    """`0.4 s`, `12 s`, `4 min 10 s`, `3 h 5 min`, `2 d 4 h`."""
+    seconds = max(0.0, duration.total_seconds())
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    for size, unit, smaller, name in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if seconds >= size:
+            whole, rest = divmod(int(seconds), size)
+            return f"{whole} {unit} {rest // smaller} {name}"
+    raise AssertionError

@@ -1,0 +1,137 @@
+"""An operator's shift, in a real browser over a real fleet: what is done is seen, and holds.
+
+With KEEP_PICTURES the pages met on the way are kept there, as the README shows them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from queuemgr.private_servers import free_port, wait_for_port
+from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.console import REPOSITORY
+from tests.acceptance.fleet import Fleet
+
+from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
+
+from playwright.sync_api import Locator, Page, expect
+
+pytestmark = pytest.mark.browser
+
+SLOTS, FAILED = 4, 30
+SOON = 20_000
+"""Milliseconds until the board must show what happened: it looks every five seconds."""
+
+
+@pytest.fixture
+def fleet(make_fleet: MakeFleet) -> Fleet:
+    """Work under way at a cap of two, thirty failures, and everything that runs in production."""
+    fleet = make_fleet(poll_interval=1, lease_seconds=60, heartbeat_seconds=20)
+    fleet.start_chores()
+    fleet.start_beat()
+    fleet.start_worker(SLOTS)
+    fleet.enqueue(FAILED, key_prefix="broken", fail="not_pdf")
+    fleet.wait_until("thirty failed", lambda: fleet.states()["failed"] == FAILED)
+    fleet.queue("limit", "phase:prep", "--max-running", "2", "--reason", "a quiet start")
+    fleet.enqueue(1_000, key_prefix="paper", seconds=0.5)
+    return fleet
+
+
+@pytest.fixture
+def page(fleet: Fleet) -> Iterator[Page]:
+    """The board, before the one who is on duty."""
+    subprocess.run(
+        [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username", "ada",
+         "--email", "ada@example.org"],
+        env={**fleet.environment, "DJANGO_SUPERUSER_PASSWORD": PASSWORD}, cwd=REPOSITORY, check=True,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    port = free_port()
+    fleet.start(
+        "web", sys.executable, "-W", "ignore", "-m", "gunicorn", "project.wsgi",
+        "--bind", f"127.0.0.1:{port}", "--threads", "4",
+    )  # fmt: skip
+    wait_for_port(port)
+    for page in browser_page():
+        log_in(page, f"http://127.0.0.1:{port}", "ada")
+        yield page
+
+
+def test_an_operator_steers_a_fleet_from_the_board(fleet: Fleet, page: Page) -> None:
+    """Pause, drain, raise a cap, retry a failure group, stop it half-way, undo: G9, G10."""
+    expect(running(page)).to_have_text("2", timeout=SOON)
+    keep(page, "board")
+
+    open_list(page, "Limits")
+    act(page, "phase:prep", "Pause…")
+    page.fill("#id_reason", "the publisher is down")
+    page.get_by_role("button", name="Pause").click()
+    open_board(page)
+    expect(running(page)).to_have_text("0", timeout=SOON)
+    expect(page.locator("#board-limits")).to_contain_text("the publisher is down")
+    assert fleet.states()["waiting"] > 300, "what waits goes on waiting"
+
+    open_list(page, "Limits")
+    act(page, "phase:prep", "Resume")
+    page.get_by_role("link", name="phase:prep", exact=True).click()
+    page.fill("#id_max_running", str(SLOTS))
+    page.fill("#id_reason", "they are back")
+    page.get_by_role("button", name="Save", exact=True).click()
+    open_board(page)
+    expect(running(page)).to_have_text(str(SLOTS), timeout=SOON)
+
+    page.locator("#board-failures").get_by_role("link", name=re.compile("^Retry these")).click()
+    expect(page.locator("#preview h2")).to_have_text(f"{FAILED} executions would change")
+    keep(page, "bulk-preview")
+    page.fill("#per-minute", "30")
+    page.fill("#reason", "the publisher mended its site")
+    page.get_by_role("button", name=f"Retry {FAILED} executions").click()
+    changed = page.locator("#bulk-progress td").first
+    expect(changed).not_to_have_text("0", timeout=SOON)
+    page.get_by_text("Stop it…").click()
+    page.fill("#stop-reason", "it is down again")
+    page.get_by_role("button", name="Stop now").click()
+    expect(page.locator("#bulk-progress")).to_contain_text("Stopped by ada")
+    keep(page, "bulk-action")
+    assert 0 < int(changed.inner_text()) < FAILED
+
+    open_list(page, "Changes")
+    keep(page, "changes")
+    row = page.locator("#result_list tbody tr", has_text="they are back")
+    row.get_by_role("link").first.click()
+    page.fill("#id_undo_reason", "two were enough")
+    page.get_by_role("button", name="Undo this change").click()
+    cap = "SELECT max_running FROM queuemgr_limit WHERE name = 'phase:prep'"
+    assert fleet.one(cap) == 2
+    open_board(page)
+    expect(running(page)).to_have_text("2", timeout=SOON)
+
+
+def running(page: Page) -> Locator:
+    return page.locator("#board-headline dd .sg-figure").first
+
+
+def open_board(page: Page) -> None:
+    page.goto(re.sub(r"/admin/.*", "/admin/", page.url))
+
+
+def open_list(page: Page, name: str) -> None:
+    page.locator("nav, aside").get_by_role("link", name=name, exact=True).first.click()
+
+
+def act(page: Page, row: str, action: str) -> None:
+    page.locator("#result_list tr", has_text=row).locator("input[type=checkbox]").first.check()
+    page.select_option("select[name=action]", label=action)
+    page.click("button[name=index]")
+
+
+def keep(page: Page, name: str) -> None:
+    if folder := os.environ.get("KEEP_PICTURES"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)

@@ -1,0 +1,118 @@
+"""The board in a real browser: it moves by itself, keeps what its reader does, and can be read without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from queuemgr import board, controls, limits
+from queuemgr.controls import By
+from queuemgr.enqueue import enqueue
+from queuemgr.models import Execution, State
+
+from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
+
+from playwright.sync_api import Page, expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+SOON = 20_000
+"""Milliseconds: generous, a refresh comes every five seconds."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def static_root() -> None:
+    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
+    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+
+
+@pytest.fixture
+def work(static_root: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Two executions that wait and one that failed; gives the server's address."""
+    # Playwright keeps an event loop in this thread, beside which these tests use verbs of the queue.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    board.forget()
+    limits.sync()
+    User.objects.create_superuser("sam", password=PASSWORD)
+    for key in ("doc:failed", "doc:1", "doc:2"):
+        enqueue("probe", key)
+    Execution.objects.filter(key="doc:failed").update(
+        state=State.FAILED, finished_at=timezone.now(), route=None,
+        error_kind="not_pdf", error_message="<b>it is a web page</b>", error_fingerprint="f" * 16,
+    )  # fmt: skip
+    return str(live_server.url)
+
+
+@pytest.fixture
+def page(work: str) -> Iterator[Page]:
+    for page in browser_page():
+        log_in(page, work, "sam")
+        yield page
+
+
+def test_the_board_shows_a_change_without_being_loaded_again(page: Page) -> None:
+    alarms = page.locator("#board-alarms")
+    expect(alarms).to_contain_text("No worker is live, and 2 executions wait")
+    page.evaluate("window.loadedOnce = true")
+    page.locator("#board-ended-table summary").click()
+    page.locator("#board-headline a").first.focus()
+
+    controls.pause("prep", By("kim", "command", "the disk is full"))
+    expect(alarms).to_contain_text("phase:prep paused by kim: the disk is full", timeout=SOON)
+    expect(page.locator("#board-limits")).to_contain_text("paused by kim: the disk is full")
+    expect(page.locator("#board-news")).to_contain_text("phase:prep paused by kim")
+    assert page.evaluate("window.loadedOnce") is True
+    assert page.locator("#board-ended-table").evaluate("details => details.open")
+    assert page.evaluate("document.activeElement.closest('#board-headline') !== null")
+    assert page.locator("#board-ended").evaluate("canvas => Boolean(window.Chart.getChart(canvas))")
+
+    controls.resume("prep", By("kim", "command"))
+    expect(alarms).not_to_contain_text("paused", timeout=SOON)
+
+
+def test_the_board_held_still_does_not_move(page: Page) -> None:
+    page.get_by_role("button", name="Hold still").click()
+    moment = page.locator("#board-moment")
+    held = moment.inner_text()
+    page.wait_for_timeout(7_000)
+    assert moment.inner_text() == held
+    page.get_by_role("button", name="Go on").click()
+    expect(moment).not_to_have_text(held, timeout=SOON)
+
+
+def test_who_is_signed_out_is_told_and_sees_no_more(page: Page) -> None:
+    page.context.clear_cookies()
+    expect(page.locator("#board-state")).to_contain_text("signed out", timeout=SOON)
+    expect(page.locator("#board-headline")).to_be_visible()
+
+
+def test_the_board_can_be_read_and_refreshed_without_javascript(work: str) -> None:
+    for page in browser_page(scripts=False):
+        log_in(page, work, "sam")
+        queues = page.locator("#board-queues tbody tr", has_text="prep")
+        expect(queues.locator("td").nth(1)).to_contain_text("2 waiting")
+        expect(page.locator("#board-failures")).to_contain_text("<b>it is a web page</b>")
+        controls.pause("prep", By("kim", "command", "the disk is full"))
+        page.get_by_role("link", name="Refresh").click()
+        expect(page.locator("#board-alarms")).to_contain_text("the disk is full")
+        page.get_by_role("link", name="last 24 h").click()
+        expect(page.locator("#board-trends [aria-current]")).to_have_text("last 24 h")
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_board_fits_its_window_and_is_accessible(width: int, scheme: str, work: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    enqueue("probe", "x" * 200, {"limit_key": f"host:{'long-name.' * 20}example:443"})
+    for page in browser_page(width=width, color_scheme=scheme):
+        log_in(page, work, "sam")
+        expect(page.locator("#board-proof")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        found = axe.run(page, context="#board").response["violations"]
+        assert [(v["id"], [n["html"] for n in v["nodes"]][:3]) for v in found] == []

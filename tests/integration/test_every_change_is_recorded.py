@@ -1,0 +1,241 @@
+"""Whatever a person alters, through the admin or a command, leaves a row that says who, what and why."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from queuemgr import accounts, controls, limits, policies, roles
+from queuemgr.controls import By
+from queuemgr.errors import BadInput
+from queuemgr.models import Change, Queue, RetryPolicy
+from queuemgr.retry import POLICIES
+
+pytestmark = pytest.mark.django_db
+ANN = By("ann", "admin", "because")
+PASSWORD = "correct horse battery staple"
+
+
+def queue(*arguments: str) -> str:
+    out = StringIO()
+    call_command("queue", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def the_change() -> tuple[str, str, str, str]:
+    change = Change.objects.get()
+    return change.actor, change.source, change.action, change.target
+
+
+@pytest.fixture
+def someone() -> User:
+    return User.objects.create_user("kim", password="old", email="kim@example.org")
+
+
+def posted_user(user: User, **changed: Any) -> dict[str, Any]:
+    joined = user.date_joined
+    return {
+        "username": user.username, "email": user.email, "first_name": "", "last_name": "",
+        "is_active": "on", "date_joined_0": f"{joined:%Y-%m-%d}", "date_joined_1": f"{joined:%H:%M:%S}",
+        **changed,
+    }  # fmt: skip
+
+
+def test_what_is_done_to_a_user_is_recorded_with_what_it_was(
+    superuser: Client, someone: User
+) -> None:
+    roles.make()
+    operators = Group.objects.get(name="operator")
+    permission = Permission.objects.get(codename="edit_payload")
+    sent = posted_user(
+        someone, is_staff="on", groups=[operators.pk], user_permissions=[permission.pk],
+        email="kim@example.com",
+    )  # fmt: skip
+    url = reverse("admin:auth_user_change", args=[someone.pk])
+    assert superuser.post(url, sent).status_code == 302
+    assert the_change() == ("root", "admin", "edit user", "user kim")
+    change = Change.objects.get()
+    assert change.before == {
+        "email": "kim@example.org", "is_staff": False, "groups": [], "permissions": [],
+    }  # fmt: skip
+    assert change.after == {
+        "email": "kim@example.com", "is_staff": True, "groups": ["operator"],
+        "permissions": ["queuemgr.edit_payload"],
+    }  # fmt: skip
+    assert superuser.post(url, sent).status_code == 302
+    assert Change.objects.count() == 1, "an edit that altered nothing was recorded"
+
+
+def test_users_added_and_deleted_are_recorded_and_no_password_is(superuser: Client) -> None:
+    sent = {"username": "new", "password1": PASSWORD, "password2": PASSWORD,
+            "usable_password": "true"}  # fmt: skip
+    superuser.post(reverse("admin:auth_user_add"), sent)
+    assert the_change() == ("root", "admin", "add user", "user new")
+    new = User.objects.get(username="new")
+    superuser.post(reverse("admin:auth_user_delete", args=[new.pk]), {"post": "yes"})
+    deleted = Change.objects.latest("pk")
+    assert (deleted.action, deleted.before["username"]) == ("delete user", "new")
+    told = str(list(Change.objects.values()))
+    assert PASSWORD not in told
+    assert new.password not in told
+
+
+def test_many_users_deleted_at_once_leave_a_row_each(superuser: Client, someone: User) -> None:
+    other = User.objects.create_user("lee")
+    chosen = {
+        "action": "delete_selected",
+        "_selected_action": [someone.pk, other.pk],
+        "post": "yes",
+    }
+    superuser.post(reverse("admin:auth_user_changelist"), chosen)
+    assert not User.objects.filter(username__in=("kim", "lee")).exists()
+    assert {c.target for c in Change.objects.all()} == {"user kim", "user lee"}
+
+
+def test_groups_edited_in_the_admin_are_recorded(superuser: Client) -> None:
+    permission = Permission.objects.get(codename="edit_payload")
+    superuser.post(reverse("admin:auth_group_add"), {"name": "night shift", "permissions": []})
+    group = Group.objects.get(name="night shift")
+    url = reverse("admin:auth_group_change", args=[group.pk])
+    superuser.post(url, {"name": "night shift", "permissions": [permission.pk]})
+    added, edited = Change.objects.order_by("pk")
+    assert (added.action, added.target) == ("add group", "group night shift")
+    assert (edited.before, edited.after) == (
+        {"permissions": []}, {"permissions": ["queuemgr.edit_payload"]},
+    )  # fmt: skip
+
+
+def test_setting_anothers_password_is_recorded(superuser: Client, someone: User) -> None:
+    url = reverse("admin:auth_user_password_change", args=[someone.pk])
+    sent = {"password1": PASSWORD, "password2": PASSWORD, "usable_password": "true"}
+    refused = superuser.post(url, {**sent, "password2": "mistyped"})
+    assert refused.status_code == 200
+    assert not Change.objects.exists()
+    assert superuser.post(url, sent).status_code == 302
+    assert the_change() == ("root", "admin", "set password", "user kim")
+    assert Change.objects.get().after == {"password": "usable"}
+
+
+def test_setting_ones_own_password_is_recorded(staff: Callable[..., Client]) -> None:
+    client = staff()
+    sam = User.objects.get(username="sam")
+    sam.set_password("old")
+    sam.save()
+    client.force_login(sam)
+    sent = {"old_password": "old", "new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert client.post(reverse("admin:password_change"), sent).status_code == 302
+    sam.refresh_from_db()
+    assert sam.check_password(PASSWORD)
+    assert the_change() == ("sam", "admin", "set password", "user sam")
+
+
+def test_the_history_of_a_user_is_the_record_of_changes(superuser: Client, someone: User) -> None:
+    accounts.record_password(someone, ANN)
+    page = superuser.get(reverse("admin:auth_user_history", args=[someone.pk]), follow=True)
+    assert [row.target for row in page.context["cl"].result_list] == ["user kim"]
+
+
+def test_a_superuser_made_by_command_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+    options = {"interactive": False, "username": "boss", "email": "b@example.org", "verbosity": 0}
+    call_command("createsuperuser", **options)
+    assert the_change() == (getpass.getuser(), "command", "add user", "user boss")
+    assert Change.objects.get().after["is_superuser"] is True
+
+
+def test_a_password_set_by_command_is_recorded(
+    someone: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("getpass.getpass", lambda prompt: PASSWORD)
+    call_command("changepassword", "kim", stdout=StringIO())
+    assert the_change() == (getpass.getuser(), "command", "set password", "user kim")
+
+
+def test_a_role_given_by_command_is_recorded_and_replaces_the_one_before() -> None:
+    said = queue("user", "ann", "--role", "viewer")
+    assert "ann is viewer; set a password" in said
+    queue("user", "ann", "--role", "operator", "--reason", "on duty")
+    ann = User.objects.get(username="ann")
+    assert (ann.is_staff, [g.name for g in ann.groups.all()]) == (True, ["operator"])
+    added, edited = Change.objects.order_by("pk")
+    assert (added.action, edited.reason) == ("add user", "on duty")
+    assert (edited.before, edited.after) == ({"groups": ["viewer"]}, {"groups": ["operator"]})
+    queue("user", "ann", "--role", "none")
+    ann.refresh_from_db()
+    assert (ann.is_staff, ann.groups.count()) == (False, 0)
+
+
+def test_a_name_no_user_can_have_is_refused() -> None:
+    with pytest.raises(BadInput, match="cannot be a user's name"):
+        accounts.give_role("a b\n", "viewer", ANN)
+
+
+def test_work_handed_in_by_command_leaves_one_row_however_much_it_is(tmp_path: Path) -> None:
+    limits.sync()
+    queue("enqueue", "--flow", "probe", "--count", "3", "--key-prefix", "p", "--priority", "high")
+    change = Change.objects.get()
+    assert (change.actor, change.action, change.target) == (getpass.getuser(), "enqueue", "probe")
+    assert (change.after, change.affected) == ({"new": 3, "priority": "high"}, 3)
+    queue("enqueue", "--flow", "probe", "--count", "3", "--key-prefix", "p")
+    assert Change.objects.count() == 1, "nothing new went in"
+    lines = tmp_path / "ids.txt"
+    lines.write_text("arXiv:2101.00001\narXiv:2101.00002\nno such thing\n")
+    with pytest.raises(SystemExit):
+        queue("import", str(lines))
+    assert Change.objects.latest("pk").affected == 2
+
+
+def test_a_setting_that_changed_is_recorded_as_the_settings_doing(
+    knobs: Callable[..., None],
+) -> None:
+    limits.sync()
+    assert not Change.objects.exists(), "rows made for the first time are no change"
+    controls.edit_limit("phase:prep", ANN, max_running=7)
+    knobs(max_prep=11, max_pending=50)
+    limits.sync()
+    change = Change.objects.get(target="phase:prep", actor="settings")
+    assert (change.before, change.after) == ({"max_running": 7}, {"max_running": 11})
+    queues = Change.objects.filter(action="edit queue", actor="settings")
+    assert queues.count() == Queue.objects.count()
+    limits.sync()
+    assert Change.objects.filter(target="phase:prep").count() == 2
+
+
+def test_a_limit_given_on_a_command_line_is_recorded_as_that_persons(
+    knobs: Callable[..., None],
+) -> None:
+    knobs(max_prep=11)
+    limits.sync()
+    limits.sync(forced={"max_prep"})
+    assert not Change.objects.exists(), "what was so already is no change"
+    controls.edit_limit("phase:prep", ANN, max_running=7)
+    limits.sync(forced={"max_prep"})
+    change = Change.objects.latest("pk")
+    assert (change.actor, change.source, change.after) == (
+        getpass.getuser(), "command", {"max_running": 11},
+    )  # fmt: skip
+
+
+def test_a_policy_edited_before_any_worker_started_is_not_taken_for_the_tables_own() -> None:
+    assert not RetryPolicy.objects.exists()
+    controls.edit_policy("network", "", ANN, max_attempts=2)
+    policies.sync()
+    limits.sync()
+    assert policies.policy_for("network", "prep").max_attempts == 2
+    assert policies.policy_for("timeout", "prep") == POLICIES["timeout"]
+    assert [c.actor for c in Change.objects.all()] == ["ann"]
+
+
+def test_a_queues_cap_can_be_set_before_any_worker_started() -> None:
+    controls.edit_queue("prep.low", ANN, max_pending=5)
+    limits.sync()
+    assert Queue.objects.get(name="prep.low").max_pending == 5

@@ -1,0 +1,239 @@
+"""Traces: a step is a child of its enqueue, a decision links to what it starts, nothing private is told."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from queuemgr import tracing
+from queuemgr.enqueue import enqueue_many
+from queuemgr.errors import BadInput
+from queuemgr.flow import Intake
+from queuemgr.models import Execution
+from queuemgr.outcomes import Done, Failed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Played = Callable[..., Any]
+Probes = Callable[..., list[Execution]]
+
+
+class Recorder:
+    """The spans ended so far, by name."""
+
+    def __init__(self, exporter: InMemorySpanExporter) -> None:
+        self._exporter = exporter
+
+    def __call__(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self._exporter.get_finished_spans() if span.name == name]
+
+    def text(self) -> str:
+        return "".join(str(span.to_json()) for span in self._exporter.get_finished_spans())
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    yield Recorder(exporter)
+    provider.shutdown()
+
+
+def ids(span: ReadableSpan) -> tuple[int, int]:
+    assert span.context
+    return span.context.trace_id, span.context.span_id
+
+
+def parent(span: ReadableSpan) -> tuple[int, int] | None:
+    return (span.parent.trace_id, span.parent.span_id) if span.parent else None
+
+
+def is_sampled(execution: Execution) -> bool:
+    return bool(int(execution.traceparent[-2:], 16) & 1)
+
+
+def test_an_execution_remembers_the_trace_it_was_enqueued_in(
+    probes: Probes, spans: Recorder
+) -> None:
+    (execution,) = probes(1)
+    (span,) = spans("enqueue probe")
+    trace_id, span_id = ids(span)
+    assert execution.traceparent.startswith(f"00-{trace_id:032x}-{span_id:016x}-")
+    assert is_sampled(execution)
+    assert (span.kind, span.attributes) == (
+        SpanKind.PRODUCER,
+        {"sluicegate.flow": "probe", "sluicegate.executions": 1, "sluicegate.new": 1},
+    )
+
+
+def test_enqueuing_inside_a_span_of_the_callers_is_a_child_of_it(
+    probes: Probes, spans: Recorder
+) -> None:
+    with trace.get_tracer_provider().get_tracer("app").start_as_current_span("request"):
+        probes(1)
+    (request,), (enqueue,) = spans("request"), spans("enqueue probe")
+    assert parent(enqueue) == ids(request)
+
+
+def test_a_decision_that_starts_work_is_a_span_linked_to_the_traces_of_what_it_starts(
+    played: Played, probes: Probes, spans: Recorder
+) -> None:
+    worker = played(slots=2)
+    probes(3)
+    (enqueue,), (decision,) = spans("enqueue probe"), spans("dispatch")
+    assert decision.attributes == {
+        "sluicegate.starts": 2, "sluicegate.handed_over": 0, "sluicegate.sent": 2,
+    }  # fmt: skip
+    assert [(link.context.trace_id, link.context.span_id) for link in decision.links] == [
+        ids(enqueue)
+    ]
+    worker.end(worker.begin_all()[0])
+    _, at_finish = spans("dispatch")
+    assert at_finish.attributes
+    assert at_finish.attributes["sluicegate.handed_over"] == 1
+
+
+def test_a_decision_that_starts_nothing_makes_no_span(probes: Probes, spans: Recorder) -> None:
+    probes(1)
+    assert spans("dispatch") == []
+
+
+def test_a_step_is_a_child_of_its_enqueue_however_it_came_to_the_worker(
+    played: Played, probes: Probes, spans: Recorder
+) -> None:
+    worker = played(slots=1)
+    probes(2)
+    (grant,) = worker.begin_all()
+    (handed,) = worker.end(grant)
+    for one, carried in ((grant, grant.traceparent), (handed, None)):
+        span = tracing.step_began(one, "queuemgr.probe", carried)
+        with tracing.inside(span):
+            trace.get_tracer_provider().get_tracer("app").start_span("inner").end()
+        tracing.step_ended(span, "done", Done())
+    (enqueue,) = spans("enqueue probe")
+    steps = spans("step queuemgr.probe")
+    assert [parent(step) for step in steps] == [ids(enqueue)] * 2
+    assert [parent(inner) for inner in spans("inner")] == [ids(step) for step in steps]
+    assert steps[0].attributes == {
+        "messaging.system": "celery",
+        "messaging.destination.name": "prep.normal",
+        "sluicegate.execution.id": grant.execution_id,
+        "sluicegate.flow": "probe",
+        "sluicegate.phase": "prep",
+        "sluicegate.step": "probe",
+        "sluicegate.priority": "normal",
+        "sluicegate.lease.id": str(grant.lease_id),
+        "sluicegate.outcome": "done",
+    }
+
+
+def test_what_a_message_carries_goes_before_what_the_row_remembers(
+    played: Played, probes: Probes, spans: Recorder
+) -> None:
+    worker = played()
+    probes(1)
+    (grant,) = worker.begin_all()
+    carried = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+    tracing.step_ended(tracing.step_began(grant, "t", carried), None, Done())
+    (step,) = spans("step t")
+    assert parent(step) == (0x0123456789ABCDEF0123456789ABCDEF, 0x0123456789ABCDEF)
+    assert step.attributes
+    assert step.attributes["sluicegate.outcome"] == "refused"
+
+
+@pytest.mark.parametrize(
+    "odd", ["", "nonsense", "00-0-0-01", "00-" + "0" * 32 + "-" + "0" * 16 + "-01"]
+)
+def test_a_trace_that_cannot_be_read_begins_a_new_one(
+    played: Played, probes: Probes, spans: Recorder, odd: str
+) -> None:
+    worker = played()
+    probes(1)
+    Execution.objects.update(traceparent=odd[:55])
+    (grant,) = worker.begin_all()
+    tracing.step_ended(tracing.step_began(grant, "t", odd), "done", Done())
+    assert [parent(step) for step in spans("step t")] == [None]
+
+
+def test_no_span_tells_a_key_a_payload_or_what_an_error_said(
+    played: Played, probes: Probes, spans: Recorder
+) -> None:
+    worker = played()
+    probes(1, prefix="private-key-", note="private payload")
+    (grant,) = worker.begin_all()
+    failed = Failed("network", "private message")
+    tracing.step_ended(tracing.step_began(grant, "t"), "retried", failed)
+    with pytest.raises(BadInput):
+        enqueue_many("probe", [Intake("private" * 50, {})])
+    with pytest.raises(RuntimeError, match="private"), tracing.enqueuing("probe", []):
+        raise RuntimeError("private reason")
+    (step,) = spans("step t")
+    assert (step.status.status_code, step.status.description) == (StatusCode.ERROR, "network")
+    assert step.attributes
+    assert step.attributes["error.type"] == "network"
+    assert json.loads(str(step.to_json()))["events"] == []
+    assert "private" not in spans.text()
+
+
+def test_nothing_is_traced_and_nothing_set_up_where_no_endpoint_is(
+    played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "_configured", False)
+    worker = played()
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    assert (tracing.tracer(), tracing._processor) == (None, None)
+    assert execution.traceparent == ""
+    assert tracing.headers(grant) == {}
+    assert tracing.step_began(grant, "t") is None
+    assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def test_without_the_sdk_an_endpoint_is_answered_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, knobs: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    knobs()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(tracing, "_configured", False)
+    monkeypatch.setattr(tracing.importlib.util, "find_spec", lambda name: None)
+    for _ in range(2):
+        assert tracing.tracer() is None
+    assert [record.message for record in caplog.records] == [
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is traced: install the extra `telemetry`"
+    ]
+
+
+def test_a_sampler_that_leaves_an_enqueue_out_leaves_its_steps_out(
+    played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ParentBased(TraceIdRatioBased(0)), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    worker = played()
+    (execution,) = probes(1)
+    assert not is_sampled(execution)
+    (grant,) = worker.begin_all()
+    tracing.step_ended(tracing.step_began(grant, "t", grant.traceparent), "done", Done())
+    assert exporter.get_finished_spans() == ()
+
+
+def test_a_decision_bears_the_time_it_took(played: Played, probes: Probes, spans: Recorder) -> None:
+    played()
+    before = time.time_ns()
+    probes(1)
+    (decision,) = spans("dispatch")
+    assert decision.start_time is not None
+    assert decision.end_time is not None
+    assert before <= decision.start_time <= decision.end_time <= time.time_ns()

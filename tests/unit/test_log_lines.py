@@ -1,0 +1,132 @@
+"""Log records: as lines or JSON, about the step they were made in, with no secret in them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
+
+from queuemgr import redaction
+from queuemgr.grant import Grant
+from queuemgr.log_lines import AboutStep, JsonFormatter, LineFormatter, about
+from queuemgr.redaction import MESSAGE_LIMIT, keep_secret
+
+SECRET = "sk-never-to-be-shown"
+LEASE = UUID(int=7)
+GRANT = Grant(LEASE, 12, "papers", "arXiv:1", "prep", "fetch", 1, "", {"note": "payload"}, {})
+Written = Callable[[], str]
+
+
+@pytest.fixture(params=[LineFormatter, JsonFormatter])
+def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A logger, and what it has written."""
+    monkeypatch.setattr(redaction, "_secrets", set())
+    keep_secret(SECRET)
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(request.param())
+    handler.addFilter(AboutStep())
+    logger = logging.getLogger("tests.log_lines")
+    logger.propagate = False
+    logger.addHandler(handler)
+    yield logger, written.getvalue
+    logger.removeHandler(handler)
+
+
+@pytest.fixture
+def as_json(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    def written(record: logging.LogRecord) -> dict[str, Any]:
+        AboutStep().filter(record)
+        return dict(json.loads(JsonFormatter().format(record)))
+
+    return written
+
+
+def record(message: str, *args: object, **more: Any) -> logging.LogRecord:
+    return logging.LogRecord("a.b", logging.INFO, "file", 1, message, args, more.get("exc_info"))
+
+
+def test_what_a_step_logs_says_which_step_it_is_about(as_json: Callable[..., Any]) -> None:
+    with about(GRANT, "w1@host"):
+        said = as_json(record("read %d pages", 3))
+        line = record("read")
+        AboutStep().filter(line)
+    assert said["message"] == "read 3 pages"
+    facts = {
+        "execution": 12, "flow": "papers", "key": "arXiv:1", "phase": "prep", "step": "fetch",
+        "lease": str(LEASE), "worker": "w1@host",
+    }  # fmt: skip
+    assert facts.items() <= said.items()
+    told = "execution=12 flow=papers key=arXiv:1 phase=prep step=fetch"
+    assert LineFormatter().format(line).endswith(f"read [{told} lease={LEASE} worker=w1@host]")
+    assert "payload" not in json.dumps(said)
+
+
+def test_what_is_logged_after_a_step_or_beside_it_is_not_about_it(
+    as_json: Callable[..., Any],
+) -> None:
+    async def both() -> list[dict[str, Any]]:
+        async def inside() -> dict[str, Any]:
+            with about(GRANT, "w"):
+                await asyncio.sleep(0.01)
+                return dict(as_json(record("in")))
+
+        async def beside() -> dict[str, Any]:
+            return dict(as_json(record("out")))
+
+        return list(await asyncio.gather(inside(), beside()))
+
+    inside, beside = asyncio.run(both())
+    assert "execution" in inside
+    assert "execution" not in beside
+    assert set(as_json(record("after"))) == {"time", "level", "logger", "message"}
+
+
+def test_a_traceback_is_in_the_one_line_of_its_record(as_json: Callable[..., Any]) -> None:
+    try:
+        raise ValueError("two\nlines")
+    except ValueError as error:
+        failed = record("failed", exc_info=(type(error), error, error.__traceback__))
+    said = as_json(failed)
+    assert "ValueError: two\nlines" in said["exception"]
+    assert "\n" not in JsonFormatter().format(failed)
+
+
+def test_records_inside_a_span_name_it(as_json: Callable[..., Any]) -> None:
+    context = SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=TraceFlags(1))
+    with use_span(NonRecordingSpan(context)):
+        said = as_json(record("here"))
+    assert (said["trace_id"], said["span_id"]) == (f"{0xABC:032x}", f"{0xDEF:016x}")
+
+
+def test_no_secret_is_written_wherever_it_stands(log: tuple[logging.Logger, Written]) -> None:
+    """P8-12: in the message, its arguments, a URL, a key, a traceback."""
+    logger, written = log
+    with about(Grant(LEASE, 1, "f", f"key-{SECRET}", "p", "s", 1, "", {}, {}), "w"):
+        logger.warning(f"token {SECRET}")
+        logger.warning("to %s", f"redis://:{SECRET}@host/0")
+        logger.warning("to %s", "postgres://user:hunter22@host/db")
+        try:
+            raise RuntimeError(f"refused {SECRET}")
+        except RuntimeError:
+            logger.exception("failed with %s", {"key": SECRET})
+    assert SECRET not in written()
+    assert "hunter22" not in written()
+    assert written().count("***") >= 8
+
+
+def test_a_long_record_is_written_whole(as_json: Callable[..., Any]) -> None:
+    assert as_json(record("x" * 3 * MESSAGE_LIMIT))["message"] == "x" * 3 * MESSAGE_LIMIT
+
+
+def test_a_record_nobody_filtered_is_written_too() -> None:
+    """A handler somebody else set up has our formatter, but not our filter."""
+    assert json.loads(JsonFormatter().format(record("bare")))["message"] == "bare"
+    assert LineFormatter().format(record("bare")).endswith("INFO a.b: bare")
