@@ -158,7 +158,9 @@ UNFOLD = {
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.admin.theme.favicon"},
     ],
-    "STYLES": ["queuemgr.admin.theme.cockpit", "queuemgr.admin.theme.frame"],
+    "STYLES": [
+        f"queuemgr.admin.theme.{sheet}" for sheet in ("cockpit", "frame", "list_frame")
+    ],
     "DASHBOARD_CALLBACK": "queuemgr.admin.board.dashboard",
     "SIDEBAR": {"navigation": "project.sidebar.navigation"},
     "COLORS": {

@@ -36,8 +36,13 @@ def cockpit(request: HttpRequest) -> str:
 
 
 def frame(request: HttpRequest) -> str:
-    """The address of what frames every page: menu, header, filters, actions."""
+    """The address of what frames every page: menu, header, messages."""
     return static("queuemgr/frame.css")
+
+
+def list_frame(request: HttpRequest) -> str:
+    """The address of what every list shares: search, filters, actions, rows."""
+    return static("queuemgr/list_frame.css")
 
 
 def favicon(request: HttpRequest) -> str:
