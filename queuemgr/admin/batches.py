@@ -14,7 +14,7 @@ from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.timesince import timesince
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from queuemgr import batches
 from queuemgr.admin.read_only import ReadOnlyAdmin, by
@@ -95,6 +95,7 @@ class BatchAdmin(ReadOnlyAdmin):
         ]
         return [*mine, *super().get_urls()]
 
+    @method_decorator(require_safe)
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:

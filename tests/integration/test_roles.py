@@ -51,6 +51,8 @@ OWN_PAGES = {
     "failures": (VIEWER, VIEWER),
     "queuemgr_bulkaction_change": (VIEWER, VIEWER),
     "queuemgr_execution_act": (NOBODY, OPERATOR),
+    "batch_close": (NOBODY, OPERATOR),
+    "batch_cancel": (NOBODY, OPERATOR),
     "bulk_new": (OPERATOR, OPERATOR),
     "bulk_progress": (VIEWER, VIEWER),
     "bulk_stop": (NOBODY, OPERATOR),
