@@ -74,7 +74,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             _list("Users", "person", "auth.user"),
             _list("Groups", "group", "auth.group"),
             _list("API tokens", "key", "queuemgr.apitoken"),
-            Entry("API", "api", "api-1.0.0:openapi-view"),
+            Entry("API", "api", "api-v1:openapi-view"),
         ),
     ),
 )

@@ -25,7 +25,7 @@ from queuemgr.knobs import queue_knobs
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet, State
 
 SAMPLE = 20
-COUNTED = 100_000
+COUNTED = 50_000
 """How far a preview counts: that takes some tens of milliseconds; what is started is counted in full."""
 
 AT_ONCE = 1_000

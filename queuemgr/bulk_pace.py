@@ -1,4 +1,4 @@
-"""How many rows a bulk action may change now. Pure.
+"""How many rows a bulk action may change now, and how many fit into one batch. Pure.
 
 The rule is that of every rate here (GCRA, see `queuemgr.rate`): each row changed moves the action's clock
 one interval on, and while the clock lies ahead nothing is changed. The clock is a column, so a restart
@@ -35,3 +35,18 @@ def clock_after(per_minute: int, clock: datetime, now: datetime, changed: int) -
 
 def _caught_up(clock: datetime, now: datetime) -> datetime:
     return max(clock, now - timedelta(seconds=CATCH_UP_SECONDS))
+
+
+FEWEST, MOST = 100, 500
+"""Rows in one batch. A batch has some 25 statements however few its rows are: below 100 smaller ones
+would hold the lock hardly any shorter, and more often."""
+
+HELD_SECONDS = 0.05
+"""How long a batch is meant to hold the fleet's lock: half of what a finish waits for it before it leaves
+the next decision to others."""
+
+
+def fitting(rows: int, took: float) -> int:
+    """Rows for the next batch, after one of so many took so many seconds: at most twice as many."""
+    wanted = rows * HELD_SECONDS / max(took, 0.001)
+    return max(FEWEST, min(MOST, 2 * rows, int(wanted)))

@@ -12,7 +12,7 @@ import time
 
 from django.db import DatabaseError
 
-from queuemgr import bulk, bulk_record, bulk_step
+from queuemgr import bulk, bulk_pace, bulk_record, bulk_step
 from queuemgr.controls import By
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ActionState, BulkAction
@@ -38,12 +38,16 @@ def due() -> list[int]:
 
 def run(seconds: float = SLICE_SECONDS) -> int:
     """Give every action that is due a batch in turn, for so long; returns how many rows changed."""
-    until, changed = time.monotonic() + seconds, 0
+    until, changed, rows = time.monotonic() + seconds, 0, bulk_step.ROWS
     while time.monotonic() < until and (some := due()):
         for action_id in some:
             began = time.monotonic()
-            changed += _one_batch(action_id)
-            _leave_the_lock(time.monotonic() - began)
+            came = _one_batch(action_id, rows)
+            took = time.monotonic() - began
+            if came == rows:
+                rows = bulk_pace.fitting(rows, took)
+            changed += came
+            _leave_the_lock(took)
     return changed
 
 
@@ -52,10 +56,11 @@ def _leave_the_lock(held: float) -> None:
     time.sleep(min(held, 1.0))
 
 
-def _one_batch(action_id: int) -> int:
-    """One batch; an action that cannot be carried out ends, and does not stop the others."""
+def _one_batch(action_id: int, rows: int) -> int:
+    """One batch, and how many rows it changed; an action that cannot be carried out ends, and does not
+    stop the others."""
     try:
-        return bulk_step.step(action_id).changed
+        return bulk_step.step(action_id, rows).changed
     except DatabaseError as error:
         logger.warning("bulk action #%s: %s; it goes on with the next tick", action_id, told(error))
         time.sleep(0.1)

@@ -24,8 +24,8 @@ from queuemgr.redaction import clean, told
 
 logger = logging.getLogger(__name__)
 
-ROWS = 250
-"""Rows in one batch: some tens of milliseconds under the lock, about as long as a large dispatch."""
+ROWS = 100
+"""Rows in one batch, unless the runner has seen how long they take (see `bulk_pace.fitting`)."""
 
 PROBLEMS_SHOWN = 2000
 """Characters of problems an action keeps."""

@@ -40,12 +40,15 @@ def with_words(words: str) -> QuerySet[Change]:
 
 
 def searched(changes: QuerySet[Change], term: str) -> QuerySet[Change]:
-    """Those of a target that begins so, of an actor called so, or with these words in the reason."""
+    """Those of the person called so; else of a target that begins so; else with these words in the
+    reason. One of them, since no index serves all three at once."""
     term = term.strip()
     if not term:
         return changes
-    found = begins("target", term) | Q(actor=term) | Q(pk__in=with_words(term).values("pk"))
-    return changes.filter(found)
+    for found in (Q(actor=term), begins("target", term)):
+        if Change.objects.filter(found).order_by().exists():
+            return changes.filter(found)
+    return changes.filter(pk__in=with_words(term).values("pk"))
 
 
 def in_words(values: dict[str, Any]) -> str:

@@ -28,8 +28,12 @@ from queuemgr.models import (
     RetryPolicy,
     pause_sentence,
 )  # fmt: skip
+from queuemgr.redaction import clean
 
 ROWS_AT_A_TIME = 500
+
+REASON_CHARACTERS = 200
+"""Room for a reason in the record; a longer one is cut."""
 
 Fact = Callable[[Execution], dict[str, str]]
 
@@ -62,19 +66,13 @@ class By:
         return Change(
             actor=self.actor,
             source=self.source,
-            reason=self.reason,
+            reason=clean(self.reason)[:REASON_CHARACTERS],
             action=action,
             target=target,
             before=before or {},
             after=after or {},
             undoes_id=self.undoes,
         )
-
-
-def record_handed_in(flow: str, new: int, by: By, **how: Any) -> None:
-    """That a person handed in work: a row for all of it, since each execution is a row of its own."""
-    if new:
-        by.record("enqueue", flow, {}, {"new": new, **how}, affected=new)
 
 
 def pause(target: str, by: By, until: datetime | None = None) -> None:

@@ -59,7 +59,7 @@ class StepEvents:
                 "task-received",
                 uuid=uuid,
                 name=task_of(grant),
-                args=f"({grant.key!r},)",
+                args=f"({clean(grant.key)!r},)",
                 kwargs=f"{{'flow': {grant.flow!r}, 'phase': {grant.phase!r}}}",
                 retries=0,
                 eta=None,

@@ -19,13 +19,26 @@ if TYPE_CHECKING:  # this is read while Django sets up logging, before there are
 
 Facts = Mapping[str, str | int]
 
-_about: ContextVar[Facts] = ContextVar("about", default={})  # noqa: B039  # a mapping nobody changes
+_about: ContextVar[tuple[Grant, str] | None] = ContextVar("about", default=None)
 
 
 @contextmanager
 def about(grant: Grant, worker: str) -> Iterator[None]:
     """Have every record made meanwhile, in this context, say that it is about this grant's step."""
-    facts: Facts = {
+    token = _about.set((grant, worker))
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+def _facts() -> Facts:
+    """What there is to say of the step this is in; made for a record, not for each step."""
+    about = _about.get()
+    if about is None:
+        return {}
+    grant, worker = about
+    return {
         "execution": grant.execution_id,
         "flow": grant.flow,
         "key": grant.key,
@@ -34,18 +47,13 @@ def about(grant: Grant, worker: str) -> Iterator[None]:
         "lease": str(grant.lease_id),
         "worker": worker,
     }
-    token = _about.set(facts)
-    try:
-        yield
-    finally:
-        _about.reset(token)
 
 
 class AboutStep(logging.Filter):
     """Puts on each record the facts of the step it was made in: `facts`, and as text `about`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        facts = _about.get()
+        facts = _facts()
         record.facts = facts
         said = " ".join(f"{name}={value}" for name, value in facts.items())
         record.about = f" [{said}]" if said else ""

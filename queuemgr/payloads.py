@@ -80,6 +80,8 @@ def restored(typed: Any, before: Any) -> Any:
     if isinstance(typed, dict):
         inner = before if isinstance(before, dict) else {}
         names = {masked(name): name for name in inner}
+        if len(names) < len(inner):
+            raise BadInput("two names of this payload look alike masked: it cannot be edited here")
         pairs = ((names.get(name, name), value) for name, value in typed.items())
         return {name: restored(value, inner.get(name)) for name, value in pairs}
     if isinstance(typed, list):

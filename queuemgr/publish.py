@@ -18,6 +18,7 @@ from queuemgr.errors import UnknownFlow, UnknownStep
 from queuemgr.flow import HOUSEKEEPING, get_flow
 from queuemgr.grant import Grant
 from queuemgr.knobs import queue_knobs
+from queuemgr.redaction import clean
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ def _send(grant: Grant, producer: Any) -> None:
         retry=False,
         ignore_result=True,
         headers=tracing.headers(grant),
-        argsrepr=repr(grant.key),
+        argsrepr=repr(clean(grant.key)),
     )
 
 

@@ -10,7 +10,7 @@ MESSAGE_LIMIT = 2000
 
 _secrets: set[str] = set()
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
-_QUERY = re.compile(r"(?P<address>\b[a-z][a-z0-9+.-]*://[^\s?#\"'<>]*)[?#][^\s\"'<>]*", re.I)
+_QUERY = re.compile(r"(?P<address>\b[a-z][a-z0-9+.-]{0,20}://[^\s?#\"'<>]*)[?#][^\s\"'<>]*", re.I)
 
 
 def keep_secret(value: str) -> None:

@@ -1,7 +1,7 @@
 """Who may do what: three roles, as Django groups, over permissions that each stand for one act.
 
 A viewer looks, but not into payloads. An operator steers work: retries, cancels, skips, prioritises,
-pauses, acts in bulk, undoes. An admin also sets limits, queues' caps and retry policies, edits
+pauses, enqueues, acts in bulk, undoes. An admin also sets limits, queues' caps and retry policies, edits
 payloads, and gives out tokens and roles. A group is made once; what a site alters in it stays.
 """
 
@@ -27,8 +27,8 @@ SECRET = ("view_payload", "view_apitoken", "view_givenanswer")
 
 OPERATES = (
     "view_payload", "retry_execution", "cancel_execution", "skip_execution", "prioritise_execution",
-    "pause_queue", "pause_limit", "add_bulkaction", "stop_bulkaction", "add_batch", "change_batch",
-    "undo_change",
+    "pause_queue", "pause_limit", "add_bulkaction", "stop_bulkaction", "add_execution", "add_batch",
+    "change_batch", "undo_change",
 )  # fmt: skip
 """What an operator may do beyond looking."""
 

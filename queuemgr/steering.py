@@ -32,6 +32,9 @@ Chunk = list[Execution]
 ENDED_UNDONE = (State.FAILED, State.CANCELLED, State.SKIPPED)
 """What a person may have done again: all that ended but for what is done."""
 
+EDIT_PAYLOAD = "edit payload"
+"""The change that tells what of a payload was edited: for those who may see payloads."""
+
 FURTHEST = timedelta(days=3660)
 """A time further off than ten years is a mistyped one."""
 
@@ -181,8 +184,17 @@ def _give_payload(
     before, execution.payload = execution.payload, payload
     _check_it_works(execution, from_start=from_start)
     Execution.objects.filter(pk=execution.pk).update(payload=payload)
-    was, now = ({"payload": masked(given)} for given in (before, payload))
-    by.record("edit payload", str(execution), was, now)
+    edited = {name for name in {*before, *payload} if _differs(before, payload, name)}
+    if edited:
+        was, is_now = (
+            {"payload": masked({name: given[name] for name in sorted(edited & set(given))})}
+            for given in (before, payload)
+        )
+        by.record(EDIT_PAYLOAD, str(execution), was, is_now)
+
+
+def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool:
+    return (name in before, before.get(name)) != (name in after, after.get(name))
 
 
 def _check_it_works(execution: Execution, *, from_start: bool) -> None:
@@ -313,7 +325,7 @@ def _by_route(
     executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool, bool]]
 ) -> dict[int, list[Execution]]:
     """The executions by the route they would wait on; without those whose flow or step is gone."""
-    by_route: dict[int, list[Execution]] = defaultdict(list)
+    by_kind: dict[routes.RouteKind, list[Execution]] = defaultdict(list)
     for execution in executions:
         priority, resumed, retrying = ranked(execution)
         try:
@@ -321,5 +333,6 @@ def _by_route(
         except (UnknownFlow, UnknownStep):
             continue
         kind = routes.kind_of(place, priority, execution.given, resumed=resumed)
-        by_route[routes.route_id(kind._replace(retrying=retrying))].append(execution)
-    return by_route
+        by_kind[kind._replace(retrying=retrying)].append(execution)
+    # A new route is not remembered before the transaction commits: it is asked for once, not once a row.
+    return {routes.route_id(kind): some for kind, some in by_kind.items()}

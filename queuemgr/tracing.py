@@ -14,8 +14,9 @@ import importlib.util
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from opentelemetry import trace
@@ -43,6 +44,11 @@ SEND_SECONDS = "3"
 that ends waits for its last ones: four at most, by the exporter's own bound of spans kept."""
 
 _propagator = TraceContextTextMapPropagator()
+LOOK_SECONDS = 1.0
+"""How often a process that traces nothing looks whether somebody has set a provider: asking at each step
+would cost more than all the rest."""
+
+_none_until = 0.0
 _configuring = threading.Lock()
 _configured = False
 _processor: Any = None
@@ -51,11 +57,14 @@ _tracer: tuple[Any, Tracer] | None = None
 
 def tracer() -> Tracer | None:
     """The tracer of this process; None where nothing is traced."""
-    global _tracer
+    global _tracer, _none_until
+    if time.monotonic() < _none_until:
+        return None
     if not _configured:
         _configure_once()
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+        _none_until = time.monotonic() + LOOK_SECONDS
         return None
     if _tracer is None or _tracer[0] is not provider:
         _tracer = provider, provider.get_tracer("queuemgr")
@@ -134,14 +143,11 @@ def step_began(grant: Grant, task: str, carried: str | None = None) -> Span | No
     )
 
 
-@contextmanager
-def inside(span: Span | None) -> Iterator[None]:
+def inside(span: Span | None) -> AbstractContextManager[object]:
     """Make it the span that others made meanwhile are children of."""
     if span is None:
-        yield
-        return
-    with trace.use_span(span, record_exception=False, set_status_on_exception=False):
-        yield
+        return nullcontext()
+    return trace.use_span(span, record_exception=False, set_status_on_exception=False)
 
 
 def step_ended(span: Span | None, outcome: str | None, result: Result) -> None:

@@ -19,13 +19,14 @@ from queuemgr.grant import Hands
 from queuemgr.knobs import COMMAND_LINE, lane_knobs, queue_knobs, watch_knobs
 from queuemgr.models import Worker
 from queuemgr.process_lanes import lanes
-from tests.emptied_tables import let_flush_empty_the_record
+from tests.emptied_tables import let_flush_empty_the_record, let_flush_leave_what_is_made_once
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _flush_empties_the_record() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         let_flush_empty_the_record(patch)
+        let_flush_leave_what_is_made_once(patch)
         yield
 
 

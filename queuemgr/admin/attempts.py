@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -15,16 +14,6 @@ from queuemgr.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, rec
 from queuemgr.admin.read_only import ReadOnlyAdmin
 from queuemgr.key_search import with_key
 from queuemgr.models import Attempt, Execution
-
-if TYPE_CHECKING:
-    _Inline = admin.TabularInline[Attempt, Execution]
-    _FormSet = BaseInlineFormSet[Attempt, Execution, Any]
-else:
-    from unfold.admin import TabularInline as _Inline
-
-    _FormSet = BaseInlineFormSet
-
-SHOWN = 100
 
 
 def claims_text(limit_keys: str, tokens: str, weight: int) -> str:
@@ -87,34 +76,3 @@ class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
     def of(self, attempt: Attempt) -> str:
         page = reverse("admin:queuemgr_execution_change", args=[attempt.execution_id])
         return format_html('<a href="{}">{}</a>', page, attempt.execution)
-
-
-class _Newest(_FormSet):
-    """The newest attempts, newest first: a step that snoozed for a week has thousands."""
-
-    def get_queryset(self) -> QuerySet[Attempt]:
-        if not hasattr(self, "_newest"):
-            self._newest = super().get_queryset().order_by("-pk")[:SHOWN]
-        return self._newest
-
-
-class AttemptInline(SaysHowLong, _Inline):
-    model = Attempt
-    formset = _Newest
-    verbose_name_plural = f"attempts, the newest {SHOWN}"
-    fields = (
-        "outcome", "retrying", "takes", "cost", "worker", "waited", "started_at", "took",
-        "error_kind", "error_message",
-    )  # fmt: skip
-    readonly_fields = ("takes", "waited", "took")
-    extra = 0
-    show_change_link = True
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

@@ -25,6 +25,7 @@ from queuemgr.changes import in_words
 from queuemgr.cli.output import as_json
 from queuemgr.errors import CannotUndo
 from queuemgr.models import Change
+from queuemgr.steering import EDIT_PAYLOAD
 from queuemgr.undo import check, permission, undo
 
 MOST_IN_A_FILE = 100_000
@@ -50,8 +51,8 @@ class ChangeAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     search_fields = ("target",)
     search_help_text = (
-        "The beginning of what was changed (a queue, a limit, flow/key), who did, or words of the "
-        f"reason (of the newest {changes.READ_THROUGH:,})."
+        "Who; or the beginning of what was changed (a queue, a limit, flow/key); or, where neither is "
+        f"found, words of the reason among the newest {changes.READ_THROUGH:,}."
     )
     sortable_by = ()
     fields = (
@@ -70,6 +71,12 @@ class ChangeAdmin(ReadOnlyAdmin):
             path("<int:pk>/undo/", wrap(self.undo), name="queuemgr_change_undo"),
             *super().get_urls(),
         ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Without what was edited of payloads, for those who may not see payloads."""
+        every = super().get_queryset(request)
+        sees = request.user.has_perm("queuemgr.view_payload")
+        return every if sees else every.exclude(action=EDIT_PAYLOAD)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -143,7 +150,10 @@ class ChangeAdmin(ReadOnlyAdmin):
     @admin.display(description="all that was kept")
     def in_full(self, change: Change) -> str:
         kept = as_json({"before": change.before, "after": change.after})
-        return format_html('<pre class="sg-quiet">{}</pre>', kept)
+        wraps = (
+            '<pre class="sg-quiet" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>'
+        )
+        return format_html(wraps, kept)
 
 
 def may_undo(request: HttpRequest, change: Change) -> bool:

@@ -14,7 +14,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.decorators import method_decorator
 from django.utils.timesince import timesince
+from django.views.decorators.http import require_POST
 
 from queuemgr import explain, payloads
 from queuemgr.admin import execution_page
@@ -158,14 +160,13 @@ class ExecutionAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         return self._page(request, execution)
 
+    @method_decorator(require_POST)
     def act_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """Do what a button of the page says; back to the page, or the page again with what is wrong."""
         execution, act = self._found(request, object_id), BY_NAME.get(request.POST.get("act", ""))
         if execution is None:
             return self._gone(request, object_id)
-        if request.method != "POST" or act is None:
-            return redirect(self._address(execution))
-        if not act.allowed_to(request.user):
+        if act is None or not act.allowed_to(request.user):
             raise PermissionDenied
         form = (act.asks or ActForm)(request.POST, auto_id=f"id_{act.name}_%s", label_suffix="")
         if not form.is_valid() or not self._done(request, execution, act, form):

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 
 from queuemgr.fleet_lock import database_now
@@ -83,8 +83,9 @@ def recent_values(column: str) -> type[ValueFilter]:
         parameter_name = column
 
         def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-            newest = model_admin.model.objects.order_by("-pk").values("pk")[:RECENT]
-            values = model_admin.model.objects.filter(pk__in=newest).order_by(column)
+            rows = model_admin.model.objects
+            newest = rows.aggregate(newest=Max("pk"))["newest"] or 0
+            values = rows.filter(pk__gt=newest - RECENT).order_by(column)
             return [(v, v) for v in values.values_list(column, flat=True).distinct() if v]
 
     return RecentValues

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.db.models import Max, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
 
-from queuemgr import controls, policies
+from queuemgr import controls, policies, retry_room
 from queuemgr.admin.read_only import KeptAdmin, by
 from queuemgr.admin.reason import ReasonForm
 from queuemgr.errors import BadInput
+from queuemgr.failures import trends
+from queuemgr.fleet_lock import database_now
 from queuemgr.flow import all_phases
-from queuemgr.models import RetryPolicy
+from queuemgr.models import Change, RetryPolicy
 from queuemgr.policies import FIGURES
 from queuemgr.retry import Policy, backoff
+
+PREVIEW = "_preview"
+"""The button that shows what figures come to, and saves nothing."""
 
 NAMED = 6
 """How many waits a preview spells out."""
@@ -37,6 +45,12 @@ class PolicyForm(ReasonForm):
                 self.fields[name].initial = None
                 self.fields[name].required = False
                 self.fields[name].help_text += " Empty: as for every phase."
+
+    def is_valid(self) -> bool:
+        """A preview is checked as if it were to be saved, and shown instead."""
+        valid = super().is_valid()
+        self.instance.previewed = valid and PREVIEW in self.data
+        return valid and PREVIEW not in self.data
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
@@ -62,11 +76,30 @@ class RetryPolicyAdmin(KeptAdmin):
     form = PolicyForm
     list_display = (
         "kind", "for_phase", "tries", "base_seconds", "ceiling_seconds", "jitter_seconds", "waits",
-        "meaning",
+        "failed_lately", "last_changed", "meaning",
     )  # fmt: skip
+    list_before_template = "admin/queuemgr/retry_room.html"
+    change_form_after_template = "admin/queuemgr/preview_policy.html"
     search_fields = ("kind",)
     sortable_by = ()
     recorded = True
+
+    def read_page(self, rows: Sequence[Any]) -> None:
+        changed = _last_changes([str(row) for row in rows])
+        failed = {trend.kind: trend.total for trend in trends()}
+        for row in rows:
+            row.last_change = changed.get(str(row))
+            row.failed_lately = failed.get(row.kind, 0)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        room = {"retry_room": retry_room.left(database_now())}
+        return super().changelist_view(request, {**room, **(extra_context or {})})
+
+    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        policy = super().get_object(request, *given, **named)
+        if policy is not None:
+            self.read_page([policy])
+        return policy
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("queuemgr.add_retrypolicy"))
@@ -79,12 +112,14 @@ class RetryPolicyAdmin(KeptAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         figures = ("kind", "phase", *FIGURES)
         if obj is None:
-            return (*figures, "reason")
+            return (*figures, "waits", "reason")
         reason = ("reason",) if self.has_change_permission(request, obj) else ()
-        return ("kind", "for_phase", "meaning", "waits", *FIGURES, *reason)
+        standing = ("kind", "for_phase", "meaning", "failed_lately", "last_changed")
+        return (*standing, *FIGURES, "waits", *reason)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("kind", "for_phase", "meaning", "waits") if obj else ()
+        standing = ("kind", "for_phase", "meaning", "failed_lately", "last_changed", "waits")
+        return standing if obj else ("waits",)
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **given: Any) -> Any:
         if db_field.name in ("kind", "phase"):
@@ -128,8 +163,32 @@ class RetryPolicyAdmin(KeptAdmin):
         return _seconds(policy, policy.jitter)
 
     @admin.display(description="waits before the next tries")
-    def waits(self, policy: RetryPolicy) -> str:
-        return waits_of(Policy(policy.max_attempts, policy.base, policy.ceiling, policy.jitter))
+    def waits(self, policy: Any) -> str:
+        if policy.max_attempts is None:
+            return "press Preview"
+        said = waits_of(Policy(policy.max_attempts, policy.base, policy.ceiling, policy.jitter))
+        return f"{said} (not saved yet)" if getattr(policy, "previewed", False) else said
+
+    @admin.display(description="failed in 24 h")
+    def failed_lately(self, policy: Any) -> str:
+        """Of its kind, in every phase."""
+        return f"{policy.failed_lately:,}"
+
+    @admin.display(description="last changed", empty_value="")
+    def last_changed(self, policy: Any) -> str:
+        change = policy.last_change
+        if change is None:
+            return ""
+        page = reverse("admin:queuemgr_change_change", args=[change.pk])
+        said = f"{change.at:%Y-%m-%d %H:%M} by {change.actor}"
+        return format_html('<a href="{}">{}</a>', page, said)
+
+
+def _last_changes(names: Sequence[str]) -> dict[str, Change]:
+    """The newest change of each of these policies, by its name."""
+    theirs = Change.objects.filter(target__in=names, action__endswith="retry policy").order_by()
+    newest = theirs.values("target").annotate(newest=Max("pk")).values("newest")
+    return {change.target: change for change in Change.objects.filter(pk__in=newest)}
 
 
 def _seconds(policy: RetryPolicy, seconds: float) -> str:

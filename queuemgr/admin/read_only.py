@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ChangeList
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -66,6 +66,15 @@ class KeptAdmin(_ModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return Page
+
+    def changeform_view(self, request: HttpRequest, *given: Any, **named: Any) -> HttpResponse:
+        """What was right when the form was checked can be wrong when it is saved: a row may change in
+        between, and the verb then refuses."""
+        try:
+            return super().changeform_view(request, *given, **named)
+        except ValidationError as error:
+            self.message_user(request, f"Not saved: {' '.join(error.messages)}", messages.ERROR)
+            return redirect(request.get_full_path())
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 if TYPE_CHECKING:
     _ModelForm = forms.ModelForm[Any]
@@ -16,7 +17,7 @@ class ReasonForm(_ModelForm):
     reason = forms.CharField(
         max_length=200,
         required=False,
-        widget=forms.TextInput(attrs={"class": "vTextField"}),
+        widget=UnfoldAdminTextInputWidget,
         help_text="Why; kept in the record of changes.",
     )
 

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from queuemgr import api_tokens
 from queuemgr.admin.read_only import ReadOnlyAdmin, by
@@ -31,7 +32,7 @@ class TokenForm(ReasonForm):
     expires_at = forms.DateTimeField(
         required=False,
         label="Expires (UTC)",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
         help_text="Empty: never. It can be revoked at any time.",
     )
 
@@ -92,6 +93,13 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             own = people if request.user.is_superuser else people.filter(pk=request.user.pk)
             given |= {"queryset": own, "initial": request.user.pk}
         return super().formfield_for_foreignkey(db_field, request, **given)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """One button: whichever is pressed, what follows is the page with the secret."""
+        others = {"show_save_and_continue": False, "show_save_and_add_another": False}
+        return super().add_view(request, form_url, {**others, **(extra_context or {})})
 
     def save_model(
         self, request: HttpRequest, obj: ApiToken, form: TokenForm, change: bool

@@ -26,6 +26,7 @@ from queuemgr.api.shapes import (
 )
 from queuemgr.batch_turns import MAX_WINDOW
 from queuemgr.enqueue import priority_of
+from queuemgr.handing_in import handing_in
 from queuemgr.models import Batch
 
 router = Router(tags=["batches"])
@@ -172,7 +173,9 @@ def add_to_batch(request: HttpRequest, name: Name, given: Members) -> Added:
     """Make members of these. The same again changes nothing: a member keeps its place."""
     batch = _open(name)
     intakes = understood(batch.flow, given.items)
-    done = batches.add(batch, intakes, priority=priority_of(given.priority))
+    how = {"priority": given.priority, "batch": batch.name}
+    with handing_in(batch.flow, by(request), **how) as counted:
+        done = counted(batches.add(batch, intakes, priority=priority_of(given.priority)))
     return Added(new=done.new, already=done.already, elsewhere=done.elsewhere)
 
 

@@ -11,7 +11,7 @@ from ninja import Field, Schema, Status
 from pydantic import ValidationError
 
 from queuemgr import payloads
-from queuemgr.api.callers import needs
+from queuemgr.api.callers import by, needs
 from queuemgr.api.executions import router
 from queuemgr.api.once import once
 from queuemgr.api.problems import Problem
@@ -19,6 +19,7 @@ from queuemgr.api.shapes import NO_NUL, Asked, Key, Moment, PositiveInteger, Pri
 from queuemgr.enqueue import enqueue_many, priority_of
 from queuemgr.errors import BadInput
 from queuemgr.flow import Intake, get_flow
+from queuemgr.handing_in import handing_in
 from queuemgr.models import Execution
 
 MOST_ITEMS = 1_000
@@ -104,7 +105,7 @@ def enqueue_one(request: HttpRequest, given: NewOne) -> Status[Enqueued]:
     if given.item is not None and given.payload is not None:
         raise Problem("invalid", "a payload goes with a key, not with an item")
     wanted = given.item or Given(key=given.key or "", payload=given.payload or {})
-    (made,) = enqueue_given(given, [wanted]).executions
+    (made,) = enqueue_given(request, given, [wanted]).executions
     return Status(201 if made.new else 200, made)
 
 
@@ -112,14 +113,17 @@ def enqueue_one(request: HttpRequest, given: NewOne) -> Status[Enqueued]:
 @once
 def enqueue_several(request: HttpRequest, given: NewMany) -> EnqueuedMany:
     """Enqueue many. A bad one refuses all, by its number; a full queue keeps what went in before."""
-    return enqueue_given(given, given.items)
+    return enqueue_given(request, given, given.items)
 
 
-def enqueue_given(given: Common, items: Sequence[str | Given]) -> EnqueuedMany:
-    intakes = understood(given.flow, items)
-    done = enqueue_many(
-        given.flow, intakes, priority=priority_of(given.priority), run_after=given.run_after
-    )
+def enqueue_given(
+    request: HttpRequest, given: Common, items: Sequence[str | Given]
+) -> EnqueuedMany:
+    intakes, priority = understood(given.flow, items), priority_of(given.priority)
+    with handing_in(given.flow, by(request), priority=given.priority) as counted:
+        done = counted(
+            enqueue_many(given.flow, intakes, priority=priority, run_after=given.run_after)
+        )
     return EnqueuedMany(
         new=done.new, already=done.already,
         executions=told(given.flow, intakes, set(done.new_keys)),

@@ -60,11 +60,18 @@ class Attempts(Schema):
     next: str | None
 
 
+class LinkOut(Schema):
+    label: str
+    url: str
+
+
 class Links(Schema):
-    """Pages about an execution and what it worked on, for people; null where there is none."""
+    """Pages about an execution and what it worked on, for people (null where there is none), and what
+    was made of it so far."""
 
     execution: str
     item: str | None
+    artifacts: list[LinkOut]
 
 
 class ReasonOut(Schema):
@@ -196,12 +203,16 @@ def explain_execution(request: HttpRequest, pk: Id) -> Why:
 
 @router.get("/executions/{int:pk}/links", response=Links, **needs("read", "view_execution"))
 def link_execution(request: HttpRequest, pk: Id) -> Links:
-    """Pages for people: the execution's own, and that of the item it works on."""
+    """Pages for people: the execution's own, that of the item it works on, and its artifacts."""
     execution = one(pk)
     try:
-        item = get_flow(execution.flow).link(execution.key)
+        flow = get_flow(execution.flow)
+        item, made = flow.link(execution.key), flow.artifacts(execution.key)
     except UnknownFlow:
-        item = ""
-    here = reverse("admin:queuemgr_execution_change", args=[pk])
-    at = request.build_absolute_uri
-    return Links(execution=at(here), item=at(item) if item else None)
+        item, made = "", ()
+    here, at = reverse("admin:queuemgr_execution_change", args=[pk]), request.build_absolute_uri
+    return Links(
+        execution=at(here),
+        item=at(item) if item else None,
+        artifacts=[LinkOut(label=link.label, url=at(link.address)) for link in made],
+    )

@@ -8,12 +8,12 @@ from typing import Any
 from queuemgr import batches
 from queuemgr.cli import batch_shown, import_file
 from queuemgr.cli.enqueue import items_of
-from queuemgr.cli.handing_in import handing_in
 from queuemgr.cli.knob_options import above_zero, natural, positive
 from queuemgr.cli.output import by_command
 from queuemgr.enqueue import priority_of
 from queuemgr.errors import BadInput
 from queuemgr.flow import PRIORITIES, get_flow
+from queuemgr.handing_in import handing_in
 
 NAME = "batch"
 HELP = "executions enqueued together: followed, ended and handed over as one, in order"
@@ -135,7 +135,9 @@ def _add(options: dict[str, Any], out: Any) -> int:
     )
     if bool(options["file"]) == bool(options["items"]):
         raise BadInput("name items, or a file of them with --file, not both")
-    with handing_in(batch.flow, options, batch.name) as counted:
+    with handing_in(
+        batch.flow, by_command(), priority=options["priority"], batch=batch.name
+    ) as counted:
         if options["file"]:
             return import_file.take_in(options["file"], flow, lambda some: counted(add(some)), out)
         out.write(str(counted(add(items_of(flow, options["items"])))))

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from queuemgr import batches
-from queuemgr.cli.handing_in import handing_in
 from queuemgr.cli.knob_options import above_zero, natural, positive
+from queuemgr.cli.output import by_command
 from queuemgr.cli.progress import tracked
 from queuemgr.enqueue import enqueue_many, priority_of
 from queuemgr.errors import BadInput
 from queuemgr.flow import PRIORITIES, Flow, Intake, all_phases, get_flow
+from queuemgr.handing_in import handing_in
 from queuemgr.models import Batch
 
 NAME = "enqueue"
@@ -76,7 +77,8 @@ def run(options: dict[str, Any], out: Any) -> int:
     many = tracked(
         intakes, "enqueuing", lambda: options["count"] if probes else len(options["items"])
     )
-    with handing_in(options["flow"], options, options["batch"] or "") as counted:
+    how = {"priority": options["priority"], "batch": options["batch"]}
+    with handing_in(options["flow"], by_command(), **how) as counted:
         done = counted(enqueue(many))
     out.write(str(done))
     return 0

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from queuemgr import batches
-from queuemgr.cli.handing_in import handing_in
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress import tracked
 from queuemgr.cli.usage import FINE, SOME_FAILED
-from queuemgr.controls import record_handed_in
 from queuemgr.enqueue import Enqueued, enqueue_many, priority_of
 from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import PRIORITIES, Flow, Intake, get_flow
+from queuemgr.handing_in import handing_in, record_handed_in
 
 NAME = "import"
 HELP = "make executions of the items in a file, a line each (JSON or bare); - reads standard input"
@@ -52,7 +51,7 @@ def run(options: dict[str, Any], out: Any) -> int:
         return take_in(options["file"], flow, None, out)
     priority = priority_of(options["priority"])
     enqueue = partial(enqueue_many, flow.name, priority=priority)
-    with handing_in(flow.name, options) as counted:
+    with handing_in(flow.name, by_command(), priority=options["priority"]) as counted:
         return take_in(options["file"], flow, lambda some: counted(enqueue(some)), out)
 
 
@@ -63,7 +62,9 @@ def _into_batch(options: dict[str, Any], out: Any) -> int:
     if options["flow"] not in (None, batch.flow):
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     add = partial(batches.add, batch, priority=priority_of(options["priority"]))
-    with handing_in(batch.flow, options, batch.name) as counted:
+    with handing_in(
+        batch.flow, by_command(), priority=options["priority"], batch=batch.name
+    ) as counted:
         return take_in(options["file"], get_flow(batch.flow), lambda some: counted(add(some)), out)
 
 

@@ -6,7 +6,7 @@ from queuemgr import housekeeping
 from queuemgr.cli.knob_options import positive
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress import busy
-from queuemgr.controls import record_handed_in
+from queuemgr.handing_in import record_handed_in
 
 NAME = "seed"
 HELP = "start items known for later, and files dropped into the inbox: what beat does by itself"

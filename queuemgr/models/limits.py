@@ -171,6 +171,10 @@ class Gate(models.Model):
         return self.name
 
 
+LONGEST_WAIT = 366 * 24 * 3600
+"""Seconds a retry policy may let work wait."""
+
+
 class RetryPolicy(models.Model):
     """How one kind of error is tried again; a row with a phase goes before the one without."""
 
@@ -199,6 +203,14 @@ class RetryPolicy(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} in {self.phase}" if self.phase else self.kind
+
+    def clean(self) -> None:
+        """Raise `ValidationError` for a wait that is no number, or longer than a year: no clock could
+        be set by it, and the first failure would be one of ours."""
+        waits = {name: getattr(self, name) for name in ("base", "ceiling", "jitter")}
+        beyond = [name for name, w in waits.items() if w is not None and not w <= LONGEST_WAIT]
+        if beyond:
+            raise ValidationError(dict.fromkeys(beyond, f"At most {LONGEST_WAIT} s, a year."))
 
 
 class DailyUsage(models.Model):

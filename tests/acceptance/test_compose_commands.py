@@ -27,7 +27,7 @@ from tests import compose_file
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.processes import REPOSITORY, Process
 
-NOT_OURS = ("db", "broker")
+NOT_OURS = ("db", "broker", "prometheus", "grafana")
 LOGIN = {"FLOWER_USER": "someone", "FLOWER_PASSWORD": "only-for-this-test"}
 WORKERS = compose_file.workers()
 

@@ -122,6 +122,7 @@ def test_each_step_of_a_worker_is_told_to_the_receiver_as_a_child_of_its_enqueue
     assert receiver.services == {"sluicegate"}
 
 
+@pytest.mark.slow_proof
 def test_a_receiver_that_is_away_holds_up_neither_work_nor_an_end(
     monkeypatch: pytest.MonkeyPatch, make_fleet: MakeFleet
 ) -> None:

@@ -61,8 +61,9 @@ def test_an_operator_retries_a_failure_and_pauses_a_queue_with_a_reason(page: Pa
 
     page.get_by_role("link", name="Executions").first.click()
     expect(rows).to_have_count(2)
-    page.locator("#changelist-filter summary").click()
-    page.locator("#changelist-filter").get_by_role("link", name="failed", exact=True).click()
+    page.locator(".ex-filters > summary").click()
+    page.get_by_label("Status").select_option("failed")
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("failed: it is a web page")
 
@@ -81,7 +82,7 @@ def test_an_operator_retries_a_failure_and_pauses_a_queue_with_a_reason(page: Pa
     page.get_by_role("link", name="Queue", exact=True).click()
     page.get_by_role("link", name="Executions").first.click()
     page.get_by_role("link", name="doc:failed").click()
-    why = page.locator(".field-why_it_waits")
+    why = page.locator(".ex-why")
     expect(why).to_contain_text(re.compile(r"prep\.normal paused by sam: the disk is full"))
 
 

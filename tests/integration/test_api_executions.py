@@ -201,6 +201,10 @@ def test_links_name_the_pages_of_an_execution_and_of_its_paper(caller: Api) -> N
     found = caller.get(f"executions/{paper}/links").json()
     document = Document.objects.get()
     assert found["item"].endswith(f"/admin/pipeline/document/{document.pk}/change/")
+    assert found["artifacts"] == []
+    Document.objects.update(pdf="pdfs/a.pdf")
+    (made,) = caller.get(f"executions/{paper}/links").json()["artifacts"]
+    assert made["url"].endswith(f"/documents/{document.pk}/pdf")
     assert found["execution"].endswith(f"/admin/queuemgr/execution/{paper}/change/")
     assert caller.get(f"executions/{probe.pk}/links").json()["item"] is None
 

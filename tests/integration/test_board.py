@@ -332,26 +332,31 @@ def statements() -> int:
 
 
 def grow(begin: int, end: int) -> None:
-    """So many more of everything a board counts; keys of limits in use are fifty at most."""
+    """So many more of everything a board counts, and a twentieth as many routes and minutes."""
     numbers, now = range(begin, end), database_now()
     Limit.objects.bulk_create(
         Limit(name=f"host:{n}.example:443", rate="1/s", daily_budget=9) for n in numbers
     )
-    intakes = [Intake(f"g{n}", {"limit_key": f"host:{n % 50}.example:443"}) for n in numbers]
-    enqueue_many("probe", intakes)
+    enqueue_many(
+        "probe", [Intake(f"r{n}", {"limit_key": f"host:{n}.example:443"}) for n in numbers[::20]]
+    )
+    routes = list(Execution.objects.waiting().values_list("route_id", flat=True).distinct())
+    same: dict[str, Any] = {"flow": "probe", "phase": "prep", "step": "probe"}
+    failed = {**same, "state": State.FAILED, "finished_at": now}
     Execution.objects.bulk_create(
-        Execution(
-            flow="probe", key=f"e{n}", phase="prep", step="probe", state=State.FAILED,
-            finished_at=now, error_kind=f"kind{n}", error_fingerprint=f"{n:x}",
-        )
+        execution
         for n in numbers
-    )  # fmt: skip
+        for execution in (
+            Execution(key=f"w{n}", route_id=routes[n % len(routes)], **same),
+            Execution(key=f"f{n}", error_kind=f"kind{n}", error_fingerprint=f"{n:x}", **failed),
+        )
+    )
     Worker.objects.bulk_create(
         Worker(name=f"w{n}", host="test", pid=n, queues=[], slots=1, started_at=now, seen_at=now)
         for n in numbers
     )
-    for n in range(0, end - begin, 20):
-        a_minute(timedelta(minutes=begin + n), outcome="failed", error_kind=f"kind{n}")
+    for n in numbers[::20]:
+        a_minute(timedelta(minutes=n), outcome="failed", error_kind=f"kind{n}")
 
 
 def test_a_look_costs_the_same_statements_for_10_rows_and_for_1000(fleet: Worker) -> None:

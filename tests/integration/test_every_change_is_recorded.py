@@ -239,3 +239,11 @@ def test_a_queues_cap_can_be_set_before_any_worker_started() -> None:
     controls.edit_queue("prep.low", ANN, max_pending=5)
     limits.sync()
     assert Queue.objects.get(name="prep.low").max_pending == 5
+
+
+def test_a_reason_is_kept_without_secrets_and_cut_where_it_is_too_long() -> None:
+    secret = "see https://ann:hunter2@example.org/ticket "
+    controls.edit_policy("network", "", By("ann", "command", secret + "x" * 500), max_attempts=2)
+    reason = Change.objects.get().reason
+    assert "hunter2" not in reason
+    assert len(reason) == 200

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from celery import current_app
 from django.db import OperationalError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
@@ -52,18 +54,12 @@ def test_not_ready_without_the_broker_which_is_named_without_its_password(
 
 def test_not_ready_with_a_migration_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_migrated", set())
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM django_migrations WHERE app = 'queuemgr' AND name = '0005_cockpit'"
-        )
+    newest = MigrationLoader(connection).graph.leaf_nodes("queuemgr")[0]
+    MigrationRecorder(connection).record_unapplied(*newest)
     try:
         status, body = ask("ready")
     finally:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "INSERT INTO django_migrations (app, name, applied) "
-                "VALUES ('queuemgr', '0005_cockpit', CURRENT_TIMESTAMP)"
-            )
+        MigrationRecorder(connection).record_applied(*newest)
     assert (status, set(body["missing"])) == (503, {"migrations"})
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr.bulk_pace import CATCH_UP_SECONDS, clock_after, may_change
+from queuemgr.bulk_pace import CATCH_UP_SECONDS, FEWEST, MOST, clock_after, fitting, may_change
 from queuemgr.id_ranges import ranges
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
@@ -49,6 +49,13 @@ def test_a_rate_is_reached_by_looks_a_tick_apart() -> None:
 
 def test_without_a_rate_as_much_as_there_is_room_for() -> None:
     assert may_change(0, START + timedelta(days=1), START, 250) == 250
+
+
+def test_a_batch_is_as_large_as_fits_into_its_time_and_no_larger() -> None:
+    assert fitting(400, 0.1) == 200
+    assert fitting(100, 0.0) == 200, "growing step by step"
+    assert fitting(400, 0.01) == MOST
+    assert fitting(100, 60.0) == FEWEST
 
 
 def test_ids_are_recorded_in_few_characters() -> None:

@@ -102,13 +102,15 @@ def test_no_secret_is_written_down_or_has_a_default():
         "BROKER_PASSWORD",
         "DJANGO_SECRET_KEY",
         "FLOWER_PASSWORD",
+        "SLUICE_METRICS_TOKEN",
+        "GRAFANA_PASSWORD",
     }
     assert all(rest.startswith(":?") for _, rest in named)
     stated = [
         v
         for s in SERVICES.values()
         for n, v in s.get("environment", {}).items()
-        if re.search("PASSWORD|SECRET|API_KEY", n)
+        if re.search("PASSWORD|SECRET|API_KEY|TOKEN", n)
     ]
     assert stated
     assert all(value is None or value.startswith("${") for value in stated)
@@ -163,7 +165,7 @@ def test_memory_is_bounded(name: str):
 @pytest.mark.parametrize("name", SERVICES)
 def test_images_are_pinned_to_a_major_version(name: str):
     image = SERVICES[name]["image"].replace("${SLUICEGATE_TAG:-", "").rstrip("}")
-    assert re.search(r":\d", image), image
+    assert re.search(r":v?\d", image), image
 
 
 def test_migration_runs_once_and_before_what_needs_it():
@@ -173,9 +175,9 @@ def test_migration_runs_once_and_before_what_needs_it():
         assert waits_for == {"condition": "service_completed_successfully"}
 
 
-def test_only_web_and_flower_are_reached_and_only_from_this_machine():
+def test_only_what_has_a_login_is_reached_and_only_from_this_machine():
     published = {name: s["ports"] for name, s in SERVICES.items() if "ports" in s}
-    assert set(published) == {"web", "flower"}
+    assert set(published) == {"web", "flower", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
     assert all(SERVICES[name]["networks"] == ["inside"] for name in ("db", "broker"))
 

@@ -27,10 +27,10 @@ from queuemgr import accounts, draining, limits
 from queuemgr.cli import knob_options
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.run import tell
-from queuemgr.controls import record_handed_in
 from queuemgr.enqueue import Enqueued, enqueue_many
 from queuemgr.errors import BadInput, ConfigurationError, SluiceError
 from queuemgr.fleet_lock import database_now
+from queuemgr.handing_in import record_handed_in
 from queuemgr.knobs import DJANGO_SETTINGS, QueueKnobs, tell_children
 from queuemgr.local_fleet import Wanted, celery, running
 from queuemgr.models import Attempt, Execution

@@ -1,0 +1,70 @@
+"""Payloads people type, and what of them is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuemgr import payloads
+from queuemgr.errors import BadInput
+from queuemgr.redaction import masked
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=30)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=4))
+def test_what_is_read_is_what_was_written(payload: dict[str, Any]) -> None:
+    assert payloads.read(json.dumps(payload)) == payload
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://a.example/p.pdf?sig=1",
+        "see https://a.example/p.pdf?sig=1#x, and HTTPS://B.example?k=2",
+        "https://ann:hidden@a.example/",
+        "https://a.example/#token=3",
+    ],
+)
+def test_what_was_masked_and_left_alone_keeps_its_value(url: str) -> None:
+    before = {"url": url, url: [url, {"deep": url}], "n": 1}
+    shown = masked(before)
+    assert not any(secret in json.dumps(shown) for secret in ("sig=1", "k=2", "hidden", "token=3"))
+    assert payloads.restored(shown, before) == before
+    assert payloads.restored({**shown, "n": 2}, before) == {**before, "n": 2}
+
+
+def test_a_mask_put_where_no_such_value_stood_is_refused() -> None:
+    before = {"url": "https://a.example/p.pdf?sig=1"}
+    with pytest.raises(BadInput, match="holds a mask"):
+        payloads.restored({"other": masked(before)["url"]}, before)
+
+
+def test_an_address_without_a_query_is_shown_whole() -> None:
+    assert masked("at https://a.example/x/y.pdf, is it?") == "at https://a.example/x/y.pdf, is it?"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "line 1, column 1"),
+        ("[" * 5_000, "nested too deeply|line 1"),
+        ('{"n": ' + "9" * 5_000 + "}", "cannot be read"),
+        ('{"n": 1e999}', "NaN and Infinity"),
+        ("null", "not null"),
+        ("3", "not a number"),
+        ("x" * 200_000, "characters"),
+    ],
+)
+def test_what_is_no_payload_is_refused_in_words(text: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        payloads.read(text)

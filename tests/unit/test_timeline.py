@@ -1,0 +1,72 @@
+"""The story of an execution, told from its rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from queuemgr.models import Attempt, Change, Outcome
+from queuemgr.timeline import lasting, timeline
+
+START = datetime(2026, 11, 28, 6, tzinfo=UTC)
+
+
+def second(number: float) -> datetime:
+    return START + timedelta(seconds=number)
+
+
+def attempt(due: float, leased: float, started: float, ended: float, **columns: Any) -> Attempt:
+    return Attempt(
+        pk=1, phase="prep", step="fetch", due_at=second(due), leased_at=second(leased),
+        started_at=second(started), ended_at=second(ended),
+        **{"outcome": Outcome.DONE, **columns},
+    )  # fmt: skip
+
+
+def told(*attempts: Attempt, changes: Any = ()) -> list[tuple[str, str]]:
+    entries = timeline(attempts, changes, START)
+    return [(e.what, lasting(e.lasted) if e.lasted is not None else "") for e in entries]
+
+
+def test_each_wait_is_told_with_what_it_was_for() -> None:
+    tries = (
+        attempt(0, 30, 33, 43, outcome=Outcome.RETRIED, limit_keys="host:a"),
+        attempt(103, 103, 103, 104),
+    )
+    assert told(*tries) == [
+        ("enqueued", ""),
+        ("waited in line", "30 s"),
+        ("on its way to a worker", "3.0 s"),
+        ("prep/fetch failed, tried again", "10 s"),
+        ("held back before it was tried again", "1 min 0 s"),
+        ("prep/fetch done", "1.0 s"),
+    ]
+
+
+def test_moments_too_short_to_matter_are_left_out() -> None:
+    assert told(attempt(0, 0.2, 0.4, 0.5)) == [("enqueued", ""), ("prep/fetch done", "0.1 s")]
+
+
+def test_what_people_did_stands_where_it_happened_and_payloads_are_not_told() -> None:
+    change = Change(
+        at=second(5), actor="ann", action="edit payload", after={"payload": {"url": "x"}},
+        reason="wrong address",
+    )  # fmt: skip
+    entries = timeline([attempt(0, 0, 0, 1), attempt(9, 9, 9, 10)], [change], None)
+    assert [e.what for e in entries if e.kind != "wait"] == [
+        "prep/fetch done", "edit payload by ann", "prep/fetch done",
+    ]  # fmt: skip
+    assert [e.detail for e in entries if e.kind == "change"] == ["payload edited; wrong address"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-1, "0.0 s"), (9.94, "9.9 s"), (59, "59 s"), (250, "4 min 10 s"), (11_100, "3 h 5 min"),
+        (187_300, "2 d 4 h"),
+    ],
+)  # fmt: skip
+def test_durations_are_told_as_people_say_them(seconds: float, said: str) -> None:
+    assert lasting(timedelta(seconds=seconds)) == said
