@@ -148,7 +148,8 @@ def _argument(page: str, name: str, made: dict[str, Any]) -> Any:
         return ContentType.objects.get_for_model(Execution).pk
     if name == "kind":
         return "csv"
-    models_named = [model for model in made if f"_{model}_" in f"{page}_"]
+    page = page.replace("bulk_", "bulkaction_") if page.startswith("bulk_") else page
+    models_named = [model for model in made if f"_{model}_" in f"_{page}_"]
     return made[max(models_named, key=len) if models_named else "execution"].pk
 
 
