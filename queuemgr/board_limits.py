@@ -132,7 +132,7 @@ def waiting_on(reasons: Mapping[int, Sequence[Reason]], waiting: Mapping[int, in
 
 def limit_bars(seen: Snapshot, on: Mapping[str, int], most: int = LIMITS) -> Limits:
     """The fleet's and the phases' bars, and of all other limits the busiest."""
-    names = {*seen.rules, *seen.use, *seen.gates} - {LAST_TURN}
+    names = {FLEET, *seen.rules, *seen.use, *seen.gates} - {LAST_TURN}
     owner = owner_among(seen.rules)
     bars = [_bar(name, owner(name) or name, seen, on.get(name, 0)) for name in names]
     wide = sorted((bar for bar in bars if _is_wide(bar.name)), key=_widest)

@@ -158,3 +158,9 @@ def test_nothing_a_row_says_is_more_than_text(viewer: Client, world: None) -> No
 def test_the_chart_is_of_the_window_asked_for(viewer: Client, window: str, shown: str) -> None:
     text = text_of(viewer.get(parts(), {"window": window}))
     assert re.search(rf'aria-current="true">last {shown}<', text)
+
+
+def test_the_board_opens_before_anything_was_ever_started(viewer: Client) -> None:
+    """A fresh database holds no limits yet: a worker's or a command's first start writes them."""
+    Limit.objects.all().delete()
+    assert "Nothing stands failed" in text_of(viewer.get(front()))
