@@ -63,7 +63,8 @@ def _begun_by_message(worker_id: int) -> list[Any]:
 def retry(seconds: float) -> Any:
     """Retry what failed for so long, or until all is; rows changed, and seconds it took."""
     from bench import played
-    from queuemgr import bulk, bulk_runner, publish
+    from queuemgr import bulk, publish
+    from queuemgr.bulk import runner as bulk_runner
     from queuemgr.controls import By
     from queuemgr.models import BulkAction
 

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from queuemgr import bulk_runner, events, finish, given_answers, minutes, wakeups
+from queuemgr import events, finish, given_answers, minutes, wakeups
+from queuemgr.bulk import runner as bulk_runner
 from queuemgr.dispatch import dispatch
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.flow import all_flows

@@ -11,8 +11,9 @@ from typing import Any
 
 from celery import shared_task
 
-from queuemgr import bulk_runner, housekeeping, minutes
+from queuemgr import housekeeping, minutes
 from queuemgr.bulk import TASK as BULK
+from queuemgr.bulk import runner as bulk_runner
 from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import queue_knobs
 

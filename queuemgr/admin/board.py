@@ -14,9 +14,9 @@ from django.views.decorators.http import require_safe
 from queuemgr import board
 from queuemgr.admin.board_links import Links
 from queuemgr.board import Board
-from queuemgr.burn_down import Line
+from queuemgr.board.burn_down import Line
+from queuemgr.board.trends import NOTHING, Speed, Window
 from queuemgr.templatetags.board import clock
-from queuemgr.trends import NOTHING, Speed, Window
 
 REFRESH_SECONDS = 5
 MAY_SEE = "queuemgr.view_execution"

@@ -21,8 +21,8 @@ from queuemgr.admin.bulk_new import bulk_new
 from queuemgr.admin.failures import failures
 from queuemgr.admin.filters import recent_values
 from queuemgr.admin.read_only import ReadOnlyAdmin, by
-from queuemgr.bulk_progress import filter_in_words, progress, result_in_words, what_in_words
-from queuemgr.bulk_verbs import VERBS
+from queuemgr.bulk.progress import filter_in_words, progress, result_in_words, what_in_words
+from queuemgr.bulk.verbs import VERBS
 from queuemgr.controls import By
 from queuemgr.errors import BadInput
 from queuemgr.fleet_lock import database_now

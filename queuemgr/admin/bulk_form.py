@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from queuemgr.bulk import Wanted
-from queuemgr.bulk_verbs import Verb
+from queuemgr.bulk.verbs import Verb
 from queuemgr.errors import BadInput
 from queuemgr.filtering import FILTERS
 from queuemgr.flow import PRIORITIES, all_flows, all_phases

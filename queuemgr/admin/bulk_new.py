@@ -15,7 +15,7 @@ from queuemgr import bulk
 from queuemgr.admin.bulk_form import BulkForm, wanted
 from queuemgr.admin.read_only import by
 from queuemgr.bulk import Preview, Wanted
-from queuemgr.bulk_verbs import VERBS, Verb
+from queuemgr.bulk.verbs import VERBS, Verb
 from queuemgr.errors import SluiceError
 
 

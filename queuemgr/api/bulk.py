@@ -24,7 +24,7 @@ from queuemgr.api.shapes import (
     PriorityName,
     Reasoned,
 )
-from queuemgr.bulk_verbs import VERBS, verb_named
+from queuemgr.bulk.verbs import VERBS, verb_named
 from queuemgr.models import ActionState, BulkAction
 
 router = Router(tags=["bulk actions"])

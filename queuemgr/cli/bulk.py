@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from queuemgr import bulk, bulk_runner
+from queuemgr import bulk
 from queuemgr.bulk import Wanted
-from queuemgr.bulk_progress import facts_of
-from queuemgr.bulk_verbs import ARGUMENTS, VERBS
+from queuemgr.bulk import runner as bulk_runner
+from queuemgr.bulk.progress import facts_of
+from queuemgr.bulk.verbs import ARGUMENTS, VERBS
 from queuemgr.cli import bulk_shown
 from queuemgr.cli.knob_options import above_zero, natural
 from queuemgr.cli.output import as_json, by_command

@@ -8,7 +8,7 @@ from typing import Any
 
 from queuemgr import bulk
 from queuemgr.bulk import Preview
-from queuemgr.bulk_progress import (
+from queuemgr.bulk.progress import (
     facts_of,
     filter_in_words,
     progress,

@@ -8,7 +8,7 @@ from typing import Any
 from django import template
 from django.utils.html import escape, format_html
 
-from queuemgr.board_limits import LimitBar
+from queuemgr.board.limits import LimitBar
 from queuemgr.claims import FLEET
 from queuemgr.failures import FailureGroup
 from queuemgr.models import State

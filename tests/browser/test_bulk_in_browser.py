@@ -10,7 +10,8 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from queuemgr import bulk_step, limits, publish
+from queuemgr import limits, publish
+from queuemgr.bulk import step as bulk_step
 from tests.integration.bulk_desk import some_failed, started
 
 from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one

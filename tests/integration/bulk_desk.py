@@ -7,8 +7,10 @@ from typing import Any
 
 from django.utils import timezone
 
-from queuemgr import bulk, bulk_runner, bulk_step
+from queuemgr import bulk
 from queuemgr.bulk import Wanted
+from queuemgr.bulk import runner as bulk_runner
+from queuemgr.bulk import step as bulk_step
 from queuemgr.controls import By
 from queuemgr.enqueue import enqueue_many
 from queuemgr.flow import Intake

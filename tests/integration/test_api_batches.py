@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from queuemgr import bulk_step, limits
+from queuemgr import limits
+from queuemgr.bulk import step as bulk_step
 from queuemgr.enqueue import enqueue_many
 from queuemgr.flow import Intake
 from queuemgr.models import BulkAction, Change, Execution, State

@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 
 from queuemgr import board, controls, limits
 from queuemgr.board import Board
-from queuemgr.board_limits import NOT_DUE, LimitBar
-from queuemgr.board_queues import QueueCell
+from queuemgr.board.limits import NOT_DUE, LimitBar
+from queuemgr.board.queues import QueueCell
 from queuemgr.controls import By
 from queuemgr.enqueue import enqueue_many
 from queuemgr.fleet_lock import database_now

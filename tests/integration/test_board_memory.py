@@ -8,13 +8,14 @@ from threading import Thread
 import pytest
 from django.db import connection
 
-from queuemgr import board, limits, trend_memory
+from queuemgr import board, limits
+from queuemgr.board import trend_memory
+from queuemgr.board.trends import Window
 from queuemgr.enqueue import enqueue
 from queuemgr.fleet_lock import database_now
 from queuemgr.kept import KEEP, Kept
 from queuemgr.models import Execution, Minute, Outcome
 from queuemgr.one_moment import one_moment
-from queuemgr.trends import Window
 from tests.integration.board_world import a_minute
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from queuemgr import bulk, bulk_runner, bulk_step, housekeeping, steering, tasks
+from queuemgr import bulk, housekeeping, steering, tasks
 from queuemgr.bulk import Wanted
+from queuemgr.bulk import runner as bulk_runner
+from queuemgr.bulk import step as bulk_step
 from queuemgr.controls import By
 from queuemgr.enqueue import enqueue
 from queuemgr.errors import BadInput

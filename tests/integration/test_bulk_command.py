@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from queuemgr import bulk, bulk_runner, bulk_step
+from queuemgr import bulk
+from queuemgr.bulk import runner as bulk_runner
+from queuemgr.bulk import step as bulk_step
 from queuemgr.controls import By
 from queuemgr.models import ActionState, BulkAction, Change, Execution
 from tests.integration.bulk_desk import carried_out, some_failed, started

@@ -12,8 +12,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr import bulk, bulk_step, limits
+from queuemgr import bulk, limits
 from queuemgr.bulk import Wanted
+from queuemgr.bulk import step as bulk_step
 from queuemgr.failures import groups, trends
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ActionState, BulkAction, Change, Execution, Minute, State

@@ -14,7 +14,7 @@ from django.urls import NoReverseMatch
 from queuemgr import steering
 from queuemgr.admin import execution_filters, executions
 from queuemgr.admin.acts import ACTS, OF_A_LIST
-from queuemgr.bulk_verbs import VERBS
+from queuemgr.bulk.verbs import VERBS
 from queuemgr.enqueue import enqueue_many
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import HIGH, Intake

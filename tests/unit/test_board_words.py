@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queuemgr.board_limits import pace_text
-from queuemgr.board_workers import lanes
+from queuemgr.board.limits import pace_text
+from queuemgr.board.workers import lanes
 from queuemgr.templatetags.board import clock, number, percent, span
 
 NOW = datetime(2026, 3, 1, 14, 32, tzinfo=UTC)

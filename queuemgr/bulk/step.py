@@ -14,9 +14,11 @@ from datetime import datetime
 
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from queuemgr import bulk, bulk_pace, bulk_record, sql
-from queuemgr.bulk_record import ByAction
-from queuemgr.bulk_verbs import verb_named
+from queuemgr import bulk, sql
+from queuemgr.bulk import pace as bulk_pace
+from queuemgr.bulk import record as bulk_record
+from queuemgr.bulk.record import ByAction
+from queuemgr.bulk.verbs import verb_named
 from queuemgr.controls import By
 from queuemgr.fleet_lock import database_now, deciding
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet

@@ -14,24 +14,22 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count
 
-from queuemgr import (
-    board_count,
-    board_limits,
-    board_queues,
-    board_workers,
-    burn_down,
-    explain,
-    snapshot,
-    trend_memory,
-)
+from queuemgr import explain, snapshot
 from queuemgr.admission import FLEET, Snapshot
-from queuemgr.board_alarms import Alarm, alarms
-from queuemgr.board_count import AllExecutions, Check, all_executions
-from queuemgr.board_limits import LimitBar, Limits, Whys
-from queuemgr.board_queues import HeldLeases, PhaseRow
-from queuemgr.board_workers import Workers
+from queuemgr.board import burn_down, trend_memory
+from queuemgr.board import count as board_count
+from queuemgr.board import limits as board_limits
+from queuemgr.board import queues as board_queues
+from queuemgr.board import workers as board_workers
+from queuemgr.board.alarms import Alarm, alarms
+from queuemgr.board.burn_down import Budgets
+from queuemgr.board.count import AllExecutions, Check, all_executions
+from queuemgr.board.limits import LimitBar, Limits, Whys
+from queuemgr.board.queues import HeldLeases, PhaseRow
+from queuemgr.board.trend_memory import Recent
+from queuemgr.board.trends import ALL, Speed, Window
+from queuemgr.board.workers import Workers
 from queuemgr.budget_day import day_of
-from queuemgr.burn_down import Budgets
 from queuemgr.failures import FailureGroup, groups
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import all_phases
@@ -39,8 +37,6 @@ from queuemgr.forecast import forecast
 from queuemgr.kept import Kept
 from queuemgr.models import FINAL, BulkAction, DailyUsage, Lease
 from queuemgr.one_moment import one_moment
-from queuemgr.trend_memory import Recent
-from queuemgr.trends import ALL, Speed, Window
 
 FAILURES = 8
 ACTIONS = 5

@@ -12,7 +12,10 @@ import time
 
 from django.db import DatabaseError
 
-from queuemgr import bulk, bulk_pace, bulk_record, bulk_step
+from queuemgr import bulk
+from queuemgr.bulk import pace as bulk_pace
+from queuemgr.bulk import record as bulk_record
+from queuemgr.bulk import step as bulk_step
 from queuemgr.controls import By
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ActionState, BulkAction

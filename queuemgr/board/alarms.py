@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from queuemgr.admission import Snapshot
-from queuemgr.board_count import Check
-from queuemgr.board_limits import Limits, Whys
-from queuemgr.board_queues import PhaseRow
-from queuemgr.board_workers import Workers
-from queuemgr.burn_down import Budgets
-from queuemgr.trends import ALL, Window
+from queuemgr.board.burn_down import Budgets
+from queuemgr.board.count import Check
+from queuemgr.board.limits import Limits, Whys
+from queuemgr.board.queues import PhaseRow
+from queuemgr.board.trends import ALL, Window
+from queuemgr.board.workers import Workers
 
 SHOWN = 6
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from queuemgr import trends
 from queuemgr.admission import NO_USE, Snapshot
+from queuemgr.board import trends
+from queuemgr.board.trends import HOUR, Buckets
 from queuemgr.claims import FLEET
-from queuemgr.trends import HOUR, Buckets
 
 SHOWN = 6
 DAY = timedelta(days=1)

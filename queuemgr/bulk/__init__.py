@@ -15,8 +15,9 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Max, Q
 
-from queuemgr import bulk_record, publish
-from queuemgr.bulk_verbs import Verb, verb_named
+from queuemgr import publish
+from queuemgr.bulk import record as bulk_record
+from queuemgr.bulk.verbs import Verb, verb_named
 from queuemgr.controls import By
 from queuemgr.errors import BadInput
 from queuemgr.filtering import executions_matching

@@ -10,7 +10,7 @@ from typing import Literal
 
 from django.db.models import Q
 
-from queuemgr.board_queues import HeldLeases
+from queuemgr.board.queues import HeldLeases
 from queuemgr.flow import PRIORITY_NAMES
 from queuemgr.models import Worker
 from queuemgr.snapshot import live_since

@@ -16,9 +16,10 @@ from threading import Lock
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
-from queuemgr import minutes, trends
+from queuemgr import minutes
+from queuemgr.board import trends
+from queuemgr.board.trends import HOUR, MINUTE, Buckets, MinuteRow, Sums, Window, hour_of
 from queuemgr.models import Minute
-from queuemgr.trends import HOUR, MINUTE, Buckets, MinuteRow, Sums, Window, hour_of
 
 ROWS = 6_000
 """Rows of older minutes read at a time: less than a tenth of a second."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from django.db.models import Count
 
 from queuemgr.admission import FLEET, NO_USE, Snapshot
-from queuemgr.board_queues import HeldLeases, PhaseRow
+from queuemgr.board.queues import HeldLeases, PhaseRow
 from queuemgr.flow import all_phases
 from queuemgr.models import FINAL, HELD, Execution, State
 
