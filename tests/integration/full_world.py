@@ -150,7 +150,8 @@ def _argument(page: str, name: str, made: dict[str, Any]) -> Any:
         return "csv"
     page = page.replace("bulk_", "bulkaction_") if page.startswith("bulk_") else page
     models_named = [model for model in made if f"_{model}_" in f"_{page}_"]
-    return made[max(models_named, key=len) if models_named else "execution"].pk
+    first = min(models_named, key=lambda model: page.index(model), default="execution")
+    return made[first].pk
 
 
 NOT_KEPT = (Session, LogEntry)
