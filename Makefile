@@ -34,7 +34,7 @@ run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|
 	code=$$?; exit $$code
 
 test: install ## every test on SQLite and on PostgreSQL, with servers of our own
-	@$(BIN)/python -m tests.on_both_databases
+	@$(BIN)/python -m tests.on_both_databases --durations=15
 
 test-sqlite: install ## every test on SQLite
 	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest

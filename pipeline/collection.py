@@ -113,7 +113,10 @@ def failures() -> list[Failure]:
 
 def in_order(documents: QuerySet[Document], sort: str) -> QuerySet[Document]:
     """Sorted by a name of `SORTS`, downwards with a dash before it; what has no value comes last."""
-    column = F(SORTS[sort.removeprefix("-")])
+    name = SORTS[sort.removeprefix("-")]
+    if name == "pk":  # never without a value; said plainly, the order of an index
+        return documents.order_by("-pk" if sort.startswith("-") else "pk")
+    column = F(name)
     order = column.desc(nulls_last=True) if sort.startswith("-") else column.asc(nulls_last=True)
     return documents.order_by(order, "-pk")
 

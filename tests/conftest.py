@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -20,6 +21,15 @@ from queuemgr.knobs import COMMAND_LINE, lane_knobs, queue_knobs, watch_knobs
 from queuemgr.models import Worker
 from queuemgr.process_lanes import lanes
 from tests.emptied_tables import let_flush_empty_the_record, let_flush_leave_what_is_made_once
+
+HERE = Path(__file__).parent
+MEET_NO_DATABASE = [HERE / "unit", HERE / "integration" / "steps", HERE / "browser"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(folder in item.path.parents for folder in MEET_NO_DATABASE):
+            item.add_marker("any_database")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,8 +1,8 @@
-"""Run every test on SQLite and every test that meets a database on PostgreSQL, side by side.
+"""Run every test on SQLite and every test that depends on the database on PostgreSQL, side by side.
 
 `python -m tests.on_both_databases [pytest arguments]`; the exit code is the first that is not 0. Side
-by side, since most of the acceptance tests wait for processes of their own; those that meet no
-database run beside both, once.
+by side, since most of the acceptance tests wait for processes of their own; those marked
+`any_database` run beside both, once.
 """
 
 from __future__ import annotations
@@ -13,20 +13,15 @@ import sys
 import tempfile
 from typing import IO
 
-MEETS_A_DATABASE = [
-    "tests/integration",
-    "tests/model",
-    "tests/acceptance",
-    "tests/browser",
-    "--ignore=tests/integration/steps",
-]
+ON_BOTH = ["-m", "not slow_proof and not any_database"]
+ONCE = ["-m", "not slow_proof and any_database"]
 
 RUNS = {
-    "sqlite": ("sqlite", MEETS_A_DATABASE),
-    "postgres": ("postgres", [path for path in MEETS_A_DATABASE if path != "tests/browser"]),
-    "no database": ("sqlite", ["tests/unit", "tests/integration/steps"]),
+    "sqlite": ("sqlite", ON_BOTH),
+    "postgres": ("postgres", ON_BOTH),
+    "any database": ("sqlite", ONCE),
 }
-"""What each run is called, the database it is given, and the tests it runs."""
+"""What each run is called, the database it is given, and how it chooses its tests."""
 
 SHOWN = "sqlite"
 """The run whose progress is shown; the others are shown when they have ended."""
@@ -47,10 +42,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _started(name: str, arguments: list[str], output: str = "") -> subprocess.Popen[bytes]:
-    database, tests = RUNS[name]
+    database, chosen = RUNS[name]
     written: IO[bytes] | None = open(output, "wb") if output else None  # noqa: SIM115 - the child's own
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *tests, *arguments],
+        [sys.executable, "-m", "pytest", *chosen, *arguments],
         env={**os.environ, "SLUICE_TEST_DATABASE": database},
         stdout=written,
         stderr=subprocess.STDOUT if output else None,

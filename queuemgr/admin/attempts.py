@@ -57,7 +57,7 @@ class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
     )  # fmt: skip
     search_fields = ("execution__key",)
     search_help_text = "The whole key of an execution."
-    ordering = ("-id",)
+    ordering = ("-ended_at", "-id")
     sortable_by = ()
     unlisted = ("error_message", "execution__payload", "execution__context")
     list_select_related = ("execution",)

@@ -39,4 +39,8 @@ class Migration(migrations.Migration):
             model_name='change',
             index=models.Index(fields=['actor', 'id'], name='change_actors'),
         ),
+        AddIndexBeside(
+            model_name='attempt',
+            index=models.Index(condition=models.Q(('error_kind', ''), _negated=True), fields=['error_kind', 'ended_at'], name='attempt_errors'),
+        ),
     )

@@ -240,6 +240,11 @@ class Attempt(models.Model):
         ordering = ("id",)
         indexes = (
             models.Index(fields=("id",), condition=Q(retrying=True), name="attempt_retries"),
+            models.Index(
+                fields=("error_kind", "ended_at"),
+                condition=~Q(error_kind=""),
+                name="attempt_errors",
+            ),
         )
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from redis import Redis
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet, probes
 
-pytestmark = pytest.mark.slow_proof
+pytestmark = [pytest.mark.slow_proof, pytest.mark.any_database]
 
 CONSUMES_AGAIN = 60
 """Seconds after the fault within which work must go on (P2-01)."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet, probes
+
+pytestmark = pytest.mark.any_database
 
 BOUND = 15
 """Seconds an enqueue may take while the broker does not answer, the command's own start included."""

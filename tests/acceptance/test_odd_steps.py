@@ -10,7 +10,7 @@ from tests.acceptance.fleet import Fleet
 from tests.acceptance.odd_steps import WAYS
 from tests.acceptance.processes import Process
 
-pytestmark = pytest.mark.slow_proof
+pytestmark = [pytest.mark.slow_proof, pytest.mark.any_database]
 ODD = ["-I", "tests.acceptance.odd_steps"]
 
 

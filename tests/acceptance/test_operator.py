@@ -23,7 +23,7 @@ from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip
 
 from playwright.sync_api import Locator, Page, expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.any_database]
 
 SLOTS, FAILED = 4, 30
 SOON = 20_000

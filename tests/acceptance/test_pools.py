@@ -11,6 +11,8 @@ import pytest
 from queuemgr.presence import refuse_pool
 from tests.acceptance.fleet import Fleet
 
+pytestmark = pytest.mark.any_database
+
 
 def test_a_plain_prefork_worker_runs_every_phase_of_its_queues(fleet: Fleet) -> None:
     """F, P4-03: `celery -A project worker -P prefork -c 4 -Q …`, nothing else; each child works."""

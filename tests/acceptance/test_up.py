@@ -29,6 +29,8 @@ from tests.acceptance.databases import Database
 from tests.acceptance.fleet import environment
 from tests.acceptance.processes import REPOSITORY, using
 
+pytestmark = pytest.mark.any_database
+
 SAMPLES = {
     # pages, references, how its report begins
     "author-year.pdf": ("5", "17", "Night Openings and Invertebrate Drift"),

@@ -14,7 +14,7 @@ from queuemgr import limits
 from queuemgr.models import Lease
 from tests.integration.analyse_desk import SHORT, Desk, long_paper
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 @pytest.fixture

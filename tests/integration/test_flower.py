@@ -23,6 +23,8 @@ from queuemgr.outcomes import Failed
 from queuemgr.private_servers import wait_for_port
 from queuemgr.redaction import keep_secret
 
+pytestmark = pytest.mark.any_database
+
 LOGIN = ("admin", "only-for-this-test")
 STEERS = (
     "worker/shutdown/w", "worker/pool/restart/w", "worker/pool/grow/w", "worker/pool/shrink/w",

@@ -24,6 +24,8 @@ from tests.integration.steps.ocr_endpoint import (
 )
 from tests.made_pdfs import written
 
+pytestmark = pytest.mark.any_database
+
 pytest.importorskip("pypdfium2")
 
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"

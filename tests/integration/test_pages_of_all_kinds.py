@@ -12,7 +12,7 @@ from django.test import Client
 from tests.integration import full_world
 from tests.integration.full_world import AdminPage, admin_pages, fingerprint
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 ATTACK = "alert(71077345)"
 HOSTILE = (

@@ -19,7 +19,7 @@ from queuemgr.lanes import Lane
 from queuemgr.process_group import THREAD_VARIABLES, ProgramFailed, in_process, run_program
 from queuemgr.window import run_with_queue
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.any_database]
 
 PROC = Lane("proc", 2, 8)
 

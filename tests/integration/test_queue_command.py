@@ -122,7 +122,7 @@ def test_every_subcommand_explains_itself_by_examples_that_it_understands(
     assert examples
     parser = Command().create_parser("manage.py", "queue")
     for example in examples:
-        words = shlex.split(re.split(r" [|<]|  +", example)[0])
+        words = shlex.split(re.split(r" (?:[|<>]|&&)|  +", example)[0])
         assert parser.parse_args(words[1:]).subcommand == name
 
 

@@ -18,7 +18,7 @@ from queuemgr.models import Limit
 from queuemgr.redaction import keep_secret
 from tests.integration.admin_pages import page, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 HOSTILE = "<script>alert(1)</script>"
 RESULT = "/admin/django_celery_results/taskresult/"
