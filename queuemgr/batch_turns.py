@@ -19,7 +19,7 @@ from typing import Any
 
 from django.db.models import F, Q
 
-from queuemgr import sql, states, wakeups, withdraw
+from queuemgr import fleet_lock, sql, states, wakeups, withdraw
 from queuemgr.admission import HELD_BACK
 from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
 from queuemgr.redaction import clean
@@ -31,31 +31,36 @@ CANCELLED_AT_A_TIME = 500
 """Members cancelled in one decision, so that the end of a large batch holds up no other work."""
 
 
-def go_on(batches: Collection[int], now: datetime) -> bool:
-    """Do what the ends of members ask for; to be called holding the fleet's lock.
+def go_on(batches: Collection[int], unswept: Collection[int], now: datetime) -> bool:
+    """Do what the ends of members ask for, and go on sweeping up what was cancelled; to be called
+    holding the fleet's lock.
 
     True when a cancelled batch is so large that some of it is left for the next decision.
     """
-    if not batches:
+    if not batches and not unswept:
         return False
-    left = [batch.pk for batch in Batch.objects.filter(pk__in=batches) if _goes_on(batch, now)]
-    wakeups.leave(batches=left)
+    found = Batch.objects.filter(pk__in={*batches, *unswept})
+    left = [batch.pk for batch in found if _goes_on(batch, now, sweeping=batch.pk in unswept)]
+    wakeups.leave(unswept=left)
     return bool(left)
 
 
-def _goes_on(batch: Batch, now: datetime) -> bool:
+def _goes_on(batch: Batch, now: datetime, *, sweeping: bool) -> bool:
+    """Sweeps only when told to: members retried since are passed over one by one, which the end of
+    each of them must not cost."""
     if batch.fail_fast and batch.cancelled_at is None:
-        _stop_if_one_failed(batch, now)
-    left = batch.cancelled_at is not None and sweep(batch, now) == CANCELLED_AT_A_TIME
+        sweeping = _stop_if_one_failed(batch, now) or sweeping
+    left = sweeping and sweep(batch, now) == CANCELLED_AT_A_TIME
     if batch.window:
         release(batch, now)
     return left
 
 
-def _stop_if_one_failed(batch: Batch, now: datetime) -> None:
+def _stop_if_one_failed(batch: Batch, now: datetime) -> bool:
     failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
-    if failed is not None:
-        mark_cancelled(batch, f"{failed.key[:150]} failed: {failed.error_kind}", now)
+    if failed is None:
+        return False
+    return mark_cancelled(batch, f"{failed.key[:150]} failed: {failed.error_kind}", now)
 
 
 def mark_cancelled(batch: Batch, because: str, now: datetime) -> bool:
@@ -66,7 +71,9 @@ def mark_cancelled(batch: Batch, because: str, now: datetime) -> bool:
     locked = Batch.objects.select_for_update().get(pk=batch.pk)
     if locked.cancelled_at is not None:
         return False
-    batch.cancelled_at, batch.closed_at = now, locked.closed_at or now
+    # No earlier than whoever was adding until this moment: what they added is met.
+    at = max(now, fleet_lock.database_now())
+    batch.cancelled_at, batch.closed_at = at, locked.closed_at or at
     batch.cancelled_because = clean(because)[:200]
     batch.save(update_fields=("cancelled_at", "closed_at", "cancelled_because"))
     return True
@@ -79,6 +86,8 @@ def sweep(batch: Batch, now: datetime) -> int:
     holding the fleet's lock.
     """
     members = batch.executions.filter(tries_from__lte=batch.cancelled_at)
+    held = Lease.objects.filter(execution__in=members.held()).order_by("pk")
+    list(held.select_for_update().values_list("pk"))  # in the order in which endings take them
     sent = Lease.objects.unstarted().filter(execution__in=members.filter(state=State.LEASED))
     withdraw.give_back(list(sent.values_list("pk", flat=True)))
     running = members.filter(state=State.RUNNING)

@@ -25,7 +25,7 @@ from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import Enqueued, Rows, enqueue_many, insert
 from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import NORMAL, Intake, get_flow
-from queuemgr.models import HELD, Batch, Change, Execution, State
+from queuemgr.models import HELD, Batch, Execution, State
 
 __all__ = (
     "Progress", "Result", "add", "cancel", "close", "find", "open_batch", "progress", "results",
@@ -178,12 +178,18 @@ def cancel(batch: Batch, by: By) -> int:
         if batch_turns.mark_cancelled(batch, because, now):
             unfinished = batch.executions.filter(state__in=UNFINISHED).count()
             _record_cancel(batch, by, unfinished)
-            wakeups.leave(batches=[batch.pk])
+            wakeups.leave(unswept=[batch.pk])
     batch.refresh_from_db()
+    _swept(batch)
+    # The rest in transactions of their own, whatever transaction this was called in.
+    transaction.on_commit(partial(_sweep_the_rest, batch))
+    return unfinished
+
+
+def _sweep_the_rest(batch: Batch) -> None:
     while _swept(batch):
         pass
-    transaction.on_commit(dispatch)
-    return unfinished
+    dispatch()
 
 
 def _swept(batch: Batch) -> int:
@@ -192,11 +198,9 @@ def _swept(batch: Batch) -> int:
 
 
 def _record_cancel(batch: Batch, by: By, unfinished: int) -> None:
-    Change.objects.create(
-        actor=by.actor, source=by.source, reason=by.reason, action="cancel batch",
-        target=_target(batch), before={"unfinished": unfinished}, after={"is": "cancelled"},
-        affected=unfinished,
-    )  # fmt: skip
+    by.record(
+        "cancel batch", _target(batch), {"unfinished": unfinished}, {"is": "cancelled"}, unfinished
+    )
 
 
 def ended_at(batch: Batch) -> datetime | None:

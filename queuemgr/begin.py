@@ -29,7 +29,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
     now = fleet_lock.database_now()
     unstarted = Lease.objects.unstarted().filter(pk__in=lease_ids)
     if connection.features.has_select_for_update:
-        unstarted = unstarted.select_for_update()
+        unstarted = unstarted.order_by("pk").select_for_update()  # as endings take them
     found = list(unstarted.values_list("pk", "execution_id", "rated"))
     leases = {pk: execution for pk, execution, _ in found}
     mishaps.note(mishaps.MESSAGE_REFUSED, len(lease_ids) - len(leases), now)

@@ -16,6 +16,7 @@ from django.db.models import Q
 from queuemgr import gates, limits, policies, wakeups
 from queuemgr.admission import FLEET
 from queuemgr.dispatch import dispatch
+from queuemgr.enqueue import check_not_far
 from queuemgr.errors import BadInput
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import (
@@ -80,6 +81,8 @@ def pause(target: str, by: By, until: datetime | None = None) -> None:
 
     What runs goes on. Raises `BadInput` when there is no such thing to pause.
     """
+    if until is not None:
+        check_not_far("until", until)
     for row in _pausable(target):
         set_pause(row, by, Pause(database_now(), by.actor, by.reason[:200], until))
 

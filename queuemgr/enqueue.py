@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -22,6 +22,9 @@ from queuemgr.models import Execution
 
 ROWS_PER_STATEMENT = 500
 MAX_KEY = 255
+
+FURTHEST = timedelta(days=3660)
+"""How far ahead a person may set a time: further is a typing error, and the database's last year is near."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,12 @@ def check_rank(priority: int) -> None:
         raise BadInput(f"priority {priority} is not one of {ranks}")
 
 
+def check_not_far(what: str, when: datetime) -> None:
+    """Raise `BadInput` for a time more than ten years ahead."""
+    if when - timezone.now() > FURTHEST:
+        raise BadInput(f"{what} {when:%Y-%m-%d} is more than ten years ahead: give an earlier time")
+
+
 def enqueue(
     flow: str,
     key: str,
@@ -100,6 +109,8 @@ def enqueue_many(
     inside the caller's transaction.
     """
     check_rank(priority)
+    if run_after is not None:
+        check_not_far("run_after", run_after)
     total, fits = Enqueued(), set[routes.RouteKind]()
     iterator = iter(intakes)
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):

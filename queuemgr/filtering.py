@@ -148,12 +148,14 @@ def _by_worker(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
     return found.filter(at_worker(_text("worker", value)) | after_worker(_text("worker", value)))
 
 
+BIGGEST_ID = 2**63 - 1
+
+
 def _by_batch(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    named = str(value)
-    batches = Batch.objects.filter(pk=int(named)) if named.isdecimal() else None
-    if batches is None:
-        batches = Batch.objects.filter(name=_text("batch", value))
-    batch = batches.first()
+    named = _text("batch", str(value))
+    batch = Batch.objects.filter(name=named).first()
+    if batch is None and named.isdecimal() and int(named) <= BIGGEST_ID:
+        batch = Batch.objects.filter(pk=int(named)).first()
     if batch is None:
         raise BadInput(f"no batch is called {named[:60]!r}")
     return found.filter(batch=batch)
@@ -213,4 +215,6 @@ def moment_of(name: str, value: Any) -> datetime:
         raise BadInput(
             f"{name} {str(value)[:60]!r} is no time; write it as 2026-11-28 06:00"
         ) from None
+    if not 1970 <= moment.year < 9000:
+        raise BadInput(f"{name} {str(value)[:60]!r}: give a time from 1970 on and before 9000")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

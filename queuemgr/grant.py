@@ -67,7 +67,7 @@ NOTHING = Granted([], [])
 
 def start_what_may(now: datetime, hands: Hands | None = None) -> Granted:
     """Read, decide, write the leases; to be called holding the fleet's lock."""
-    goes_on = batch_turns.go_on(wakeups.answer(), now)
+    goes_on = batch_turns.go_on(*wakeups.answer(), now)
     fleet = snapshot.look_at_fleet(now)
     if not snapshot.spare(fleet):
         return Granted([], [], 0.0) if goes_on else NOTHING

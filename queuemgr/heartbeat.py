@@ -16,7 +16,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import Error as DatabaseError
-from django.db import connection
+from django.db import connection, transaction
 
 from queuemgr import housekeeping
 from queuemgr.abort import AbortSignal
@@ -93,7 +93,10 @@ class Heartbeat:
             return
         until = expiry(database_now(), started=True)
         held = Lease.objects.filter(pk__in=mine, worker_id=self._worker.worker_id)
-        if held.update(expires_at=until) != len(mine):
+        with transaction.atomic():
+            list(held.order_by("pk").select_for_update().values_list("pk"))  # as endings take them
+            renewed = held.update(expires_at=until)
+        if renewed != len(mine):
             still = set(held.values_list("pk", flat=True))
             for lease_id in set(mine) - still:
                 self._abort(lease_id, LOST)

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from queuemgr.errors import BadInput
-from queuemgr.redaction import masked
+from queuemgr.redaction import MESSAGE_LIMIT, masked
 
 MOST_BYTES = 65_536
 """Bytes of JSON: a payload names the work, it does not carry it. The figure is ours."""
@@ -89,6 +89,8 @@ def restored(typed: Any, before: Any) -> Any:
         return [restored(one, other) for one, other in zip_longest(typed, others[: len(typed)])]
     if isinstance(typed, str) and isinstance(before, str) and typed == masked(before):
         return before
+    if isinstance(before, str) and len(before) > MESSAGE_LIMIT and str(typed).endswith("…"):
+        raise BadInput(f"{str(typed)[:60]!r} was shown cut: write the whole text")
     if isinstance(typed, str) and MASK in typed:
         raise BadInput(f"{typed[:60]!r} holds a mask, not the value behind it: write the value")
     return typed

@@ -52,9 +52,11 @@ def undo(change: Change, by: By) -> Change:
             _kind_of(change).put_back(change, replace(by, undoes=change.pk, reason=reason))
         except (ValidationError, BadInput) as error:
             raise CannotUndo(f"what was before cannot be put back: {_said(error)}") from None
-        undone = Change.objects.get(undoes=change.pk)
+        undone = Change.objects.filter(undoes=change.pk).first()
+        if undone is None:
+            raise CannotUndo(f"{change.target} has changed since")
         # What the verb found under its lock must be what was just looked at without one.
-        _raise_on_difference(change, undone.before)
+        _raise_on_difference(change, {**undone.before, **(undone.before.get("row") or {})})
         transaction.on_commit(dispatch)
         return undone
 

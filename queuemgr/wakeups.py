@@ -31,32 +31,42 @@ def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set
     )
 
 
-_BATCH = "batch "
-"""Begins the note for a batch, and can begin no limit's name: those have no blanks."""
+_BATCH, _SWEEP = "batch ", "sweep "
+"""Begin the notes for a batch (a member ended; it was cancelled, and is to be swept up), and can begin
+no limit's name: those have no blanks."""
 
 
 def leave(
-    routes: Iterable[int] = (), limits: Iterable[str] = (), batches: Iterable[int] = ()
+    routes: Iterable[int] = (),
+    limits: Iterable[str] = (),
+    batches: Iterable[int] = (),
+    unswept: Iterable[int] = (),
 ) -> None:
     """Leave notes, in the caller's transaction."""
     notes = [Wakeup(route_id=route) for route in routes]
     notes += [Wakeup(limit=name) for name in limits]
     notes += [Wakeup(limit=f"{_BATCH}{batch}") for batch in batches]
+    notes += [Wakeup(limit=f"{_SWEEP}{batch}") for batch in unswept]
     if notes:
         Wakeup.objects.bulk_create(notes, batch_size=500)
 
 
-def answer() -> set[int]:
+def answer() -> tuple[set[int], set[int]]:
     """Read the notes and unpark what they name; to be called holding the fleet's lock.
 
-    Returns the batches that are to go on: members of theirs have ended.
+    Returns the batches that are to go on since members of theirs have ended, and those to be swept up.
     """
     notes = sql.rows("DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
     limits = {limit for _, limit in notes if limit}
-    batches = {limit for limit in limits if limit.startswith(_BATCH)}
+    ended, unswept = (_batches(limits, word) for word in (_BATCH, _SWEEP))
     if notes:
-        unpark({route for route, _ in notes if route}, limits - batches)
-    return {int(note.removeprefix(_BATCH)) for note in batches}
+        unpark({route for route, _ in notes if route}, limits - {*ended, *unswept})
+    return set(ended.values()), set(unswept.values())
+
+
+def _batches(notes: Collection[str], word: str) -> dict[str, int]:
+    """The batches of the notes that begin with this word, by note."""
+    return {note: int(note.removeprefix(word)) for note in notes if note.startswith(word)}
 
 
 def unpark(routes: Collection[int] = (), limits: Collection[str] = ()) -> None:

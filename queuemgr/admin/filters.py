@@ -22,6 +22,8 @@ class ValueFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
+        if value is not None and "\x00" in value:  # which PostgreSQL takes in no text
+            return queryset.none()
         return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
 
 

@@ -16,6 +16,7 @@ from django.utils.http import urlencode
 
 from queuemgr.admin.bounded import BoundedPaginator
 from queuemgr.controls import By
+from queuemgr.redaction import clean
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -102,4 +103,4 @@ class ReadOnlyAdmin(KeptAdmin):
 
 def by(request: HttpRequest, reason: str = "") -> By:
     """The person of this request, as the record of changes names them."""
-    return By(actor=request.user.get_username(), source="admin", reason=reason)
+    return By(request.user.get_username(), "admin", clean(reason)[:200])

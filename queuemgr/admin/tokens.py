@@ -49,6 +49,12 @@ class TokenForm(ReasonForm):
         if "rate" in self.fields:
             self.fields["rate"].required = False
 
+    def clean_name(self) -> str:
+        name = str(self.cleaned_data["name"])
+        if not name.isprintable():
+            raise ValidationError("Use printable characters only.")
+        return name
+
     def clean_rate(self) -> str:
         rate = str(self.cleaned_data["rate"])
         try:

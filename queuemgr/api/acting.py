@@ -9,6 +9,7 @@ from ninja import Field
 
 from queuemgr import steering
 from queuemgr.api.callers import by, caller_of, needs
+from queuemgr.api.enqueueing import from_afar
 from queuemgr.api.executions import one, router
 from queuemgr.api.once import once
 from queuemgr.api.problems import Problem
@@ -61,7 +62,7 @@ def retry_execution(request: HttpRequest, pk: Id, given: Retry = JUST_RETRY) -> 
     if given.payload is not None:
         caller_of(request).must("payload", "edit_payload")
         count = steering.retry_with_payload(
-            execution, given.payload, why, from_start=given.from_start
+            execution, from_afar(execution.flow, given.payload), why, from_start=given.from_start
         )
     elif given.from_start:
         count = steering.retry_from_start([execution], why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from django.http import Http404, HttpRequest
@@ -12,7 +13,7 @@ from ninja import Field, Query, Router, Schema, Status
 from queuemgr import batches
 from queuemgr.api.callers import by, needs
 from queuemgr.api.cursors import Page, page_of
-from queuemgr.api.enqueueing import MOST_ITEMS, Given, Item, understood
+from queuemgr.api.enqueueing import MOST_ITEMS, Given, Item, understood, whole
 from queuemgr.api.once import once
 from queuemgr.api.problems import Problem
 from queuemgr.api.shapes import (
@@ -175,7 +176,8 @@ def add_to_batch(request: HttpRequest, name: Name, given: Members) -> Added:
     intakes = understood(batch.flow, given.items)
     how = {"priority": given.priority, "batch": batch.name}
     with handing_in(batch.flow, by(request), **how) as counted:
-        done = counted(batches.add(batch, intakes, priority=priority_of(given.priority)))
+        add = partial(batches.add, batch, intakes, priority=priority_of(given.priority))
+        done = counted(whole(add))
     return Added(new=done.new, already=done.already, elsewhere=done.elsewhere)
 
 

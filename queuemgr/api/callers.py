@@ -20,6 +20,7 @@ from queuemgr.api.problems import Problem, no_token
 from queuemgr.controls import By
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ApiToken
+from queuemgr.redaction import clean
 
 APP = "queuemgr"
 
@@ -62,7 +63,7 @@ REASON = "X-Reason"
 def by(request: HttpRequest, reason: str = "") -> By:
     """The caller as the record of changes names them; why, from the body or the header."""
     said = reason or _latin(request.headers.get(REASON, ""))
-    return By(caller_of(request).user.get_username(), "api", said[:200])
+    return By(caller_of(request).user.get_username(), "api", clean(said)[:200])
 
 
 def _latin(header: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
 
 from django.db import transaction
 from django.http import HttpRequest
@@ -17,12 +18,14 @@ from queuemgr.api.once import once
 from queuemgr.api.problems import Problem
 from queuemgr.api.shapes import NO_NUL, Asked, Key, Moment, PositiveInteger, PriorityName, Text
 from queuemgr.enqueue import enqueue_many, priority_of
-from queuemgr.errors import BadInput
+from queuemgr.errors import BadInput, QueueFull
 from queuemgr.flow import Intake, get_flow
 from queuemgr.handing_in import handing_in
 from queuemgr.models import Execution
 
 MOST_ITEMS = 1_000
+
+Done = TypeVar("Done")
 
 Item = Annotated[
     str,
@@ -121,13 +124,22 @@ def enqueue_given(
 ) -> EnqueuedMany:
     intakes, priority = understood(given.flow, items), priority_of(given.priority)
     with handing_in(given.flow, by(request), priority=given.priority) as counted:
-        done = counted(
-            enqueue_many(given.flow, intakes, priority=priority, run_after=given.run_after)
-        )
+        enter = partial(enqueue_many, given.flow, intakes, priority=priority)
+        done = counted(whole(partial(enter, run_after=given.run_after)))
     return EnqueuedMany(
         new=done.new, already=done.already,
         executions=told(given.flow, intakes, set(done.new_keys)),
     )  # fmt: skip
+
+
+def whole(enter: Callable[[], Done]) -> Done:
+    """All of it, or as much as a full queue takes; any other refusal undoes what went in before."""
+    with transaction.atomic():
+        try:
+            return enter()
+        except QueueFull as error:
+            full = error
+    raise full
 
 
 def told(flow: str, intakes: Sequence[Intake], new: set[str]) -> list[Enqueued]:
@@ -166,10 +178,13 @@ def _taken_in(name: str, item: str) -> Intake:
 def _as_given(name: str, given: Given) -> Intake:
     if get_flow(name).take_in is not None:
         raise BadInput(f"flow {name} makes keys itself: give an item")
-    payload = payloads.checked(given.payload)
-    if name == "probe":
-        payload = _probe(payload)
-    return Intake(given.key, payload)
+    return Intake(given.key, from_afar(name, given.payload))
+
+
+def from_afar(flow: str, payload: dict[str, Any]) -> dict[str, Any]:
+    """A payload that came over the network, as it may be stored; raises `BadInput`."""
+    stored = payloads.checked(payload)
+    return _probe(stored) if flow == "probe" else stored
 
 
 def _probe(payload: dict[str, Any]) -> dict[str, Any]:

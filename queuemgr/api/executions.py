@@ -10,6 +10,7 @@ from django.urls import reverse
 from ninja import Field, Query, Router, Schema
 
 from queuemgr import why
+from queuemgr.admin.execution_filters import on_a_page
 from queuemgr.api.callers import caller_of, needs
 from queuemgr.api.cursors import Page, Paging, page_of, refuse_unknown
 from queuemgr.api.shapes import (
@@ -22,7 +23,6 @@ from queuemgr.api.shapes import (
     PriorityName,
 )
 from queuemgr.errors import UnknownFlow
-from queuemgr.filtering import executions_matching
 from queuemgr.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import Attempt, Execution, State
 
@@ -162,7 +162,7 @@ def list_executions(
     """Executions, newest first. The cursor goes by id: what comes or goes meanwhile shifts nothing."""
     refuse_unknown(request, Wanted, Paging)
     payload = caller_of(request).sees_payloads
-    rows = executions_matching(wanted.as_filters()).select_related("batch")
+    rows = on_a_page(Execution.objects.all(), wanted.as_filters()).select_related("batch")
     found = page_of(rows if payload else rows.defer("payload", "context"), paging)
     return Executions(
         executions=[shown(row, payload=payload) for row in found.rows], next=found.next

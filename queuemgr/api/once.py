@@ -44,7 +44,7 @@ PARAMETERS = [
         "name": REASON,
         "required": False,
         "description": "Why, for the record of changes, where the body says nothing.",
-        "schema": {"type": "string", "maxLength": 200, "pattern": "^[!-~]*$"},
+        "schema": {"type": "string", "maxLength": 200, "pattern": "^([!-~]([ -~]*[!-~])?)?$"},
     },
 ]  # fmt: skip
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Field, Path, Schema
-from pydantic import AwareDatetime, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, ConfigDict
 
 from queuemgr.enqueue import MAX_KEY
 
@@ -22,7 +22,16 @@ Name = Annotated[str, Path(min_length=1, max_length=255, pattern=PRINTABLE)]
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY, pattern=PRINTABLE)]
 Text = Annotated[str, Field(max_length=255, pattern=PRINTABLE)]
 PriorityName = Literal["high", "normal", "low"]
-Moment = AwareDatetime
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """An offset can move the first and last years to where no database or Python follows."""
+    if not 1970 <= moment.year < 9000:
+        raise ValueError("give a time from 1970 on and before 9000")
+    return moment.astimezone(UTC)
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """ISO 8601 with an offset: a time without one would mean something else on every machine."""
 
 

@@ -24,6 +24,7 @@ from queuemgr.filtering import executions_matching
 from queuemgr.fleet_lock import database_now
 from queuemgr.knobs import queue_knobs
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet, State
+from queuemgr.redaction import clean
 
 SAMPLE = 20
 COUNTED = 50_000
@@ -112,7 +113,7 @@ def create(wanted: Wanted, by: By) -> BulkAction:
         filters=dict(wanted.filters),
         actor=by.actor,
         source=by.source,
-        reason=by.reason,
+        reason=clean(by.reason)[:200],
         up_to=_up_to(wanted),
         cursor=wanted.after,
         created_at=database_now(),

@@ -14,6 +14,7 @@ from typing import Any
 from queuemgr.controls import By, Fact
 from queuemgr.id_ranges import ranges
 from queuemgr.models import BulkAction, Change, Execution
+from queuemgr.redaction import clean
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,6 @@ def _write(
     before: dict[str, Any], after: dict[str, Any],
 ) -> None:  # fmt: skip
     Change.objects.create(
-        actor=by.actor, source=by.source, reason=by.reason, action=what, target=target,
+        actor=by.actor, source=by.source, reason=clean(by.reason)[:200], action=what, target=target,
         before=before, after=after, affected=affected, action_id=action.pk,
     )  # fmt: skip

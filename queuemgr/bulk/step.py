@@ -100,7 +100,7 @@ def _act(action: BulkAction, ids: Sequence[int]) -> Came:
 
 
 def _change(action: BulkAction, ids: Sequence[int]) -> Came:
-    """Change all of these at once, or, when one of them will not, each by itself."""
+    """Change all of these at once, or, when one of them will not, each half by itself."""
     try:
         return _done(action, ids)
     except (OperationalError, InterfaceError):
@@ -109,7 +109,8 @@ def _change(action: BulkAction, ids: Sequence[int]) -> Came:
         if len(ids) == 1:
             logger.warning("bulk action #%s: execution %s: %s", action.pk, ids[0], told(error))
             return Came(failed=1, problem=clean(f"execution {ids[0]}: {told(error)}"))
-    return sum((_change(action, [pk]) for pk in ids), Came())
+    half = len(ids) // 2
+    return _change(action, ids[:half]) + _change(action, ids[half:])
 
 
 def _done(action: BulkAction, ids: Sequence[int]) -> Came:

@@ -89,12 +89,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='change',
             name='action_id',
-            field=models.PositiveBigIntegerField(blank=True, db_index=True, help_text='The bulk action it was part of.', null=True),
+            field=models.PositiveBigIntegerField(blank=True, help_text='The bulk action it was part of.', null=True),
         ),
         migrations.AddField(
             model_name='change',
             name='affected',
-            field=models.PositiveIntegerField(default=1, help_text='Rows this change met.'),
+            field=models.PositiveIntegerField(db_default=1, default=1, help_text='Rows this change met.'),
         ),
         migrations.AddField(
             model_name='change',
@@ -109,12 +109,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='execution',
             name='error_fingerprint',
-            field=models.CharField(blank=True, help_text='The same for failures whose message differs in detail.', max_length=16),
+            field=models.CharField(blank=True, db_default='', default='', help_text='The same for failures whose message differs in detail.', max_length=16),
         ),
         migrations.AddField(
             model_name='execution',
             name='traceparent',
-            field=models.CharField(blank=True, help_text='The trace it was enqueued in (W3C Trace Context).', max_length=55),
+            field=models.CharField(blank=True, db_default='', default='', help_text='The trace it was enqueued in (W3C Trace Context).', max_length=55),
         ),
         migrations.CreateModel(
             name='ApiToken',

@@ -43,4 +43,8 @@ class Migration(migrations.Migration):
             model_name='attempt',
             index=models.Index(condition=models.Q(('error_kind', ''), _negated=True), fields=['error_kind', 'ended_at'], name='attempt_errors'),
         ),
+        AddIndexBeside(
+            model_name='change',
+            index=models.Index(fields=['action_id'], name='change_actions'),
+        ),
     )

@@ -43,12 +43,14 @@ class Change(models.Model):
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
     reason = models.CharField(max_length=200, blank=True)
-    affected = models.PositiveIntegerField(default=1, help_text="Rows this change met.")
+    affected = models.PositiveIntegerField(
+        default=1, db_default=1, help_text="Rows this change met."
+    )
     undoes = models.OneToOneField(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="undone_by"
     )
     action_id = models.PositiveBigIntegerField(
-        null=True, blank=True, db_index=True, help_text="The bulk action it was part of."
+        null=True, blank=True, help_text="The bulk action it was part of."
     )
 
     objects = ChangeQuerySet.as_manager()
@@ -62,6 +64,7 @@ class Change(models.Model):
                 fields=("target",), opclasses=("varchar_pattern_ops",), name="change_targets"
             ),
             models.Index(fields=("actor", "id"), name="change_actors"),
+            models.Index(fields=("action_id",), name="change_actions"),
         )
 
     def __str__(self) -> str:

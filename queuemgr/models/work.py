@@ -58,6 +58,8 @@ class Execution(models.Model):
     error_fingerprint = models.CharField(
         max_length=16,
         blank=True,
+        default="",
+        db_default="",
         help_text="The same for failures whose message differs in detail.",
     )
     batch = models.ForeignKey(
@@ -66,7 +68,11 @@ class Execution(models.Model):
     )  # fmt: skip
     batch_seq = models.PositiveIntegerField(null=True, blank=True)
     traceparent = models.CharField(
-        max_length=55, blank=True, help_text="The trace it was enqueued in (W3C Trace Context)."
+        max_length=55,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The trace it was enqueued in (W3C Trace Context).",
     )
     created_at = models.DateTimeField(default=timezone.now)
     tries_from = models.DateTimeField(default=timezone.now)

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import connection, migrations, models
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
 from django.db.models import Q
+from django.utils import timezone
 
 from queuemgr import sql
 from queuemgr.migrating import AddConstraintBeside, AddIndexBeside
+from queuemgr.models import Change, Execution
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -62,3 +65,26 @@ def _run(operation, before: ProjectState) -> None:
     operation.state_forwards("queuemgr", after)
     with connection.schema_editor(atomic=False) as editor:
         operation.database_forwards("queuemgr", editor, before, after)
+
+
+def test_a_process_of_the_release_before_goes_on_beside_the_new_tables(
+    transactional_db: None,
+) -> None:
+    """What it writes names none of the columns that have come since."""
+    state = MigrationExecutor(connection).loader.project_state(
+        [("queuemgr", "0004_lease_has_a_route")]
+    )
+    old = state.apps
+    execution = old.get_model("queuemgr", "Execution")
+    execution.objects.create(
+        flow="probe",
+        key="old",
+        phase="prep",
+        step="probe",
+        state="done",
+        finished_at=timezone.now(),
+    )
+    change = old.get_model("queuemgr", "Change")
+    change.objects.create(actor="ann", source="command", action="retry", target="probe/old")
+    assert Execution.objects.get().error_fingerprint == ""
+    assert Change.objects.get().affected == 1
