@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connection, transaction
 from django.utils import timezone
@@ -121,6 +121,22 @@ def enqueue_many(
             new, already = total.new + full.new, total.already + full.already
             raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
     return total
+
+
+Done = TypeVar("Done")
+
+
+def as_one(enter: Callable[[], Done]) -> Done:
+    """Enqueue all of it, or as much as a full queue takes; any other refusal undoes what went in before.
+
+    Nobody sees a part of it: neither what it made known, nor the executions of that.
+    """
+    with transaction.atomic():
+        try:
+            return enter()
+        except QueueFull as error:
+            full = error
+    raise full
 
 
 def _enter(rows: Rows) -> Enqueued:

@@ -13,7 +13,7 @@ from ninja import Field, Query, Router, Schema, Status
 from queuemgr import batches
 from queuemgr.api.callers import by, needs
 from queuemgr.api.cursors import Page, page_of
-from queuemgr.api.enqueueing import MOST_ITEMS, Given, Item, understood, whole
+from queuemgr.api.enqueueing import MOST_ITEMS, Given, Item, understood
 from queuemgr.api.once import once
 from queuemgr.api.problems import Problem
 from queuemgr.api.shapes import (
@@ -26,7 +26,7 @@ from queuemgr.api.shapes import (
     Text,
 )
 from queuemgr.batch_turns import MAX_WINDOW
-from queuemgr.enqueue import priority_of
+from queuemgr.enqueue import as_one, priority_of
 from queuemgr.handing_in import handing_in
 from queuemgr.models import Batch
 
@@ -177,7 +177,7 @@ def add_to_batch(request: HttpRequest, name: Name, given: Members) -> Added:
     how = {"priority": given.priority, "batch": batch.name}
     with handing_in(batch.flow, by(request), **how) as counted:
         add = partial(batches.add, batch, intakes, priority=priority_of(given.priority))
-        done = counted(whole(add))
+        done = counted(as_one(add))
     return Added(new=done.new, already=done.already, elsewhere=done.elsewhere)
 
 

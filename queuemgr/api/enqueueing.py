@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from django.db import transaction
 from django.http import HttpRequest
@@ -17,15 +17,13 @@ from queuemgr.api.executions import router
 from queuemgr.api.once import once
 from queuemgr.api.problems import Problem
 from queuemgr.api.shapes import NO_NUL, Asked, Key, Moment, PositiveInteger, PriorityName, Text
-from queuemgr.enqueue import enqueue_many, priority_of
-from queuemgr.errors import BadInput, QueueFull
+from queuemgr.enqueue import as_one, enqueue_many, priority_of
+from queuemgr.errors import BadInput
 from queuemgr.flow import Intake, get_flow
 from queuemgr.handing_in import handing_in
 from queuemgr.models import Execution
 
 MOST_ITEMS = 1_000
-
-Done = TypeVar("Done")
 
 Item = Annotated[
     str,
@@ -125,21 +123,11 @@ def enqueue_given(
     intakes, priority = understood(given.flow, items), priority_of(given.priority)
     with handing_in(given.flow, by(request), priority=given.priority) as counted:
         enter = partial(enqueue_many, given.flow, intakes, priority=priority)
-        done = counted(whole(partial(enter, run_after=given.run_after)))
+        done = counted(as_one(partial(enter, run_after=given.run_after)))
     return EnqueuedMany(
         new=done.new, already=done.already,
         executions=told(given.flow, intakes, set(done.new_keys)),
     )  # fmt: skip
-
-
-def whole(enter: Callable[[], Done]) -> Done:
-    """All of it, or as much as a full queue takes; any other refusal undoes what went in before."""
-    with transaction.atomic():
-        try:
-            return enter()
-        except QueueFull as error:
-            full = error
-    raise full
 
 
 def told(flow: str, intakes: Sequence[Intake], new: set[str]) -> list[Enqueued]:

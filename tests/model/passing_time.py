@@ -12,7 +12,7 @@ from django.db import models, transaction
 from django.db.models import F
 
 from queuemgr.fleet_lock import database_now
-from queuemgr.models import Change, DailyUsage, Gate, Worker
+from queuemgr.models import Change, DailyUsage, Gate, Minute, Worker
 
 DAY = timedelta(days=1)
 
@@ -20,9 +20,9 @@ DAY = timedelta(days=1)
 @transaction.atomic
 def let_pass(seconds: float) -> None:
     """Make all that happened and all that is planned lie so many seconds earlier; workers live on,
-    and the record of changes stays as it was written."""
+    and what is only ever written once (changes, whole minutes) stays as it was."""
     step = timedelta(seconds=seconds)
-    for model in {*apps.get_app_config("queuemgr").get_models()} - {Change}:
+    for model in {*apps.get_app_config("queuemgr").get_models()} - {Change, Minute}:
         moments = [f.name for f in model._meta.concrete_fields if _is_moment(f)]
         if moments:
             model._default_manager.update(**{name: F(name) - step for name in moments})

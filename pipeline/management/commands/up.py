@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from queuemgr import accounts, draining, limits
 from queuemgr.cli import knob_options
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.run import tell
-from queuemgr.enqueue import Enqueued, enqueue_many
+from queuemgr.enqueue import ROWS_PER_STATEMENT, Enqueued, as_one, enqueue_many
 from queuemgr.errors import BadInput, ConfigurationError, SluiceError
 from queuemgr.fleet_lock import database_now
 from queuemgr.handing_in import record_handed_in
@@ -99,7 +100,7 @@ class Command(BaseCommand):
             wait_for_port(web.port)
             wait_for_port(flower.port)
             self._say_where(login, web.port, flower.port)
-            taken = enqueue_many(FLOW, map(intake.take_in, items))
+            taken = _taken_in(items)
             record_handed_in(FLOW, taken.new, by_command())
             self._say_taken(taken)
             drained = draining.drain(self.stdout, check=fleet.check)
@@ -123,6 +124,16 @@ class Command(BaseCommand):
         if taken.new or taken.already:
             self.stdout.write(f"taken in: {taken.new} new, {taken.already} known from before")
             self.stdout.flush()
+
+
+def _taken_in(items: list[str]) -> Enqueued:
+    """Some at a time known and enqueued as one: the chore that seeds what is known but not begun would
+    else be before us, and what is new be called known."""
+    taken = Enqueued()
+    for start in range(0, len(items), ROWS_PER_STATEMENT):
+        some = map(intake.take_in, items[start : start + ROWS_PER_STATEMENT])
+        taken += as_one(partial(enqueue_many, FLOW, some))
+    return taken
 
 
 def _could_not_run(why: str) -> CommandError:
