@@ -19,7 +19,7 @@ from tests.integration.analyse_desk import SECRET, Desk, charged, long_paper, ou
 from tests.integration.conftest import let_time_pass
 from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 LONG = long_paper()
 PARTS = 4

@@ -25,7 +25,7 @@ from queuemgr.models import Batch, Execution, State
 from queuemgr.outcomes import Failed
 from tests.integration.test_queue_command import alone, queue, shell
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

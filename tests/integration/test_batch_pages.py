@@ -17,7 +17,7 @@ from queuemgr.models import Batch, Change
 from queuemgr.outcomes import Failed
 from tests.integration.admin_pages import page, text_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 ANN = By("ann", "test", "because")
 HOSTILE = "<script>alert(1)</script>"

@@ -21,7 +21,7 @@ from queuemgr.models import ActionState, BulkAction, Change, Execution, Minute, 
 from tests.integration.admin_pages import page, text_of
 from tests.integration.bulk_desk import ANN, FAILED, carried_out, fail, some_failed, started
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 HOSTILE = "<script>alert(1)</script>"
 MAY = ("view_execution", "view_bulkaction", "add_bulkaction", "stop_bulkaction", "view_change")

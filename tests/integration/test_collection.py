@@ -21,7 +21,7 @@ from pipeline.models import FLOW, Document
 from queuemgr import limits
 from queuemgr.models import Execution, State
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)

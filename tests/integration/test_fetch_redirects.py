@@ -25,7 +25,7 @@ from tests.integration.test_fetch_step import (
     told,
 )
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 def test_a_redirect_to_another_host_goes_on_under_that_hosts_limit(

@@ -13,7 +13,7 @@ from queuemgr.fleet_lock import database_now
 from queuemgr.models import Change, Execution, Limit, RetryPolicy
 from tests.integration.test_queue_command import queue
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,11 @@ from queuemgr.knobs import WatchKnobs
 from queuemgr.metrics import collector
 from queuemgr.redaction import clean
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("static_root"),
+    pytest.mark.any_database,
+]
 TOKEN = "0123456789abcdef-token"
 Knobs = Callable[..., None]
 

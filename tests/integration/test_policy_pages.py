@@ -18,7 +18,7 @@ from queuemgr.models import Change, Limit, Queue, RetryPolicy
 from queuemgr.retry import POLICIES
 from tests.integration.admin_pages import figures_of, page, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 ANN = By("ann", "command", "slow to recover")
 
 

@@ -12,7 +12,7 @@ from queuemgr import limits
 from queuemgr.models import Attempt, Execution, Limit, Outcome
 from tests.integration.test_queue_command import queue
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 BEGAN = datetime(2026, 5, 4, 6, tzinfo=UTC)
 
 

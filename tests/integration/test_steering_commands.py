@@ -14,7 +14,7 @@ from queuemgr.models import Change, Execution, State
 from queuemgr.outcomes import Done, Failed
 from tests.integration.test_queue_command import Said, run
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 def queue(*arguments: object) -> Said:
