@@ -2,7 +2,7 @@
 
 `python -m tests.on_both_databases [pytest arguments]`; the exit code is the first that is not 0. Side
 by side, since most of the acceptance tests wait for processes of their own; those marked
-`any_database` run beside both, once.
+`any_database` run beside both, once, those that wait for processes apart from the rest.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from typing import IO
 ON_BOTH = ["-m", "not slow_proof and not any_database"]
 ONCE = ["-m", "not slow_proof and any_database"]
 
+WITH_PROCESSES = ["tests/acceptance", "tests/browser"]
+REST = ["tests", *(f"--ignore={folder}" for folder in WITH_PROCESSES)]
+
 RUNS = {
     "sqlite": ("sqlite", ON_BOTH),
     "postgres": ("postgres", ON_BOTH),
-    "any database": ("sqlite", ONCE),
+    "any database": ("sqlite", [*REST, *ONCE]),
+    "any database, with processes": ("sqlite", [*WITH_PROCESSES, *ONCE]),
 }
 """What each run is called, the database it is given, and how it chooses its tests."""
 

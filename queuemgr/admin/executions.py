@@ -100,11 +100,9 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def _bulk_instead(self, request: HttpRequest, queryset: QuerySet[Any], act: Act) -> str:
         """Where to go on with "all that match" when they are too many to be waited for."""
         across = request.POST.get("select_across") == "1"
-        if not across or not act.bulk:
+        if not across or not act.bulk or not request.user.has_perm("queuemgr.add_bulkaction"):
             return ""
         many = queryset.order_by()[: AT_ONCE + 1].count() > AT_ONCE
-        if many and not request.user.has_perm("queuemgr.add_bulkaction"):
-            raise PermissionDenied
         try:
             return bulk_address(asked_of(request), act.bulk) if many else ""
         except BadInput:

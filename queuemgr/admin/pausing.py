@@ -14,6 +14,8 @@ from django.template.response import TemplateResponse
 
 from queuemgr import controls
 from queuemgr.admin.read_only import KeptAdmin, by
+from queuemgr.enqueue import check_not_far
+from queuemgr.errors import BadInput
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import Pausable
 
@@ -35,6 +37,10 @@ class PauseForm(forms.Form):
         until = self.cleaned_data["until"]
         if until is not None and until <= database_now():
             raise ValidationError("This time has passed.")
+        try:
+            check_not_far("until", until or database_now())
+        except BadInput as error:
+            raise ValidationError(str(error)) from None
         return until
 
 

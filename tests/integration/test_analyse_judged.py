@@ -43,7 +43,7 @@ def desk(
 ) -> Iterator[Desk]:
     settings.MEDIA_ROOT = tmp_path / "files"
     given = {
-        "llm_base_url": mock.base_url(), "llm_model": "m-1", "llm_timeout": 0.6,
+        "llm_base_url": mock.base_url(), "llm_model": "m-1", "llm_timeout": 2.0,
         "llm_context_tokens": 3_700, "llm_max_tokens": 200, "breaker_seconds": 0.5,
     }  # fmt: skip
     for name, value in given.items():
@@ -92,7 +92,7 @@ def test_the_verdict_is_clean_under_429_503_and_stalls(desk: Desk, mock: LLMockS
 def test_a_stalled_answer_is_given_up_on_and_asked_for_again(
     desk: Desk, mock: LLMockServer
 ) -> None:
-    mock.state.scenarios.add(Delay(2.0), Reply(text=json.dumps(GOOD), times=2))
+    mock.state.scenarios.add(Delay(6.0), Reply(text=json.dumps(GOOD), times=2))
     desk.lay("short", SHORT)
     to_the_end(desk)
     assert verdict(mock)["findings"] == []
