@@ -1,7 +1,8 @@
 """`python -m bench.bulk`: how fast a bulk retry goes, and what it costs the workers beside it.
 
 A fleet whose slots are all busy and a backlog before it. One process ends a lease and hands its slot
-on, again and again: alone, then beside a bulk retry of the failed executions, round by round.
+on, again and again: alone, then beside a bulk retry of the failed executions, round by round. With
+`--whole` a retry of all of them then runs to its end, and someone on duty looks at pages meanwhile.
 """
 
 from __future__ import annotations
@@ -40,9 +41,13 @@ def main() -> None:
             root = Path(folder)
             root.chmod(0o755)
             with databases(kind, root) as made:
-                cells, worst = measure(made.make(), options)
+                place = made.make()
+                cells, worst = measure(place, options)
+                whole = run_whole(place, options) if options.whole else None
         console.print(table(NAMES[kind], COLUMNS, [[f"{options.rows:,} rows", *cells]]))
         console.print(f"a finish beside it takes {worst} times as long ({AIM.said(worst.median)})")
+        if whole:
+            _print_whole(console, *whole)
 
 
 def _options() -> argparse.Namespace:
@@ -53,6 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="rounds in turn (default 3)")
     parser.add_argument("--seconds", type=float, default=5, help="of each part (default 5)")
     parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
+    parser.add_argument("--whole", action="store_true", help="then retry all, to the end")
     return parser.parse_args()
 
 
@@ -75,6 +81,26 @@ def measure(place: Database, options: argparse.Namespace) -> tuple[list[str], An
         cells += [f"{pooled.median:.2f}", f"{pooled.p99:.2f}"]
     ratio = ratios([median(some) for some in beside], [median(some) for some in alone])
     return [*cells, str(ratio)], ratio
+
+
+def run_whole(place: Database, options: argparse.Namespace) -> tuple[Any, Any, Any]:
+    """What was asked before, what came of the retry of all, and what pages took beside it."""
+    before = _child(place, options, do="ask_first")
+    with ThreadPoolExecutor(2) as pool:
+        pages = pool.submit(_child, place, options, do="look")
+        came = _child(place, options, do="carry_out")
+    return before, came, pages.result()
+
+
+def _print_whole(console: Console, before: Any, came: Any, pages: Any) -> None:
+    console.print(f"groups of failures {before[0]:.0f} ms, preview {before[1]:.0f} ms")
+    rate = came["changed"] / came["seconds"]
+    console.print(
+        f"{came['changed']:,} retried to the end in {came['seconds']:.0f} s: {rate:,.0f} a second; "
+        f"counted before in {came['counted']:.0f} ms"
+    )
+    cells = [[page, str(spread(took)), str(len(took))] for page, took in pages.items()]
+    console.print(table("pages meanwhile", ("page", "milliseconds", "opened"), cells))
 
 
 def _child(place: Database, options: argparse.Namespace, **question: Any) -> Any:

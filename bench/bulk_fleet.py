@@ -6,9 +6,21 @@ The child of `bench.bulk`. Failed rows are copies of one, made inside the databa
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from bench.asides import answer, set_up_django
+
+FILTER = {"error_kind": "network"}
+
+GROUPS = 100
+"""Groups by cause the failed executions are spread over."""
+
+PAGES = (
+    "/admin/", "/admin/queuemgr/execution/?state=failed", "/admin/queuemgr/bulkaction/failures/",
+    "/admin/queuemgr/bulkaction/",
+)  # fmt: skip
+"""What the person who started it looks at meanwhile."""
 
 
 def load(rows: int, waiting: int, leases: int) -> Any:
@@ -20,14 +32,16 @@ def load(rows: int, waiting: int, leases: int) -> Any:
     from queuemgr.models import Execution, State
 
     backlog.load(waiting, waiting_full=0, held_full=0, open_keys=10, leases=leases)
-    enqueue("probe", "failed")
-    head = Execution.objects.filter(key="failed")
-    head.update(
-        state=State.FAILED, route=None, finished_at=timezone.now(),
-        error_kind="network", error_message="refused", error_fingerprint="0123456789abcdef",
-    )  # fmt: skip
-    pk = head.get().pk
-    backlog._copy((pk, pk), (1, rows - 1), 0.0)
+    ids = []
+    for n in range(GROUPS):
+        enqueue("probe", f"failed-{n}")
+        head = Execution.objects.filter(key=f"failed-{n}")
+        head.update(
+            state=State.FAILED, route=None, finished_at=timezone.now(),
+            error_kind="network", error_message="refused", error_fingerprint=f"{n:016x}",
+        )  # fmt: skip
+        ids.append(head.get().pk)
+    backlog._copy((ids[0], ids[-1]), (1, rows // GROUPS - 1), 0.0)
     backlog._settle_down()
     return Execution.objects.failed().count()
 
@@ -71,9 +85,7 @@ def retry(seconds: float) -> Any:
     played.catch_messages()
     publish.chore = lambda task: None
     began = time.monotonic()
-    made = bulk.begin(
-        bulk.Wanted("retry", {"error_kind": "network"}, per_minute=0), By("bench", "bench")
-    )
+    made = bulk.begin(bulk.Wanted("retry", FILTER, per_minute=0), By("bench", "bench"))
     counted = time.monotonic() - began
     began = time.monotonic()
     changed = bulk_runner.run(seconds)
@@ -83,6 +95,60 @@ def retry(seconds: float) -> Any:
     return {"changed": changed, "seconds": took, "counted": counted}
 
 
+def ask_first() -> Any:
+    """Milliseconds of what a person sees before: the groups of failures, and the preview of all."""
+    from queuemgr import bulk, failures
+
+    asked = (failures.groups, lambda: bulk.preview(bulk.Wanted("retry", FILTER)))
+    return [_milliseconds(ask) for ask in asked]
+
+
+def carry_out() -> Any:
+    """Retry all that failed, without a rate, to the end: rows changed, and seconds of count and work."""
+    from bench import played
+    from queuemgr import bulk, publish
+    from queuemgr.bulk import runner as bulk_runner
+    from queuemgr.controls import By
+
+    played.catch_messages()
+    publish.chore = lambda task: None
+    by, made = By("bench", "bench"), []
+    counted = _milliseconds(
+        lambda: made.append(bulk.create(bulk.Wanted("retry", FILTER, per_minute=0), by))
+    )
+    began, changed = time.monotonic(), 0
+    bulk.start(made[0].pk, by)
+    while some := bulk_runner.run(2.0):
+        changed += some
+    took = time.monotonic() - began
+    ended = bulk.found(made[0].pk)
+    assert (ended.state, ended.changed) == ("done", changed), ended
+    return {"changed": changed, "seconds": took, "counted": counted}
+
+
+def look() -> Any:
+    """Open the pages of one on duty again and again while an action runs; milliseconds of each."""
+    from bench.page_walk import _operator
+    from queuemgr.models import BulkAction
+
+    client, took = _operator(), {page: [] for page in PAGES}
+    until = time.monotonic() + 60
+    while not (running := BulkAction.objects.running()).exists() and time.monotonic() < until:
+        time.sleep(0.2)
+    while running.all().exists():
+        for page in PAGES:
+            took[page].append(_milliseconds(lambda page=page: client.get(page)))
+        time.sleep(2)
+    return took
+
+
+def _milliseconds(ask: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    ask()
+    return (time.perf_counter() - began) * 1000
+
+
 if __name__ == "__main__":
     set_up_django()
-    answer({"load": load, "finish": finish, "retry": retry})
+    verbs = {"load": load, "finish": finish, "retry": retry}
+    answer({**verbs, "ask_first": ask_first, "carry_out": carry_out, "look": look})

@@ -16,6 +16,7 @@ from queuemgr import bulk
 from queuemgr.bulk import pace as bulk_pace
 from queuemgr.bulk import record as bulk_record
 from queuemgr.bulk import step as bulk_step
+from queuemgr.bulk.step import Came
 from queuemgr.controls import By
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ActionState, BulkAction
@@ -44,13 +45,11 @@ def run(seconds: float = SLICE_SECONDS) -> int:
     until, changed, rows = time.monotonic() + seconds, 0, bulk_step.ROWS
     while time.monotonic() < until and (some := due()):
         for action_id in some:
-            began = time.monotonic()
             came = _one_batch(action_id, rows)
-            took = time.monotonic() - began
-            if came == rows:
-                rows = bulk_pace.fitting(rows, took)
-            changed += came
-            _leave_the_lock(took)
+            if came.changed == rows:
+                rows = bulk_pace.fitting(rows, came.held)
+            changed += came.changed
+            _leave_the_lock(came.held)
     return changed
 
 
@@ -59,19 +58,18 @@ def _leave_the_lock(held: float) -> None:
     time.sleep(min(held, 1.0))
 
 
-def _one_batch(action_id: int, rows: int) -> int:
-    """One batch, and how many rows it changed; an action that cannot be carried out ends, and does not
-    stop the others."""
+def _one_batch(action_id: int, rows: int) -> Came:
+    """One batch, and what came of it; an action that cannot be carried out ends, and does not stop the
+    others."""
     try:
-        return bulk_step.step(action_id, rows).changed
+        return bulk_step.step(action_id, rows)
     except DatabaseError as error:
         logger.warning("bulk action #%s: %s; it goes on with the next tick", action_id, told(error))
         time.sleep(0.1)
-        return 0
     except Exception as error:
         logger.exception("bulk action #%s cannot go on", action_id)
         _give_up(action_id, clean(told(error)))
-        return 0
+    return Came()
 
 
 def _give_up(action_id: int, problem: str) -> None:

@@ -8,8 +8,9 @@ worker killed anywhere in it has done all of the batch or nothing.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db import InterfaceError, OperationalError, connection, transaction
@@ -35,12 +36,14 @@ PROBLEMS_SHOWN = 2000
 
 @dataclass(frozen=True)
 class Came:
-    """What became of one batch: rows changed, left alone, and those the verb could not change."""
+    """What became of one batch: rows changed, left alone, and those the verb could not change; `held`:
+    seconds the fleet's lock was taken for it."""
 
     changed: int = 0
     skipped: int = 0
     failed: int = 0
     problem: str = ""
+    held: float = 0.0
 
     def __add__(self, other: Came) -> Came:
         return Came(
@@ -62,12 +65,13 @@ def step(action_id: int, rows: int = ROWS) -> Came:
         return Came()
     ids = _next_ids(action, room)
     with deciding() as now:
+        began = time.monotonic()
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
         if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
             return Came()
         came = _act(mine, ids) if ids else Came()
         _advance(mine, came, now, ids[-1] if len(ids) == room else mine.up_to)
-    return came
+    return replace(came, held=time.monotonic() - began)
 
 
 def _room(action: BulkAction, now: datetime, rows: int) -> int:
