@@ -1,8 +1,8 @@
-"""Many ids in few characters, for the record of changes: `1-480, 482, 490-500`. Pure."""
+"""Many ids in few characters, for the record of changes, and back: `1-480, 482, 490-500`. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 def ranges(ids: Iterable[int]) -> str:
@@ -14,3 +14,10 @@ def ranges(ids: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def numbers(text: str) -> Iterator[int]:
+    """The ids `ranges` wrote, ascending."""
+    for run in filter(None, text.split(", ")):
+        first, _, last = run.partition("-")
+        yield from range(int(first), int(last or first) + 1)

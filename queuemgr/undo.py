@@ -2,7 +2,8 @@
 
 At most once for each change, through the verbs that made it; the undoing is a change of its own, and
 can be undone in turn. What the fleet does by itself (opening a limit it had closed) and what ends
-work (retry, cancel, skip) is not undone here: do the opposite instead.
+work (retry, cancel, skip) is not undone here: do the opposite instead. A bulk action's priorities are put
+back by another bulk action.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from queuemgr import controls, policies, steering
+from queuemgr import bulk, controls, policies, steering
+from queuemgr.bulk.record import START
+from queuemgr.bulk.verbs import RESTORE
 from queuemgr.controls import FIGURES, NO_ROW, By, Pause, figures_of, pause_of
 from queuemgr.dispatch import dispatch
 from queuemgr.errors import BadInput, CannotUndo
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import PRIORITIES, PRIORITY_NAMES
-from queuemgr.models import Change, Execution, Limit, Pausable, Queue, RetryPolicy
+from queuemgr.models import BulkAction, Change, Execution, Limit, Pausable, Queue, RetryPolicy
 
 LOOKED_BACK = 50
 """How many later changes are looked through for whoever changed it since."""
@@ -230,6 +233,29 @@ def _put_priority_back(change: Change, by: By) -> None:
     steering.set_priority([execution], PRIORITIES[change.before["priority"]], by)
 
 
+# What a bulk action did: undone as a whole, in the background, by the change that started it.
+
+
+def _may_restore(change: Change) -> str:
+    action = BulkAction.objects.filter(pk=change.action_id or 0).first()
+    if action is None or action.verb not in bulk.UNDOABLE:
+        raise CannotUndo("what it did is not undone: start the opposite action")
+    return f"queuemgr.{RESTORE.permission}"
+
+
+def _bulk_now(change: Change) -> Facts:
+    """As the change left it: each execution is looked at when its turn comes."""
+    try:
+        bulk.check_undoable(change.action_id or 0)
+    except BadInput as error:
+        raise CannotUndo(str(error)) from None
+    return dict(change.after)
+
+
+def _put_bulk_back(change: Change, by: By) -> None:
+    bulk.undo(change.action_id or 0, by)
+
+
 def _may(codename: str) -> Callable[[Change], str]:
     return lambda change: f"queuemgr.{codename}"
 
@@ -246,6 +272,7 @@ KINDS = {
     "edit queue": Undoable(_may("change_queue"), _queue_now, _put_queue_back),
     "edit retry policy": _POLICY,
     "delete retry policy": _POLICY,
+    START: Undoable(_may_restore, _bulk_now, _put_bulk_back),
     "set priority": Undoable(_may("prioritise_execution"), _priority_now, _put_priority_back),
 }
 """The kinds of changes that are undone, by their action."""

@@ -18,15 +18,17 @@ from django.views.decorators.http import require_POST
 
 from queuemgr import bulk
 from queuemgr.admin.bulk_new import bulk_new
+from queuemgr.admin.changes import may_undo
 from queuemgr.admin.failures import failures
 from queuemgr.admin.filters import recent_values
 from queuemgr.admin.read_only import ReadOnlyAdmin, by
+from queuemgr.bulk import record as bulk_record
 from queuemgr.bulk.progress import filter_in_words, progress, result_in_words, what_in_words
-from queuemgr.bulk.verbs import VERBS
+from queuemgr.bulk.verbs import verb_named
 from queuemgr.controls import By
 from queuemgr.errors import BadInput
 from queuemgr.fleet_lock import database_now
-from queuemgr.models import ActionState, BulkAction
+from queuemgr.models import ActionState, BulkAction, Change
 
 ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
 
@@ -107,6 +109,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
             "opts": self.opts,
             "may_stop": action.state == ActionState.RUNNING
             and request.user.has_perm("queuemgr.stop_bulkaction"),
+            "start": self._undoable_start(request, action),
             "may_go_on": action.state in ENDED_EARLY and self._may_start(request, action),
         }
         return TemplateResponse(request, "admin/queuemgr/bulk_action.html", context)
@@ -146,9 +149,16 @@ class BulkActionAdmin(ReadOnlyAdmin):
         return self._act(request, pk, lambda who: f"Started: {bulk.go_on(pk, who)}, with the rest.")
 
     def _may_start(self, request: HttpRequest, action: BulkAction) -> bool:
-        verb = VERBS.get(action.verb)
-        needed = ("queuemgr.add_bulkaction", f"queuemgr.{verb.permission}" if verb else "none")
+        needed = ("queuemgr.add_bulkaction", f"queuemgr.{verb_named(action.verb).permission}")
         return request.user.has_perms(needed)
+
+    def _undoable_start(self, request: HttpRequest, action: BulkAction) -> Change | None:
+        """The change by which what it did is undone, for those who may and as long as it is not."""
+        if action.verb not in bulk.UNDOABLE or action.state == ActionState.RUNNING:
+            return None
+        starts = Change.objects.filter(action_id=action.pk, action=bulk_record.START)
+        start = starts.filter(undone_by=None).first()
+        return start if start and may_undo(request, start) else None
 
     def _act(self, request: HttpRequest, pk: int, act: Callable[[By], str]) -> HttpResponse:
         try:

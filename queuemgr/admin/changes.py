@@ -125,7 +125,10 @@ class ChangeAdmin(ReadOnlyAdmin):
         except CannotUndo as error:
             self.message_user(request, f"Not undone: {error}", messages.ERROR)
             return redirect("admin:queuemgr_change_change", pk)
-        self.message_user(request, f"Undone: {undone.target} is {in_words(undone.after)} again.")
+        said = f"Undone: {undone.target} is {in_words(undone.after)} again."
+        if undone.action_id:
+            said = f"Being undone, in the background, by {undone.target}."
+        self.message_user(request, said)
         return redirect("admin:queuemgr_change_change", undone.pk)
 
     @admin.display(description="before", empty_value="")
@@ -169,7 +172,8 @@ def offered(request: HttpRequest, change: Change) -> Undoing | None:
     """What the change's page says about undoing it, to those who may."""
     if not may_undo(request, change):
         return None
-    puts_back = f"{change.target}: {in_words(change.before)}"
+    before = in_words(change.before) or "what was before, in the background"
+    puts_back = f"{change.target}: {before}"
     try:
         check(change)
     except CannotUndo as error:

@@ -17,7 +17,8 @@ from django.db.models import Count, Max, Q
 
 from queuemgr import publish
 from queuemgr.bulk import record as bulk_record
-from queuemgr.bulk.verbs import Verb, verb_named
+from queuemgr.bulk import recorded
+from queuemgr.bulk.verbs import RESTORE, Verb, verb_named
 from queuemgr.controls import By
 from queuemgr.errors import BadInput
 from queuemgr.filtering import executions_matching
@@ -33,6 +34,8 @@ COUNTED = 50_000
 AT_ONCE = 1_000
 """Retries of up to so many go as fast as they can if nobody says otherwise; more trickle in."""
 
+UNDOABLE = ("priority", RESTORE.name)
+"""The verbs that are undone; for what starts or ends work, the opposite is."""
 
 TASK = "queuemgr.bulk"
 """The chore that works on actions; see `bulk_runner`."""
@@ -118,7 +121,7 @@ def create(wanted: Wanted, by: By) -> BulkAction:
         cursor=wanted.after,
         created_at=database_now(),
     )
-    action.matched = eligible(action).count()
+    action.matched = _met(action, verb)
     if not action.matched:
         raise BadInput(
             f"there is nothing to {verb.name}: no execution the filter meets would change"
@@ -187,6 +190,22 @@ def go_on(action_id: int, by: By) -> BulkAction:
     return begin(rest, by)
 
 
+def undo(action_id: int, by: By) -> BulkAction:
+    """Start an action that puts back what this one changed, where nobody has changed it since; priorities
+    only. Raises `BadInput` for others, and while it runs."""
+    check_undoable(action_id)
+    return begin(Wanted(RESTORE.name, arguments={"action": action_id}), by)
+
+
+def check_undoable(action_id: int) -> None:
+    """Raise `BadInput`, with the reason, where `undo` would for what the action is."""
+    action = found(action_id)
+    if action.verb not in UNDOABLE:
+        raise BadInput(f"what {action.verb} does is not undone: start the opposite action")
+    if action.state == ActionState.RUNNING:
+        raise BadInput(f"bulk action #{action_id} runs still: stop it, then undo what it did")
+
+
 def found(action_id: int) -> BulkAction:
     """The action of this number; raises `BadInput` when there is none."""
     action = BulkAction.objects.filter(pk=action_id).first()
@@ -202,6 +221,12 @@ def eligible(action: BulkAction) -> ExecutionQuerySet:
     return executions_matching(action.filters).filter(
         verb.eligible(action.arguments), unchanged, pk__gt=action.cursor, pk__lte=action.up_to
     )
+
+
+def _met(action: BulkAction, verb: Verb) -> int:
+    if verb.by_record:
+        return recorded.count_after(found(action.arguments["action"]).pk, action.cursor)
+    return eligible(action).count()
 
 
 def _locked(action_id: int) -> BulkAction:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from queuemgr.bulk.verbs import RESTORE
 from queuemgr.models import ActionState, BulkAction
 
 
@@ -40,6 +41,8 @@ def _ends_at(action: BulkAction, passed: int, left: int, now: datetime) -> datet
 
 def filter_in_words(action: BulkAction) -> str:
     """`state failed, error_kind network`; ids as their number."""
+    if action.verb == RESTORE.name:
+        return f"all that bulk action #{action.arguments['action']} changed"
     said = (
         f"{len(value):,} chosen by id" if name == "ids" else f"{name} {value}"
         for name, value in action.filters.items()

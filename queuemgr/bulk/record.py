@@ -16,6 +16,9 @@ from queuemgr.id_ranges import ranges
 from queuemgr.models import BulkAction, Change, Execution
 from queuemgr.redaction import clean
 
+START = "start bulk action"
+"""The action of the change that starts one; to undo it is to undo what the action did."""
+
 
 @dataclass(frozen=True)
 class ByAction(By):
@@ -55,7 +58,7 @@ def record_start(action: BulkAction, by: By) -> None:
         **action.arguments,
         "per_minute": action.per_minute,
     }
-    _write(by, "start bulk action", str(action), action.matched, action, {}, after)
+    _write(by, START, str(action), action.matched, action, {}, after)
 
 
 def record_end(action: BulkAction, by: By, what: str) -> None:
@@ -71,4 +74,5 @@ def _write(
     Change.objects.create(
         actor=by.actor, source=by.source, reason=clean(by.reason)[:200], action=what, target=target,
         before=before, after=after, affected=affected, action_id=action.pk,
+        undoes_id=by.undoes,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from queuemgr import bulk, sql
 from queuemgr.bulk import pace as bulk_pace
 from queuemgr.bulk import record as bulk_record
+from queuemgr.bulk import recorded
 from queuemgr.bulk.record import ByAction
 from queuemgr.bulk.verbs import verb_named
 from queuemgr.controls import By
@@ -79,6 +80,8 @@ def _room(action: BulkAction, now: datetime, rows: int) -> int:
 
 
 def _next_ids(action: BulkAction, most: int) -> list[int]:
+    if verb_named(action.verb).by_record:
+        return recorded.ids_after(action.arguments["action"], action.cursor, most)
     return _in_order(bulk.eligible(action), most)
 
 

@@ -1,6 +1,7 @@
 """What a bulk action can do: each verb with what it takes, what it wants to know, and who may.
 
-The doing is that of `steering`, the same a single row's button calls.
+The doing is that of `steering`, the same a single row's button calls. `restore` is no choice of its own: it
+undoes what another action did.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from django.db.models import Q
 
 from queuemgr import steering
+from queuemgr.bulk import recorded
 from queuemgr.controls import By
 from queuemgr.enqueue import priority_of
 from queuemgr.errors import BadInput
@@ -47,6 +49,8 @@ class Verb:
     """What a row that needs no change looks like."""
     starts_again: bool = False
     """Whether it lets ended work loose again, so that a rate is wise."""
+    by_record: bool = False
+    """Whether it meets what another action changed, by its record, and not what a filter meets."""
 
     def checked(self, given: Arguments) -> dict[str, Any]:
         """These arguments as a row keeps them; raises `BadInput` for one too many, too few or bad."""
@@ -67,6 +71,7 @@ class Verb:
 
 ARGUMENTS = {
     "priority": "high, normal or low",
+    "action": "the number of the bulk action whose doing is undone",
     "run_after": "the time before which none starts, as 2026-11-28 06:00 (UTC); a past one: now",
 }
 """What the arguments of verbs look like."""
@@ -98,6 +103,10 @@ def _set_priority(executions: Iterable[Execution], arguments: Arguments, by: By)
 
 def _move(executions: Iterable[Execution], arguments: Arguments, by: By) -> int:
     return steering.set_run_after(executions, datetime.fromisoformat(arguments["run_after"]), by)
+
+
+def _restore(executions: Iterable[Execution], arguments: Arguments, by: By) -> int:
+    return recorded.put_priorities_back(arguments["action"], executions, by)
 
 
 UNDONE = (State.FAILED, State.CANCELLED, State.SKIPPED)
@@ -138,9 +147,16 @@ VERBS: Mapping[str, Verb] = {
 }  # fmt: skip
 
 
+RESTORE = Verb(
+    "restore", "gets back the priority it had before that action", "prioritise_execution",
+    tuple(state for state in State if state != State.DONE), _restore,
+    wants="action", read=int, by_record=True,
+)  # fmt: skip
+
+
 def verb_named(name: str) -> Verb:
     """The verb of this name; raises `BadInput` naming those there are."""
     try:
-        return VERBS[name]
+        return {**VERBS, RESTORE.name: RESTORE}[name]
     except KeyError:
         raise BadInput(f"no bulk verb is called {name!r}; there are: {', '.join(VERBS)}") from None

@@ -17,6 +17,7 @@ from queuemgr.bulk import Wanted
 from queuemgr.bulk import step as bulk_step
 from queuemgr.failures import groups, trends
 from queuemgr.fleet_lock import database_now
+from queuemgr.flow import NORMAL
 from queuemgr.models import ActionState, BulkAction, Change, Execution, Minute, State
 from tests.integration.admin_pages import page, text_of
 from tests.integration.bulk_desk import ANN, FAILED, carried_out, fail, some_failed, started
@@ -260,3 +261,37 @@ def test_the_preview_of_a_filter_that_meets_everything_says_so(retrier: Client) 
     some_failed(1)
     assert "this is every execution there is" in text_of(retrier.get(new(verb="retry")))
     assert Execution.objects.get().state == State.FAILED
+
+
+def test_what_priorities_in_bulk_did_is_undone_from_its_page_once(
+    staff: Callable[..., Client],
+) -> None:
+    some_failed(3)
+    action = carried_out(started("priority", FAILED, arguments={"priority": "high"}))
+    own = page("bulkaction", action.pk, view="change")
+    may = ("view_bulkaction", "view_change", "undo_change", "prioritise_execution")
+    client = staff(*may)
+    assert "undo what it did" in text_of(client.get(own))
+    start = Change.objects.get(action_id=action.pk, action="start bulk action")
+    change = page("change", start.pk, view="change")
+    assert "Puts back: priority #" in text_of(client.get(change))
+    shown = text_of(
+        client.post(reverse("admin:queuemgr_change_undo", args=[start.pk]), follow=True)
+    )
+    assert "Being undone, in the background, by restore #" in shown
+    back = carried_out(BulkAction.objects.latest("pk"))
+    assert (back.changed, set(Execution.objects.values_list("priority", flat=True))) == (
+        3,
+        {NORMAL},
+    )
+    assert "undo what it did" not in text_of(client.get(own))
+    shown = text_of(client.get(page("bulkaction", back.pk, view="change")))
+    assert f"all that bulk action #{action.pk} changed" in shown
+
+
+def test_who_may_not_undo_is_not_offered_it(staff: Callable[..., Client]) -> None:
+    some_failed(1)
+    action = carried_out(started("priority", FAILED, arguments={"priority": "high"}))
+    viewer = staff("view_bulkaction", "undo_change", "view_change")
+    shown = text_of(viewer.get(page("bulkaction", action.pk, view="change")))
+    assert "undo what it did" not in shown
