@@ -82,21 +82,30 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """What unfold's SIDEBAR asks for: groups of links this person may follow."""
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"title": title, "items": [*_allowed(request, entries), *_elsewhere(request, title)]}
         for title, entries in GROUPS
     ]
+    _mark(request.path, [item for group in groups for item in group["items"]])
     return [group for group in groups if group["items"]]
+
+
+def _mark(path: str, items: Sequence[dict[str, Any]]) -> None:
+    """Mark the one entry under which this page lies: that of the longest address, and the board alone
+    for itself."""
+    board = _link("admin:index")
+    above = [
+        i for i in items if i["link"] == path or (i["link"] != board and path.startswith(i["link"]))
+    ]
+    for item in items:
+        item["active"] = bool(above) and item is max(above, key=lambda i: len(i["link"]))
 
 
 def _allowed(request: HttpRequest, entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
     for entry in entries:
         link = _link(entry.page)
         if link and (not entry.permissions or any(map(request.user.has_perm, entry.permissions))):
-            active = request.path == link or (
-                entry.page != "admin:index" and request.path.startswith(link)
-            )
-            yield {"title": entry.title, "icon": entry.icon, "link": link, "active": active}
+            yield {"title": entry.title, "icon": entry.icon, "link": link}
 
 
 def _elsewhere(request: HttpRequest, group: str) -> Iterator[dict[str, Any]]:
@@ -104,7 +113,7 @@ def _elsewhere(request: HttpRequest, group: str) -> Iterator[dict[str, Any]]:
     if group == "Celery" and settings.SLUICE_FLOWER_URL:
         yield {
             "title": "Flower", "icon": "local_florist", "link": settings.SLUICE_FLOWER_URL,
-            "active": False, "elsewhere": True,
+            "elsewhere": True,
         }  # fmt: skip
 
 

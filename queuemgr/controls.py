@@ -89,10 +89,13 @@ def pause(target: str, by: By, until: datetime | None = None) -> None:
 
 def resume(target: str, by: By) -> None:
     """Undo `pause`, and open a limit the fleet had closed; raises `BadInput` when there is no such
-    thing."""
+    thing, also for a key without a row that is not closed: it may be mistyped."""
     for row in _pausable(target):
-        set_pause(row, by, RUNNING)
-        _open_gates([str(row)], by)
+        known = row.pk is not None
+        if known:
+            set_pause(row, by, RUNNING)
+        if not _open_gates([str(row)], by) and not known:
+            raise BadInput(f"{target!r} is neither paused nor closed; `queue limits` shows what is")
     transaction.on_commit(dispatch)
 
 

@@ -90,9 +90,12 @@ class Act:
     asks: type[ActForm] | None = None
     danger: bool = False
     bulk: str = ""
+    sees: str = ""
+    """What its form shows of the execution, which takes a permission of its own."""
 
     def allowed_to(self, user: AbstractBaseUser | AnonymousUser) -> bool:
-        return bool(user.has_perm(f"queuemgr.{self.permission}"))  # type: ignore[union-attr]  # every user of ours has permissions
+        needed = [f"queuemgr.{codename}" for codename in (self.permission, self.sees) if codename]
+        return bool(user.has_perms(needed))  # type: ignore[union-attr]  # every user of ours has permissions
 
     def told(self, changed: int) -> str:
         """`1,200 executions were cancelled or asked to stop.`"""
@@ -183,6 +186,7 @@ ACTS = (
     Act(
         "retry_with_payload", "Retry with an edited payload", "edit_payload", AGAIN, _with_payload,
         "told to go on with another payload", "", PayloadForm, danger=True,
+        sees="view_payload",
     ),
 )  # fmt: skip
 

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    StreamingHttpResponse,
+)
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import path, reverse
@@ -106,7 +113,12 @@ class ChangeAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if kind not in FILES:
             raise Http404(f"there are: {', '.join(FILES)}")
-        listed = self.get_changelist_instance(request).get_queryset(request)
+        try:
+            listed = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters as error:
+            return HttpResponseBadRequest(
+                f"no such filter: {error}; choose on the list", "text/plain"
+            )
         rows = changes.told(listed.order_by("-pk")[:MOST_IN_A_FILE])
         lines = changes.as_csv(rows) if kind == "csv" else _json_lines(rows)
         file = StreamingHttpResponse(lines, content_type=FILES[kind])

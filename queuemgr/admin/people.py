@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.contrib.auth import admin as of_django
 from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from queuemgr.admin.recorded_people import RecordsPeople
@@ -24,8 +25,27 @@ for model in (User, Group):
     admin.site.unregister(model)
 
 
+class ShieldsSuperusers(_ModelAdmin):
+    """Only a superuser makes superusers, gives permissions past the roles, or alters another: else who
+    may edit accounts could take every right there is, the passwords of superusers included."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        shielded = () if request.user.is_superuser else ("is_superuser", "user_permissions")
+        return (*super().get_readonly_fields(request, obj), *shielded)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+
+
+def _may_touch(request: HttpRequest, obj: User | None) -> bool:
+    return bool(request.user.is_superuser or obj is None or not obj.is_superuser)
+
+
 @admin.register(User)
-class UserAdmin(RecordsPeople, _UserAdmin, _ModelAdmin):
+class UserAdmin(ShieldsSuperusers, RecordsPeople, _UserAdmin, _ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm

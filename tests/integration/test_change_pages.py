@@ -177,3 +177,11 @@ def test_the_page_of_a_change_shows_all_that_was_kept(operator: Any) -> None:
     change = Change.objects.get()
     text = text_of(operator.get(page("change", change.pk, view="change")))
     assert "&quot;pause_reason&quot;: &quot;slow disks&quot;" in text
+
+
+def test_a_filter_that_cannot_be_is_refused_for_files_as_for_the_list(superuser: Client) -> None:
+    for kind in ("csv", "jsonl"):
+        address = reverse("admin:queuemgr_change_export", args=[kind], query={"id": "abc"})
+        answer = superuser.get(address)
+        assert answer.status_code == 400
+        assert "choose on the list" in answer.content.decode()

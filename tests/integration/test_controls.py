@@ -213,3 +213,11 @@ def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
 
     in_threads(2, both)
     assert Execution.objects.get().state == State.CANCELLED
+
+
+def test_resuming_a_mistyped_limit_is_refused_and_makes_no_row() -> None:
+    limits.sync()
+    before = Limit.objects.count()
+    with pytest.raises(BadInput, match=r"'hots:example\.org' is neither paused nor closed"):
+        controls.resume("hots:example.org", ANN)
+    assert Limit.objects.count() == before

@@ -262,3 +262,28 @@ def test_migrate_makes_the_roles() -> None:
 def test_an_unknown_role_is_refused_with_those_there_are() -> None:
     with pytest.raises(BadInput, match="'boss'; there are: viewer, operator, admin"):
         roles.permissions_of("boss")
+
+
+def test_who_may_edit_accounts_makes_no_superuser_and_alters_none(client: Client) -> None:
+    roles.make()
+    admin_role = User.objects.create_user("adam", is_staff=True)
+    admin_role.groups.add(Group.objects.get(name="admin"))
+    root = User.objects.create_superuser("root", password="x")
+    client.force_login(admin_role)
+    own = reverse("admin:auth_user_change", args=[admin_role.pk])
+    every = [p.pk for p in Permission.objects.all()]
+    joined = admin_role.date_joined
+    sent = {
+        "username": "adam", "is_active": "on", "is_staff": "on", "is_superuser": "on",
+        "groups": [g.pk for g in admin_role.groups.all()], "user_permissions": every,
+        "date_joined_0": f"{joined:%Y-%m-%d}", "date_joined_1": f"{joined:%H:%M:%S}",
+    }  # fmt: skip
+    assert client.post(own, sent).status_code == 302
+    admin_role.refresh_from_db()
+    assert (admin_role.is_superuser, admin_role.user_permissions.count()) == (False, 0)
+    password = {"password1": "another-one-42", "password2": "another-one-42"}
+    for page in ("auth_user_change", "auth_user_password_change", "auth_user_delete"):
+        answer = client.post(reverse(f"admin:{page}", args=[root.pk]), {**password, "post": "yes"})
+        assert answer.status_code == 403, page
+    root.refresh_from_db()
+    assert root.check_password("x")

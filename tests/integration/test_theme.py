@@ -56,6 +56,15 @@ def test_every_entry_of_the_menu_leads_to_a_page(superuser: Client) -> None:
         assert superuser.get(link).status_code == 200, link
 
 
+def test_one_entry_of_the_menu_is_marked_on_every_page_it_leads_to(superuser: Client) -> None:
+    for title, link in menu_of(superuser).items():
+        if not link.startswith("/admin/"):
+            continue  # a page of its own, without the menu
+        groups = superuser.get(link).context["sidebar_navigation"]
+        marked = [i["title"] for group in groups for i in group["items"] if i["active"]]
+        assert marked == [title]
+
+
 def test_the_page_one_is_on_is_the_one_the_menu_marks(operator: Client) -> None:
     text = text_of(operator.get(page("limit")))
     marked = re.findall(r'<a href="([^"]*)" aria-current="page"', text)
