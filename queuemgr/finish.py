@@ -153,12 +153,13 @@ _TAKE = """
       JOIN queuemgr_worker w ON w.id = l.worker_id
      WHERE l.id IN ({ids}) {and_expired}
      ORDER BY l.id
-    {lock_leases}
+    {lock_taken}
 """
 
 
 def _take(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]:
-    """Lock the rows of begun leases still held, against a renewal or an expiry at this moment."""
+    """Lock the rows of begun leases still held, against a renewal or an expiry at this moment, and their
+    executions, so that one who changed a priority meanwhile is waited for and theirs is read."""
     statement = sql.typed(
         _TAKE,
         ids=sql.marks(len(lease_ids)),

@@ -22,11 +22,11 @@ TYPES: dict[str, dict[str, str]] = {
         "time": "%s::timestamptz",
         "integer": "%s::integer",
         "text": "%s::text",
-        "lock_leases": "FOR UPDATE OF l",
+        "lock_taken": "FOR UPDATE OF l FOR NO KEY UPDATE OF e",
     },
     "sqlite": {
         **dict.fromkeys(("time", "integer", "text"), "%s"),
-        "lock_leases": "",
+        "lock_taken": "",
     },
 }
 """What differs: PostgreSQL must be told the type of a bare parameter in a SELECT list."""

@@ -221,3 +221,31 @@ def test_resuming_a_mistyped_limit_is_refused_and_makes_no_row() -> None:
     with pytest.raises(BadInput, match=r"'hots:example\.org' is neither paused nor closed"):
         controls.resume("hots:example.org", ANN)
     assert Limit.objects.count() == before
+
+
+@pytest.mark.skipif(
+    os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
+)
+def test_an_ending_that_waited_for_a_priority_goes_by_the_new_one(
+    played: Any, probes: Any, in_threads: Callable[..., list[Any]]
+) -> None:
+    """The priority is set and not committed: the ending waits, and puts the work on that one's route."""
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    raised = threading.Event()
+
+    def both(number: int) -> None:
+        with transaction.atomic():
+            if number == 0:
+                steering.set_priority([execution], HIGH, ANN)
+                raised.set()
+                time.sleep(0.5)
+            else:
+                raised.wait(10)
+                finish.settle([Ending(grant.lease_id, Snoozed(60, "later"))], database_now())
+
+    in_threads(2, both)
+    execution = Execution.objects.select_related("route").get()
+    assert execution.route
+    assert (execution.priority, execution.route.priority) == (HIGH, HIGH)
