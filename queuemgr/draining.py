@@ -22,7 +22,7 @@ from queuemgr import standing
 from queuemgr.cli.output import console
 from queuemgr.explain import Stopped
 from queuemgr.flow import all_phases
-from queuemgr.models import Attempt, Outcome
+from queuemgr.models import Attempt, BulkAction, Outcome
 
 ALL_DONE, SOME_FAILED, COULD_NOT_RUN, STOPPED_SHORT = 0, 2, 3, 4
 """Exit codes of a drained run."""
@@ -50,13 +50,15 @@ class Drained:
 def drain(
     out: Any, phases: Sequence[str] = (), check: Callable[[], None] = lambda: None
 ) -> Drained:
-    """Follow the work of these phases (none: all) until it is done or can go no further."""
+    """Follow the work of these phases (none: all) until it is done or can go no further, and no bulk
+    action is under way that may bring more."""
     with _shown(out) as show:
         while True:
             began = time.monotonic()
+            more_may_come = BulkAction.objects.running().exists()
             now = standing.standing()
             show(now)
-            if not now.unfinished(phases):
+            if not now.unfinished(phases) and not more_may_come:
                 return Drained(now)
             stopped = standing.stuck(phases)
             if stopped:

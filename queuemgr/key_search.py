@@ -35,4 +35,4 @@ def with_key(key: str) -> ExecutionQuerySet:
 
 
 def _flows() -> list[str]:
-    return values_by_index(Execution, "flow")
+    return values_by_index(Execution, "flow")["flow"]

@@ -65,6 +65,7 @@ _RULES = """
      WHERE {of_these}
 """
 
+_ALL = "1 = 1"
 _COMMON = "l.name NOT LIKE '%%:%%' OR l.name LIKE 'phase:%%' OR l.name LIKE '%%*'"
 """The limits every decision looks at: fleet, phases, tokens, and all patterns."""
 
@@ -154,22 +155,24 @@ class Seen:
 
 def read(now: datetime) -> Snapshot:
     """Everything, parked or not: what explanations, forecasts and pages are made of."""
-    fleet = look_at_fleet(now)
+    fleet = look_at_fleet(now, keys=True)
     waiting = [r.route for r in _rows(fleet, max(spare(fleet), 1), "1 = 1", []) if r.route]
     return _with_limits_of(fleet, tuple(waiting), everything=True)
 
 
 def look_at_limits(now: datetime, budgets: Collection[str]) -> Snapshot:
     """Every limit, its use and its gate, and of these the budgets; no routes, however many there are."""
-    fleet = look_at_fleet(now)
+    fleet = look_at_fleet(now, keys=True)
     keyed = {name for name in budgets if name != FLEET and not name.startswith("phase:")}
     return _with_keys(fleet, keyed, everything=True)
 
 
-def look_at_fleet(now: datetime) -> Snapshot:
-    """Leases, workers and the limits everything passes, but no routes."""
+def look_at_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
+    """Leases, workers and the limits everything passes, but no routes; with the limits of every key,
+    but not yet their use, where all of them will be looked at."""
     held = [_Held._make(row) for row in sql.rows(_LEASES)]
-    rules, gates = _rules(now, _COMMON), _gates(_COMMON_GATES)
+    rules = _rules(now, _ALL if keys else _COMMON)
+    gates = _gates(_ALL if keys else _COMMON_GATES)
     use: defaultdict[str, Use] = defaultdict(Use)
     for lease in held:
         for name in names_of(lease.phase, "", ""):
@@ -189,7 +192,7 @@ def look_at_fleet(now: datetime) -> Snapshot:
         on_their_way=_on_their_way(held),
         gates={name: gate for name, (gate, _) in gates.items()},
         ordering=ordering_in_force(),
-        turns={LAST_TURN: gates[LAST_TURN][1]} if LAST_TURN in gates else {},
+        turns=_turns(gates),
     )
 
 
@@ -291,10 +294,13 @@ def _with_limits_of(
 
 
 def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> Snapshot:
-    """Leases are read first: what begins or ends meanwhile is then counted twice, never missed."""
+    """Leases are read first: what begins or ends meanwhile is then counted twice, never missed. Rules and
+    gates of all keys were read with the fleet."""
     held = [_Keyed._make(row) for row in _of(_KEYED_LEASES, "k.name", names, everything)]
-    rules = {**seen.rules, **_rules(seen.now, *_test("l.name", names, everything))}
-    gates = _gates(*_test("g.name", names, everything))
+    rules, gates = dict(seen.rules), {}
+    if not everything:
+        rules |= _rules(seen.now, *_test("l.name", names))
+        gates = _gates(*_test("g.name", names))
     use = defaultdict(Use, seen.use)
     for lease in held:
         _count(use[lease.name], lease, rules, lease.name, seen.now)
@@ -305,11 +311,17 @@ def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> S
         rules=rules,
         use=use,
         gates={**seen.gates, **{name: gate for name, (gate, _) in gates.items()}},
-        turns={
-            **seen.turns,
-            **{name: turn for name, (_, turn) in gates.items() if name.startswith(TENANT)},
-        },
+        turns={**seen.turns, **_turns(gates)},
     )
+
+
+def _turns(gates: Mapping[str, tuple[Gate, float]]) -> dict[str, float]:
+    """How far tenants have come, and the last who had a turn."""
+    return {
+        name: turn
+        for name, (_, turn) in gates.items()
+        if name == LAST_TURN or name.startswith(TENANT)
+    }
 
 
 def _keys_among(names: Iterable[str]) -> Iterator[str]:
@@ -318,16 +330,14 @@ def _keys_among(names: Iterable[str]) -> Iterator[str]:
     return (n for n in names if ":" in n and not n.endswith("*") and not n.startswith("phase:"))
 
 
-def _test(column: str, names: Collection[str], everything: bool) -> tuple[str, list[str]]:
-    if everything:
-        return "1 = 1", []
+def _test(column: str, names: Collection[str]) -> tuple[str, list[str]]:
     return f"{column} IN ({sql.marks(len(names))})", list(names)
 
 
 def _of(
     statement: str, column: str, names: Collection[str], everything: bool
 ) -> list[tuple[Any, ...]]:
-    test, parameters = _test(column, names, everything)
+    test, parameters = (_ALL, []) if everything else _test(column, names)
     return sql.rows(statement.format(of_these=test), parameters)
 
 
@@ -410,12 +420,12 @@ def _on_their_way(held: Iterable[_Held]) -> dict[str, int]:
 
 def read_rules(now: datetime) -> dict[str, Rule]:
     """Every limit's rule as it stands at `now`."""
-    return _rules(now, "1 = 1")
+    return _rules(now, _ALL)
 
 
 def rules_of(names: Collection[str], now: datetime) -> dict[str, Rule]:
     """The rules these names go by: their own, and the patterns."""
-    test, parameters = _test("l.name", names, everything=False)
+    test, parameters = _test("l.name", names)
     return _rules(now, f"{test} OR l.name LIKE '%%*'", parameters)
 
 

@@ -143,8 +143,9 @@ def _still_last(found: Mapping[int, int]) -> list[int]:
 
 
 def _with_text(asked: Mapping[str, Any]) -> Q:
+    known = "error_kind" in asked
     kinds = (
-        [asked["error_kind"]] if "error_kind" in asked else values_by_index(Execution, "error_kind")
+        [asked["error_kind"]] if known else values_by_index(Execution, "error_kind")["error_kind"]
     )
     found: list[int] = []
     for kind in kinds:
@@ -181,13 +182,14 @@ class ExecutionFilters(forms.Form):
 
     def __init__(self, given: Any) -> None:
         super().__init__(given, label_suffix="")
-        flows = {*values_by_index(Execution, "flow"), *(flow.name for flow in all_flows())}
+        found = values_by_index(Execution, "flow", "error_kind")
+        flows = {*found["flow"], *(flow.name for flow in all_flows())}
         offered: Mapping[str, Iterable[str]] = {
             "flow": sorted(flows),
             "status": statuses(),
             "phase": all_phases(),
             "priority": PRIORITIES,
-            "error_kind": values_by_index(Execution, "error_kind"),
+            "error_kind": found["error_kind"],
         }
         for name, values in offered.items():
             self._offer(name, [(value, value) for value in values])

@@ -194,7 +194,7 @@ def undo(action_id: int, by: By) -> BulkAction:
     """Start an action that puts back what this one changed, where nobody has changed it since; priorities
     only. Raises `BadInput` for others, and while it runs."""
     check_undoable(action_id)
-    return begin(Wanted(RESTORE.name, arguments={"action": action_id}), by)
+    return begin(Wanted(RESTORE.name, arguments={"undoes": action_id}), by)
 
 
 def check_undoable(action_id: int) -> None:
@@ -225,7 +225,7 @@ def eligible(action: BulkAction) -> ExecutionQuerySet:
 
 def _met(action: BulkAction, verb: Verb) -> int:
     if verb.by_record:
-        return recorded.count_after(found(action.arguments["action"]).pk, action.cursor)
+        return recorded.count_after(found(action.arguments["undoes"]).pk, action.cursor)
     return eligible(action).count()
 
 

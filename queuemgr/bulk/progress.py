@@ -42,7 +42,7 @@ def _ends_at(action: BulkAction, passed: int, left: int, now: datetime) -> datet
 def filter_in_words(action: BulkAction) -> str:
     """`state failed, error_kind network`; ids as their number."""
     if action.verb == RESTORE.name:
-        return f"all that bulk action #{action.arguments['action']} changed"
+        return f"all that bulk action #{action.arguments['undoes']} changed"
     said = (
         f"{len(value):,} chosen by id" if name == "ids" else f"{name} {value}"
         for name, value in action.filters.items()

@@ -81,7 +81,7 @@ def _room(action: BulkAction, now: datetime, rows: int) -> int:
 
 def _next_ids(action: BulkAction, most: int) -> list[int]:
     if verb_named(action.verb).by_record:
-        return recorded.ids_after(action.arguments["action"], action.cursor, most)
+        return recorded.ids_after(action.arguments["undoes"], action.cursor, most)
     return _in_order(bulk.eligible(action), most)
 
 

@@ -60,7 +60,9 @@ class Verb:
         if not self.wants:
             return {}
         if given.get(self.wants) in (None, ""):
-            raise BadInput(f"{self.name} wants {self.wants}: {ARGUMENTS[self.wants]}")
+            raise BadInput(
+                f"{self.name} wants {self.wants}: {ARGUMENTS.get(self.wants, 'a number')}"
+            )
         return {self.wants: self.read(given[self.wants])}
 
     def eligible(self, arguments: Arguments) -> Q:
@@ -71,10 +73,9 @@ class Verb:
 
 ARGUMENTS = {
     "priority": "high, normal or low",
-    "action": "the number of the bulk action whose doing is undone",
     "run_after": "the time before which none starts, as 2026-11-28 06:00 (UTC); a past one: now",
 }
-"""What the arguments of verbs look like."""
+"""What the arguments look like that people give."""
 
 
 def _priority(value: Any) -> str:
@@ -106,7 +107,7 @@ def _move(executions: Iterable[Execution], arguments: Arguments, by: By) -> int:
 
 
 def _restore(executions: Iterable[Execution], arguments: Arguments, by: By) -> int:
-    return recorded.put_priorities_back(arguments["action"], executions, by)
+    return recorded.put_priorities_back(arguments["undoes"], executions, by)
 
 
 UNDONE = (State.FAILED, State.CANCELLED, State.SKIPPED)
@@ -150,7 +151,7 @@ VERBS: Mapping[str, Verb] = {
 RESTORE = Verb(
     "restore", "gets back the priority it had before that action", "prioritise_execution",
     tuple(state for state in State if state != State.DONE), _restore,
-    wants="action", read=int, by_record=True,
+    wants="undoes", read=int, by_record=True,
 )  # fmt: skip
 
 

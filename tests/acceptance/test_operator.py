@@ -77,8 +77,12 @@ def test_an_operator_steers_a_fleet_from_the_board(fleet: Fleet, page: Page) -> 
     expect(running(page)).to_have_text("0", timeout=SOON)
     expect(page.locator("#board-limits")).to_contain_text("the publisher is down")
     assert fleet.states()["waiting"] > 300, "what waits goes on waiting"
+    open_list(page, "Executions")
+    expect(page.locator("#result_list")).to_contain_text("paused by ada: the publisher is down")
+    keep(page, "executions", whole=False)
 
     open_list(page, "Limits")
+    keep(page, "limits", whole=False)
     act(page, "phase:prep", "Resume")
     page.get_by_role("link", name="phase:prep", exact=True).click()
     page.fill("#id_max_running", str(SLOTS))
@@ -132,6 +136,6 @@ def act(page: Page, row: str, action: str) -> None:
     page.click("button[name=index]")
 
 
-def keep(page: Page, name: str) -> None:
+def keep(page: Page, name: str, *, whole: bool = True) -> None:
     if folder := os.environ.get("KEEP_PICTURES"):
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=whole)

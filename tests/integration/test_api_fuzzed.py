@@ -34,7 +34,11 @@ from queuemgr.flow import Intake
 from queuemgr.models import Execution, State
 from tests.integration.api_callers import make_token
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.any_database,
+    pytest.mark.usefixtures("static_root"),
+]
 
 SCHEMA = schemathesis.openapi.from_dict(v1.get_openapi_schema())
 OPERATIONS = {result.ok().label: result.ok() for result in SCHEMA.get_all_operations()}

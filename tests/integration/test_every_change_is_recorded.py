@@ -20,7 +20,7 @@ from queuemgr.errors import BadInput
 from queuemgr.models import Change, Queue, RetryPolicy
 from queuemgr.retry import POLICIES
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 ANN = By("ann", "admin", "because")
 PASSWORD = "correct horse battery staple"
 

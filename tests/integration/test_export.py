@@ -23,7 +23,7 @@ from queuemgr import export, limits
 from queuemgr.flow import get_flow, register
 from queuemgr.models import Attempt, Execution, State
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)

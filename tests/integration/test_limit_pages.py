@@ -36,7 +36,7 @@ from queuemgr.models import Worker as WorkerRow
 from queuemgr.retry import Policy
 from tests.integration.admin_pages import act, figures_of, page, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 ANN = By("ann", "test", "because")
 HOST = "host:a.example:443"
 

@@ -31,7 +31,7 @@ from queuemgr.management.commands.queue import Command, subcommands
 from queuemgr.models import Change, Execution, Lease, Limit, Queue, State
 from queuemgr.outcomes import Done, Failed
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00")

@@ -20,7 +20,7 @@ from queuemgr.models import Change
 from tests.integration import full_world
 from tests.integration.full_world import AdminPage, admin_pages, fingerprint
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 ANYONE, STAFF, VIEWER, OPERATOR, ADMIN, NOBODY = (
     "anyone",

@@ -7,6 +7,7 @@ would start. `SLUICE_MODEL_EXAMPLES` says how many histories are played (the pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -43,7 +44,7 @@ from queuemgr.capacity import Group
 from queuemgr.controls import By
 from queuemgr.dispatch import dispatch
 from queuemgr.enqueue import enqueue_many
-from queuemgr.errors import NeverFits
+from queuemgr.errors import BadInput, NeverFits
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import HIGH, LOW, NORMAL, Context, Flow, Intake, Step
 from queuemgr.grant import Grant, Hands
@@ -408,7 +409,8 @@ class FleetMachine(RuleBasedStateMachine):
             until = database_now() + timedelta(seconds=60) if which % 2 else None
             controls.pause(name, ANN, until)
         elif verb == "resume":
-            controls.resume(name, ANN)
+            with suppress(BadInput):  # a key that has neither a row nor been closed
+                controls.resume(name, ANN)
         elif verb == "cancel":
             steering.cancel(some, ANN)
         elif verb == "retry":

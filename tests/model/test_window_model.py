@@ -23,6 +23,9 @@ from tests.model.window_scripts import (
     retryable,
 )
 
+pytestmark = pytest.mark.any_database
+
+
 many = settings(max_examples=300, deadline=None)
 
 

@@ -1,0 +1,43 @@
+"""When a drained run ends."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from queuemgr import bulk, draining, limits
+from queuemgr.bulk import step as bulk_step
+from queuemgr.models import Execution, State
+from tests.integration.bulk_desk import ANN, FAILED, some_failed, started
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _ready(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queuemgr.publish.chore", lambda task: None)
+    monkeypatch.setattr(draining, "LOOK_SECONDS", 0.0)
+    limits.sync()
+
+
+def test_a_drained_run_waits_for_what_a_bulk_action_may_still_bring() -> None:
+    some_failed(2)
+    action = started("retry", FAILED, per_minute=60)
+    looks = 0
+
+    def chores() -> None:
+        """What happens beside the run: nothing at its first looks, then the action, then the work."""
+        nonlocal looks
+        looks += 1
+        assert looks < 50, "the run goes on for ever"
+        if looks == 3:
+            bulk_step.step(action.pk, rows=1)
+            bulk.stop(action.pk, ANN)
+        if looks == 6:
+            Execution.objects.waiting().update(state=State.SKIPPED, finished_at=action.created_at)
+
+    drained = draining.drain(StringIO(), check=chores)
+    assert looks >= 6, "it ended before the work the action let loose"
+    assert (drained.standing.failed, drained.stopped) == (1, ())
