@@ -23,7 +23,7 @@ class AddIndexBeside(AddIndex):
     ) -> None:
         model = to_state.apps.get_model(app_label, self.model_name)
         if schema_editor.connection.vendor != "postgresql":
-            if not _index_exists(schema_editor.connection, model, self.index.name):
+            if not _is_there(schema_editor.connection, model, self.index.name):
                 # Without a transaction a table half remade would be lost with a killed migration.
                 with transaction.atomic(schema_editor.connection.alias):
                     super().database_forwards(app_label, schema_editor, from_state, to_state)
@@ -39,7 +39,7 @@ class AddConstraintBeside(AddConstraint):
     ) -> None:
         model = to_state.apps.get_model(app_label, self.model_name)
         if schema_editor.connection.vendor != "postgresql":
-            if not _index_exists(schema_editor.connection, model, self.constraint.name):
+            if not _is_there(schema_editor.connection, model, self.constraint.name):
                 # Without a transaction a table half remade would be lost with a killed migration.
                 with transaction.atomic(schema_editor.connection.alias):
                     super().database_forwards(app_label, schema_editor, from_state, to_state)
@@ -78,6 +78,13 @@ def _constraint_exists(schema_editor: Any, name: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def _index_exists(connection: Any, model: Any, name: str) -> bool:
+def _is_there(connection: Any, model: Any, name: str) -> bool:
+    """Whether SQLite has an index, or this table a constraint, of that name. Asked of its own tables:
+    Django's reading of a table takes a comma within a check for the end of a column."""
     with connection.cursor() as cursor:
-        return name in connection.introspection.get_constraints(cursor, model._meta.db_table)
+        cursor.execute(
+            "SELECT 1 FROM sqlite_master WHERE tbl_name = %s AND "
+            "(name = %s OR instr(sql, 'CONSTRAINT \"' || %s || '\"') > 0)",
+            [model._meta.db_table, name, name],
+        )
+        return cursor.fetchone() is not None

@@ -35,7 +35,7 @@ from queuemgr.fleet_lock import database_now
 from queuemgr.flow import all_phases
 from queuemgr.forecast import forecast
 from queuemgr.kept import Kept
-from queuemgr.models import FINAL, BulkAction, DailyUsage, Lease
+from queuemgr.models import FINAL, BulkAction, DailyUsage, Lease, State
 from queuemgr.one_moment import one_moment
 
 FAILURES = 8
@@ -151,6 +151,7 @@ def _read(now: datetime) -> Board:
         _budgets(seen, phases, recent, spent),
         _checks(counted, seen, phases, held, spent),
     )
+    failed = counted.by_state.get(State.FAILED, 0)
     return Board(
         at=now,
         phases=phases,
@@ -164,7 +165,7 @@ def _read(now: datetime) -> Board:
         actions=tuple(_action(row) for row in BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
         checks=checks,
-        alarms=alarms(seen, phases, limits, whys, workers, budgets, windows[0], checks),
+        alarms=alarms(seen, phases, limits, whys, workers, budgets, windows[0], failed, checks),
     )
 
 

@@ -37,9 +37,10 @@ def alarms(
     workers: Workers,
     budgets: Budgets,
     hour: Window,
+    failed: int,
     checks: Sequence[Check],
 ) -> tuple[Alarm, ...]:
-    """At most `SHOWN` of them."""
+    """At most `SHOWN` of them; `failed`: executions that stand failed."""
     found = [
         *_of_checks(checks),
         *_of_workers(phases, whys, workers),
@@ -47,7 +48,7 @@ def alarms(
         *_of_limits(limits),
         *_of_budgets(budgets),
         *_of_waits(phases),
-        *_of_failures(hour),
+        *_of_failures(hour, failed),
     ]
     return tuple(sorted(found, key=lambda alarm: _ORDER[alarm.level])[:SHOWN])
 
@@ -113,7 +114,9 @@ def _of_waits(phases: Sequence[PhaseRow]) -> Iterator[Alarm]:
                 yield Alarm("note", text, "queues")
 
 
-def _of_failures(hour: Window) -> Iterator[Alarm]:
-    failed = hour.speeds[ALL].failed
-    if failed:
-        yield Alarm("note", f"{failed:,} failed for good in the last hour", "failures")
+def _of_failures(hour: Window, failed: int) -> Iterator[Alarm]:
+    lately = hour.speeds[ALL].failed
+    if lately:
+        yield Alarm("note", f"{lately:,} failed for good in the last hour", "failures")
+    elif failed:
+        yield Alarm("note", f"{failed:,} failed, kept until a person decides", "failures")

@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
         ),
         AddConstraintBeside(
             model_name='execution',
-            constraint=models.CheckConstraint(condition=models.Q(('priority__in', [0, 1, 2])), name='priority_has_a_name'),
+            constraint=models.CheckConstraint(condition=models.Q(('priority__range', (0, 2))), name='priority_has_a_name'),
         ),
         AddIndexBeside(
             model_name='change',

@@ -101,7 +101,8 @@ class Execution(models.Model):
                 name="waiting_has_a_route",
             ),
             models.CheckConstraint(
-                condition=Q(priority__in=Priority.values), name="priority_has_a_name"
+                condition=Q(priority__range=(min(Priority), max(Priority))),
+                name="priority_has_a_name",
             ),
             models.UniqueConstraint(
                 fields=("batch", "batch_seq"),

@@ -84,7 +84,7 @@ def test_a_migration_killed_half_way_is_run_again_and_no_row_is_lost(make_fleet:
     rows_before(fleet, 200)
     broken = 0
     while said := migrate(fleet, program=str(_breaking_off(fleet.directory, broken + 1))):
-        assert "broken off" in said
+        assert "broken off" in said, said
         broken += 1
     assert broken >= 4
     assert fleet.one("SELECT COUNT(*) FROM queuemgr_execution") == 200

@@ -273,7 +273,7 @@ def test_the_numbers_add_up(fleet: Worker) -> None:
     a_failed("dead")
     found = read()
     assert all(check.is_right for check in found.checks)
-    assert found.alarms == ()
+    assert [alarm.text for alarm in found.alarms] == ["1 failed, kept until a person decides"]
     assert (found.counted.waiting, found.counted.held, found.counted.ended) == (5, 5, 2)
     assert found.counted.total == Execution.objects.count()
     assert check("Slots").parts == (("prep", 4), ("expensive", 1), ("wrap", 0))

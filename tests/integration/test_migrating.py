@@ -50,6 +50,22 @@ def test_an_operation_run_again_adds_nothing_twice(operation, before: ProjectSta
         assert NAME in connection.introspection.get_constraints(cursor, "queuemgr_thing")
 
 
+def test_a_check_of_numbers_on_the_table_is_no_hindrance(before: ProjectState) -> None:
+    """Django's reading of a SQLite table fails at `IN (0, 1, 2)`, for which our own tables have none."""
+    numbers = models.CheckConstraint(condition=Q(id__in=[0, 1, 2]), name="small")
+    _run(AddConstraintBeside("thing", numbers), before)
+    _run(INDEX, before)
+    _run(INDEX, before)
+
+
+def test_django_reads_every_table_of_ours() -> None:
+    tables = connection.introspection.django_table_names(only_existing=True)
+    assert "queuemgr_execution" in tables
+    with connection.cursor() as cursor:
+        for table in tables:
+            assert connection.introspection.get_constraints(cursor, table)
+
+
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite leaves no half an index")
 @pytest.mark.parametrize("operation", [INDEX, UNIQUE])
 def test_an_index_left_half_built_is_built_anew(operation, before: ProjectState) -> None:
