@@ -68,7 +68,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--write", type=Path, metavar="PAGE", help="keep the runs and write this page"
     )
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep logs and traces here")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="keep logs and traces here, a folder for each run",
+    )
     return parser.parse_args()
 
 

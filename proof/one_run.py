@@ -51,13 +51,15 @@ def run(told: Told) -> History:
     finally:
         left = fleet.close()
         papers.close()
-        _put_away(directory, told.keep)
+        _put_away(directory, told.keep and told.keep / f"{told.database}-{told.seed}")
         if left:
             told.say(f"ended what was left running: {', '.join(left)}")
 
 
 def _put_away(directory: Path, keep: Path | None) -> None:
+    """Keep logs and traces of a run there, in the place of those of an earlier run alike."""
     if keep is not None:
+        shutil.rmtree(keep, ignore_errors=True)
         for file in [*directory.glob("*.log"), *directory.glob("*.json*"), directory / "traces"]:
             if file.exists():
                 keep.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proof import plan, pressure, report
+from proof import one_run, plan, pressure, report
 from proof.checker import Violation
 from proof.records import Attempt, Edit, Execution, Fault, History
 from proof.recovery import seconds_until_work_went_on
@@ -117,3 +117,14 @@ def test_a_violation_is_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "proof.md"
     report.add(page, report.of(1, 3, "postgres", SEEN, [Violation("never lost", "a is gone")]))
     assert "- seed 1: never lost: a is gone" in page.read_text()
+
+
+def test_what_a_run_leaves_takes_the_place_of_a_run_alike(tmp_path: Path) -> None:
+    for found in ("first", "second"):
+        left = tmp_path / "left"
+        (left / "traces").mkdir(parents=True)
+        (left / "alpha.log").write_text(found)
+        one_run._put_away(left, tmp_path / "kept")
+        assert not left.exists()
+    assert (tmp_path / "kept" / "alpha.log").read_text() == "second"
+    assert (tmp_path / "kept" / "traces").is_dir()
