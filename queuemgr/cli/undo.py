@@ -30,7 +30,14 @@ def run(options: dict[str, Any], out: Any) -> int:
     if change is None:
         raise BadInput(f"there is no change {options['id']}; `queue changes` lists them")
     undone = undo.undo(change, by_command(options["reason"]))
-    out.write(
-        f"change {change.pk} undone (change {undone.pk}): {undone.target}: {in_words(undone.after)}"
-    )
+    out.write(f"change {change.pk} {_said(undone)}")
     return 0
+
+
+def _said(undone: Change) -> str:
+    if undone.action_id:
+        return (
+            f"is being undone in the background, by {undone.target} (change {undone.pk}); "
+            f"`queue bulk show {undone.action_id} --watch` follows it"
+        )
+    return f"undone (change {undone.pk}): {undone.target}: {in_words(undone.after)}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +121,15 @@ def test_an_action_is_undone_once_and_its_batches_only_with_it(probes: Any) -> N
     batch = Change.objects.filter(action="bulk priority").latest("pk")
     with pytest.raises(CannotUndo, match="'bulk priority' is not undone"):
         undo(batch, ANN)
+
+
+def test_the_command_says_that_it_goes_on_in_the_background(probes: Any) -> None:
+    mixed(probes)
+    change, out = start_of(raised()), StringIO()
+    call_command("queue", "undo", str(change.pk), stdout=out)
+    back = BulkAction.objects.latest("pk")
+    assert f"change {change.pk} is being undone in the background, by restore #" in out.getvalue()
+    assert f"`queue bulk show {back.pk} --watch`" in out.getvalue()
 
 
 def test_what_ended_work_in_bulk_is_not_undone(probes: Any) -> None:
