@@ -215,3 +215,16 @@ def test_reading_and_wrong_addresses_change_nothing(failed: Execution, operator:
     gone = reverse("admin:queuemgr_execution_act", args=[10**9])
     assert "There is no execution" in text_of(operator.post(gone, {"act": "retry"}, follow=True))
     assert Execution.objects.get().state == State.FAILED
+
+
+def test_a_payload_is_offered_for_editing_only_to_who_may_see_it(
+    failed: Execution, staff: Callable[..., Client]
+) -> None:
+    client = staff("view_execution", "edit_payload", "retry_execution")
+    text = text_of(client.get(own_page(failed)))
+    assert "Retry" in text
+    assert "Retry with an edited payload" not in text
+    act = {"act": "retry_with_payload", "payload": "{}"}
+    assert client.post(page("execution", failed.pk, view="act"), act).status_code == 403
+    failed.refresh_from_db()
+    assert failed.state == State.FAILED
