@@ -156,7 +156,7 @@ class Seen:
 def read(now: datetime) -> Snapshot:
     """Everything, parked or not: what explanations, forecasts and pages are made of."""
     fleet = look_at_fleet(now, keys=True)
-    waiting = [r.route for r in _rows(fleet, max(spare(fleet), 1), "1 = 1", []) if r.route]
+    waiting = [r.route for r in _rows(fleet, max(spare(fleet), 1), _ALL, []) if r.route]
     return _with_limits_of(fleet, tuple(waiting), everything=True)
 
 
