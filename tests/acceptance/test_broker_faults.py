@@ -13,7 +13,7 @@ from tests.acceptance.fleet import Fleet, probes
 pytestmark = pytest.mark.any_database
 
 BOUND = 15
-"""Seconds an enqueue may take while the broker does not answer, the command's own start included."""
+"""Seconds an enqueue may take longer while the broker does not answer than while it does."""
 
 RECOVERY = 60
 """Seconds within which work goes on by itself once the broker is back (P2-01)."""
@@ -40,10 +40,10 @@ def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
     fleet = make_fleet(lease_seconds=4, slice_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(8))
-    fleet.enqueue(10, seconds=0.1, trace=fleet.trace_file)
+    usual = _seconds_to_enqueue(fleet, 10, seconds=0.1)
     fleet.wait_until_done(10)
     fleet.redis_process.freeze()
-    _enqueue_in_bounded_time(fleet)
+    assert _seconds_to_enqueue(fleet, 20, seconds=0.1) < usual + BOUND
     fleet.redis_process.thaw()
     _wait_until_done(fleet, 30, kept_up)
     _check_each_ran_once(fleet, 30)
@@ -56,9 +56,9 @@ def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
     fleet = make_fleet(lease_seconds=4, slice_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(8))
-    fleet.enqueue(60, seconds=0.2, trace=fleet.trace_file)
+    usual = _seconds_to_enqueue(fleet, 60, seconds=0.2)
     fleet.redis_process.kill_group()
-    _enqueue_in_bounded_time(fleet)
+    assert _seconds_to_enqueue(fleet, 20, seconds=0.1) < usual + BOUND
     fleet.start_redis()
     _wait_until_done(fleet, 80, kept_up)
     _check_each_ran_once(fleet, 80)
@@ -72,11 +72,12 @@ def _wait_until_done(fleet: Fleet, count: int, kept_up: Callable[[], bool]) -> N
     )
 
 
-def _enqueue_in_bounded_time(fleet: Fleet) -> None:
+def _seconds_to_enqueue(fleet: Fleet, count: int, *, seconds: float) -> float:
+    """The command as a whole, its start included: on a busy machine that is most of it."""
     began = time.monotonic()
-    said = fleet.command(*probes(20, seconds=0.1, trace=fleet.trace_file))
-    assert said.startswith("20 new")
-    assert time.monotonic() - began < BOUND
+    said = fleet.command(*probes(count, seconds=seconds, trace=fleet.trace_file))
+    assert said.startswith(f"{count} new")
+    return time.monotonic() - began
 
 
 def _check_each_ran_once(fleet: Fleet, count: int) -> None:

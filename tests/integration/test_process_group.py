@@ -78,7 +78,7 @@ async def test_an_abort_from_a_thread_kills_stubborn_children_with_their_groups(
     aborted = time.monotonic()
     with pytest.raises(Aborted):
         await run
-    assert time.monotonic() - aborted < 5
+    assert time.monotonic() - aborted < 20
     await gone(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
 

