@@ -27,7 +27,7 @@ from queuemgr.follow_up import HeldLease, Settlement, follow_up
 from queuemgr.models import Lease
 from queuemgr.outcomes import Done, Failed, Lost, Result, Snoozed
 from queuemgr.redaction import clean, told
-from queuemgr.snapshot import rules_of
+from queuemgr.rules import rules_of
 
 logger = logging.getLogger(__name__)
 

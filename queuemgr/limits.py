@@ -18,7 +18,7 @@ from queuemgr.admission import FLEET, Rule, rule_for
 from queuemgr.flow import PRIORITIES, all_flows, all_phases, queue_name
 from queuemgr.knobs import QueueKnobs, queue_knobs
 from queuemgr.models import Limit, Queue
-from queuemgr.snapshot import rules_of
+from queuemgr.rules import rules_of
 from queuemgr.stated import record
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from queuemgr import sql
 from queuemgr.claims import names_of
-from queuemgr.models import Attempt, Lease, Outcome
+from queuemgr.models import Attempt, Outcome
 
 HOUR = timedelta(hours=1)
 SHORT = timedelta(minutes=10)
@@ -59,15 +59,22 @@ def _seconds(now: datetime, first: datetime, *, full: bool) -> float:
     return (SHORT if full else max(SHORTEST, now - first)).total_seconds()
 
 
+_BEGAN = """
+    SELECT started_at FROM (
+        SELECT started_at FROM queuemgr_attempt
+         WHERE ended_at > %s AND started_at > %s AND phase = %s AND priority = %s
+         ORDER BY ended_at DESC LIMIT %s) AS ended
+    UNION ALL
+    SELECT started_at FROM queuemgr_lease
+     WHERE started_at > %s AND phase = %s AND priority = %s
+"""
+
+
 def _began(phase: str, priority: int, now: datetime) -> list[datetime]:
-    attempts = Attempt.objects.filter(
-        ended_at__gt=now - HOUR, started_at__gt=now - HOUR, phase=phase, priority=priority
-    )
-    running = Lease.objects.started().filter(
-        started_at__gt=now - HOUR, phase=phase, priority=priority
-    )
-    ended = attempts.order_by("-ended_at").values_list("started_at", flat=True)[:MOST]
-    return [*ended, *(m for m in running.values_list("started_at", flat=True) if m)]
+    """When what ended lately, or runs, was started."""
+    since, queue = now - HOUR, (phase, priority)
+    found = sql.rows(_BEGAN, [since, since, *queue, MOST, since, *queue])
+    return [sql.as_datetime(moment) for (moment,) in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from queuemgr import pace, sql
 from queuemgr.admission import HELD_BACK, Reason
@@ -77,14 +78,12 @@ def _clock(moment: datetime) -> str:
 
 def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
     """Where it stands and what may be expected; None for what does not wait."""
-    if execution.state != State.WAITING or execution.route_id is None:
+    if execution.state != State.WAITING or execution.route is None:
         return None
-    route = Route.objects.get(pk=execution.route_id)
+    route = execution.route
     reasons = seen.by_route.get(route.pk, ())
-    place, lately = (
-        _place(execution, route, seen.now),
-        pace.starts(route.phase, route.priority, seen.now),
-    )
+    place = _place(execution, route, seen.now)
+    lately = pace.starts(route.phase, route.priority, seen.now)
     starts_at, unknown = _start(execution, place, lately, reasons, seen.now)
     finishes_at = None
     if starts_at:
@@ -177,55 +176,53 @@ _OLDER = """
 """
 
 _OF_OTHERS = """
-    SELECT COUNT(*), SUM(n), MAX(n) FROM (
+    SELECT {turns}, COUNT(*), SUM(n), MAX(n) FROM (
         SELECT (SELECT COUNT(*) FROM (
                    SELECT 1 FROM queuemgr_execution e
                     WHERE e.route_id = r.id AND e.state = 'waiting' AND e.run_after <= %s
-                    LIMIT %s) AS heads) AS n
+                    LIMIT {most}) AS heads) AS n
           FROM queuemgr_route r
          WHERE r.phase = %s AND r.priority = %s AND r.resumed = %s AND r.id <> %s
-           AND {served} AND r.parked_on IN ('', %s)
-         LIMIT %s) AS others
+           AND r.parked_on IN ('', %s) AND {served}
+         LIMIT {routes}) AS others
 """
 
 
 def _place(execution: Execution, route: Route, now: datetime) -> Place:
-    due = _due(execution, now)
     older = sql.rows(
         _OLDER, [route.pk, execution.run_after, execution.run_after, execution.pk, FAR]
     )[0][0]
-    counted = [
-        _others(route, due, "r.served_at < %s", older + 1, resumed=route.resumed),
-        _others(route, due, "r.served_at >= %s", older, resumed=route.resumed),
+    others = [
+        _Others("r.served_at < %s", (route.served_at,), older + 1, route.resumed),
+        _Others("r.served_at >= %s", (route.served_at,), older, route.resumed),
     ]
     if not route.resumed:
-        counted.append(_others(route, due, "r.served_at IS NOT NULL", FAR, resumed=True))
-    at_least = older >= FAR or any(cut_off for _, cut_off in counted)
-    return Place(1 + older + sum(n for n, _ in counted), at_least)
+        others.append(_Others("r.served_at IS NOT NULL", (), FAR, resumed=True))
+    found, cut_off = _count(others, route, _due(execution, now))
+    return Place(1 + older + found, older >= FAR or cut_off)
 
 
-def _others(
-    route: Route, due: datetime, served: str, turns: int, *, resumed: bool
-) -> tuple[int, bool]:
-    """What starts before it on other routes, `turns` of each at most; whether it was not all
-    counted."""
-    most = min(turns, FAR_ELSEWHERE)
-    if not most:
-        return 0, False
-    moments = [route.served_at] if "%s" in served else []
-    routes, total, longest = sql.rows(
-        _OF_OTHERS.format(served=served),
-        [
-            due,
-            most,
-            route.phase,
-            route.priority,
-            resumed,
-            route.pk,
-            *moments,
-            route.parked_on,
-            ROUTES,
-        ],
-    )[0]
-    cut_off = routes >= ROUTES or (turns > most and (longest or 0) >= most)
-    return int(total or 0), cut_off
+class _Others(NamedTuple):
+    """Other routes whose work starts before it: `turns` of each at most."""
+
+    served: str
+    moments: tuple[datetime, ...]
+    turns: int
+    resumed: bool
+
+
+def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int, bool]:
+    """What starts before it on other routes; whether it was not all counted."""
+    arms, parameters = [], []
+    for o in others:
+        if o.turns:
+            most = min(o.turns, FAR_ELSEWHERE)
+            arms.append(_OF_OTHERS.format(served=o.served, turns=o.turns, most=most, routes=ROUTES))
+            parameters += [due, route.phase, route.priority, o.resumed, route.pk]
+            parameters += [route.parked_on, *o.moments]
+    counted = sql.rows(" UNION ALL ".join(arms), parameters)
+    cut_off = any(
+        routes >= ROUTES or (turns > FAR_ELSEWHERE <= (longest or 0))
+        for turns, routes, _, longest in counted
+    )
+    return sum(int(total or 0) for _, _, total, _ in counted), cut_off

@@ -17,10 +17,7 @@ from typing import Any, NamedTuple
 
 from queuemgr import retry_room, sql, tenants
 from queuemgr.admission import (
-    LAST_TURN,
-    Gate,
     Ordering,
-    Reason,
     Rule,
     Snapshot,
     Use,
@@ -28,13 +25,12 @@ from queuemgr.admission import (
     open_queues,
     rule_for,
 )  # fmt: skip
-from queuemgr.budget_day import day_ends, day_of
+from queuemgr.budget_day import day_of
 from queuemgr.capacity import Capacity, Group
-from queuemgr.claims import FLEET, TENANT, names_of
+from queuemgr.claims import FLEET, names_of
 from queuemgr.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.knobs import queue_knobs
-from queuemgr.models import pause_sentence
-from queuemgr.rate import parse_rate
+from queuemgr.rules import Standing, read_standing, standing_of
 
 _LEASES = """
     SELECT phase, priority, tokens, worker_id, COUNT(*), SUM(weight), SUM(cost),
@@ -57,30 +53,7 @@ _WORKERS = """
     SELECT id, queues, slots FROM queuemgr_worker WHERE seen_at > %s AND draining_at IS NULL
 """
 
-_RULES = """
-    SELECT l.name, l.max_running, l.reserved_high, l.rate, l.daily_budget, l.budget_zone,
-           l.kept_for_high, l.kept_from_low, l.share, l.breaker_after,
-           l.paused_at, l.paused_by, l.pause_reason, l.paused_until
-      FROM queuemgr_limit l
-     WHERE {of_these}
-"""
-
 _ALL = "1 = 1"
-_COMMON = "l.name NOT LIKE '%%:%%' OR l.name LIKE 'phase:%%' OR l.name LIKE '%%*'"
-"""The limits every decision looks at: fleet, phases, tokens, and all patterns."""
-
-_QUEUES = """
-    SELECT name, paused_at, paused_by, pause_reason, paused_until
-      FROM queuemgr_queue WHERE paused_at IS NOT NULL
-"""
-
-_GATES = """
-    SELECT g.name, g.clock, g.closed_until, g.because, g.opening, g.turn
-      FROM queuemgr_gate g
-     WHERE {of_these}
-"""
-
-_COMMON_GATES = "g.name NOT LIKE '%%:%%' OR g.name LIKE 'phase:%%'"
 
 _USAGE = """
     SELECT day, limit_name, spent FROM queuemgr_dailyusage
@@ -171,8 +144,8 @@ def look_at_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     """Leases, workers and the limits everything passes, but no routes; with the limits of every key,
     but not yet their use, where all of them will be looked at."""
     held = [_Held._make(row) for row in sql.rows(_LEASES)]
-    rules = _rules(now, _ALL if keys else _COMMON)
-    gates = _gates(_ALL if keys else _COMMON_GATES)
+    standing = read_standing(now, keys=keys)
+    rules = standing.rules
     use: defaultdict[str, Use] = defaultdict(Use)
     for lease in held:
         for name in names_of(lease.phase, "", ""):
@@ -187,12 +160,12 @@ def look_at_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
         routes=(),
         rules=rules,
         use=use,
-        paused_queues=_paused_queues(now),
+        paused_queues=standing.paused_queues,
         idle=_idle(now, held),
         on_their_way=_on_their_way(held),
-        gates={name: gate for name, (gate, _) in gates.items()},
+        gates=standing.gates,
         ordering=ordering_in_force(),
-        turns=_turns(gates),
+        turns=standing.turns,
     )
 
 
@@ -296,32 +269,21 @@ def _with_limits_of(
 def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> Snapshot:
     """Leases are read first: what begins or ends meanwhile is then counted twice, never missed. Rules and
     gates of all keys were read with the fleet."""
-    held = [_Keyed._make(row) for row in _of(_KEYED_LEASES, "k.name", names, everything)]
-    rules, gates = dict(seen.rules), {}
-    if not everything:
-        rules |= _rules(seen.now, *_test("l.name", names))
-        gates = _gates(*_test("g.name", names))
+    held = _keyed_leases(names, everything)
+    own = Standing() if everything else standing_of(names, seen.now)
+    rules = {**seen.rules, **own.rules}
     use = defaultdict(Use, seen.use)
     for lease in held:
         _count(use[lease.name], lease, rules, lease.name, seen.now)
-    own = _keys_among(rules) if everything else ()
-    _add_spent(use, rules, {*names, *own, *(lease.name for lease in held)}, seen.now)
+    keys = _keys_among(rules) if everything else ()
+    _add_spent(use, rules, {*names, *keys, *(lease.name for lease in held)}, seen.now)
     return replace(
         seen,
         rules=rules,
         use=use,
-        gates={**seen.gates, **{name: gate for name, (gate, _) in gates.items()}},
-        turns={**seen.turns, **_turns(gates)},
+        gates={**seen.gates, **own.gates},
+        turns={**seen.turns, **own.turns},
     )
-
-
-def _turns(gates: Mapping[str, tuple[Gate, float]]) -> dict[str, float]:
-    """How far tenants have come, and the last who had a turn."""
-    return {
-        name: turn
-        for name, (_, turn) in gates.items()
-        if name == LAST_TURN or name.startswith(TENANT)
-    }
 
 
 def _keys_among(names: Iterable[str]) -> Iterator[str]:
@@ -330,15 +292,13 @@ def _keys_among(names: Iterable[str]) -> Iterator[str]:
     return (n for n in names if ":" in n and not n.endswith("*") and not n.startswith("phase:"))
 
 
-def _test(column: str, names: Collection[str]) -> tuple[str, list[str]]:
-    return f"{column} IN ({sql.marks(len(names))})", list(names)
-
-
-def _of(
-    statement: str, column: str, names: Collection[str], everything: bool
-) -> list[tuple[Any, ...]]:
-    test, parameters = (_ALL, []) if everything else _test(column, names)
-    return sql.rows(statement.format(of_these=test), parameters)
+def _keyed_leases(names: Collection[str], everything: bool) -> list[_Keyed]:
+    if everything:
+        found = sql.rows(_KEYED_LEASES.format(of_these=_ALL))
+    else:
+        of_these = f"k.name IN ({sql.marks(len(names))})"
+        found = sql.rows(_KEYED_LEASES.format(of_these=of_these), list(names))
+    return [_Keyed._make(row) for row in found]
 
 
 class _Held(NamedTuple):
@@ -416,83 +376,6 @@ def _on_their_way(held: Iterable[_Held]) -> dict[str, int]:
         if lease.unstarted:
             waiting[queue_name(lease.phase, lease.priority)] += lease.unstarted
     return dict(waiting)
-
-
-def read_rules(now: datetime) -> dict[str, Rule]:
-    """Every limit's rule as it stands at `now`."""
-    return _rules(now, _ALL)
-
-
-def rules_of(names: Collection[str], now: datetime) -> dict[str, Rule]:
-    """The rules these names go by: their own, and the patterns."""
-    test, parameters = _test("l.name", names)
-    return _rules(now, f"{test} OR l.name LIKE '%%*'", parameters)
-
-
-def _rules(now: datetime, of_these: str, parameters: Iterable[str] = ()) -> dict[str, Rule]:
-    found = sql.rows(_RULES.format(of_these=of_these), list(parameters))
-    rules = {name: rule_from(now, *row) for name, *row in found}
-    if queue_knobs().scheduler:
-        return rules
-    return {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
-
-
-def rule_from(
-    now: datetime, most: int, reserved: int, rate: str, budget: int | None, zone: str, high: int,
-    low: int, share: int, breaker_after: int, *pause: Any,
-) -> Rule:  # fmt: skip
-    zone = zone or queue_knobs().budget_zone
-    sentence, until = _pause(now, *pause)
-    return Rule(
-        max_running=most,
-        reserved_high=reserved,
-        rate=parse_rate(rate),
-        daily_budget=budget,
-        kept_for_high=kept_of(budget, high),
-        kept_from_low=kept_of(budget, low),
-        budget_zone=zone,
-        day_ends=day_ends(now, zone) if budget is not None else None,
-        share=share,
-        breaker_after=breaker_after,
-        paused=sentence,
-        paused_until=until,
-    )
-
-
-SMALL_BUDGET = 100
-"""Requests. A smaller budget is spent to its number: a share of it kept back would be a surprise."""
-
-
-def kept_of(budget: int | None, percent: int) -> int:
-    """Requests of a budget that are kept for better work, rounded down."""
-    return budget * percent // 100 if budget and budget >= SMALL_BUDGET else 0
-
-
-def _gates(of_these: str, parameters: Iterable[str] = ()) -> dict[str, tuple[Gate, float]]:
-    """What was met behind limits, and how far tenants have come."""
-    return {
-        name: (Gate(clock, sql.as_datetime(closed) if closed else None, because, opening), turn)
-        for name, clock, closed, because, opening, turn in sql.rows(
-            _GATES.format(of_these=of_these), list(parameters)
-        )
-    }
-
-
-def _paused_queues(now: datetime) -> dict[str, Reason]:
-    paused = {}
-    for name, *pause in sql.rows(_QUEUES):
-        sentence, until = _pause(now, *pause)
-        if sentence:
-            paused[name] = Reason(name, f"{name} {sentence}", until, "paused")
-    return paused
-
-
-def _pause(now: datetime, at: Any, by: str, reason: str, until: Any) -> tuple[str, datetime | None]:
-    """The sentence of a pause in force, and when it ends; empty when there is none."""
-    ends = sql.as_datetime(until) if until else None
-    if at is None or (ends is not None and ends <= now):
-        return "", None
-    return pause_sentence(by, reason, ends), ends
 
 
 def ordering_in_force() -> Ordering:

@@ -22,6 +22,7 @@ from queuemgr.models import Attempt, Limit, Worker
 from queuemgr.recording import Recorded, Recording, recording
 from queuemgr.replay import Fleet, replay
 from queuemgr.replay_limits import RetryShare
+from queuemgr.rules import read_rules, rule_from
 from queuemgr.tally import Tally
 
 Changes = Mapping[str, Mapping[str, Any]]
@@ -102,7 +103,7 @@ def _live_slots(now: datetime) -> int:
 
 def _as_they_are(now: datetime) -> dict[str, Rule]:
     """The rules in force, without pauses: one made since would stop the whole replay."""
-    rules = snapshot.read_rules(now)
+    rules = read_rules(now)
     return {name: replace(r, paused="", paused_until=None) for name, r in rules.items()}
 
 
@@ -138,6 +139,4 @@ def _with(name: str, figures: Mapping[str, Any], now: datetime) -> Rule:
     for figure, value in figures.items():
         setattr(limit, figure, value)
     checked(limit)
-    return snapshot.rule_from(
-        now, *(getattr(limit, figure) for figure in FIGURES), None, "", "", None
-    )
+    return rule_from(now, *(getattr(limit, figure) for figure in FIGURES), None, "", "", None)

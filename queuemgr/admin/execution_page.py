@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db.models import Q
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
@@ -63,7 +64,7 @@ def told_of(
     """What the page's template shows; `typed` is a form that was sent and could not be used."""
     seen = snapshot.read(database_now())
     reasons = explain.reasons(seen)
-    lease = Lease.objects.filter(execution=execution).select_related("worker").first()
+    lease: Lease | None = getattr(execution, "lease", None)  # Django raises where there is none
     attempts, older = _attempts(execution)
     sees_payload = user.has_perm("queuemgr.view_payload")  # type: ignore[union-attr]  # every user of ours has permissions
     return {
@@ -163,9 +164,10 @@ def _taken(
     if holder is None:
         return []
     stops = {r.limit: r.text for r in reasons.by_route.get(execution.route_id or 0, ())}
-    rows = dict(Limit.objects.values_list("name", "pk"))
-    owner = owner_among(rows)
     claims = claims_of(holder.phase, holder.limit_keys, holder.tokens, holder.weight)
+    own_or_pattern = Q(name__in=[name for name, _ in claims]) | Q(name__endswith="*")
+    rows = dict(Limit.objects.filter(own_or_pattern).values_list("name", "pk"))
+    owner = owner_among(rows)
     return [
         Taken(
             name,

@@ -218,7 +218,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/queuemgr/execution.html", context)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("route", "batch")
+        return super().get_queryset(request).select_related("route", "batch", "lease__worker")
 
 
 SAMPLE = 10

@@ -14,7 +14,7 @@ from queuemgr.admin.read_only import ReadOnlyAdmin
 from queuemgr.admission import rule_for
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import DailyUsage, Limit
-from queuemgr.snapshot import rules_of
+from queuemgr.rules import rules_of
 
 OFFERED = 50
 """Limits the filter names; the others are met by search."""

@@ -11,6 +11,7 @@ from queuemgr.admission import Gate, Rule, Snapshot, Use
 from queuemgr.flow import all_phases
 from queuemgr.metrics.declared import Sample
 from queuemgr.metrics.labels import label_of, own_labels
+from queuemgr.rules import read_rules
 
 SUMMED = (
     "running", "running_high", "paused", "closed", "reopening", "keys_in_use", "keys_full",
@@ -19,7 +20,7 @@ SUMMED = (
 
 def samples(now: datetime) -> Iterator[Sample]:
     """The limits as they stand at `now`."""
-    rules = snapshot.read_rules(now)
+    rules = read_rules(now)
     own = own_labels(rules, all_phases())
     seen = snapshot.look_at_limits(now, own)
     yield from _sums(seen, own)

@@ -51,16 +51,29 @@ def test_the_story_tells_tries_waits_and_peoples_acts_in_order(
 def test_a_page_costs_the_same_queries_whatever_happened(
     failed: Execution, operator: Client
 ) -> None:
-    def asked() -> int:
-        with CaptureQueriesContext(connection) as captured:
-            text_of(operator.get(own_page(failed)))
-        return len(captured)
-
-    few = asked()
+    few = statements_of(operator, failed)
     for _ in range(3):
         steering.retry([failed], ANN)
         steering.cancel([failed], ANN)
-    assert asked() == few
+    assert statements_of(operator, failed) == few
+
+
+def test_a_waiting_page_costs_the_same_queries_for_two_in_line_and_for_thirty(
+    probes: Any, operator: Client, make_worker: Any
+) -> None:
+    make_worker()
+    *_, last = [*probes(1, limit_key="host:a"), *probes(2, limit_key="host:b")]
+    statements_of(operator, last)  # what a process remembers is known from here on
+    few = statements_of(operator, last)
+    for host in "cdefghij":
+        probes(3, limit_key=f"host:{host}")
+    assert statements_of(operator, last) == few <= 19
+
+
+def statements_of(operator: Client, execution: Execution) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        text_of(operator.get(own_page(execution)))
+    return len(captured)
 
 
 def test_a_waiting_page_says_why_where_it_stands_and_what_stops_it(

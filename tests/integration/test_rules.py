@@ -1,0 +1,77 @@
+"""What is read of limits: rules, gates and pauses, each under its own name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from queuemgr import limits
+from queuemgr.claims import TENANT
+from queuemgr.models import Gate, Limit, Queue
+from queuemgr.rules import Standing, read_standing, standing_of
+
+pytestmark = pytest.mark.django_db
+
+NAMES = ("host:ruled", "host:met", "host:both", "host:neither")
+
+
+@pytest.fixture(autouse=True)
+def _world() -> None:
+    limits.sync()
+    Limit.objects.create(name="host:ruled", max_running=3)
+    Limit.objects.create(name="host:both", max_running=4)
+    Gate.objects.create(name="host:met", clock=7.0)
+    Gate.objects.create(name="host:both", clock=8.0, opening=2)
+
+
+def caps(standing: Standing) -> dict[str, int]:
+    return {n: r.max_running for n, r in standing.rules.items() if n in NAMES}
+
+
+def clocks(standing: Standing) -> dict[str, float]:
+    return {n: g.clock for n, g in standing.gates.items() if n in NAMES}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_key_may_have_a_rule_a_gate_both_or_neither(named: bool) -> None:
+    now = timezone.now()
+    standing = standing_of(NAMES, now) if named else read_standing(now, keys=True)
+    assert caps(standing) == {"host:ruled": 3, "host:both": 4}
+    assert clocks(standing) == {"host:met": 7.0, "host:both": 8.0}
+    assert standing.gates["host:both"].opening == 2
+
+
+def test_keys_are_read_only_where_they_are_asked_for() -> None:
+    standing = read_standing(timezone.now(), keys=False)
+    assert {*caps(standing), *clocks(standing)} == set()
+    assert {"fleet", "phase:prep"} <= set(standing.rules)
+    assert standing_of([], timezone.now()) == Standing()
+
+
+def test_a_paused_queue_pauses_no_limit_of_its_name() -> None:
+    now = timezone.now()
+    pause: dict[str, Any] = {"paused_at": now, "paused_by": "ada", "pause_reason": "rest"}
+    Queue.objects.filter(name="prep.high").update(**pause)
+    Queue.objects.filter(name="prep.low").update(**pause, paused_until=now - timedelta(seconds=1))
+    Limit.objects.create(name="prep.high", max_running=1)
+    standing = read_standing(now, keys=False)
+    assert standing.rules["prep.high"].paused == ""
+    assert [r.text for r in standing.paused_queues.values()] == ["prep.high paused by ada: rest"]
+
+
+def test_a_limits_pause_and_the_end_of_it_come_with_its_rule() -> None:
+    now, until = timezone.now(), timezone.now() + timedelta(hours=1)
+    Limit.objects.filter(name="host:ruled").update(paused_at=now, paused_until=until)
+    rule = standing_of(NAMES, now).rules["host:ruled"]
+    assert (rule.paused_until, rule.paused[:17]) == (until, "paused by someone")
+
+
+def test_how_far_a_tenant_came_is_told_and_of_no_other() -> None:
+    Gate.objects.create(name=f"{TENANT}acme", turn=2.5)
+    Gate.objects.filter(name="host:met").update(turn=1.0)
+    assert standing_of(["host:met", f"{TENANT}acme"], timezone.now()).turns == {
+        f"{TENANT}acme": 2.5
+    }
