@@ -7,10 +7,12 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    from django.core.management import execute_from_command_line
-
     try:
+        from django.core.management import execute_from_command_line
+
         execute_from_command_line(sys.argv)
+    except KeyboardInterrupt:
+        sys.exit(130)  # pressed while Django starts: commands under way say more themselves
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`): end quietly, and write nothing more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

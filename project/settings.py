@@ -117,6 +117,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
+    "queuemgr.api.head.HeadLikeGet",
     "queuemgr.api.every_answer.ProblemsOnly",
     "django.middleware.security.SecurityMiddleware",
     "project.content_policy.content_policy",

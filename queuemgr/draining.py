@@ -55,10 +55,13 @@ def drain(
     with _shown(out) as show:
         while True:
             began = time.monotonic()
-            more_may_come = BulkAction.objects.running().exists()
+            bulk = list(
+                BulkAction.objects.running()
+            )  # looked for first: what one brings is then seen
             now = standing.standing()
-            show(now)
-            if not now.unfinished(phases) and not more_may_come:
+            unfinished = now.unfinished(phases)
+            show(now, () if unfinished else bulk)
+            if not unfinished and not bulk:
                 return Drained(now)
             stopped = standing.stuck(phases)
             if stopped:
@@ -67,8 +70,12 @@ def drain(
             time.sleep(max(LOOK_SECONDS, LOOK_SHARE * (time.monotonic() - began)))
 
 
+Show = Callable[[standing.Standing, Sequence[BulkAction]], None]
+"""Tells how the work stands, and which bulk actions are all that is waited for."""
+
+
 @contextmanager
-def _shown(out: Any) -> Iterator[Callable[[standing.Standing], None]]:
+def _shown(out: Any) -> Iterator[Show]:
     """A function that shows how the work stands, each time better than before."""
     if not out.isatty():
         lines = _Lines(out)
@@ -88,9 +95,9 @@ class _Lines:
         self._out, self._next = out, 0.0
         self._seen = self._written = ""
 
-    def __call__(self, now: standing.Standing) -> None:
+    def __call__(self, now: standing.Standing, awaited: Sequence[BulkAction]) -> None:
         counts = (f"{status} {count}" for status, count in sorted(now.by_status.items()))
-        self._seen = "  ".join(counts) or "nothing to do"
+        self._seen = "  ".join([*counts, *_waits_for(awaited)]) or "nothing to do"
         if time.monotonic() >= self._next:
             self.last()
 
@@ -110,8 +117,13 @@ class _Bars:
         self._bars: dict[str, TaskID] = {
             name: progress.add_task(name, total=0, note="") for name in all_phases()
         }
+        self._said: list[str] = []
 
-    def __call__(self, now: standing.Standing) -> None:
+    def __call__(self, now: standing.Standing, awaited: Sequence[BulkAction]) -> None:
+        said = _waits_for(awaited)
+        if said and said != self._said:
+            self._progress.console.print(*said)
+        self._said = said
         for name, bar in self._bars.items():
             running = now.by_phase[name, "running"]
             notes = [f"{running} running"] if running else []
@@ -119,6 +131,12 @@ class _Bars:
             self._progress.update(
                 bar, total=now.total - now.failed, completed=now.beyond(name), note=", ".join(notes)
             )
+
+
+def _waits_for(awaited: Sequence[BulkAction]) -> list[str]:
+    """In words, why a run does not end though nothing is left to do; empty when it may."""
+    named = ", ".join(map(str, awaited))
+    return [f"waiting for what bulk action {named} may bring"] if named else []
 
 
 def summary(since: datetime) -> dict[str, int]:

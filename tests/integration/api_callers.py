@@ -29,6 +29,9 @@ class Api:
     def get(self, path: str, **query: Any) -> Any:
         return self._client.get(f"{ROOT}{path}", query, headers=self._headers())
 
+    def head(self, path: str) -> Any:
+        return self._client.head(f"{ROOT}{path}", headers=self._headers())
+
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
         return self._send("POST", path, body, headers)
 

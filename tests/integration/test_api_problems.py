@@ -74,7 +74,24 @@ def test_no_such_path_and_no_such_method_are_problems_too(caller: Api) -> None:
     problem(caller.get("nothing/here"), "not-found")
     refused = caller.patch("stats", {})
     problem(refused, "method-not-allowed")
-    assert refused["Allow"] == "GET"
+    assert refused["Allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("path", ["stats", "executions", "openapi.json"])
+def test_head_answers_what_get_does_without_its_body(caller: Api, path: str) -> None:
+    whole, head = caller.get(path), caller.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert {name: head[name] for name in ("Content-Type", "Content-Length")} == {
+        "Content-Type": whole["Content-Type"], "Content-Length": str(len(whole.content)),
+    }  # fmt: skip
+
+
+def test_head_is_let_in_by_the_scope_of_get_and_works_on_no_other_route(caller: Api) -> None:
+    assert Client().head("/api/v1/stats").status_code == 401
+    assert api("limits", name="narrow").head("stats").status_code == 403
+    assert caller.head("executions/1/retry").status_code == 405
+    nowhere = caller.head("nothing/here")
+    assert (nowhere.status_code, nowhere.content) == (404, b"")
 
 
 def test_pages_for_people_keep_their_own_errors() -> None:

@@ -38,6 +38,8 @@ def test_a_drained_run_waits_for_what_a_bulk_action_may_still_bring() -> None:
         if looks == 6:
             Execution.objects.waiting().update(state=State.SKIPPED, finished_at=action.created_at)
 
-    drained = draining.drain(StringIO(), check=chores)
+    said = StringIO()
+    drained = draining.drain(said, check=chores)
     assert looks >= 6, "it ended before the work the action let loose"
     assert (drained.standing.failed, drained.stopped) == (1, ())
+    assert f"failed 2  waiting for what bulk action retry #{action.pk} may bring" in said.getvalue()

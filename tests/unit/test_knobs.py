@@ -183,6 +183,13 @@ def test_a_command_with_knobs_that_cannot_work_says_so_in_a_line(tmp_path: Path)
     assert len(refused.stderr.strip().splitlines()) == 1
 
 
+def test_ctrl_c_while_it_starts_ends_a_command_without_a_traceback(tmp_path: Path):
+    (tmp_path / "pressed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    own = {"DJANGO_SETTINGS_MODULE": "pressed", "PYTHONPATH": str(tmp_path)}
+    stopped = manage("check", **own)
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize(
     "url", ["mysql://someone:hush-hush@host/name", "postgres://someone:hush-hush@[host/name"]
 )
