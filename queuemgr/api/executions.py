@@ -10,7 +10,6 @@ from django.urls import reverse
 from ninja import Field, Query, Router, Schema
 
 from queuemgr import why
-from queuemgr.admin.execution_filters import on_a_page
 from queuemgr.api.callers import caller_of, needs
 from queuemgr.api.cursors import Page, Paging, page_of, refuse_unknown
 from queuemgr.api.shapes import (
@@ -22,6 +21,7 @@ from queuemgr.api.shapes import (
     Moment,
     PriorityName,
 )
+from queuemgr.bounded_filtering import on_a_page
 from queuemgr.errors import UnknownFlow
 from queuemgr.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import Attempt, Execution, State

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import NoReverseMatch
 
-from queuemgr import steering
+from queuemgr import bounded_filtering, steering
 from queuemgr.admin import execution_filters, executions
 from queuemgr.admin.acts import ACTS, OF_A_LIST
 from queuemgr.bulk.verbs import VERBS
@@ -69,7 +69,7 @@ def test_ended_work_is_looked_for_among_the_newest_attempts_only(
     failed: Execution, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page must not read millions of attempts; the form says how far it looks."""
-    monkeypatch.setattr(execution_filters, "ATTEMPTS_LOOKED_AT", 1)
+    monkeypatch.setattr(bounded_filtering, "ATTEMPTS_LOOKED_AT", 1)
     assert listed(operator, limit="host:a") == ["p0"]
     Attempt.objects.create(
         **{
@@ -92,7 +92,7 @@ def test_ages_go_by_ids_in_a_long_table_and_meet_the_same(
         then = database_now() - timedelta(hours=number * 6 + 0.5)
         Execution.objects.filter(pk=execution.pk).update(created_at=then)
     everything = {age: listed(operator, age=age) for age in ("hour", "day", "week", "older")}
-    monkeypatch.setattr(execution_filters, "COARSE", 2)
+    monkeypatch.setattr(bounded_filtering, "COARSE", 2)
     assert {age: listed(operator, age=age) for age in everything} == everything
     assert [len(found) for found in everything.values()] == [1, 4, 28, 36]
 
