@@ -29,9 +29,9 @@ from queuemgr.admin.days_filter import DaysFilter
 from queuemgr.admin.filters import ChangedFilter, recent_values
 from queuemgr.admin.read_only import ReadOnlyAdmin, by
 from queuemgr.changes import in_words
-from queuemgr.cli.output import as_json
 from queuemgr.errors import CannotUndo
 from queuemgr.models import Change
+from queuemgr.plain_text import as_json
 from queuemgr.steering import EDIT_PAYLOAD
 from queuemgr.undo import check, permission, undo
 

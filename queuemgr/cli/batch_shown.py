@@ -14,9 +14,10 @@ from rich.live import Live
 from queuemgr import batch_turns, batches
 from queuemgr.batch_progress import Progress, progress_of
 from queuemgr.batch_results import Result
-from queuemgr.cli.output import as_json, console, show, table
+from queuemgr.cli.output import console, show, table
 from queuemgr.cli.usage import FINE, SOME_FAILED
 from queuemgr.models import Batch
+from queuemgr.plain_text import as_json
 
 LISTED = 50
 FIRST_FAILURES = 10

@@ -12,11 +12,12 @@ from queuemgr.bulk.progress import facts_of
 from queuemgr.bulk.verbs import ARGUMENTS, VERBS
 from queuemgr.cli import bulk_shown
 from queuemgr.cli.knob_options import above_zero, natural
-from queuemgr.cli.output import as_json, by_command
+from queuemgr.cli.output import by_command
 from queuemgr.errors import BadInput
 from queuemgr.filtering import FILTERS
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ActionState, BulkAction
+from queuemgr.plain_text import as_json
 
 NAME = "bulk"
 HELP = "one thing done with all executions a filter meets, in the background: any number of them"

@@ -16,10 +16,11 @@ from queuemgr.bulk.progress import (
     what_in_words,
 )
 from queuemgr.cli.limits import clock
-from queuemgr.cli.output import as_json, show, table
+from queuemgr.cli.output import show, table
 from queuemgr.cli.progress import bar, shown
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ActionState, BulkAction
+from queuemgr.plain_text import as_json
 
 LISTED = 50
 

@@ -7,9 +7,10 @@ from django.db.models import Q, QuerySet
 
 from queuemgr import changes
 from queuemgr.cli.knob_options import positive
-from queuemgr.cli.output import as_json, show, table
+from queuemgr.cli.output import show, table
 from queuemgr.cli.replay import moment
 from queuemgr.models import Change
+from queuemgr.plain_text import as_json
 
 NAME = "changes"
 HELP = "what people changed: who, when, through what, before and after, and why; the newest last"

@@ -5,12 +5,13 @@ from typing import Any
 
 from queuemgr import controls, explain, standing
 from queuemgr.cli.limits import clock
-from queuemgr.cli.output import as_json, by_command, show, table
+from queuemgr.cli.output import by_command, show, table
 from queuemgr.controls import FIGURES
 from queuemgr.errors import BadInput
 from queuemgr.figures import checked, limit_to_edit, no_limit, read_figure
 from queuemgr.flow import all_phases
 from queuemgr.models import Limit
+from queuemgr.plain_text import as_json
 
 NAME = "limit"
 HELP = "one limit: its figures, its use and who waits on it; or set figures of it"

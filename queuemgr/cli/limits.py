@@ -6,7 +6,8 @@ from typing import Any
 from rich.table import Table
 
 from queuemgr import standing
-from queuemgr.cli.output import as_json, show, table
+from queuemgr.cli.output import show, table
+from queuemgr.plain_text import as_json
 
 NAME = "limits"
 HELP = "every limit: what runs, its rate, its budget, whether it is closed or paused"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import getpass
-import json
-import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
@@ -15,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from queuemgr.controls import By
+from queuemgr.plain_text import plain
 
 
 def console(stream: Any) -> Console:
@@ -43,30 +41,6 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     for row in rows:
         made.add_row(*(Text("" if value is None else plain(str(value))) for value in row))
     return made
-
-
-def plain(text: str) -> str:
-    """Text as it can be put on a terminal: what would steer it is shown by its code."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-_UNPRINTED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What steers a terminal, turns text round, ends a line for some readers, or is no character alone."""
-
-
-_CONTROLS = re.compile(f"[\x00-\x08\x0b-\x1f]|{_UNPRINTED.pattern}")
-
-
-def as_json(value: Any) -> str:
-    """One line of JSON for any reader and any terminal, moments as ISO 8601 in UTC."""
-    line = json.dumps(value, ensure_ascii=False, default=_plain)
-    return _UNPRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
-    return str(value)
 
 
 def by_command(reason: str = "") -> By:

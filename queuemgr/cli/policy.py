@@ -5,11 +5,12 @@ from dataclasses import asdict
 from typing import Any
 
 from queuemgr import controls, policies, retry
-from queuemgr.cli.output import as_json, by_command, show, table
+from queuemgr.cli.output import by_command, show, table
 from queuemgr.errors import BadInput
 from queuemgr.figures import checked, read_policy_figure
 from queuemgr.flow import all_phases
 from queuemgr.models import RetryPolicy
+from queuemgr.plain_text import as_json
 from queuemgr.retry import Policy
 
 NAME = "policy"

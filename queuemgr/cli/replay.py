@@ -8,8 +8,9 @@ from typing import Any
 
 from queuemgr import what_if
 from queuemgr.cli.knob_options import positive
-from queuemgr.cli.output import as_json, show, table
+from queuemgr.cli.output import show, table
 from queuemgr.cli.progress import busy
+from queuemgr.plain_text import as_json
 from queuemgr.tally import Tally, Waits
 
 NAME = "replay"

@@ -5,7 +5,8 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from queuemgr import roles
-from queuemgr.cli.output import as_json, by_command, show, table
+from queuemgr.cli.output import by_command, show, table
+from queuemgr.plain_text import as_json
 
 NAME = "roles"
 HELP = "the roles there are, who holds them, and how their groups were altered; or put them back"

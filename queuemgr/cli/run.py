@@ -3,8 +3,8 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from queuemgr import draining, limits
-from queuemgr.cli import knob_options
+from queuemgr import limits
+from queuemgr.cli import draining, knob_options
 from queuemgr.errors import ConfigurationError
 from queuemgr.fleet_lock import database_now
 from queuemgr.knobs import QueueKnobs

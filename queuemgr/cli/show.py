@@ -4,10 +4,11 @@ from typing import Any
 
 from queuemgr import explain
 from queuemgr.cli import output
-from queuemgr.cli.output import as_json, table
+from queuemgr.cli.output import table
 from queuemgr.errors import BadInput
 from queuemgr.flow import PRIORITY_NAMES
 from queuemgr.models import Execution
+from queuemgr.plain_text import as_json
 from queuemgr.redaction import masked
 
 NAME = "show"

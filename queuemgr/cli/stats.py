@@ -10,8 +10,9 @@ from queuemgr import standing
 from queuemgr.cli import watch
 from queuemgr.cli.knob_options import above_zero
 from queuemgr.cli.limits import clock, limits_table
-from queuemgr.cli.output import as_json, show, table
+from queuemgr.cli.output import show, table
 from queuemgr.cli.replay import span
+from queuemgr.plain_text import as_json
 
 NAME = "stats"
 HELP = "how the work stands: counts, queues, limits, budget, workers, and what work waits on"

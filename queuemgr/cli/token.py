@@ -6,10 +6,11 @@ from typing import Any
 from queuemgr import api_tokens
 from queuemgr.api_tokens import SCOPES
 from queuemgr.cli.knob_options import above_zero
-from queuemgr.cli.output import as_json, by_command, show, table
+from queuemgr.cli.output import by_command, show, table
 from queuemgr.errors import BadInput
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import ApiToken
+from queuemgr.plain_text import as_json
 
 NAME = "token"
 HELP = "keys to the HTTP API: make one (its secret is shown once), list them, revoke some"

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from queuemgr import explain, position
-from queuemgr.cli.output import as_json
 from queuemgr.cli.show import find
+from queuemgr.plain_text import as_json
 from queuemgr.why import facts_of
 
 NAME = "why"

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from queuemgr import bulk, draining, limits
+from queuemgr import bulk, limits
 from queuemgr.bulk import step as bulk_step
+from queuemgr.cli import draining
 from queuemgr.models import Execution, State
 from tests.integration.bulk_desk import ANN, FAILED, some_failed, started
 

@@ -24,8 +24,8 @@ from pipeline import intake
 from pipeline.knobs import PipelineKnobs
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import identify
-from queuemgr import accounts, draining, limits
-from queuemgr.cli import knob_options
+from queuemgr import accounts, limits
+from queuemgr.cli import draining, knob_options
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.run import tell
 from queuemgr.enqueue import ROWS_PER_STATEMENT, Enqueued, as_one, enqueue_many

@@ -14,6 +14,7 @@ from queuemgr.flow import HOUSEKEEPING
 from queuemgr.knobs import LaneKnobs, QueueKnobs, lane_knobs
 from queuemgr.lanes import Figure, as_rows
 from queuemgr.local_fleet import queues_of, worker_command
+from queuemgr.plain_text import as_json
 from queuemgr.process_lanes import lanes
 
 
@@ -58,7 +59,7 @@ class Command(BaseCommand):
 
     def _explain(self, figures: tuple[Figure, ...], for_programs: bool) -> None:
         if for_programs:
-            self.stdout.write(output.as_json(as_rows(figures)))
+            self.stdout.write(as_json(as_rows(figures)))
             return
         rows = [(figure.name, figure.value, figure.source, figure.rule) for figure in figures]
         output.show(self.stdout, output.table("", ("what", "value", "from", "rule"), rows))
