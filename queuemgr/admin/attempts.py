@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import admin
@@ -13,7 +14,7 @@ from django.utils.html import format_html
 from queuemgr.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
 from queuemgr.admin.read_only import ReadOnlyAdmin
 from queuemgr.key_search import with_key
-from queuemgr.models import Attempt, Execution
+from queuemgr.models import Attempt, Execution, Outcome
 
 
 def claims_text(limit_keys: str, tokens: str, weight: int) -> str:
@@ -45,6 +46,15 @@ class SaysHowLong:
         return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
 
 
+WELL = frozenset({Outcome.DONE, Outcome.SKIPPED})
+
+
+def _errors_of_what_ended_well(asked: Mapping[str, str]) -> bool:
+    """There are none; the database would look at every error of the kind to find that out."""
+    outcomes = {*asked.get("outcome__in", "").split(","), asked.get("outcome__exact", "")} - {""}
+    return bool(asked.get("error_kind")) and bool(outcomes) and outcomes <= WELL
+
+
 @admin.register(Attempt)
 class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
     list_display = (
@@ -61,6 +71,10 @@ class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
     sortable_by = ()
     unlisted = ("error_message", "execution__payload", "execution__context")
     list_select_related = ("execution",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        return rows.none() if _errors_of_what_ended_well(request.GET) else rows
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -131,6 +131,28 @@ def test_no_query_of_a_list_counts_without_an_end(operator: Client, query: str) 
             assert not counts or re.search(r"LIMIT|IN \(", statement), statement
 
 
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("error_kind=not_pdf", 1),
+        ("error_kind=not_pdf&outcome__exact=failed", 1),
+        ("error_kind=not_pdf&outcome__in=done,failed", 1),
+        ("error_kind=not_pdf&outcome__exact=done", 0),
+        ("error_kind=not_pdf&outcome__in=done,skipped", 0),
+        ("outcome__in=done,skipped", 1),
+    ],
+)
+def test_errors_of_attempts_that_ended_well_are_not_looked_for(
+    operator: Client, query: str, found: int
+) -> None:
+    an_attempt(a_failed("doc:1"), Outcome.DONE)
+    operator.get(page("attempt"))  # what a process remembers is known from here on
+    statements = queries_of(operator, f"{page('attempt')}?{query}")
+    assert operator.get(f"{page('attempt')}?{query}").context["cl"].result_count == found
+    looked = [s for s in statements if re.search(r"error_kind\" = 'not_pdf'", s)]
+    assert bool(looked) == bool(found and "error_kind" in query)
+
+
 def test_a_count_past_the_bound_says_so(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "MOST", 4)
     enqueue_many("probe", [Intake(f"doc:{n}") for n in range(9)])
