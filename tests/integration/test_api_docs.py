@@ -16,7 +16,7 @@ from queuemgr.api.executions import Wanted
 from queuemgr.api_tokens import SCOPES
 from tests.compose_file import ROOT
 from tests.integration.api_callers import someone
-from tests.integration.test_queue_command import queue
+from tests.integration.commands import queue
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, reset_sequences=True),

@@ -15,7 +15,7 @@ from django.test import Client
 from queuemgr.models import ApiToken, Change
 from tests.integration.admin_pages import act, page, text_of
 from tests.integration.api_callers import Api, make_token, someone
-from tests.integration.test_queue_command import queue
+from tests.integration.commands import queue
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
 

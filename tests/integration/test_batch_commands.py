@@ -23,7 +23,7 @@ from queuemgr.cli import usage
 from queuemgr.management.commands.queue import subcommands
 from queuemgr.models import Batch, Execution, State
 from queuemgr.outcomes import Failed
-from tests.integration.test_queue_command import alone, queue, shell
+from tests.integration.commands import alone, queue, shell
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 

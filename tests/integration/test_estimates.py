@@ -13,7 +13,7 @@ from queuemgr.controls import By
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import HIGH
 from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, Route, State
-from tests.integration.test_queue_command import queue
+from tests.integration.commands import queue
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANN = By("ann", "test")

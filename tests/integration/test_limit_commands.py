@@ -11,7 +11,7 @@ from queuemgr import controls, gates, limits
 from queuemgr.controls import By
 from queuemgr.fleet_lock import database_now
 from queuemgr.models import Change, Execution, Limit, RetryPolicy
-from tests.integration.test_queue_command import queue
+from tests.integration.commands import queue
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 

@@ -2,109 +2,34 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
-from django.db import connection
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
+from django.core.management import call_command
 
-from pipeline.knobs import pipeline_knobs
-from pipeline.models import Document
 from queuemgr import limits
 from queuemgr.fleet_lock import database_now
 from queuemgr.flow import HIGH, all_queues
 from queuemgr.management.commands.queue import Command, subcommands
-from queuemgr.models import Change, Execution, Lease, Limit, Queue, State
-from queuemgr.outcomes import Done, Failed
+from queuemgr.models import Change, Execution, Limit, Queue, State
+from queuemgr.outcomes import Failed
+from tests.integration.commands import REPOSITORY, alone, queue, run, shell
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00")
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a command wrote, how it ended, and its complaint."""
-
-    out: str
-    code: int = 0
-    complaint: str = ""
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def records(self) -> list[Any]:
-        return [json.loads(line) for line in self.lines]
-
-
-def run(name: str, *arguments: object) -> Said:
-    """Run a command of ours to its end, in this process."""
-    out = io.StringIO()
-    try:
-        call_command(name, *map(str, arguments), stdout=out)
-    except CommandError as error:
-        return Said(out.getvalue(), error.returncode, str(error))
-    except SystemExit as ended:
-        return Said(out.getvalue(), int(ended.code or 0))
-    return Said(out.getvalue())
-
-
-def queue(*arguments: object) -> Said:
-    return run("queue", *arguments)
-
-
-def alone(directory: Path, **variables: str) -> dict[str, str]:
-    """The environment of a process with state of its own, told nothing of this test run."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
-    for name in ("BROKER_URL", "DATABASE_URL", "PYTHONUNBUFFERED"):
-        kept.pop(name, None)
-    return {**kept, "SLUICE_DATA_DIR": str(directory), **variables}
-
-
-def shell(directory: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """`python manage.py …` in a process of its own, with state of its own."""
-    return subprocess.run(
-        [sys.executable, "manage.py", *words], cwd=REPOSITORY, text=True, capture_output=True,
-        env=alone(directory, **variables), timeout=60, check=False,
-    )  # fmt: skip
-
-
 @pytest.fixture(autouse=True)
-def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> Iterator[None]:
-    """As a start leaves it; and the signals of the test run stay its own."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGPIPE)}
+def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
     limits.sync()
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-
-
-@pytest.fixture
-def lines(tmp_path: Path) -> Callable[[bytes], Path]:
-    """A file of these lines, as they stand."""
-
-    def write(content: bytes) -> Path:
-        (tmp_path / "list").write_bytes(content)
-        return tmp_path / "list"
-
-    return write
 
 
 # Help
@@ -191,81 +116,6 @@ def test_what_cannot_be_enqueued_is_refused_with_what_would_be_right(
     assert complaint in said.complaint
     assert said.code != 0
     assert not Execution.objects.exists()
-
-
-# Import
-
-
-def test_import_goes_on_past_bad_lines_and_names_each_by_its_number(
-    lines: Callable[[bytes], Path],
-) -> None:
-    queue("enqueue", "10.1000/known")
-    said = queue("import", lines(
-        b'\xef\xbb\xbf{"doi": "10.1000/known"}\n'
-        b"2101.00001\r\n"
-        b"\n"
-        b"   \t\n"
-        b"nonsense\n"
-        b'{"doi": "10.1000/cut\n'
-        b'{"title": "no name in it"}\n'
-        b"./caf\xe9.pdf\n"
-        b'{"id": "arXiv:2101.00001"}\n'
-        b"10.1000/last"
-    ))  # fmt: skip
-    assert said.code == 2
-    assert said.lines[0] == "2 new, 2 already there, 4 bad"
-    assert [line.split(":")[0] for line in said.lines[1:]] == [f"line {n}" for n in (5, 6, 7, 8)]
-    assert [why in line for why, line in zip(
-        ("'nonsense' cannot be used", "not JSON", 'no "id"', "not UTF-8"), said.lines[1:], strict=True
-    )] == [True] * 4  # fmt: skip
-    assert Execution.objects.count() == 3
-
-
-def test_import_of_good_lines_ends_with_0(lines: Callable[[bytes], Path]) -> None:
-    said = queue("import", "--priority", "low", lines(b"10.1000/a\n10.1000/b\n"))
-    assert said == Said("2 new, 0 already there, 0 bad\n")
-    assert set(Execution.objects.values_list("priority", flat=True)) == {2}
-
-
-def test_import_takes_more_lines_than_fit_in_one_transaction(
-    lines: Callable[[bytes], Path],
-) -> None:
-    content = b"".join(b"bad\n" if n == 1200 else b"10.1000/%d\n" % n for n in range(1301))
-    said = queue("import", lines(content))
-    assert said.lines[0] == "1300 new, 0 already there, 1 bad"
-    assert said.lines[1].startswith("line 1201: ")
-
-
-def test_import_for_later_names_bad_lines_too_and_starts_nothing(
-    lines: Callable[[bytes], Path],
-) -> None:
-    said = queue("import", "--later", lines(b"10.1000/a\nnonsense\n\xff\n10.1000/b\n"))
-    assert said.code == 2
-    assert said.lines[0] == "2 known for later, 2 bad"
-    assert [line[:6] for line in said.lines[1:]] == ["line 2", "line 3"]
-    assert (Document.objects.count(), Execution.objects.count()) == (2, 0)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf"])
-def test_import_of_nothing_is_no_error(content: bytes, lines: Callable[[bytes], Path]) -> None:
-    assert queue("import", lines(content)) == Said("0 new, 0 already there, 0 bad\n")
-
-
-def test_import_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"10.1000/a\n2101.00001\n")))
-    assert queue("import", "-").out == "2 new, 0 already there, 0 bad\n"
-
-
-def test_import_of_a_file_that_cannot_be_read_says_which_and_why(tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
-        said = queue("import", path)
-        assert (said.code, said.out) == (3, "")
-        assert f"{path} cannot be read: {why}" in said.complaint
-
-
-def test_probes_are_not_imported(lines: Callable[[bytes], Path]) -> None:
-    said = queue("import", "--flow", "probe", lines(b"x\n"))
-    assert (said.code, said.complaint) == (3, "flow 'probe' takes no items from a file")
 
 
 # Looking
@@ -470,11 +320,10 @@ def test_a_pause_for_no_sensible_time_is_refused(minutes: str) -> None:
     assert paused() == 0
 
 
-def test_seeding_by_hand_starts_at_most_so_many(
-    lines: Callable[[bytes], Path], settings: Any, tmp_path: Path
-) -> None:
+def test_seeding_by_hand_starts_at_most_so_many(settings: Any, tmp_path: Path) -> None:
     settings.SLUICE_INBOX = tmp_path / "inbox"
-    queue("import", "--later", lines(b"10.1000/a\n10.1000/b\n10.1000/c\n"))
+    (tmp_path / "list").write_text("10.1000/a\n10.1000/b\n10.1000/c\n")
+    queue("import", "--later", tmp_path / "list")
     assert queue("seed", "--limit", "2").out == "papers: 2 started\n"
     assert queue("seed").out == "papers: 1 started\n"
     assert "'0' is not a whole number" in queue("seed", "--limit", "0").complaint
@@ -539,111 +388,6 @@ def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Pa
         watching.stdout.close()
         assert watching.stderr.read() == ""
         assert watching.wait(20) != 0
-
-
-# Doctor
-
-
-@pytest.fixture
-def fresh_pipeline_knobs() -> Iterator[None]:
-    pipeline_knobs.cache_clear()
-    yield
-    pipeline_knobs.cache_clear()
-
-
-OF_TESTS = "SQLite in journal mode memory"
-"""Bad for a fleet, and where these tests keep their SQLite."""
-
-
-def findings() -> dict[str, list[str]]:
-    """What `doctor --json` found, by level; the exit code says whether any of it was bad."""
-    said = run("doctor", "--json")
-    assert all(record.keys() == {"level", "what", "remedy"} for record in said.records)
-    assert all(record["remedy"] for record in said.records if record["level"] != "good")
-    by_level: dict[str, list[str]] = {"good": [], "note": [], "bad": []}
-    for record in said.records:
-        by_level[record["level"]].append(record["what"])
-    assert said.code == bool(by_level["bad"])
-    by_level["bad"] = [what for what in by_level["bad"] if what != OF_TESTS]
-    return by_level
-
-
-def test_doctor_finds_nothing_bad_in_a_set_up_that_works(make_worker: Any) -> None:
-    make_worker()
-    found = findings()
-    assert found["bad"] == []
-    assert "every migration is applied" in found["good"]
-    assert any(what.startswith("broker redis://") and "answers" in what for what in found["good"])
-    assert "1 workers alive, every queue consumed" in found["good"]
-
-
-def test_doctor_for_people_has_a_line_a_finding_and_the_remedy_beside_it() -> None:
-    said = run("doctor")
-    assert all(re.match(r"(ok  |note|BAD )  \S", line) for line in said.lines)
-    assert "note  no worker is alive: start `manage.py up`, `queue run` or `worker`" in said.lines
-
-
-def test_doctor_hides_the_brokers_password() -> None:
-    assert os.environ["BROKER_URL"].split(":")[2].split("@")[0] not in run("doctor").out
-
-
-def test_doctor_names_the_queues_nobody_consumes(make_worker: Any) -> None:
-    make_worker(queues=[name for name in all_queues() if not name.startswith("wrap")])
-    assert findings()["bad"] == ["no live worker consumes wrap.high, wrap.normal, wrap.low"]
-
-
-def test_doctor_sees_leases_nobody_releases(played: Any, probes: Any) -> None:
-    worker = played(slots=1)
-    probes(1)
-    (grant,) = worker.begin_all()
-    Lease.objects.update(expires_at=database_now() - timedelta(minutes=5))
-    (bad,) = findings()["bad"]
-    assert bad == "1 leases ran out over a minute ago and were not released"
-    worker.end(grant, Done())
-    assert findings()["bad"] == []
-
-
-def test_doctor_sees_migrations_that_were_not_applied() -> None:
-    recorder = MigrationRecorder(connection)
-    (newest,) = MigrationLoader(connection).graph.leaf_nodes("pipeline")
-    recorder.record_unapplied(*newest)
-    try:
-        bad = findings()["bad"]
-    finally:
-        recorder.record_applied(*newest)
-    assert bad == ["1 migrations are not applied"]
-
-
-def test_doctor_sees_an_endpoint_without_a_model(
-    monkeypatch: pytest.MonkeyPatch, fresh_pipeline_knobs: None
-) -> None:
-    monkeypatch.setenv("SLUICE_LLM_BASE_URL", "http://127.0.0.1:1/v1")
-    assert findings()["bad"] == ["SLUICE_LLM_BASE_URL is set without SLUICE_LLM_MODEL"]
-
-
-def test_doctor_suspects_a_knob_that_was_mistyped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_MAX_WORKER", "3")
-    assert "SLUICE_MAX_WORKER is set and no knob has that name" in findings()["note"]
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "what", "remedy"),
-    [
-        ("BROKER_URL", "redis://:pw@127.0.0.1:1/0", "does not answer", "start it, mend BROKER_URL"),
-        ("BROKER_URL", "carrier-pigeon://x", "BROKER_URL cannot be used", "write redis://HOST"),
-        ("DATABASE_URL", "postgres://x:pw@127.0.0.1:1/x", "database: ", "mend the database first"),
-    ],
-)
-def test_doctor_says_what_does_not_answer_and_still_looks_at_the_rest(
-    variable: str, value: str, what: str, remedy: str, tmp_path: Path
-) -> None:
-    done = shell(tmp_path, "doctor", "--json", **{variable: value})
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, done.stderr.count("Traceback")) == (1, 0)
-    bad = [f"{f['what']}: {f['remedy']}" for f in found if f["level"] == "bad"]
-    assert any(what in line and remedy in line for line in bad), bad
-    assert "the local OCR engine is installed" in [f["what"] for f in found]
-    assert ":pw@" not in done.stdout
 
 
 # Worker

@@ -10,7 +10,7 @@ import pytest
 
 from queuemgr import limits
 from queuemgr.models import Attempt, Execution, Limit, Outcome
-from tests.integration.test_queue_command import queue
+from tests.integration.commands import queue
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 BEGAN = datetime(2026, 5, 4, 6, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 from queuemgr.flow import HIGH
 from queuemgr.models import Change, Execution, State
 from queuemgr.outcomes import Done, Failed
-from tests.integration.test_queue_command import Said, run
+from tests.integration.commands import Said, run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
