@@ -103,14 +103,20 @@ def promote_text(work: Work, text: str, name: str) -> str:
     return promote(work, Path(path), name)
 
 
+def local_path(name: str) -> Path | None:
+    """Where a stored file lies, or would, on this machine; None where the storage is elsewhere."""
+    try:
+        return Path(default_storage.path(name))
+    except NotImplementedError:  # what Django's storages raise that have no paths
+        return None
+
+
 @contextmanager
 def on_disk(file: Any) -> Iterator[Path]:
     """A path of a stored file: its own on local storage, else of a copy that is removed again."""
-    try:
-        yield Path(file.path)
+    if path := local_path(file.name):
+        yield path
         return
-    except NotImplementedError:
-        pass
     with tempfile.NamedTemporaryFile(dir=scratch(), suffix=".pdf") as copy:
         with file.open("rb") as stored:
             copy.writelines(stored.chunks())

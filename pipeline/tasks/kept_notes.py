@@ -11,11 +11,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
+from pipeline import files
 from pipeline.models import Document
 from queuemgr.errors import StepFailed
 
@@ -50,9 +50,8 @@ class KeptNotes:
         default_storage.delete(self.name)
 
     def _append(self, line: str) -> None:
-        try:
-            path = Path(default_storage.path(self.name))
-        except NotImplementedError:
+        path = files.local_path(self.name)
+        if path is None:
             self._unsaved = True
             return
         path.parent.mkdir(parents=True, exist_ok=True)

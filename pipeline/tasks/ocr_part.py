@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Lock
 
 from django.core.files.base import ContentFile
@@ -46,7 +45,7 @@ class Part:
             {"page": outcome.page, "attempts": outcome.attempts, "text": outcome.text,
              "blank": outcome.blank}, ensure_ascii=False,
         )  # fmt: skip
-        path = self._path()
+        path = files.local_path(self.name)
         if path is None:
             self._new.append(line)
             return
@@ -76,12 +75,6 @@ class Part:
             except Exception:
                 logger.warning("pages read could not be kept as %s", self.name, exc_info=True)
             raise
-
-    def _path(self) -> Path | None:
-        try:
-            return Path(default_storage.path(self.name))
-        except NotImplementedError:
-            return None
 
     def _lines(self) -> list[str]:
         try:

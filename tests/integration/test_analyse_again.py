@@ -185,7 +185,8 @@ def test_a_storage_that_is_no_disk_keeps_notes_when_an_attempt_fails(
     desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = FarStorage()
-    monkeypatch.setattr("pipeline.tasks.kept_notes.default_storage", far)
+    for module in ("pipeline.files", "pipeline.tasks.kept_notes"):
+        monkeypatch.setattr(f"{module}.default_storage", far)
     model.reply = failing(part(PARTS))
     desk.lay("long", LONG)
     desk.once()
