@@ -98,16 +98,18 @@ def _row(document: Document, execution: Execution | None) -> Row:
 def counts() -> Counter[str]:
     """Papers by the operator's word for where they stand; those only known so far are not counted."""
     by_word: Counter[str] = Counter()
-    places = Execution.objects.filter(flow=FLOW).order_by().values_list("state", "phase")
-    for state, phase, count in places.annotate(n=Count("pk")):
-        by_word[operator_status(state, phase)] += count
+    # All flows: the index that counts begins with the state, and is read to its end in any case.
+    places = Execution.objects.order_by().values_list("flow", "state", "phase")
+    for flow, state, phase, count in places.annotate(n=Count("*")):
+        if flow == FLOW:
+            by_word[operator_status(state, phase)] += count
     return by_word
 
 
 def failures() -> list[Failure]:
     """Failed papers by kind of error, the most frequent first."""
     failed = Execution.objects.failed().filter(flow=FLOW).order_by().values_list("error_kind")
-    found = failed.annotate(n=Count("pk")).order_by("-n", "error_kind")
+    found = failed.annotate(n=Count("*")).order_by("-n", "error_kind")
     return [Failure(kind, n, policies.policy_for(kind, "").meaning) for kind, n in found]
 
 

@@ -43,9 +43,11 @@ def collection(request: HttpRequest) -> HttpResponse:
     """A page of the collection. What cannot be understood in the address is left out of account."""
     asked = Asked(request.GET)
     documents = asked.documents()
-    sortable = documents.order_by()[: SORTED_UP_TO + 1].count() <= SORTED_UP_TO
+    counted = documents.order_by()[: SORTED_UP_TO + 1].count()
+    sortable = counted <= SORTED_UP_TO
     sort = asked.sort if sortable else NEWEST_FIRST
-    page: Any = BoundedPaginator(in_order(documents, sort), A_PAGE).get_page(asked.page)
+    pages = BoundedPaginator(in_order(documents, sort), A_PAGE, counted=counted)
+    page: Any = pages.get_page(asked.page)
     shown: dict[str, Any] = {
         "rows": rows_of(page.object_list),
         "page": page,

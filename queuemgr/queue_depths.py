@@ -64,7 +64,7 @@ def depths(now: datetime) -> list[Depth]:
 def _held() -> dict[tuple[str, int], Counter[str]]:
     found: dict[tuple[str, int], Counter[str]] = {}
     rows = Lease.objects.values_list("phase", "execution__priority", "execution__state")
-    for phase, priority, state, count in rows.annotate(n=Count("pk")).order_by():
+    for phase, priority, state, count in rows.annotate(n=Count("*")).order_by():
         found.setdefault((phase, priority), Counter())[state] += count
     return found
 

@@ -73,9 +73,7 @@ def standing(since: Any = None) -> Standing:
         if since is None
         else Execution.objects.filter(created_at__gte=since)
     )
-    for phase, state, count in (
-        rows.values_list("phase", "state").annotate(n=Count("pk")).order_by()
-    ):
+    for phase, state, count in rows.values_list("phase", "state").annotate(n=Count("*")).order_by():
         found.by_status[operator_status(state, phase)] += count
         found.by_phase[phase, state] += count
     return found
@@ -158,7 +156,7 @@ def _queues(now: datetime) -> list[dict[str, Any]]:
 def _failures() -> list[dict[str, Any]]:
     """Failed executions by kind of error, most first."""
     failed = Execution.objects.failed().exclude(error_kind="").order_by()
-    kinds = failed.values_list("error_kind").annotate(n=Count("pk"))
+    kinds = failed.values_list("error_kind").annotate(n=Count("*"))
     return [{"error_kind": kind, "count": n} for kind, n in sorted(kinds, key=lambda k: -k[1])]
 
 

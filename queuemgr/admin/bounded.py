@@ -25,8 +25,14 @@ class AtLeast(int):
 class BoundedPaginator(_Paginator):
     """Counts, and turns pages, up to `MOST` rows; what lies beyond is met by filter and search."""
 
+    def __init__(self, *given: Any, counted: int | None = None) -> None:
+        """`counted`: how many rows there are, at least up to the bound, where that is known."""
+        super().__init__(*given)
+        self._counted = counted
+
     @cached_property
     def count(self) -> int:
         rows: Any = self.object_list
-        found = int(rows.order_by()[: MOST + 1].count())
+        known = self._counted
+        found = int(rows.order_by()[: MOST + 1].count()) if known is None else known
         return AtLeast(MOST) if found > MOST else found

@@ -74,5 +74,5 @@ def waiting_by_queue() -> Counter[str]:
 
 def held_by_queue() -> dict[str, int]:
     """How many leases each queue's work holds."""
-    held = Lease.objects.order_by().values_list("phase", "priority").annotate(n=Count("pk"))
+    held = Lease.objects.order_by().values_list("phase", "priority").annotate(n=Count("*"))
     return {queue_name(phase, priority): n for phase, priority, n in held}

@@ -26,7 +26,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         now = database_now()
         held = Lease.objects.started().filter(worker__in=[row.pk for row in rows])
-        busy = dict(held.order_by().values_list("worker_id").annotate(n=Count("pk")))
+        busy = dict(held.order_by().values_list("worker_id").annotate(n=Count("*")))
         for row in rows:
             row.busy, row.condition = busy.get(row.pk, 0), condition(row, now)
 

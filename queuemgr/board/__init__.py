@@ -189,7 +189,7 @@ def _held() -> tuple[HeldLeases, ...]:
     rows = (
         Lease.objects.order_by()
         .values_list("phase", "priority", "worker_id")
-        .annotate(n=Count("pk"))
+        .annotate(n=Count("*"))
     )
     return tuple(HeldLeases(*row) for row in rows)
 

@@ -43,7 +43,7 @@ class AllExecutions:
 
 def all_executions(now: datetime, waiting: int, held: int) -> AllExecutions:
     """Count by state, beside what was counted at the same moment of waiting work and of leases."""
-    states = Execution.objects.order_by().values_list("state").annotate(n=Count("pk"))
+    states = Execution.objects.order_by().values_list("state").annotate(n=Count("*"))
     return AllExecutions(now, dict(states), waiting, held)
 
 
