@@ -82,7 +82,16 @@ def test_tokens_are_summed_over_all_requests(model: PlayedModel) -> None:
 
 @pytest.mark.parametrize("inflight", [1, 3])
 def test_only_so_many_parts_are_asked_at_once(model: PlayedModel, inflight: int) -> None:
-    model.seconds = 0.05
+    """No answer comes before so many are asked for, or ten seconds have passed."""
+    usual, as_many_as_may = model.reply, threading.Event()
+
+    def reply(request: dict[str, Any]) -> Said:
+        if model.most_at_once >= inflight:
+            as_many_as_may.set()
+        as_many_as_may.wait(10)
+        return usual(request)
+
+    model.reply, model.seconds = reply, 0.05
     analyse(PAPER, "", by(model, parts_inflight=inflight), NEVER)
     assert model.most_at_once == inflight
 

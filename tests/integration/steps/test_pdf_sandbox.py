@@ -186,7 +186,7 @@ def test_abort_kills_the_whole_process_group_at_once(script: Script) -> None:
     wait_until(lambda: len(family()) == 2)
     processes = family()
     signal.abort("withdrawn by a test")
-    assert wait_until(lambda: gone(processes)) < 2
+    assert wait_until(lambda: gone(processes)) < 10
     worker.join(2)
     assert raised == ["withdrawn by a test"]
 
@@ -205,7 +205,7 @@ def test_grandchildren_do_not_outlive_a_child_that_finished(script: Script) -> N
         'yield {"count": 1}\nyield {"page": 1, "pid": child.pid}'
     )
     pid = read_pages(spawns, {}, ROOMY, NEVER).lines[1]["pid"]
-    wait_until(lambda: not psutil.pid_exists(pid) or gone([psutil.Process(pid)]), 2)
+    wait_until(lambda: not psutil.pid_exists(pid) or gone([psutil.Process(pid)]))
 
 
 def test_a_killed_worker_leaves_no_orphan(script: Script) -> None:
@@ -222,4 +222,4 @@ def test_a_killed_worker_leaves_no_orphan(script: Script) -> None:
         children = family(worker.pid)
         time.sleep(0.5)  # let the child get as far as hanging
         worker.kill()
-        assert wait_until(lambda: gone(children)) < 2
+        assert wait_until(lambda: gone(children)) < 10
