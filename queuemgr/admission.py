@@ -152,7 +152,10 @@ class RetryRoom:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that admission looks at, read in one transaction under the fleet's lock."""
+    """All that admission looks at, read in one transaction under the fleet's lock.
+
+    `quiet`: the queues, and whether for resumed work or for new, on which every route is parked.
+    """
 
     now: datetime
     routes: tuple[WaitingRoute, ...]
@@ -165,6 +168,7 @@ class Snapshot:
     ordering: Ordering = Ordering()
     retries: RetryRoom | None = None
     turns: Mapping[str, float] = field(default_factory=dict)
+    quiet: frozenset[tuple[str, bool]] = frozenset()
 
     def rule(self, name: str) -> Rule:
         """The rule of a limit: its own, else that of the longest pattern that matches, else none."""

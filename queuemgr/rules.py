@@ -1,4 +1,4 @@
-"""Reading limits: the rule people set, what the fleet met behind it, and which queues are paused.
+"""Reading limits and queues: the rules people set, what the fleet met behind them, what is paused or quiet.
 
 Every decision reads them, so whatever belongs to a name comes in one statement. A key may have a rule
 of its own, a gate, both, or neither (then the rule of its pattern holds).
@@ -7,7 +7,7 @@ of its own, a gate, both, or neither (then the rule of its pattern holds).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,17 @@ def _nulls(columns: Sequence[str]) -> str:
     return ", ".join(["NULL"] * len(columns))
 
 
+def _quiet(resumed: str) -> str:
+    """1 where every route of a queue, for resumed or for new work, is parked, else 0."""
+    return (
+        "CASE WHEN EXISTS (SELECT 1 FROM queuemgr_route r WHERE r.phase = q.phase "
+        f"AND r.priority = q.priority AND r.resumed = {resumed} AND r.parked_on = '') THEN 0 ELSE 1 END"
+    )
+
+
+_NO_QUEUE = "CAST(NULL AS integer), CAST(NULL AS integer)"
+
+
 _RULES = f"""
     SELECT l.name, {_columns("l", _RULE)} FROM queuemgr_limit l WHERE {{of_these}}
 """
@@ -48,16 +59,17 @@ _NAMED = f"""
 """
 
 _STANDING = f"""
-    SELECT l.name, {_columns("l", _RULE)}, {_columns("g", _GATE)}
+    SELECT l.name, {_columns("l", _RULE)}, {_columns("g", _GATE)}, {_NO_QUEUE}
       FROM queuemgr_limit l LEFT JOIN queuemgr_gate g ON g.name = l.name
      WHERE {{limits}}
     UNION ALL
-    SELECT g.name, {_nulls(_RULE)}, {_columns("g", _GATE)}
+    SELECT g.name, {_nulls(_RULE)}, {_columns("g", _GATE)}, {_NO_QUEUE}
       FROM queuemgr_gate g
      WHERE {{gates}} AND NOT EXISTS (SELECT 1 FROM queuemgr_limit l WHERE l.name = g.name)
     UNION ALL
-    SELECT q.name, {_nulls(_RULE[: -len(_PAUSE)])}, {_columns("q", _PAUSE)}, {_nulls(_GATE)}
-      FROM queuemgr_queue q WHERE q.paused_at IS NOT NULL
+    SELECT q.name, {_nulls(_RULE[: -len(_PAUSE)])}, {_columns("q", _PAUSE)}, {_nulls(_GATE)},
+           {_quiet("TRUE")}, {_quiet("FALSE")}
+      FROM queuemgr_queue q
 """
 
 _ALL = {"limits": "1 = 1", "gates": "1 = 1"}
@@ -70,17 +82,27 @@ _COMMON = {
 
 @dataclass(frozen=True)
 class Standing:
-    """Rules, gates and how far tenants have come in taking turns, by name; and the paused queues."""
+    """Rules, gates and how far tenants have come in taking turns, by name; the paused queues; and those
+    on which every route is parked, for resumed work (True) or for new."""
 
     rules: dict[str, Rule] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
     turns: dict[str, float] = field(default_factory=dict)
     paused_queues: dict[str, Reason] = field(default_factory=dict)
+    quiet: frozenset[tuple[str, bool]] = frozenset()
 
 
 def read_standing(now: datetime, *, keys: bool) -> Standing:
-    """What everything passes, and the paused queues; with the limits of every key if asked for."""
-    return _standing(now, sql.rows(_STANDING.format(**(_ALL if keys else _COMMON))))
+    """What everything passes, and the queues; with the limits of every key if asked for."""
+    found = sql.rows(_STANDING.format(**(_ALL if keys else _COMMON)))
+    quiet = {
+        (name, resumed)
+        for name, *_, none_resumed, none_new in found
+        for resumed, none in ((True, none_resumed), (False, none_new))
+        if none
+    }
+    limits = _standing(now, (row[:-2] for row in found))
+    return replace(limits, quiet=frozenset(quiet))
 
 
 def standing_of(names: Collection[str], now: datetime) -> Standing:

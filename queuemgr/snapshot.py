@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from queuemgr import retry_room, sql, tenants
 from queuemgr.admission import (
     Ordering,
+    Reason,
     Rule,
     Snapshot,
     Use,
@@ -166,6 +167,7 @@ def look_at_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
         gates=standing.gates,
         ordering=ordering_in_force(),
         turns=standing.turns,
+        quiet=standing.quiet,
     )
 
 
@@ -174,8 +176,9 @@ def look_at_routes(fleet: Snapshot, at_most: int) -> Seen:
     queues = {
         queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES
     }
-    stopped = open_queues(fleet, queues.values())
-    arms, parameters = _arms(fleet, [queues[q] for q in queues if not stopped[q]], at_most)
+    stopped = _stopped(fleet, queues)
+    open_ones = {name: queues[name] for name, reasons in stopped.items() if not reasons}
+    arms, parameters = _arms(fleet, open_ones, at_most)
     rows = _rows(fleet, spare(fleet), f"r.id IN ({arms})", parameters) if arms else []
     counts = Counter((row.queue, row.resumed) for row in rows)
     in_time = frozenset(row.id for row in rows if row.parked)
@@ -203,7 +206,20 @@ def live_since(now: datetime) -> datetime:
     return now - timedelta(seconds=3 * queue_knobs().presence_seconds)
 
 
-def _arms(fleet: Snapshot, queues: list[tuple[str, int]], at_most: int) -> tuple[str, list[Any]]:
+def _stopped(
+    fleet: Snapshot, queues: Mapping[str, tuple[str, int]]
+) -> dict[str, tuple[Reason, ...]]:
+    """What stops each queue as a whole: of those with a route to look at if one of them is open, else
+    of all, since a route parked until now may lie on any."""
+    quiet = fleet.quiet
+    lively = [at for q, at in queues.items() if (q, True) not in quiet or (q, False) not in quiet]
+    stopped = open_queues(fleet, lively)
+    return open_queues(fleet, queues.values()) if all(stopped.values()) else stopped
+
+
+def _arms(
+    fleet: Snapshot, queues: Mapping[str, tuple[str, int]], at_most: int
+) -> tuple[str, list[Any]]:
     """The ids of routes to look at: by turn in each open queue, of great age, and due in time."""
     if not queues:
         return "", []
@@ -212,10 +228,11 @@ def _arms(fleet: Snapshot, queues: list[tuple[str, int]], at_most: int) -> tuple
     if fleet.ordering.starvation:
         arms.append(_AGED)
         parameters += [fleet.now - fleet.ordering.starvation, at_most]
-    for phase, rank in queues:
+    for name, (phase, rank) in queues.items():
         for resumed in (True, False):
-            arms.append(turns)
-            parameters += [phase, rank, resumed, at_most]
+            if (name, resumed) not in fleet.quiet:
+                arms.append(turns)
+                parameters += [phase, rank, resumed, at_most]
     return " UNION ALL ".join(arms), parameters
 
 

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from queuemgr import limits
+from queuemgr import controls, limits
 from queuemgr.claims import TENANT
-from queuemgr.models import Gate, Limit, Queue
+from queuemgr.controls import By
+from queuemgr.dispatch import dispatch
+from queuemgr.flow import HIGH
+from queuemgr.models import Gate, Limit, Queue, Route
 from queuemgr.rules import Standing, read_standing, standing_of
 
 pytestmark = pytest.mark.django_db
@@ -75,3 +78,32 @@ def test_how_far_a_tenant_came_is_told_and_of_no_other() -> None:
     assert standing_of(["host:met", f"{TENANT}acme"], timezone.now()).turns == {
         f"{TENANT}acme": 2.5
     }
+
+
+def test_a_queue_is_quiet_while_every_route_on_it_is_parked(probes: Any) -> None:
+    probes(1, limit_key="host:a")
+    probes(1, limit_key="host:b")
+    assert quiet_of("prep.normal") == {True}, "nothing was begun, so nothing is resumed"
+    Route.objects.filter(limit_keys="host:a").update(parked_on="host:a")
+    assert quiet_of("prep.normal") == {True}
+    Route.objects.filter(limit_keys="host:b").update(parked_on="host:b")
+    assert quiet_of("prep.normal") == {True, False}
+    assert quiet_of("prep.high") == {True, False}
+
+
+def quiet_of(queue: str) -> set[bool]:
+    standing = read_standing(timezone.now(), keys=False)
+    return {resumed for name, resumed in standing.quiet if name == queue}
+
+
+def test_what_is_due_on_a_quiet_queue_starts_though_every_lively_one_is_closed(
+    played: Any, probes: Any
+) -> None:
+    (due,) = probes(1, limit_key="host:a")
+    Route.objects.update(parked_on="run_after", parked_until=timezone.now() - timedelta(seconds=1))
+    probes(1, priority=HIGH)
+    controls.pause("prep.high", By("ann", "test"))
+    assert quiet_of("prep.normal") == {True, False}
+    worker = played(slots=2)
+    dispatch()
+    assert [grant.execution_id for grant in worker.begin_all()] == [due.pk]
