@@ -26,6 +26,7 @@ from queuemgr.models import (
 )  # fmt: skip
 from queuemgr.rate import Rate
 from queuemgr.routes import kind_of
+from queuemgr.rules import read_rules
 
 
 @dataclass
@@ -60,7 +61,7 @@ def names_under(row: Lease | Attempt) -> dict[str, int]:
 
 def books(now: datetime) -> Books:
     taken: defaultdict[str, Taken] = defaultdict(Taken)
-    rules, queue_of = snapshot.read_rules(now), {}
+    rules, queue_of = read_rules(now), {}
     for lease in Lease.objects.all():
         queue_of[lease.pk] = f"{lease.phase}.{lease.get_priority_display()}"
         for name, weight in names_under(lease).items():
