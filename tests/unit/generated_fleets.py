@@ -219,20 +219,25 @@ class Standing:
     def is_raised(self, route: WaitingRoute) -> bool:
         return self.rank(route) < route.priority
 
+    def goes_by_age(self, route: WaitingRoute) -> bool:
+        """Is it first in its class for its next start, the older before the younger?"""
+        return self.is_raised(route) or (not self.started[route.id] and self._heavy_and_old(route))
+
+    def _heavy_and_old(self, route: WaitingRoute) -> bool:
+        patience = self.seen.ordering.heavy_wait
+        heavy = any(weight > 1 for _, weight in route.claims)
+        return heavy and patience is not None and NOW - route.head_at > patience
+
     def keeps(self) -> dict[str, list[WaitingRoute]]:
         """Heavy work that waited long and lacks nothing but room, by the limits it lacks it of."""
         kept: defaultdict[str, list[WaitingRoute]] = defaultdict(list)
-        patience = self.seen.ordering.heavy_wait
         for route in self.seen.routes:
             stops = self.stops(route)
-            heavy = any(weight > 1 for _, weight in route.claims)
             consumed = any(route.queue in group and n for group, n in self.seen.idle.items())
-            long = patience is not None and NOW - route.head_at > patience
             if (
                 route.due
-                and heavy
                 and consumed
-                and long
+                and self._heavy_and_old(route)
                 and {kind for _, kind in stops} == {"room"}
             ):
                 for limit, _ in stops:

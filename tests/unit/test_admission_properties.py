@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from queuemgr.admission import Rule, Snapshot, WaitingRoute, admit, open_queues
+from queuemgr.admission import Ordering, Rule, Snapshot, WaitingRoute, admit, open_queues
 from queuemgr.flow import HIGH, NORMAL, PRIORITY_NAMES
 from tests.private_servers import MODEL_EXAMPLES
 from tests.unit.generated_fleets import (
+    HEAVY_WAIT,
     NOW,
     PHASES,
     QUEUES,
@@ -106,18 +107,32 @@ def test_every_start_can_be_matched_with_an_idle_slot_that_consumes_its_queue(
     assert matchable(seen, on_their_way + starts) == matchable(seen, on_their_way) + len(starts)
 
 
+AS_OLD = NOW - STARVATION
+HEAVY_BESIDE_RAISED = Snapshot(
+    now=NOW,
+    routes=(
+        WaitingRoute(1, "prep", NORMAL, False, "", 0, 1, 1, AS_OLD, NOW),
+        WaitingRoute(2, "prep", HIGH, False, "", 0, 1, 1, AS_OLD, AS_OLD, tokens="cpu=2"),
+    ),
+    rules={}, use={}, paused_queues={}, idle={frozenset(QUEUES): 2}, on_their_way={},
+    ordering=Ordering(STARVATION, HEAVY_WAIT),
+)  # fmt: skip
+"""Both go by age and are equally old: seldom drawn."""
+
+
 @given(snapshots())
+@example(HEAVY_BESIDE_RAISED)
 @often
 def test_better_classes_start_first_and_work_that_waited_too_long_before_younger_of_its_new_class(
     seen: Snapshot,
 ) -> None:
     """Of any two that both start, whichever the order promises first is first: class, then what was
-    raised by its age, and of two raised the older."""
+    raised or is heavy and old by its age, and of two such the older."""
     standing, last = Standing(seen), (HIGH, False, NOW - 9 * STARVATION)
     for start in admit(seen).starts:
         route = standing.routes[start]
-        raised = standing.is_raised(route)
-        place = (standing.rank(route), not raised, route.head_at if raised else NOW)
+        by_age = standing.goes_by_age(route)
+        place = (standing.rank(route), not by_age, route.head_at if by_age else NOW)
         assert place >= last, "a start came after one that should have waited for it"
         last = place
         standing.add(route)
