@@ -108,7 +108,8 @@ INSTALLED_APPS = [
     "django_celery_results",
     "unfold",  # before the admin, whose pages it replaces
     "ninja",
-    "django.contrib.admin",
+    # Its pages are found by urls.py, so that a worker or a command at a terminal imports none of them.
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

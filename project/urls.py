@@ -10,6 +10,8 @@ from queuemgr.api.v1 import api
 from queuemgr.health import healthz, live, progress, ready
 from queuemgr.metrics.view import metrics
 
+admin.autodiscover()
+
 urlpatterns = [
     path("admin/password_change/", admin.site.admin_view(own_password, cacheable=True)),
     path("admin/", admin.site.urls),

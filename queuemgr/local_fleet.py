@@ -27,6 +27,8 @@ from queuemgr.supervision import Program, Supervisor
 
 READY_SECONDS = 60
 PRIVATE_BROKER = "private-broker"
+ALREADY_CHECKED = {"CELERY_SKIP_CHECKS": "1"}
+"""Django's checks import every page; the worker of steps runs them, for itself and for the chores."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ def programs(wanted: Wanted) -> list[Program]:
         chores = worker_command(1, "solo", [HOUSEKEEPING], "chores", events=wanted.events)
         schedule = str(Path(settings.SLUICE_DATA_DIR) / "beat-schedule")
         beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
-        found.append(Program("chores", [*chores, "--without-gossip", "--without-mingle"]))
+        quiet = ["--without-gossip", "--without-mingle"]
+        found.append(Program("chores", [*chores, *quiet], environment=ALREADY_CHECKED))
         found.append(Program("beat", beat))
     return found
 
