@@ -14,6 +14,8 @@ SEED    ?=
 HISTORIES ?= 200
 
 export PYTHONUNBUFFERED := 1
+# Everything here starts many short-lived processes, which should not compile the same files again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-sqlite test-postgres lint check bench proof clean

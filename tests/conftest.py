@@ -21,15 +21,21 @@ from queuemgr.knobs import COMMAND_LINE, lane_knobs, queue_knobs, watch_knobs
 from queuemgr.models import Worker
 from queuemgr.process_lanes import lanes
 from tests.emptied_tables import let_flush_empty_the_record, let_flush_leave_what_is_made_once
+from tests.patience import patient
 
 HERE = Path(__file__).parent
 MEET_NO_DATABASE = [HERE / "unit", HERE / "integration" / "steps", HERE / "browser"]
+MEET_THE_MACHINE = [HERE / "acceptance", HERE / "browser"]
+"""Real processes and real clocks: what else the machine does shows in them. One that fails is run
+once more, and the summary names it; the others have one try, so that a race in ours is never hidden."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(folder in item.path.parents for folder in MEET_NO_DATABASE):
             item.add_marker("any_database")
+        if any(folder in item.path.parents for folder in MEET_THE_MACHINE):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -94,7 +100,7 @@ def in_threads() -> Callable[..., list[Any]]:
 
         def together(number: int) -> Any:
             try:
-                barrier.wait(timeout=10)
+                barrier.wait(timeout=patient(10))
                 return act(number)
             finally:
                 connection.close()

@@ -13,19 +13,28 @@ import sys
 import tempfile
 from typing import IO
 
-ON_BOTH = ["-m", "not slow_proof and not any_database"]
-ONCE = ["-m", "not slow_proof and any_database"]
-
 WITH_PROCESSES = ["tests/acceptance", "tests/browser"]
-REST = ["tests", *(f"--ignore={folder}" for folder in WITH_PROCESSES)]
+MEET_NO_DATABASE = ["tests/unit", "tests/integration/steps", "tests/browser"]
+
+
+def _all_but(folders: list[str]) -> list[str]:
+    """Tests in these folders have other marks; not to look at them saves seconds."""
+    return ["tests", *(f"--ignore={folder}" for folder in folders)]
+
+
+ON_BOTH = [*_all_but(MEET_NO_DATABASE), "-m", "not slow_proof and not any_database"]
+ONCE = ["-m", "not slow_proof and any_database"]
 
 RUNS = {
     "sqlite": ("sqlite", ON_BOTH),
     "postgres": ("postgres", ON_BOTH),
-    "any database": ("sqlite", [*REST, *ONCE]),
+    "any database": ("sqlite", [*_all_but(WITH_PROCESSES), *ONCE]),
     "any database, with processes": ("sqlite", [*WITH_PROCESSES, *ONCE]),
 }
 """What each run is called, the database it is given, and how it chooses its tests."""
+
+SHARED = {"SLUICE_TEST_PATIENCE": "3"}
+"""What each run is told, since it shares the machine with the others."""
 
 SHOWN = "sqlite"
 """The run whose progress is shown; the others are shown when they have ended."""
@@ -50,7 +59,7 @@ def _started(name: str, arguments: list[str], output: str = "") -> subprocess.Po
     written: IO[bytes] | None = open(output, "wb") if output else None  # noqa: SIM115 - the child's own
     return subprocess.Popen(
         [sys.executable, "-m", "pytest", *chosen, *arguments],
-        env={**os.environ, "SLUICE_TEST_DATABASE": database},
+        env={**SHARED, **os.environ, "SLUICE_TEST_DATABASE": database},
         stdout=written,
         stderr=subprocess.STDOUT if output else None,
     )

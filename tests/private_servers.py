@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
 
@@ -21,11 +22,18 @@ DATABASE = os.environ.get("SLUICE_TEST_DATABASE", "sqlite")
 MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "10"))
 """Histories the model of the fleet plays, and a sixth of the snapshots decided; a proof has more."""
 
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+if "SLUICE_MODEL_EXAMPLES" not in os.environ:
+    settings.load_profile("repeatable")  # new examples are looked for by `make proof`
+
+KEPT = ("SLUICE_TEST_DATABASE", "SLUICE_TEST_PATIENCE", "SLUICE_TEST_CORPUS", "SLUICE_CORPUS")
+"""Ours, of all that the environment says; what else is set there must not reach a test."""
+
 ROOT = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 ROOT.chmod(0o755)
 
 for name in [name for name in os.environ if name.startswith("SLUICE_")]:
-    if name not in ("SLUICE_TEST_DATABASE", "SLUICE_TEST_CORPUS", "SLUICE_CORPUS"):
+    if name not in KEPT:
         del os.environ[name]
 
 REDIS = RedisServer(ROOT / "redis")

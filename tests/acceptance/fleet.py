@@ -24,6 +24,7 @@ from tests.acceptance.console import REPOSITORY, Console
 from tests.acceptance.databases import Database
 from tests.acceptance.processes import Process, using
 from tests.acceptance.trace import Trace
+from tests.patience import patient
 
 QUICK = {
     "lease_seconds": 10, "heartbeat_seconds": 1, "poll_interval": 0.5, "stale_interval": 5,
@@ -47,6 +48,7 @@ def environment(
         **inherited,
         **{f"SLUICE_{name.upper()}": str(value) for name, value in (knobs or {}).items()},
         **database.environment,
+        "CELERY_SKIP_CHECKS": "1",
         "SLUICE_DATA_DIR": str(directory),
     }
 
@@ -149,7 +151,7 @@ class Fleet:
         """Wait for a command under way; returns what it said."""
         with running:
             try:
-                out, complaints = running.communicate(timeout=within)
+                out, complaints = running.communicate(timeout=patient(within))
             except subprocess.TimeoutExpired:
                 running.kill()
                 raise
@@ -214,7 +216,7 @@ class Fleet:
 
     def wait_until(self, what: str, true: Callable[[], object], within: float = 30) -> None:
         """Wait until this holds, or fail telling how things stand."""
-        deadline = time.monotonic() + within
+        deadline = time.monotonic() + patient(within)
         while not true():
             if time.monotonic() > deadline:
                 raise AssertionError(f"not within {within:g} s: {what}\n{self.picture()}")
@@ -265,7 +267,7 @@ class Fleet:
             process.kill_group()
         # A killed group's members die one after another: what is left is judged a moment later.
         own = [process for process in using(self.directory) if process.pid != os.getpid()]
-        _, left = psutil.wait_procs(own, timeout=3)
+        _, left = psutil.wait_procs(own, timeout=patient(3))
         for survivor in left:
             survivor.send_signal(signal.SIGKILL)
         self.database.drop()

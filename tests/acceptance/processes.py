@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from tests.acceptance.console import REPOSITORY
+from tests.patience import patient
 
 
 class Process:
@@ -54,15 +55,16 @@ class Process:
         """`kill -9` of everything in the group, and wait until the program is gone."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._popen.wait(10)
+        self._popen.wait(patient(10))
 
-    def stop(self, patience: float = 20) -> int:
+    def stop(self, within: float = 20) -> int:
         """Ask the program to end, as a supervisor does; returns its exit code."""
         self.signal(signal.SIGTERM)
-        return self._popen.wait(patience)
+        return self.wait(within)
 
-    def wait(self, patience: float) -> int:
-        return self._popen.wait(patience)
+    def wait(self, within: float) -> int:
+        """Wait for the program to end, so many seconds at most; returns its exit code."""
+        return self._popen.wait(patient(within))
 
 
 def using(directory: Path) -> Iterator[psutil.Process]:

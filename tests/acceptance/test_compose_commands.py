@@ -26,6 +26,7 @@ from queuemgr.private_servers import free_port
 from tests import compose_file
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.processes import REPOSITORY, Process
+from tests.patience import patient
 
 NOT_OURS = ("db", "broker", "prometheus", "grafana")
 LOGIN = {"FLOWER_USER": "someone", "FLOWER_PASSWORD": "only-for-this-test"}
@@ -44,7 +45,7 @@ class Composed:
         """Run a command beside a service, as its health check is; returns the exit code."""
         return subprocess.run(
             words, env=self.environments[service], cwd=REPOSITORY, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, timeout=20, check=False,
+            stderr=subprocess.DEVNULL, timeout=patient(20), check=False,
         ).returncode  # fmt: skip
 
     def is_healthy(self, service: str) -> bool:
@@ -165,7 +166,7 @@ def _with_login(composed: Composed, path: str) -> Request:
 
 def _status(request: Request) -> int:
     try:
-        with urlopen(request, timeout=10) as answer:
+        with urlopen(request, timeout=patient(10)) as answer:
             return int(answer.status)
     except HTTPError as error:
         with error:

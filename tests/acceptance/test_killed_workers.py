@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.trace import Trace
+from tests.patience import patient
 
 LEASE, TICK = 4, 3
 """Seconds: a lease unrenewed, and the longest pause between two looks of a fleet without beat: twice the
@@ -36,7 +37,7 @@ def test_a_worker_killed_in_mid_run_loses_nothing_and_nothing_is_done_twice(
     assert 1 <= len(lost) <= slots
     assert {attempt["worker"].partition("@")[0] for attempt in lost} == {"doomed"}
     late = [datetime.fromisoformat(attempt["ended"]) - died_at for attempt in lost]
-    assert max(late).total_seconds() < LEASE + TICK
+    assert max(late).total_seconds() < patient(LEASE + TICK)
     _check_all_done_once(fleet, 200)
     _check_trace(fleet.trace().until({"doomed@": died}), cap=10, lost={a["key"] for a in lost})
 
@@ -44,8 +45,8 @@ def test_a_worker_killed_in_mid_run_loses_nothing_and_nothing_is_done_twice(
 def test_a_restarted_worker_frees_what_its_killed_namesake_held_without_waiting_for_the_lease(
     make_fleet: MakeFleet,
 ) -> None:
-    """P1-01, P2-10: leases of 60 s, the same node name, and slots back as soon as it signs on."""
-    fleet = make_fleet(lease_seconds=60, max_prep=4)
+    """P1-01, P2-10: leases of 300 s, the same node name, and slots back as soon as it signs on."""
+    fleet = make_fleet(lease_seconds=300, max_prep=4)
     first = fleet.start_worker(8, name="phoenix")
     fleet.enqueue(60, seconds=0.1, trace=fleet.trace_file)
     _wait_until_busy(fleet, "phoenix", done=20)

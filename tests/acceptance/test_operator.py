@@ -23,10 +23,12 @@ from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.patience import patient
+
 pytestmark = [pytest.mark.browser, pytest.mark.any_database]
 
 SLOTS, FAILED = 4, 30
-SOON = 20_000
+SOON = patient(20_000)
 """Milliseconds until the board must show what happened: it looks every five seconds."""
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.patience import patient
+
 pytest.importorskip("playwright", reason="needs the playwright package")
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 CHROMIUM = (
     os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -32,6 +34,8 @@ def browser_page(*, scripts: bool = True, width: int = 1280, **more: Any) -> Ite
         page = browser.new_page(
             viewport={"width": width, "height": 900}, java_script_enabled=scripts, **more
         )
+        page.set_default_timeout(patient(30_000))
+        expect.set_options(timeout=patient(5_000))
         yield page
         browser.close()
 

@@ -21,9 +21,11 @@ from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip
 
 from playwright.sync_api import Page, expect
 
+from tests.patience import patient
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-SOON = 20_000
+SOON = patient(20_000)
 """Milliseconds: generous, a refresh comes every five seconds."""
 
 

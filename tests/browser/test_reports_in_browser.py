@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +24,8 @@ from tests.made_reports import FULL, HOSTILE, with_every_text
 from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
 
 from playwright.sync_api import Page, expect
+
+from tests.patience import patient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -189,13 +190,11 @@ def test_an_index_of_10000_papers_is_sorted_by_a_click(tmp_path: Path) -> None:
         rows_shown = page.locator("#papers tbody tr")
         first = rows_shown.first
         expect(first).to_contain_text("Paper 0")
-        began = time.monotonic()
         page.get_by_role("button", name="Paper").click()
         expect(first).to_contain_text("Paper 0")
         page.get_by_role("button", name="Paper").click()
         expect(first).to_contain_text("Paper 9999")
-        assert time.monotonic() - began < 20, "generous: the first rows are there at once"
         page.get_by_role("button", name="Pages").click()
         expect(first.locator("td").nth(3)).to_have_text("1")
-        expect(rows_shown).to_have_count(10_000, timeout=60_000)
+        expect(rows_shown).to_have_count(10_000, timeout=patient(60_000))
         expect(rows_shown.last.locator("td").nth(3)).to_have_text("")

@@ -16,6 +16,8 @@ from typing import Any
 
 from django.core.management import CommandError, call_command
 
+from tests.patience import patient
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -71,7 +73,7 @@ def queue(*arguments: object) -> Said:
 def alone(directory: Path, **variables: str) -> dict[str, str]:
     """The environment of a process with state of its own, told nothing of this test run."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
-    for name in ("BROKER_URL", "DATABASE_URL", "PYTHONUNBUFFERED"):
+    for name in ("BROKER_URL", "DATABASE_URL", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
         kept.pop(name, None)
     return {**kept, "SLUICE_DATA_DIR": str(directory), **variables}
 
@@ -80,5 +82,5 @@ def shell(directory: Path, *words: str, **variables: str) -> subprocess.Complete
     """`python manage.py …` in a process of its own, with state of its own."""
     return subprocess.run(
         [sys.executable, "manage.py", *words], cwd=REPOSITORY, text=True, capture_output=True,
-        env=alone(directory, **variables), timeout=60, check=False,
+        env=alone(directory, **variables), timeout=patient(60), check=False,
     )  # fmt: skip

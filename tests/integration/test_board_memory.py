@@ -17,6 +17,7 @@ from queuemgr.kept import KEEP, Kept
 from queuemgr.models import Execution, Minute, Outcome
 from queuemgr.one_moment import one_moment
 from tests.integration.board_world import a_minute
+from tests.patience import patient
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -49,7 +50,7 @@ def test_all_of_one_look_is_of_one_moment(sent: list[object], database: str) -> 
         assert Execution.objects.count() == 1
         other = Thread(target=meanwhile)
         other.start()
-        other.join(timeout=20)
+        other.join(timeout=patient(20))
         assert not other.is_alive(), "a look keeps nobody from writing"
         assert Execution.objects.count() == 1
     assert Execution.objects.count() == 2

@@ -23,6 +23,7 @@ from tests.integration.steps.ocr_endpoint import (
     text,
 )
 from tests.made_pdfs import written
+from tests.patience import patient
 
 pytestmark = pytest.mark.any_database
 
@@ -54,7 +55,7 @@ def started(vision: VisionEndpoint, *words: object) -> subprocess.Popen[bytes]:
 def ended(vision: VisionEndpoint, *words: object) -> tuple[int, list[dict[str, Any]], str]:
     """Exit code, the lines printed, and what was said on standard error."""
     process = started(vision, *words)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=patient(60))
     return process.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
 
 
@@ -136,8 +137,8 @@ def test_told_to_stop_it_ends_at_once_and_leaves_no_process(
     began = time.monotonic()
     process.send_signal(number)
     try:
-        assert process.wait(timeout=20) == 128 + number
-        assert time.monotonic() - began < 10.0
+        assert process.wait(timeout=patient(20)) == 128 + number
+        assert time.monotonic() - began < patient(10.0)
         assert not any(child.is_running() for child in children)
     finally:
         process.kill()
@@ -150,7 +151,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(vision: VisionEndpoint, tmp_pat
     process.stdout.readline()
     process.stdout.close()
     told = process.stderr.read().decode()
-    assert process.wait(timeout=20) == 141
+    assert process.wait(timeout=patient(20)) == 141
     assert "Error" not in told and "Traceback" not in told
     process.stderr.close()
 
@@ -181,5 +182,5 @@ def test_memory_stays_flat_over_many_pages(
 
 def test_the_help_shows_examples(vision: VisionEndpoint) -> None:
     process = started(vision, "--help")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=patient(60))
     assert b"manage.py ocr paper.pdf --pages 1,4-6\n" in out

@@ -18,6 +18,7 @@ from queuemgr.errors import Aborted, StepFailed
 from queuemgr.lanes import Lane
 from queuemgr.process_group import THREAD_VARIABLES, ProgramFailed, in_process, run_program
 from queuemgr.window import run_with_queue
+from tests.patience import patient
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.any_database]
 
@@ -48,14 +49,14 @@ def zombie(pid: int) -> bool:
 
 
 async def appear(directory: Path, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while len(list(directory.iterdir())) < count:
             await asyncio.sleep(0.02)
 
 
 async def gone(directory: Path) -> None:
     """Killed processes that nobody waits for are reaped by init a moment later."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while alive(directory):
             await asyncio.sleep(0.02)
 
@@ -78,7 +79,7 @@ async def test_an_abort_from_a_thread_kills_stubborn_children_with_their_groups(
     aborted = time.monotonic()
     with pytest.raises(Aborted):
         await run
-    assert time.monotonic() - aborted < 20
+    assert time.monotonic() - aborted < patient(20)
     await gone(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
 
