@@ -1,13 +1,14 @@
 """A year's work in the database, and every page over it timed: the child of `bench.pages`.
 
 A thousand papers in every state, made row by row, then copied inside the database a thousand times
-over with their attempts, documents, changes and minutes. PostgreSQL.
+over with their attempts, documents, changes and minutes.
 """
 
 from __future__ import annotations
 
 import random
 import time
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,38 @@ FAILURES = (
 COPIES_AT_A_TIME = 100
 SPACE = 1_000_000
 """Ids of a copy lie this far from those of the copy before."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What copying a row needs of a database, with `n.n` the number of the copy."""
+
+    numbers: str
+    padded: str
+    earlier: str
+    uuid: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+DIALECTS = {
+    "postgresql": Dialect(
+        numbers="SELECT n FROM generate_series({first}, {last}) AS n",
+        padded="lpad(n.n::text, 5, '0')",
+        earlier="h.{column} - n.n * interval '10 minutes'",
+        uuid="gen_random_uuid()",
+        before=("SET synchronous_commit = off",),
+        after=("SET synchronous_commit = on", "VACUUM ANALYZE", "CHECKPOINT"),
+    ),
+    "sqlite": Dialect(
+        numbers="WITH RECURSIVE s(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n < {last}) "
+        "SELECT n FROM s",
+        padded="printf('%05d', n.n)",
+        earlier="strftime('%Y-%m-%d %H:%M:%f', h.{column}, (n.n * -10) || ' minutes')",
+        uuid="lower(hex(randomblob(16)))",
+        after=("ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)"),
+    ),
+}
 
 
 def load(executions: int) -> Any:
@@ -135,52 +168,63 @@ def _copy_all(first: int, last: int) -> None:
     from pipeline.models import Document
     from queuemgr.models import Attempt, Change, Execution
 
-    originals = "h.key LIKE 'arxiv:%%.00000'"
-    key = "replace(h.key, '.00000', '.' || lpad((n.n)::text, 5, '0'))"
-    span = "n.n * interval '10 minutes'"
-    of_copy = f"h.execution_id + n.n * {SPACE}"
-    _copy(Execution, originals, span, {"id": f"h.id + n.n * {SPACE}", "key": key}, first, last)
-    _copy(Document, originals, span, {"id": f"h.id + n.n * {SPACE}", "key": key}, first, last)
-    _copy(
-        Attempt, f"h.execution_id < {SPACE}", span,
-        {"execution_id": of_copy, "lease_id": "gen_random_uuid()"}, first, last,
-    )  # fmt: skip
-    _copy(Change, f"h.id < {SPACE}", span, {"id": f"h.id + n.n * {SPACE}"}, first, last)
+    dialect = _dialect()
+    originals = "h.key LIKE 'arxiv:%.00000'"
+    new_id = {"id": f"h.id + n.n * {SPACE}"}
+    new_key = {"key": f"replace(h.key, '.00000', '.' || {dialect.padded})"}
+    of_copy = {"execution_id": f"h.execution_id + n.n * {SPACE}", "lease_id": dialect.uuid}
+    for model, which, differ in (
+        (Execution, originals, {**new_id, **new_key}),
+        (Document, originals, {**new_id, **new_key}),
+        (Attempt, f"h.execution_id < {SPACE}", of_copy),
+        (Change, f"h.id < {SPACE}", new_id),
+    ):
+        _copy(model, which, differ, first, last)
+
+
+def _dialect() -> Dialect:
+    from django.db import connection
+
+    return DIALECTS[connection.vendor]
 
 
 def _copy(
-    model: type[models.Model], which: str, span: str, differ: dict[str, str], first: int, last: int
+    model: type[models.Model], which: str, differ: dict[str, str], first: int, last: int
 ) -> None:
     """Copy these rows once for each number: times lie earlier, `differ` says what else is unlike."""
-    from django.db import connection
     from django.db.models import DateTimeField
 
+    dialect, name = _dialect(), model._meta.db_table
     fields = [f for f in model._meta.concrete_fields if not f.primary_key or f.column in differ]
-    older = {f.column: f"h.{f.column} - {span}" for f in fields if isinstance(f, DateTimeField)}
-    chosen = ", ".join({**older, **differ}.get(f.column, f'h."{f.column}"') for f in fields)
+    times = [f.column for f in fields if isinstance(f, DateTimeField)]
+    unlike = {**{c: dialect.earlier.format(column=c) for c in times}, **differ}
+    chosen = ", ".join(unlike.get(f.column, f'h."{f.column}"') for f in fields)
     columns = ", ".join(f'"{f.column}"' for f in fields)
-    statement = (
-        f"INSERT INTO {model._meta.db_table} ({columns}) SELECT {chosen} "
-        f"FROM generate_series(%s, %s) AS n(n) CROSS JOIN {model._meta.db_table} h WHERE {which}"
+    numbers = dialect.numbers.format(first=first, last=last)
+    _say(
+        *dialect.before,
+        f"INSERT INTO {name} ({columns}) SELECT {chosen} FROM ({numbers}) AS n "
+        f"CROSS JOIN {name} h WHERE {which}",
     )
+
+
+def _say(*statements: str) -> None:
+    """Send these as they are: a percent sign in them is one."""
+    from django.db import connection
+
     with connection.cursor() as cursor:
-        cursor.execute("SET synchronous_commit = off")
-        cursor.execute(statement.replace("%%", "%").replace("%s, %s", f"{first}, {last}"))
+        for statement in statements:
+            cursor.execute(statement)
 
 
 def _settle_down() -> None:
     """What a server and its chores do by themselves in time is done before anything is measured."""
-    from django.db import connection
-
     from queuemgr import minutes
     from queuemgr.fleet_lock import database_now
 
     while minutes.roll_up(database_now()):
         pass
-    with connection.cursor() as cursor:
-        cursor.execute("SET synchronous_commit = on")
-        cursor.execute("VACUUM ANALYZE")
-        cursor.execute("CHECKPOINT")
+    _say(*_dialect().after)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """`python -m bench.pages`: how long every page takes over 1,000,000 executions and 3,000,000 attempts.
 
-On PostgreSQL, in one process, by Django's test client: what the server does for a page, without the
+In one process, by Django's test client: what the server does for a page, without the
 network and the browser. Pages are found by following links from the board, the API and the metrics.
 """
 
@@ -17,38 +17,39 @@ from typing import Any
 from rich.console import Console
 
 from bench.asides import ask
-from bench.databases import databases
+from bench.databases import NAMES, databases
 from bench.figures import table
 
-BOUND = 1.0
+BOUNDS = {"postgres": 1.0, "sqlite": 5.0}
 """Seconds: what a page may take."""
 
 
 def main() -> int:
     options = _options()
     console = Console(width=150, stderr=options.json)
-    load, pages = measure(options.executions, options.repetitions)
+    kind, bound = options.database, BOUNDS[options.database]
+    load, pages = measure(kind, options.executions, options.repetitions)
     rows = ", ".join(f"{count:,} {name.lower()}s" for name, count in load["rows"].items())
     console.print(f"{rows}; made in {load['seconds']:.0f} s; median of {options.repetitions}")
     slowest = sorted(pages.items(), key=lambda page: -page[1]["seconds"])
     shown = slowest if options.all else slowest[:20]
-    console.print(table("PostgreSQL", ("page", "ms", "worst", "statements"), _cells(shown)))
-    late = [address for address, page in pages.items() if page["seconds"] > BOUND]
+    console.print(table(NAMES[kind], ("page", "ms", "worst", "statements"), _cells(shown)))
+    late = [address for address, page in pages.items() if page["seconds"] > bound]
     most = max(page["statements"] for page in pages.values())
     console.print(
-        f"{len(pages)} kinds of pages, {len(late)} above {BOUND:g} s; most statements of one: {most}"
+        f"{len(pages)} kinds of pages, {len(late)} above {bound:g} s; most statements of one: {most}"
     )
     if options.json:
         json.dump({"load": load, "pages": pages}, sys.stdout, indent=2)
     return 1 if late else 0
 
 
-def measure(executions: int, repetitions: int) -> tuple[Any, dict[str, Any]]:
+def measure(kind: str, executions: int, repetitions: int) -> tuple[Any, dict[str, Any]]:
     """What was loaded, and each page's median and worst seconds and its number of statements."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        with databases("postgres", root) as made:
+        with databases(kind, root) as made:
             environment = {
                 **os.environ, **made.make().environment, "SLUICE_LEASE_SECONDS": "86400",
                 "SLUICE_MAX_PER_HOST": "0", "SLUICE_LOG_LEVEL": "ERROR", "SLUICE_METRICS": "true",
@@ -72,6 +73,7 @@ def _cells(pages: list[tuple[str, Any]]) -> list[list[str]]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.pages", description=__doc__)
+    parser.add_argument("--database", choices=sorted(BOUNDS), default="postgres")
     parser.add_argument(
         "--executions", type=int, default=1_000_000, help="each with three attempts"
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import override_settings
 
 from queuemgr import limits, routes
 from queuemgr.capacity import Group
@@ -43,6 +44,13 @@ def _flush_empties_the_record() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         let_flush_empty_the_record(patch)
         let_flush_leave_what_is_made_once(patch)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quick_hashes() -> Iterator[None]:
+    """A second of processor time for each password is for those who guess."""
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
 
 

@@ -27,6 +27,9 @@ from tests import compose_file
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.processes import REPOSITORY, Process
 from tests.patience import patient
+from tests.private_servers import DATABASE
+
+pytestmark = pytest.mark.skipif(DATABASE != "postgres", reason="compose.yaml has PostgreSQL")
 
 NOT_OURS = ("db", "broker", "prometheus", "grafana")
 LOGIN = {"FLOWER_USER": "someone", "FLOWER_PASSWORD": "only-for-this-test"}
@@ -103,9 +106,7 @@ def test_every_worker_signs_on_with_the_queues_of_its_command(composed: Composed
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_its_health_check_passes(composed: Composed, name: str, database: str):
-    if name in WORKERS and database != "postgres":
-        pytest.skip("a worker's check asks PostgreSQL")
+def test_its_health_check_passes(composed: Composed, name: str):
     composed.fleet.wait_until(f"{name} healthy", lambda: composed.is_healthy(name))
 
 

@@ -89,7 +89,7 @@ def test_the_list_of_policies_asks_once_however_many_were_changed(operator: Clie
     assert queries() == few
 
 
-ODD = ("", "-1", "0", "2", "1.5", "nan", "inf", "1e400", "9" * 30, "x", "\x00")
+ODD = ("", "-1", "0", "1.5", "nan", "1e400", "9" * 30, "\x00")
 
 
 @pytest.mark.parametrize("first", ODD)
@@ -111,7 +111,7 @@ def test_no_figures_however_odd_end_in_an_error_page(
         (page("limit", limit.pk, view="change"), figures_of(limit), ("daily_budget", "share")),
         (page("queue", queue.pk, view="change"), {}, ("max_pending", "reason")),
     ]  # fmt: skip
-    for (url, sent, (one, other)), second in product(forms, ("2", "9" * 30, "-1", "nan")):
+    for (url, sent, (one, other)), second in product(forms, ("2", "9" * 30, "inf")):
         response = operator.post(url, {**sent, one: first, other: second})
         assert response.status_code in (200, 302), (url, first, second)
 

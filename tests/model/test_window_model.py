@@ -22,11 +22,12 @@ from tests.model.window_scripts import (
     one_after_another,
     retryable,
 )
+from tests.private_servers import MODEL_EXAMPLES
 
 pytestmark = pytest.mark.any_database
 
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=10 * MODEL_EXAMPLES, deadline=None)
 
 
 class Callbacks:
