@@ -19,7 +19,7 @@ from hypothesis import settings
 from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
 
 DATABASE = os.environ.get("SLUICE_TEST_DATABASE", "sqlite")
-MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "10"))
+MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "8"))
 """Histories the model of the fleet plays, and a sixth of the snapshots decided; a proof has more."""
 
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)

@@ -141,7 +141,7 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
     played: Played, probes: Probes, knobs: Callable[..., None], later: Callable[[float], None]
 ) -> None:
     worker = played()
-    seen = [scrape()]
+    seen, began = [scrape()], database_now()
     for turn in range(4):
         probes(3, prefix=f"t{turn}-")
         grants = worker.begin_all()
@@ -149,13 +149,13 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
         for grant in grants:
             worker.end(grant, next_too=False)
         seen.append(scrape())
-        ended = minutes.whole_minute(database_now()) - timedelta(minutes=9 - turn)
+        ended = minutes.whole_minute(began) - timedelta(minutes=9 - turn)
         Attempt.objects.filter(execution__key__startswith=f"t{turn}-").update(ended_at=ended)
-        minutes.roll_up(database_now())
+        minutes.roll_up(began)
         seen.append(scrape())
     knobs(keep_attempts_days=1e-9, keep_minutes_days=1)
     for hours in (0, 50):
-        now = database_now() + timedelta(hours=hours)
+        now = began + timedelta(hours=hours)
         housekeeping._prune_attempts(now)
         minutes.prune(now, rows=100)
         seen.append(scrape())

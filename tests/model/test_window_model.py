@@ -27,7 +27,7 @@ from tests.private_servers import MODEL_EXAMPLES
 pytestmark = pytest.mark.any_database
 
 
-many = settings(max_examples=10 * MODEL_EXAMPLES, deadline=None)
+many = settings(max_examples=12 * MODEL_EXAMPLES, deadline=None)
 
 
 class Callbacks:
