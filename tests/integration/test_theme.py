@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.core import checks
 from django.test import Client
 from django_celery_results.models import GroupResult, TaskResult
 
@@ -34,6 +37,12 @@ def menu_of(client: Client, url: str = "/admin/password_change/") -> dict[str, s
     """The entries of the menu and where they lead."""
     items = client.get(url).context["sidebar_navigation"]
     return {item["title"]: item["link"] for group in items for item in group["items"]}
+
+
+def test_the_checks_of_django_find_nothing_wrong_with_any_page() -> None:
+    """Pages are imported with the addresses; the checks of the admin do not see to that themselves."""
+    import_module(settings.ROOT_URLCONF)
+    assert checks.run_checks() == []
 
 
 def test_the_menu_holds_only_what_the_person_may_see(staff: Callable[..., Client]) -> None:
