@@ -45,7 +45,8 @@ def collection(request: HttpRequest) -> HttpResponse:
     asked, words, broken = Asked(request.GET), counts(), failures()
     many = asked.matching(words, broken) > SORTED_UP_TO
     documents = asked.documents(many=many)
-    counted = documents.order_by()[: SORTED_UP_TO + 1].count()
+    enough = SORTED_UP_TO + 1
+    counted = enough if many and not asked.q else documents.order_by()[:enough].count()
     sortable = counted <= SORTED_UP_TO
     sort = asked.sort if sortable else NEWEST_FIRST
     pages = BoundedPaginator(in_order(documents, sort), A_PAGE, counted=counted)
