@@ -27,8 +27,17 @@ from tests.patience import patient
 HERE = Path(__file__).parent
 MEET_NO_DATABASE = [HERE / "unit", HERE / "integration" / "steps", HERE / "browser"]
 MEET_THE_MACHINE = [HERE / "acceptance", HERE / "browser"]
-"""Real processes and real clocks: what else the machine does shows in them. One that fails is run
-once more, and the summary names it; the others have one try, so that a race in ours is never hidden."""
+"""Real processes and real clocks: what else the machine does shows in them."""
+
+TOOK_TOO_LONG = [
+    "not within",
+    "did not come",
+    "still running",
+    "[Tt]ime(d )?[Oo]ut",
+    "Locator expected",
+]
+"""What a wait that ran out says. Such a test is run once more, and the summary names it; one that
+finds a wrong count or a limit passed has one try, so that a race of ours is never hidden."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(folder in item.path.parents for folder in MEET_NO_DATABASE):
             item.add_marker("any_database")
         if any(folder in item.path.parents for folder in MEET_THE_MACHINE):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=TOOK_TOO_LONG))
 
 
 @pytest.fixture(autouse=True, scope="session")

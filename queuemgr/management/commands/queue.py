@@ -45,9 +45,7 @@ def _codes(module: ModuleType) -> str:
 
 class Command(BaseCommand):
     help = "Work the queue: enqueue, run, watch, explain, pause, retry."
-    requires_system_checks: list[
-        str
-    ] = []  # they import every page; what a command needs it says itself
+    requires_system_checks = ()  # they import every page; what a command needs it says itself
 
     def add_arguments(self, parser: Any) -> None:
         parsers = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
