@@ -14,7 +14,7 @@ from uuid import UUID
 from bench.asides import answer, set_up_django
 
 if TYPE_CHECKING:
-    from queuemgr.grant import Hands
+    from queuemgr.lifecycle.leases import Hands
     from queuemgr.models import Worker
 
 FULL, OPEN = "full", "open"
@@ -33,13 +33,13 @@ def load(rows: int, waiting_full: int, held_full: int, open_keys: int, leases: i
     from django.core.management import call_command
 
     from bench import played
-    from queuemgr import limits
-    from queuemgr.controls import By, edit_limit
     from queuemgr.models import Execution
+    from queuemgr.operations.controls import By, edit_limit
+    from queuemgr.scheduling import limit_rows
 
     began = time.perf_counter()
     call_command("migrate", verbosity=0)
-    limits.sync()
+    limit_rows.sync()
     by = By("bench", "command")
     edit_limit(f"{FULL}:*", by, max_running=1)
     edit_limit(f"{OPEN}:*", by, max_running=leases)
@@ -63,7 +63,7 @@ def load(rows: int, waiting_full: int, held_full: int, open_keys: int, leases: i
 def _wait_in_line(kind: str, keys: int, per_key: int) -> None:
     """So many executions waiting under each of these keys, the oldest by enqueuing."""
     from bench import played
-    from queuemgr.enqueue import enqueue_many
+    from queuemgr.lifecycle.enqueue import enqueue_many
     from queuemgr.models import Execution
 
     if not keys:
@@ -134,7 +134,7 @@ def _settle_down() -> None:
 def play(repetitions: int) -> Any:
     """Milliseconds of so many finishes that grant one start, of so many dispatches that do, and of
     the first finish after a tick of the chores."""
-    from queuemgr import housekeeping
+    from queuemgr.worker import housekeeping
 
     worker, held = _fleet()
     for _ in range(WARM_UP):
@@ -168,8 +168,8 @@ def _under_full_keys() -> list[str]:
 
 def _finish_once(worker: Worker, held: deque[UUID]) -> float:
     """End a lease; what its slot runs next is decided in the same transaction."""
-    from queuemgr import finish
-    from queuemgr.outcomes import Done
+    from queuemgr.flows.outcomes import Done
+    from queuemgr.lifecycle import finish
 
     ending, hands = finish.Ending(held.popleft(), Done()), _one_of(worker)
     began = time.perf_counter()
@@ -185,9 +185,9 @@ def _dispatch_once(worker: Worker, held: deque[UUID]) -> float:
     from django.db import transaction
 
     from bench.played import sent
-    from queuemgr import begin, dispatch, finish
-    from queuemgr.fleet_lock import database_now
-    from queuemgr.outcomes import Done
+    from queuemgr.base.fleet_lock import database_now
+    from queuemgr.flows.outcomes import Done
+    from queuemgr.lifecycle import begin, dispatch, finish
 
     with transaction.atomic():
         finish.settle([finish.Ending(held.popleft(), Done())], database_now())
@@ -202,7 +202,7 @@ def _dispatch_once(worker: Worker, held: deque[UUID]) -> float:
 
 
 def _one_of(worker: Worker) -> Hands:
-    from queuemgr.grant import Hands
+    from queuemgr.lifecycle.leases import Hands
 
     return Hands(worker.pk, frozenset(worker.queues), 1)
 

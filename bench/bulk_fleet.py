@@ -28,7 +28,7 @@ def load(rows: int, waiting: int, leases: int) -> Any:
     from django.utils import timezone
 
     from bench import backlog
-    from queuemgr.enqueue import enqueue
+    from queuemgr.lifecycle.enqueue import enqueue
     from queuemgr.models import Execution, State
 
     backlog.load(waiting, waiting_full=0, held_full=0, open_keys=10, leases=leases)
@@ -50,8 +50,8 @@ def finish(seconds: float) -> Any:
     """Milliseconds of each finish, one after another, for so long; what its slot runs next is decided in
     it, or, where the lock stays busy too long, by whoever holds it."""
     from bench import backlog
-    from queuemgr import finish
-    from queuemgr.outcomes import Done
+    from queuemgr.flows.outcomes import Done
+    from queuemgr.lifecycle import finish
 
     worker, held = backlog._fleet()
     took, until = [], time.monotonic() + seconds
@@ -67,7 +67,7 @@ def finish(seconds: float) -> Any:
 
 def _begun_by_message(worker_id: int) -> list[Any]:
     """Begin what another process gave the freed slot."""
-    from queuemgr import begin
+    from queuemgr.lifecycle import begin
     from queuemgr.models import Lease
 
     ids = list(Lease.objects.unstarted().values_list("pk", flat=True))
@@ -77,10 +77,11 @@ def _begun_by_message(worker_id: int) -> list[Any]:
 def retry(seconds: float) -> Any:
     """Retry what failed for so long, or until all is; rows changed, and seconds it took."""
     from bench import played
-    from queuemgr import bulk, publish
-    from queuemgr.bulk import runner as bulk_runner
-    from queuemgr.controls import By
+    from queuemgr.lifecycle import publish
     from queuemgr.models import BulkAction
+    from queuemgr.operations import bulk
+    from queuemgr.operations.bulk import runner as bulk_runner
+    from queuemgr.operations.controls import By
 
     played.catch_messages()
     publish.chore = lambda task: None
@@ -97,18 +98,20 @@ def retry(seconds: float) -> Any:
 
 def ask_first() -> Any:
     """Milliseconds of what a person sees before: the groups of failures, and the preview of all."""
-    from queuemgr import bulk, failures
+    from queuemgr.operations import bulk
+    from queuemgr.reporting import failure_groups
 
-    asked = (failures.groups, lambda: bulk.preview(bulk.Wanted("retry", FILTER)))
+    asked = (failure_groups.groups, lambda: bulk.preview(bulk.Wanted("retry", FILTER)))
     return [_milliseconds(ask) for ask in asked]
 
 
 def carry_out() -> Any:
     """Retry all that failed, without a rate, to the end: rows changed, and seconds of count and work."""
     from bench import played
-    from queuemgr import bulk, publish
-    from queuemgr.bulk import runner as bulk_runner
-    from queuemgr.controls import By
+    from queuemgr.lifecycle import publish
+    from queuemgr.operations import bulk
+    from queuemgr.operations.bulk import runner as bulk_runner
+    from queuemgr.operations.controls import By
 
     played.catch_messages()
     publish.chore = lambda task: None

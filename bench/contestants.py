@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.asides import ROOT
 from bench.databases import Database, new_database, postgres
 from bench.gaps import read
-from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
+from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
 
 CELERY = [sys.executable, "-m", "celery"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.reference_baseline import counted_by_pattern
-from pipeline.steps.extract import (
+from pipeline.steps.extract.extract import (
     Extracted,
     ExtractOptions,
     PageText,
@@ -28,10 +28,10 @@ from pipeline.steps.extract import (
     letters,
     with_page_marks,
 )
-from pipeline.steps.ocr import OcrOptions, ocr, page_of
-from pipeline.steps.references import References, find_references
-from queuemgr.abort import NEVER
-from queuemgr.errors import StepFailed
+from pipeline.steps.extract.references import References, find_references
+from pipeline.steps.ocr.ocr import OcrOptions, ocr, page_of
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import NEVER
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "corpus.md"
 

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from queuemgr.private_servers import PostgresServer
+from queuemgr.local.private_servers import PostgresServer
 
 KINDS = ("sqlite", "postgres")
 READY_SECONDS = 60

@@ -21,10 +21,10 @@ from typing import Any
 
 import httpx
 
-from pipeline.steps.download import FetchOptions
-from pipeline.steps.fetch import Fetched, fetch
-from pipeline.steps.http import HttpClient, HttpOptions
-from queuemgr.abort import NEVER
+from pipeline.steps.fetch.download import FetchOptions
+from pipeline.steps.fetch.fetch import Fetched, fetch
+from pipeline.steps.http.client import HttpClient, HttpOptions
+from queuemgr.flows.abort_signal import NEVER
 
 PAUSE = 0.005
 """Seconds between the state changes that are timed."""

@@ -1,7 +1,7 @@
 """`python -m bench.extract [FOLDER]`: pages a second, pypdf alone beside ours, and the memory of each.
 
 Every PDF of FOLDER (default: the samples of this repository) is read in turn by pypdf in a process
-of its own without limits, and by `pipeline.steps.extract`. Memory is the highest resident set of the
+of its own without limits, and by `pipeline.steps.extract.extract`. Memory is the highest resident set of the
 processes that read, and of the process that asked. The start of an interpreter with pypdf is timed
 too: it is what a fresh child costs per document.
 """
@@ -20,9 +20,9 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.figures import ratios, spread, table
-from pipeline.steps.extract import ExtractOptions, extract
-from queuemgr.abort import NEVER
-from queuemgr.errors import StepFailed
+from pipeline.steps.extract.extract import ExtractOptions, extract
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import NEVER
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
 

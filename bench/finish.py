@@ -71,15 +71,16 @@ def played(slots: int) -> float:
     django.setup()
     from django.core.management import call_command
 
-    from queuemgr import begin, enqueue, finish, limits, publish
-    from queuemgr.fleet_lock import database_now
-    from queuemgr.flow import Intake, all_queues
-    from queuemgr.grant import Hands, of_leases
+    from queuemgr.base.fleet_lock import database_now
+    from queuemgr.flows.flow import Intake, all_queues
+    from queuemgr.flows.outcomes import Done
+    from queuemgr.lifecycle import begin, enqueue, finish, publish
+    from queuemgr.lifecycle.leases import Hands, of_leases
     from queuemgr.models import Lease, Worker
-    from queuemgr.outcomes import Done
+    from queuemgr.scheduling import limit_rows
 
     call_command("migrate", verbosity=0)
-    limits.sync()
+    limit_rows.sync()
     publish.send = len  # type: ignore[assignment]  # nobody would receive the messages
     now = database_now()
     worker = Worker.objects.create(

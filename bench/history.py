@@ -77,12 +77,12 @@ def load(executions: int) -> Any:
     from django.core.management import call_command
 
     from bench import played
-    from queuemgr import limits
     from queuemgr.models import Attempt, Change, Execution
+    from queuemgr.scheduling import limit_rows
 
     began = time.perf_counter()
     call_command("migrate", verbosity=0)
-    limits.sync()
+    limit_rows.sync()
     played.catch_messages()
     _make_originals()
     played.hold([f"host:host{n}.example:443" for n in range(RUNNING)])
@@ -95,7 +95,7 @@ def load(executions: int) -> Any:
 
 def _make_originals() -> None:
     from pipeline.models import Document
-    from queuemgr.fleet_lock import database_now
+    from queuemgr.base.fleet_lock import database_now
     from queuemgr.models import Change, Execution
 
     now, dice = database_now(), random.Random(1)
@@ -116,9 +116,9 @@ def _make_originals() -> None:
 
 
 def _execution(number: int, now: datetime, dice: random.Random) -> Execution:
-    from queuemgr import routes
-    from queuemgr.flow import get_flow
+    from queuemgr.flows.flow import get_flow
     from queuemgr.models import FINAL, Execution
+    from queuemgr.scheduling import routes
 
     state = ENDINGS[number % len(ENDINGS)]
     place = dice.choice(list(get_flow("papers").places()))
@@ -138,7 +138,7 @@ def _execution(number: int, now: datetime, dice: random.Random) -> Execution:
 
 
 def _fingerprint(kind: str, step: str, message: str) -> str:
-    from queuemgr.fingerprint import fingerprint
+    from queuemgr.lifecycle.error_fingerprint import fingerprint
 
     return fingerprint(kind, step, message)
 
@@ -219,10 +219,10 @@ def _say(*statements: str) -> None:
 
 def _settle_down() -> None:
     """What a server and its chores do by themselves in time is done before anything is measured."""
-    from queuemgr import minutes
-    from queuemgr.fleet_lock import database_now
+    from queuemgr.base.fleet_lock import database_now
+    from queuemgr.lifecycle import minute_stats
 
-    while minutes.roll_up(database_now()):
+    while minute_stats.roll_up(database_now()):
         pass
     _say(*_dialect().after)
 

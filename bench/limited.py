@@ -21,10 +21,10 @@ def prepare(
     from django.core.management import call_command
 
     from bench import played
-    from queuemgr.controls import By, edit_limit
-    from queuemgr.enqueue import enqueue_many
-    from queuemgr.limits import sync
+    from queuemgr.lifecycle.enqueue import enqueue_many
     from queuemgr.models import Limit
+    from queuemgr.operations.controls import By, edit_limit
+    from queuemgr.scheduling.limit_rows import sync
 
     known = {field.name for field in Limit._meta.concrete_fields}
     unknown = sorted({name for figures in limits.values() for name in figures} - known)

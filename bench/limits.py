@@ -25,7 +25,7 @@ from bench.asides import ask
 from bench.contestants import broker, fleet_environment, worker
 from bench.databases import NAMES, Database, databases, kinds
 from bench.figures import Aim, Row, rows_of, table
-from queuemgr.private_servers import RedisServer
+from queuemgr.local.private_servers import RedisServer
 
 NO_LIMIT, NO_CAPS = "no limit", "no caps"
 AIM, CAPS_AIM = Aim(0.9, at_least=True), Aim(0.85, at_least=True)

@@ -24,11 +24,11 @@ from pypdf import PdfReader, PdfWriter
 from rich.console import Console
 
 from bench.figures import Aim, Spread, spread, table
-from pipeline.steps.llm import Endpoint
-from pipeline.steps.ocr import OcrOptions, ocr
-from pipeline.steps.ocr_remote import RemoteOptions
-from pipeline.steps.ocr_window import Tempo
-from queuemgr.abort import NEVER
+from pipeline.steps.llm.client import Endpoint
+from pipeline.steps.ocr.ocr import OcrOptions, ocr
+from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.vision import RemoteOptions
+from queuemgr.flows.abort_signal import NEVER
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "two-column.pdf"
 """Its pages, over and over: dense text with figures, as papers have it."""

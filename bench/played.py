@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from queuemgr import begin, enqueue, publish
-from queuemgr.dispatch import dispatch
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import Intake, all_queues
-from queuemgr.grant import Grant
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import Intake, all_queues
+from queuemgr.lifecycle import begin, enqueue, publish
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Lease, Worker
 
 NAME = "played"

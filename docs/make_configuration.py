@@ -32,9 +32,9 @@ Options = Mapping[str, Mapping[str, list[str]]]
 
 def page(text: str) -> str:
     """The page with its tables as the code has them now."""
-    from pipeline.knobs import PipelineKnobs
+    from pipeline.config import PipelineKnobs
     from project.knobs import ProjectKnobs
-    from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
+    from queuemgr.base.config import LaneKnobs, QueueKnobs, WatchKnobs
 
     options = _options()
     for group in (ProjectKnobs, QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs):
@@ -100,7 +100,7 @@ def _limit(bound: object) -> str:
 
 def _options() -> Options:
     """Which options of which commands set a knob, read off the commands' own parsers."""
-    from queuemgr.cli.knob_options import PREFIX
+    from queuemgr.cli.config_options import PREFIX
 
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for command, parser in _parsers():

@@ -10,6 +10,6 @@ class PipelineConfig(AppConfig):
 
     def ready(self) -> None:
         from pipeline.flow import PAPERS
-        from queuemgr.flow import register
+        from queuemgr.flows.flow import register
 
         register(PAPERS)

@@ -18,8 +18,8 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
-from queuemgr.errors import StepFailed
-from queuemgr.leased_task import Work
+from queuemgr.base.errors import StepFailed
+from queuemgr.worker.leased_task import Work
 
 logger = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import intake
-from pipeline.artifact_links import artifacts
-from pipeline.checkup import checkup
-from pipeline.document_facts import export
+from pipeline.config import parts_at_once, pipeline_knobs
+from pipeline.doctor import checkup
+from pipeline.export import export
 from pipeline.files import tidy
-from pipeline.knobs import parts_at_once, pipeline_knobs
-from pipeline.ocr_options import (
+from pipeline.host_limits import POLITE, asked_for_pdf
+from pipeline.ocr_config import (
     KEY,
     REQUESTS,
     is_remote,
@@ -19,10 +19,10 @@ from pipeline.ocr_options import (
     requests_reserved,
     rounded_up,
 )
-from pipeline.politeness import POLITE, asked_for_pdf
-from pipeline.steps.paper_parts import known_parts, requests_for
-from pipeline.steps.sources.source import limit_of
-from queuemgr.flow import Context, Flow, Phase, Step
+from pipeline.steps.analyse.chunks import known_parts, requests_for
+from pipeline.steps.resolve.sources.source import limit_of
+from pipeline.web.artifact_links import artifacts
+from queuemgr.flows.flow import Context, Flow, Phase, Step
 
 LLM_REQUESTS = "llm_requests"
 """The tokens that count requests at the model at once, over all papers."""

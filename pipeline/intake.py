@@ -16,9 +16,9 @@ from django.urls import reverse
 
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import Identifier, identify
-from queuemgr.enqueue import MAX_KEY, Enqueued, enqueue_many
-from queuemgr.errors import BadInput
-from queuemgr.flow import Intake
+from queuemgr.base.errors import BadInput
+from queuemgr.flows.flow import Intake
+from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, enqueue_many
 from queuemgr.models import Execution
 
 logger = logging.getLogger(__name__)

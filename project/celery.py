@@ -17,8 +17,8 @@ app.autodiscover_tasks()
 @app.on_after_finalize.connect
 def _wire(sender: Celery, **kwargs: Any) -> None:
     """Needs models, hence Django's app registry, hence not at import."""
-    from queuemgr.presence import Presence
-    from queuemgr.tasks import beat_schedule
+    from queuemgr.worker.beat import beat_schedule
+    from queuemgr.worker.registration import Presence
 
     sender.steps["worker"].add(Presence)
     sender.conf.beat_schedule = beat_schedule()

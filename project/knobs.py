@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from queuemgr.knobs import Knobs
+from queuemgr.base.config import Knobs
 
 
 class ProjectKnobs(Knobs):

@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 
 import dj_database_url
 
-from pipeline.knobs import PipelineKnobs
+from pipeline.config import PipelineKnobs
 from project.knobs import ProjectKnobs
-from queuemgr.errors import ConfigurationError
-from queuemgr.flow import HOUSEKEEPING
-from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
-from queuemgr.redaction import keep_secret
+from queuemgr.base.config import LaneKnobs, QueueKnobs, WatchKnobs
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.redaction import keep_secret
+from queuemgr.flows.flow import HOUSEKEEPING
 
 COULD_NOT_RUN = 3
 """Exit code of whatever is started with a configuration that cannot work."""
@@ -104,7 +104,9 @@ if KNOBS.behind_tls_proxy:
 
 INSTALLED_APPS = [
     "pipeline",
+    "pipeline.web",
     "queuemgr",
+    "queuemgr.web",
     "django_celery_results",
     "unfold",  # before the admin, whose pages it replaces
     "ninja",
@@ -118,8 +120,8 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
-    "queuemgr.api.head.HeadLikeGet",
-    "queuemgr.api.every_answer.ProblemsOnly",
+    "queuemgr.web.api.head_middleware.HeadLikeGet",
+    "queuemgr.web.api.problem_middleware.ProblemsOnly",
     "django.middleware.security.SecurityMiddleware",
     "project.content_policy.content_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -158,12 +160,12 @@ UNFOLD = {
     "SITE_SYMBOL": "water",
     "SITE_URL": "",
     "SITE_FAVICONS": [
-        {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.admin.theme.favicon"},
+        {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.web.admin.theme.favicon"},
     ],
     "STYLES": [
-        f"queuemgr.admin.theme.{sheet}" for sheet in ("cockpit", "frame", "list_frame")
+        f"queuemgr.web.admin.theme.{sheet}" for sheet in ("cockpit", "frame", "list_frame")
     ],
-    "DASHBOARD_CALLBACK": "queuemgr.admin.board.dashboard",
+    "DASHBOARD_CALLBACK": "queuemgr.web.admin.dashboard.dashboard",
     "SIDEBAR": {"navigation": "project.sidebar.navigation"},
     "COLORS": {
         "primary": {
@@ -241,10 +243,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"()": "queuemgr.log_lines.LineFormatter"},
-        "json": {"()": "queuemgr.log_lines.JsonFormatter"},
+        "line": {"()": "queuemgr.worker.log_format.LineFormatter"},
+        "json": {"()": "queuemgr.worker.log_format.JsonFormatter"},
     },
-    "filters": {"about": {"()": "queuemgr.log_lines.AboutStep"}},
+    "filters": {"about": {"()": "queuemgr.worker.log_format.AboutStep"}},
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",

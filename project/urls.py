@@ -2,13 +2,13 @@ from django.contrib import admin
 from django.urls import path
 from django.views.generic import RedirectView
 
-from pipeline.collection_view import collection
-from pipeline.views import artifact
-from queuemgr.admin.recorded_people import own_password
-from queuemgr.api.seed_task import schedule, standing
-from queuemgr.api.v1 import api
-from queuemgr.health import healthz, live, progress, ready
-from queuemgr.metrics.view import metrics
+from pipeline.web.collection_view import collection
+from pipeline.web.views import artifact
+from queuemgr.web.admin.audited_users import own_password
+from queuemgr.web.api.task_compat import schedule, standing
+from queuemgr.web.api.v1 import api
+from queuemgr.web.health import healthz, live, progress, ready
+from queuemgr.web.metrics.view import metrics
 
 admin.autodiscover()
 

@@ -80,7 +80,7 @@ def _queue(*arguments: str) -> str:
 
 
 def _edit(limit: str, figures: Mapping[str, Any]) -> str:
-    from queuemgr import controls
+    from queuemgr.operations import controls
 
     controls.edit_limit(limit, controls.By("proof", "command"), **figures)
     return ""

@@ -17,8 +17,8 @@ from proof.checker import FREEZE
 from proof.fleet import Fleet
 from proof.plan import PlannedFault
 from proof.tables import Unreachable
-from queuemgr.errors import ConfigurationError
-from queuemgr.private_servers import wait_for_port
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.local.private_servers import wait_for_port
 from tests.acceptance.processes import Process
 
 FULL_AT = 16 * 1024

@@ -15,7 +15,7 @@ from proof.broker_proxy import BrokerProxy
 from proof.console import Console
 from proof.plan import FIGURES, LEASE_SECONDS
 from proof.tables import Tables
-from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
+from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
 from tests.acceptance.console import REPOSITORY
 from tests.acceptance.fleet import STEP_QUEUES
 from tests.acceptance.processes import Process, using

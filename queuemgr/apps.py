@@ -9,6 +9,6 @@ class QueuemgrConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from queuemgr import probe
+        from queuemgr.worker import probe_flow
 
-        probe.register()
+        probe_flow.register()

@@ -13,14 +13,14 @@ import pytest
 from django.db import connection
 from django.test import override_settings
 
-from queuemgr import limits, routes
-from queuemgr.capacity import Group
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import all_queues
-from queuemgr.grant import Hands
-from queuemgr.knobs import COMMAND_LINE, lane_knobs, queue_knobs, watch_knobs
+from queuemgr.base.config import COMMAND_LINE, lane_knobs, queue_knobs, watch_knobs
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import all_queues
+from queuemgr.lifecycle.leases import Hands
 from queuemgr.models import Worker
-from queuemgr.process_lanes import lanes
+from queuemgr.scheduling import limit_rows, routes
+from queuemgr.scheduling.capacity import Group
+from queuemgr.steptools.process_lanes import lanes
 from tests.emptied_tables import let_flush_empty_the_record, let_flush_leave_what_is_made_once
 from tests.patience import patient
 
@@ -97,7 +97,7 @@ def make_worker() -> Callable[..., Worker]:
     """Enter a live worker in the fleet: `make_worker(slots=3, queues=[...])`."""
 
     def make(slots: int = 8, queues: list[str] | None = None, name: str = "w@test") -> Worker:
-        limits.sync()
+        limit_rows.sync()
         now = database_now()
         return Worker.objects.create(
             name=name, host="test", pid=1, queues=queues or all_queues(), slots=slots,
@@ -141,7 +141,7 @@ def hands_of() -> Callable[..., Hands]:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Catch what would be published instead of publishing it: these tests play the worker."""
-    from queuemgr import publish
+    from queuemgr.lifecycle import publish
 
     caught: list[Any] = []
     monkeypatch.setattr(publish, "send", lambda grants: caught.extend(grants) or len(grants))

@@ -11,9 +11,9 @@ import threading
 from contextlib import suppress
 from itertools import count
 
-from queuemgr.abort import AbortSignal
-from queuemgr.lanes import Lane
-from queuemgr.window import in_order, run_with_queue
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.steptools.lanes import Lane
+from queuemgr.steptools.ordered_map import in_order, run_with_queue
 
 LANE = Lane("test", 4, 16)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from pipeline.steps.analyse import Analysis
-from pipeline.steps.report import Asked, PagesRead, Reference, ReportFacts
+from pipeline.steps.analyse.analyse import Analysis
+from pipeline.steps.report.report import Asked, PagesRead, Reference, ReportFacts
 
 FACTS = ReportFacts(
     key="arxiv:2101.00001",

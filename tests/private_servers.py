@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from queuemgr.private_servers import PostgresServer, RedisServer, wait_for_port
+from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
 
 DATABASE = os.environ.get("SLUICE_TEST_DATABASE", "sqlite")
 MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "8"))

@@ -12,6 +12,6 @@ def family(of: int | None = None) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     for child in psutil.Process(of).children():
         with suppress(psutil.NoSuchProcess):
-            if any("pdf_child.py" in word for word in child.cmdline()):
+            if any("child.py" in word for word in child.cmdline()):
                 found += [child, *child.children(recursive=True)]
     return found

@@ -10,16 +10,23 @@ from typing import Any
 from celery import shared_task
 from django.db import transaction
 
-from pipeline.knobs import parts_at_once, pipeline_knobs
+from pipeline.config import parts_at_once, pipeline_knobs
 from pipeline.models import METHOD_CHARACTERS, Document
-from pipeline.steps.analyse import Analysed, AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
-from pipeline.steps.endpoint import Endpoint
-from pipeline.steps.llm import Tally
-from pipeline.tasks.booking import UNBOOKED, NotBooked, book, counted, failed, used
+from pipeline.steps.analyse.analyse import (
+    Analysed,
+    AnalyseOptions,
+    ComeAgain,
+    Learnt,
+    analyse,
+    parts_in,
+)
+from pipeline.steps.llm.client import Tally
+from pipeline.steps.llm.endpoint import Endpoint
+from pipeline.tasks.analysis_checkpoint import KeptNotes
 from pipeline.tasks.documents import done, load
-from pipeline.tasks.kept_notes import KeptNotes
-from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done, Result, Snoozed
+from pipeline.tasks.request_accounting import UNBOOKED, NotBooked, book, counted, failed, used
+from queuemgr.flows.outcomes import Done, Result, Snoozed
+from queuemgr.worker.leased_task import LeasedTask, Work
 
 
 @shared_task(base=LeasedTask, name="papers.analyse")

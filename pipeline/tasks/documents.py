@@ -9,8 +9,8 @@ from django.db import connection, transaction
 
 from pipeline import files
 from pipeline.models import Document
-from queuemgr.leased_task import Work
-from queuemgr.outcomes import Done
+from queuemgr.flows.outcomes import Done
+from queuemgr.worker.leased_task import Work
 
 
 def load(work: Work) -> Document:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from celery import shared_task
 
 from pipeline import files
-from pipeline.knobs import pipeline_knobs
-from pipeline.steps.extract import ExtractOptions, extract
+from pipeline.config import pipeline_knobs
+from pipeline.steps.extract.extract import ExtractOptions, extract
 from pipeline.tasks.documents import load
 from pipeline.tasks.pages import pages_done
-from queuemgr.lane_places import place_in
-from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done
+from queuemgr.flows.outcomes import Done
+from queuemgr.steptools.lane_slots import place_in
+from queuemgr.worker.leased_task import LeasedTask, Work
 
 
 @shared_task(base=LeasedTask, name="papers.extract")

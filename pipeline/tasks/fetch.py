@@ -13,14 +13,15 @@ from django.db import connection
 from django.utils import timezone
 
 from pipeline import files
-from pipeline.knobs import pipeline_knobs
+from pipeline.config import pipeline_knobs
+from pipeline.host_limits import ARXIV, asked_for_pdf
 from pipeline.models import Document
-from pipeline.politeness import ARXIV, asked_for_pdf
-from pipeline.steps.addresses import shown
-from pipeline.steps.download import Asked, EarlierCopy, FetchOptions
-from pipeline.steps.fetch import Elsewhere, Fetched, Unchanged, adopt, fetch
-from pipeline.steps.minimum_speed import MinimumSpeed
-from pipeline.steps.next_address import (
+from pipeline.steps.fetch.download import Asked, EarlierCopy, FetchOptions
+from pipeline.steps.fetch.fetch import Elsewhere, Fetched, Unchanged, adopt, fetch
+from pipeline.steps.http.minimum_speed import MinimumSpeed
+from pipeline.steps.http.redirects import Trip, key_of_host
+from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.resolve.fallback_urls import (
     PATIENCE,
     WELL,
     Address,
@@ -30,15 +31,14 @@ from pipeline.steps.next_address import (
     untried,
     without,
 )
-from pipeline.steps.sources.arxiv import refused
-from pipeline.steps.trip import Trip, key_of_host
+from pipeline.steps.resolve.sources.arxiv import refused
 from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
-from queuemgr import policies
-from queuemgr.errors import StepFailed
-from queuemgr.leased_task import LeasedTask, Work
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.outcomes import Done, Failed, Snoozed
 from queuemgr.models import Attempt, Execution, Outcome
-from queuemgr.outcomes import Done, Failed, Snoozed
+from queuemgr.scheduling import retry_policies
+from queuemgr.worker.leased_task import LeasedTask, Work
 
 REDIRECT_LASTS = 300.0
 """Seconds after which a redirect may have run out, as links signed for a moment do: when its host then
@@ -286,7 +286,7 @@ class _Fetching:
         return (failure.retry_after or 0) > LONG_WAIT and bool(self._others)
 
     def _is_for_good(self, failure: StepFailed) -> bool:
-        allowed = policies.policy_for(failure.kind, self._work.grant.phase).max_attempts
+        allowed = retry_policies.policy_for(failure.kind, self._work.grant.phase).max_attempts
         return len(self._failures) + 1 >= allowed
 
     def _naming_all(self, last: StepFailed) -> StepFailed:

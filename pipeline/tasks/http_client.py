@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.knobs import pipeline_knobs
-from pipeline.steps.http import HttpClient, HttpOptions, shared
-from queuemgr.process_lanes import lanes
+from pipeline.config import pipeline_knobs
+from pipeline.steps.http.client import HttpClient, HttpOptions, shared
+from queuemgr.steptools.process_lanes import lanes
 
 
 def http_client() -> HttpClient:

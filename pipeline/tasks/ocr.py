@@ -14,18 +14,12 @@ from celery import shared_task
 from django.db import transaction
 
 from pipeline import files
-from pipeline.knobs import pipeline_knobs
+from pipeline.config import pipeline_knobs
 from pipeline.models import Document
-from pipeline.ocr_options import (
-    KEY,
-    is_remote,
-    ocr_options,
-    pages_at_once,
-    requests_reserved,
-)
-from pipeline.steps.extract import PageText
-from pipeline.steps.llm import Tally
-from pipeline.steps.ocr import (
+from pipeline.ocr_config import KEY, is_remote, ocr_options, pages_at_once, requests_reserved
+from pipeline.steps.extract.extract import PageText
+from pipeline.steps.llm.client import Tally
+from pipeline.steps.ocr.ocr import (
     FOR_GOOD,
     PATIENCE,
     OcrOptions,
@@ -35,17 +29,17 @@ from pipeline.steps.ocr import (
     page_of,
     raise_for_outage,
 )
-from pipeline.steps.ocr_outcomes import PageOutcome, PdfError
-from pipeline.tasks.booking import UNBOOKED, NotBooked, book, counted, failed, used
+from pipeline.steps.pdf.page_outcomes import PageOutcome, PdfError
 from pipeline.tasks.documents import load
-from pipeline.tasks.ocr_part import Part
+from pipeline.tasks.ocr_checkpoint import Part
 from pipeline.tasks.pages import has_text, pages_done, read_pages
-from queuemgr.abort import AbortSignal
-from queuemgr.errors import StepFailed
-from queuemgr.lane_places import Name as LaneName
-from queuemgr.lane_places import place_in
-from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done, Result
+from pipeline.tasks.request_accounting import UNBOOKED, NotBooked, book, counted, failed, used
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Result
+from queuemgr.steptools.lane_slots import Name as LaneName
+from queuemgr.steptools.lane_slots import place_in
+from queuemgr.worker.leased_task import LeasedTask, Work
 
 LANES: Mapping[str, LaneName] = {"rapidocr": "embedding", "tesseract": "proc"}
 """The lanes of the engines that run on this machine."""

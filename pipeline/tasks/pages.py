@@ -10,13 +10,13 @@ from typing import Any
 
 from pipeline import files
 from pipeline.models import Document
-from pipeline.steps.extract import PageText, letters, with_page_marks
-from pipeline.steps.references import References, find_references
+from pipeline.steps.extract.extract import PageText, letters, with_page_marks
+from pipeline.steps.extract.references import References, find_references
 from pipeline.tasks.analyse import expected_parts
 from pipeline.tasks.documents import done
-from queuemgr.errors import StepFailed
-from queuemgr.leased_task import Work
-from queuemgr.outcomes import Done
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.outcomes import Done
+from queuemgr.worker.leased_task import Work
 
 
 def pages_done(

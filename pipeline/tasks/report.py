@@ -11,16 +11,16 @@ from django.utils import timezone
 
 from pipeline import files
 from pipeline.models import Document
-from pipeline.report_page import render_html
-from pipeline.steps.addresses import shown
-from pipeline.steps.analyse import Analysis
-from pipeline.steps.extract import clean
-from pipeline.steps.report import PagesRead, Reference, ReportFacts, asked_of, read_alike
-from pipeline.steps.report_json import render_json
-from pipeline.steps.report_markdown import render_markdown
+from pipeline.steps.analyse.analyse import Analysis
+from pipeline.steps.extract.extract import clean
+from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.report.json_report import render_json
+from pipeline.steps.report.markdown_report import render_markdown
+from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, asked_of, read_alike
 from pipeline.tasks.documents import done, load
-from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done
+from pipeline.web.report_page import render_html
+from queuemgr.flows.outcomes import Done
+from queuemgr.worker.leased_task import LeasedTask, Work
 
 
 @shared_task(base=LeasedTask, name="papers.report")

@@ -8,11 +8,11 @@ from typing import Any
 
 from celery import shared_task
 
-from pipeline import files, lookups
-from pipeline.knobs import PipelineKnobs, pipeline_knobs
+from pipeline import files, lookup_cache
+from pipeline.config import PipelineKnobs, pipeline_knobs
 from pipeline.models import Document
 from pipeline.steps.identify import Identifier, host_key, identify
-from pipeline.steps.resolve import (
+from pipeline.steps.resolve.resolve import (
     Resolved,
     Round,
     at_hand,
@@ -20,16 +20,16 @@ from pipeline.steps.resolve import (
     excused,
     next_to_ask,
     wait_before,
-)  # fmt: skip
-from pipeline.steps.sources.answer import Address, Answer, Outcome
-from pipeline.steps.sources.inquiry import Inquiry, this_round
-from pipeline.steps.sources.question import put
-from pipeline.steps.sources.source import ResolveOptions, Source
+)
+from pipeline.steps.resolve.sources.answer import Address, Answer, Outcome
+from pipeline.steps.resolve.sources.lookup_log import Inquiry, this_round
+from pipeline.steps.resolve.sources.query import put
+from pipeline.steps.resolve.sources.source import ResolveOptions, Source
 from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
-from queuemgr.errors import StepFailed
-from queuemgr.leased_task import LeasedTask, Work
-from queuemgr.outcomes import Done, Failed, Result, Snoozed
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
+from queuemgr.worker.leased_task import LeasedTask, Work
 
 
 @shared_task(base=LeasedTask, name="papers.resolve")
@@ -87,7 +87,7 @@ class _Turn:
     def _so_far(self) -> Round:
         """The round under way, and after it what is still known from earlier ones."""
         knobs, name = pipeline_knobs(), self.document.key
-        known = lookups.kept(name, knobs.lookup_days, knobs.lookup_unknown_days)
+        known = lookup_cache.kept(name, knobs.lookup_days, knobs.lookup_unknown_days)
         past = this_round(self.document.lookups) or excused(self.identifier, self.options)
         so_far = Round()
         for inquiry in past:
@@ -101,7 +101,7 @@ class _Turn:
             so_far = so_far.with_one(Inquiry.answered(due, answer, cached=True), answer)
         return so_far
 
-    def _is_fresh(self, due: Source, so_far: Round, known: lookups.Kept) -> bool:
+    def _is_fresh(self, due: Source, so_far: Round, known: lookup_cache.Kept) -> bool:
         return due.name in known.fresh and not so_far.of(due)
 
     def _asked(self, source: Source, so_far: Round) -> Result:
@@ -142,7 +142,7 @@ class _Turn:
 
         def write() -> None:
             for source, answer in learnt.items():
-                lookups.keep(self.document.key, source, answer)
+                lookup_cache.keep(self.document.key, source, answer)
             store(self.document.pk, written)
 
         return write
@@ -170,7 +170,7 @@ class _Turn:
         def write() -> None:
             store(self.document.pk, {"lookups": record})
             if failure.kind == "unresolvable":
-                lookups.forget(self.document.key)
+                lookup_cache.forget(self.document.key)
 
         return Failed(failure.kind, failure.message, failure.retry_after, store=write)
 

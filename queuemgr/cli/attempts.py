@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from queuemgr.flow import PRIORITY_NAMES
+from queuemgr.base.safe_text import as_json
+from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Attempt, Outcome
-from queuemgr.plain_text import as_json
 
 NAME = "attempts"
 HELP = "one line per attempt, oldest first"

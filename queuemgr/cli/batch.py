@@ -5,15 +5,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from queuemgr import batches
-from queuemgr.cli import batch_shown, import_file
+from queuemgr.base.errors import BadInput
+from queuemgr.cli import batch_output, import_file
+from queuemgr.cli.config_options import above_zero, natural, positive
 from queuemgr.cli.enqueue import items_of
-from queuemgr.cli.knob_options import above_zero, natural, positive
 from queuemgr.cli.output import by_command
-from queuemgr.enqueue import priority_of
-from queuemgr.errors import BadInput
-from queuemgr.flow import PRIORITIES, get_flow
-from queuemgr.handing_in import handing_in
+from queuemgr.flows.flow import PRIORITIES, get_flow
+from queuemgr.lifecycle.enqueue import priority_of
+from queuemgr.operations import batches
+from queuemgr.operations.audited_enqueue import handing_in
 
 NAME = "batch"
 HELP = "executions enqueued together: followed, ended and handed over as one, in order"
@@ -51,7 +51,7 @@ ACTIONS = {
     "close": "nothing more is to come: it has ended when its members have",
     "cancel": "cancel what waits, ask what runs to stop, and close it",
     "show": "how far it is, when it is likely to be done, and what failed first",
-    "list": f"the newest {batch_shown.LISTED} batches",
+    "list": f"the newest {batch_output.LISTED} batches",
     "results": "what came of its members, in the order given, up to the first not yet ended",
 }
 
@@ -165,7 +165,7 @@ DOES: dict[str, Callable[[dict[str, Any], Any], int]] = {
     "add": _add,
     "close": _close,
     "cancel": _cancel,
-    "show": batch_shown.show_one,
-    "list": batch_shown.show_list,
-    "results": batch_shown.show_results,
+    "show": batch_output.show_one,
+    "list": batch_output.show_list,
+    "results": batch_output.show_results,
 }

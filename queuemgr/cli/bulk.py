@@ -5,19 +5,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from queuemgr import bulk
-from queuemgr.bulk import Wanted
-from queuemgr.bulk import runner as bulk_runner
-from queuemgr.bulk.progress import facts_of
-from queuemgr.bulk.verbs import ARGUMENTS, VERBS
-from queuemgr.cli import bulk_shown
-from queuemgr.cli.knob_options import above_zero, natural
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli import bulk_output
+from queuemgr.cli.config_options import above_zero, natural
 from queuemgr.cli.output import by_command
-from queuemgr.errors import BadInput
-from queuemgr.filtering import FILTERS
-from queuemgr.fleet_lock import database_now
 from queuemgr.models import ActionState, BulkAction
-from queuemgr.plain_text import as_json
+from queuemgr.operations import bulk
+from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import runner as bulk_runner
+from queuemgr.operations.bulk.actions import ARGUMENTS, VERBS
+from queuemgr.operations.bulk.progress import facts_of
+from queuemgr.reporting.filtering import FILTERS
 
 NAME = "bulk"
 HELP = "one thing done with all executions a filter meets, in the background: any number of them"
@@ -103,27 +103,27 @@ def run(options: dict[str, Any], out: Any) -> int:
 
 
 def _preview(options: dict[str, Any], out: Any) -> int:
-    bulk_shown.preview(bulk.preview(_wanted(options)), out, as_line=options["json"])
+    bulk_output.preview(bulk.preview(_wanted(options)), out, as_line=options["json"])
     return 0
 
 
 def _start(options: dict[str, Any], out: Any) -> int:
     action = bulk.begin(_wanted(options), by_command(options["reason"]))
     if not options["watch"]:
-        _tell(action, options, out, f"started: {bulk_shown.in_a_line(action, database_now())}")
+        _tell(action, options, out, f"started: {bulk_output.in_a_line(action, database_now())}")
         return 0
     return _watched(action.pk, SECONDS_BETWEEN_LOOKS, options, out)
 
 
 def _stop(options: dict[str, Any], out: Any) -> int:
     action = bulk.stop(options["id"], by_command(options["reason"]))
-    out.write(bulk_shown.in_a_line(action, database_now()))
+    out.write(bulk_output.in_a_line(action, database_now()))
     return 0
 
 
 def _go_on(options: dict[str, Any], out: Any) -> int:
     action = bulk.go_on(options["id"], by_command(options["reason"]))
-    out.write(f"started: {bulk_shown.in_a_line(action, database_now())}")
+    out.write(f"started: {bulk_output.in_a_line(action, database_now())}")
     return 0
 
 
@@ -134,12 +134,12 @@ def _show(options: dict[str, Any], out: Any) -> int:
     if options["json"]:
         out.write(as_json(facts_of(action, database_now())))
     else:
-        bulk_shown.facts(facts_of(action, database_now()), out)
+        bulk_output.facts(facts_of(action, database_now()), out)
     return 0
 
 
 def _list(options: dict[str, Any], out: Any) -> int:
-    bulk_shown.newest(out, as_lines=options["json"])
+    bulk_output.newest(out, as_lines=options["json"])
     return 0
 
 
@@ -150,13 +150,13 @@ def _run(options: dict[str, Any], out: Any) -> int:
         if not bulk_runner.run():
             time.sleep(SECONDS_BETWEEN_LOOKS)
     for pk in worked_on:
-        out.write(bulk_shown.in_a_line(bulk.found(pk), database_now()))
+        out.write(bulk_output.in_a_line(bulk.found(pk), database_now()))
     return max((_code(bulk.found(pk)) for pk in worked_on), default=0)
 
 
 def _watched(pk: int, every: float, options: dict[str, Any], out: Any) -> int:
-    action = bulk_shown.watch(pk, every)
-    _tell(action, options, out, bulk_shown.in_a_line(action, database_now()))
+    action = bulk_output.watch(pk, every)
+    _tell(action, options, out, bulk_output.in_a_line(action, database_now()))
     return _code(action)
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import steering
 from queuemgr.cli.output import by_command
 from queuemgr.cli.show import find
+from queuemgr.operations import executions as steering
 
 NAME = "cancel"
 HELP = "cancel executions: what waits at once, what runs as soon as its worker hears (seconds)"

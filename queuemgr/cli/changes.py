@@ -5,12 +5,12 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from queuemgr import changes
-from queuemgr.cli.knob_options import positive
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli.config_options import positive
 from queuemgr.cli.output import show, table
 from queuemgr.cli.replay import moment
 from queuemgr.models import Change
-from queuemgr.plain_text import as_json
+from queuemgr.operations import audit_log
 
 NAME = "changes"
 HELP = "what people changed: who, when, through what, before and after, and why; the newest last"
@@ -43,12 +43,12 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     newest = _chosen(options).order_by("-pk")[: options["limit"]]
-    rows = changes.told(Change.objects.filter(pk__in=newest.values("pk")).order_by("pk"))
+    rows = audit_log.told(Change.objects.filter(pk__in=newest.values("pk")).order_by("pk"))
     if options["json"]:
         for row in rows:
             out.write(as_json(row))
     elif options["csv"]:
-        for line in changes.as_csv(rows):
+        for line in audit_log.as_csv(rows):
             out.write(line, ending="")
     else:
         show(out, table("", COLUMNS, _lines(rows)))
@@ -57,9 +57,9 @@ def run(options: dict[str, Any], out: Any) -> int:
 
 def _chosen(options: dict[str, Any]) -> QuerySet[Change]:
     words = options["words"]
-    found: QuerySet[Change] = changes.with_words(words) if words else Change.objects.all()
+    found: QuerySet[Change] = audit_log.with_words(words) if words else Change.objects.all()
     if options["target"]:
-        found = found.filter(changes.begins("target", options["target"]))
+        found = found.filter(audit_log.begins("target", options["target"]))
     exact = {"actor": options["actor"], "action": options["action"]}
     times = {"at__gte": options["since"], "at__lt": options["until"]}
     return found.filter(Q(**{name: value for name, value in {**exact, **times}.items() if value}))
@@ -70,7 +70,7 @@ COLUMNS = ("id", "at", "who", "through", "did", "what", "before", "after", "why"
 
 def _lines(rows: Iterator[dict[str, Any]]) -> Iterator[list[Any]]:
     for row in rows:
-        was, became = changes.in_words(row["before"]), changes.in_words(row["after"])
+        was, became = audit_log.in_words(row["before"]), audit_log.in_words(row["after"])
         at = f"{row['at']:%Y-%m-%d %H:%M:%S}"
         yield [
             row["id"], at, row["actor"], row["source"], row["action"], row["target"], was, became,

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from queuemgr import batches
-from queuemgr.cli.knob_options import above_zero, natural, positive
+from queuemgr.base.errors import BadInput
+from queuemgr.cli.config_options import above_zero, natural, positive
 from queuemgr.cli.output import by_command
-from queuemgr.cli.progress import tracked
-from queuemgr.enqueue import enqueue_many, priority_of
-from queuemgr.errors import BadInput
-from queuemgr.flow import PRIORITIES, Flow, Intake, all_phases, get_flow
-from queuemgr.handing_in import handing_in
+from queuemgr.cli.progress_bar import tracked
+from queuemgr.flows.flow import PRIORITIES, Flow, Intake, all_phases, get_flow
+from queuemgr.lifecycle.enqueue import enqueue_many, priority_of
 from queuemgr.models import Batch
+from queuemgr.operations import batches
+from queuemgr.operations.audited_enqueue import handing_in
 
 NAME = "enqueue"
 HELP = "make executions of items (papers: arXiv ids, DOIs, URLs, paths) or of probes"

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from queuemgr.cli.progress import shown, tracked
+from queuemgr.base.errors import BadInput
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli.progress_bar import shown, tracked
 from queuemgr.cli.replay import moment
-from queuemgr.errors import BadInput
-from queuemgr.export import chosen, exported
 from queuemgr.models import State
-from queuemgr.plain_text import as_json
+from queuemgr.reporting.export import chosen, exported
 
 NAME = "export"
 HELP = "executions for other programs: a line of JSON each, with what their flow knows of them"

@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from queuemgr import batches
+from queuemgr.base.errors import BadInput, QueueFull
+from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
-from queuemgr.cli.progress import tracked
-from queuemgr.cli.usage import FINE, SOME_FAILED
-from queuemgr.enqueue import Enqueued, enqueue_many, priority_of
-from queuemgr.errors import BadInput, QueueFull
-from queuemgr.flow import PRIORITIES, Flow, Intake, get_flow
-from queuemgr.handing_in import handing_in, record_handed_in
+from queuemgr.cli.progress_bar import tracked
+from queuemgr.flows.flow import PRIORITIES, Flow, Intake, get_flow
+from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many, priority_of
+from queuemgr.operations import batches
+from queuemgr.operations.audited_enqueue import handing_in, record_handed_in
 
 NAME = "import"
 HELP = "make executions of the items in a file, a line each (JSON or bare); - reads standard input"

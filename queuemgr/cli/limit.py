@@ -3,15 +3,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from queuemgr import controls, explain, standing
+from queuemgr.base.errors import BadInput
+from queuemgr.base.safe_text import as_json
 from queuemgr.cli.limits import clock
 from queuemgr.cli.output import by_command, show, table
-from queuemgr.controls import FIGURES
-from queuemgr.errors import BadInput
-from queuemgr.figures import checked, limit_to_edit, no_limit, read_figure
-from queuemgr.flow import all_phases
+from queuemgr.flows.flow import all_phases
 from queuemgr.models import Limit
-from queuemgr.plain_text import as_json
+from queuemgr.operations import controls
+from queuemgr.reporting import explain, stats
+from queuemgr.scheduling.limit_input import checked, limit_to_edit, no_limit, read_figure
+from queuemgr.scheduling.limit_rows import FIGURES
 
 NAME = "limit"
 HELP = "one limit: its figures, its use and who waits on it; or set figures of it"
@@ -56,7 +57,7 @@ def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
     for figure, value in figures.items():
         setattr(limit, figure, value)
     checked(limit)
-    pattern = "" if limit.pk else standing.pattern_of(name)
+    pattern = "" if limit.pk else stats.pattern_of(name)
     controls.edit_limit(name, by_command(reason), **figures)
     said = ", ".join(f"{figure}={given[figure]}" for figure in figures)
     note = f" (a row of its own, which began with the figures of {pattern})" if pattern else ""
@@ -64,11 +65,11 @@ def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
 
 
 def _looked_up(name: str) -> dict[str, Any]:
-    found = standing.limit(name)
+    found = stats.limit(name)
     if found is None:
         raise BadInput(no_limit(name))
     stopped = [s for s in explain.what_stops_work() if s.limit == name]
-    return {**found, "waiting_on_it": [standing.vars_of(s) for s in stopped]}
+    return {**found, "waiting_on_it": [stats.vars_of(s) for s in stopped]}
 
 
 def _show(facts: dict[str, Any], options: dict[str, Any], out: Any) -> None:

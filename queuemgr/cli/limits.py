@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
-from queuemgr import standing
+from queuemgr.base.safe_text import as_json
 from queuemgr.cli.output import show, table
-from queuemgr.plain_text import as_json
+from queuemgr.reporting import stats
 
 NAME = "limits"
 HELP = "every limit: what runs, its rate, its budget, whether it is closed or paused"
@@ -22,7 +22,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    found = standing.all_limits()
+    found = stats.all_limits()
     if options["json"]:
         for facts in found:
             out.write(as_json(facts))

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from queuemgr.controls import By
-from queuemgr.plain_text import plain
+from queuemgr.base.safe_text import plain
+from queuemgr.operations.controls import By
 
 
 def console(stream: Any) -> Console:

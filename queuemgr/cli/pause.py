@@ -3,10 +3,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from queuemgr import controls
-from queuemgr.cli.knob_options import above_zero
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.cli.config_options import above_zero
 from queuemgr.cli.output import by_command
-from queuemgr.fleet_lock import database_now
+from queuemgr.operations import controls
 
 NAME = "pause"
 HELP = "stop starts through a queue, a limit, a phase, or everything; what runs goes on"

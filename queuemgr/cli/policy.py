@@ -4,14 +4,16 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from queuemgr import controls, policies, retry
+from queuemgr.base.errors import BadInput
+from queuemgr.base.safe_text import as_json
 from queuemgr.cli.output import by_command, show, table
-from queuemgr.errors import BadInput
-from queuemgr.figures import checked, read_policy_figure
-from queuemgr.flow import all_phases
+from queuemgr.flows import retry_policy
+from queuemgr.flows.flow import all_phases
+from queuemgr.flows.retry_policy import Policy
 from queuemgr.models import RetryPolicy
-from queuemgr.plain_text import as_json
-from queuemgr.retry import Policy
+from queuemgr.operations import controls
+from queuemgr.scheduling import retry_policies
+from queuemgr.scheduling.limit_input import checked, read_policy_figure
 
 NAME = "policy"
 HELP = "how one kind of error is tried again: the shortest and longest of each wait; or set figures"
@@ -46,12 +48,14 @@ def run(options: dict[str, Any], out: Any) -> int:
         figures = {name: read_policy_figure(kind, name, text) for name, text in given.items()}
         _check_makes_sense(kind, phase, figures)
         controls.edit_policy(kind, phase, by_command(options["reason"]), **figures)
-    _show(kind, phase, policies.policy_for(kind, phase), options["json"], out)
+    _show(kind, phase, retry_policies.policy_for(kind, phase), options["json"], out)
     return 0
 
 
 def _check(kind: str, phase: str) -> None:
-    kinds = dict.fromkeys([*retry.POLICIES, *RetryPolicy.objects.values_list("kind", flat=True)])
+    kinds = dict.fromkeys(
+        [*retry_policy.POLICIES, *RetryPolicy.objects.values_list("kind", flat=True)]
+    )
     if kind not in kinds:
         raise BadInput(f"no kind of error is called {kind!r}; there are: {', '.join(kinds)}")
     if phase and phase not in all_phases():
@@ -60,7 +64,7 @@ def _check(kind: str, phase: str) -> None:
 
 def _check_makes_sense(kind: str, phase: str, figures: dict[str, Any]) -> None:
     policy = RetryPolicy.objects.filter(kind=kind, phase=phase).first()
-    policy = policy or policies.new_row(kind, phase)
+    policy = policy or retry_policies.new_row(kind, phase)
     for figure, value in figures.items():
         setattr(policy, figure, value)
     checked(policy)
@@ -84,7 +88,7 @@ def _show(kind: str, phase: str, policy: Policy, json: bool, out: Any) -> None:
 def _waits(policy: Policy) -> Iterator[dict[str, float]]:
     """The wait before each further try, in seconds; a Retry-After takes the place of the shortest."""
     for attempt in range(1, policy.max_attempts):
-        shortest = retry.backoff(policy, attempt)
+        shortest = retry_policy.backoff(policy, attempt)
         yield {
             "before_try": attempt + 1, "shortest": shortest, "longest": shortest + policy.jitter,
         }  # fmt: skip

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from queuemgr import what_if
-from queuemgr.cli.knob_options import positive
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli.config_options import positive
 from queuemgr.cli.output import show, table
-from queuemgr.cli.progress import busy
-from queuemgr.plain_text import as_json
-from queuemgr.tally import Tally, Waits
+from queuemgr.cli.progress_bar import busy
+from queuemgr.reporting.replay import what_if
+from queuemgr.reporting.replay.summary import Tally, Waits
 
 NAME = "replay"
 HELP = "what would have happened: recorded work put through the decision again, under other limits"

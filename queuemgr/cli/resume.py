@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import controls
 from queuemgr.cli.output import by_command
+from queuemgr.operations import controls
 
 NAME = "resume"
 HELP = "undo a pause"

@@ -4,11 +4,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from queuemgr import payloads, steering
-from queuemgr.cli import steered
+from queuemgr.base.errors import BadInput
+from queuemgr.cli import by_key
 from queuemgr.cli.output import by_command
-from queuemgr.errors import BadInput
+from queuemgr.flows import payload_validation
 from queuemgr.models import Execution
+from queuemgr.operations import executions
 
 NAME = "retry"
 HELP = "let failed, cancelled or skipped executions go on from their step, or begin anew"
@@ -17,12 +18,12 @@ EXAMPLES = f"""
   queue retry arxiv:2101.00001 --from-start      what its steps learnt is forgotten
   queue show KEY --json | jq .payload > p.json; queue retry KEY --payload p.json
   done work is left alone; for all that failed of one kind: queue retry-failed
-  {steered.EXIT_CODES}
+  {by_key.EXIT_CODES}
 """
 
 
 def add_arguments(parser: Any) -> None:
-    steered.add_arguments(parser)
+    by_key.add_arguments(parser)
     parser.add_argument(
         "--from-start", action="store_true", help="begin at the first step it needs"
     )
@@ -36,15 +37,15 @@ def run(options: dict[str, Any], out: Any) -> int:
     if options["payload"]:
         if len(options["keys"]) > 1:
             raise BadInput("--payload is for one execution: name one key")
-        payload = payloads.read(_text(options["payload"]))
+        payload = payload_validation.read(_text(options["payload"]))
 
     def act(execution: Execution) -> int:
         if options["payload"]:
-            given = payloads.restored(payload, execution.payload)
-            return steering.retry_with_payload(execution, given, by, from_start=from_start)
-        return (steering.retry_from_start if from_start else steering.retry)([execution], by)
+            given = payload_validation.restored(payload, execution.payload)
+            return executions.retry_with_payload(execution, given, by, from_start=from_start)
+        return (executions.retry_from_start if from_start else executions.retry)([execution], by)
 
-    return steered.steer(options, out, act, "retried")
+    return by_key.steer(options, out, act, "retried")
 
 
 def _text(name: str) -> str:

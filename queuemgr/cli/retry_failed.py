@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import bulk, steering
-from queuemgr.bulk import AT_ONCE, Wanted
-from queuemgr.cli.knob_options import natural
+from queuemgr.base.config import queue_knobs
+from queuemgr.cli.config_options import natural
 from queuemgr.cli.output import by_command
-from queuemgr.cli.progress import tracked
-from queuemgr.controls import By
-from queuemgr.filtering import executions_matching
-from queuemgr.knobs import queue_knobs
+from queuemgr.cli.progress_bar import tracked
 from queuemgr.models import Execution, ExecutionQuerySet
+from queuemgr.operations import bulk, executions
+from queuemgr.operations.bulk import AT_ONCE, Wanted
+from queuemgr.operations.controls import By
+from queuemgr.reporting.filtering import executions_matching
 
 NAME = "retry-failed"
 HELP = "let failed executions go on from the step they failed at"
@@ -67,6 +67,6 @@ def _retried(failed: ExecutionQuerySet, by: By) -> int:
     ids = list(failed.order_by("pk").values_list("pk", flat=True))
     chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]
     return sum(
-        steering.retry(Execution.objects.filter(pk__in=some).only("pk"), by)
+        executions.retry(Execution.objects.filter(pk__in=some).only("pk"), by)
         for some in tracked(chunks, "retrying", lambda: len(ids), len)
     )

@@ -4,9 +4,9 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from queuemgr import roles
+from queuemgr.base.safe_text import as_json
 from queuemgr.cli.output import by_command, show, table
-from queuemgr.plain_text import as_json
+from queuemgr.operations import roles
 
 NAME = "roles"
 HELP = "the roles there are, who holds them, and how their groups were altered; or put them back"

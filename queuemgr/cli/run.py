@@ -3,13 +3,13 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from queuemgr import limits
-from queuemgr.cli import draining, knob_options
-from queuemgr.errors import ConfigurationError
-from queuemgr.fleet_lock import database_now
-from queuemgr.knobs import QueueKnobs
-from queuemgr.local_fleet import Wanted, running
+from queuemgr.base.config import QueueKnobs
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.cli import config_options, drain
+from queuemgr.local.local_fleet import Wanted, running
 from queuemgr.models import Execution
+from queuemgr.scheduling import limit_rows
 
 NAME = "run"
 HELP = "run a fleet on this machine: private broker (unless BROKER_URL is set), workers, beat"
@@ -25,37 +25,37 @@ EXAMPLES = """
 def add_arguments(parser: Any) -> None:
     parser.add_argument("--drain", action="store_true", help="end when all is done or failed")
     parser.add_argument(
-        "--workers", type=knob_options.positive, default=8, help="slots (default 8)"
+        "--workers", type=config_options.positive, default=8, help="slots (default 8)"
     )
     parser.add_argument(
         "--pool", choices=("threads", "prefork"), default="threads", help="default threads"
     )
     parser.add_argument("--prep-only", action="store_true", help="only the first phase, prep")
-    knob_options.add(parser, QueueKnobs, daily_budget="--budget")
+    config_options.add(parser, QueueKnobs, daily_budget="--budget")
 
 
 def run(options: dict[str, Any], out: Any) -> int:
     phases = ("prep",) if options["prep_only"] else ()
-    forced = knob_options.apply(options)
+    forced = config_options.apply(options)
     began = database_now()
     wanted = Wanted(options["workers"], options["pool"], phases)
     try:
-        with running(wanted, prepare=lambda: limits.sync(forced)) as fleet:
+        with running(wanted, prepare=lambda: limit_rows.sync(forced)) as fleet:
             if not options["drain"]:
                 out.write(f"running {options['workers']} slots; Ctrl-C stops; logs in {fleet.logs}")
                 out.flush()
                 _wait_for_signal()
                 return 0
-            drained = draining.drain(out, phases, fleet.check)
+            drained = drain.drain(out, phases, fleet.check)
     except ConfigurationError as error:
         raise ConfigurationError(f"could not run: {error}") from None
     tell(drained, began, out)
     return drained.exit_code
 
 
-def tell(drained: draining.Drained, began: Any, out: Any) -> None:
+def tell(drained: drain.Drained, began: Any, out: Any) -> None:
     """The summary of a run, what failed, and what stopped it."""
-    counts = draining.summary(began)
+    counts = drain.summary(began)
     out.write("  ".join(f"{name} {count}" for name, count in counts.items()))
     for execution in Execution.objects.failed().order_by("pk")[:20]:
         out.write(f"failed: {execution.key}: {execution.error_kind}: {execution.error_message}")

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import housekeeping
-from queuemgr.cli.knob_options import positive
+from queuemgr.cli.config_options import positive
 from queuemgr.cli.output import by_command
-from queuemgr.cli.progress import busy
-from queuemgr.handing_in import record_handed_in
+from queuemgr.cli.progress_bar import busy
+from queuemgr.operations.audited_enqueue import record_handed_in
+from queuemgr.worker import housekeeping
 
 NAME = "seed"
 HELP = "start items known for later, and files dropped into the inbox: what beat does by itself"

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import explain
+from queuemgr.base.errors import BadInput
+from queuemgr.base.redaction import masked
+from queuemgr.base.safe_text import as_json
 from queuemgr.cli import output
 from queuemgr.cli.output import table
-from queuemgr.errors import BadInput
-from queuemgr.flow import PRIORITY_NAMES
+from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Execution
-from queuemgr.plain_text import as_json
-from queuemgr.redaction import masked
+from queuemgr.reporting import explain
 
 NAME = "show"
 HELP = "one execution: where it stands, why it waits, and every attempt"

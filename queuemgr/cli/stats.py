@@ -6,13 +6,13 @@ from typing import Any
 
 from rich.console import Group
 
-from queuemgr import standing
+from queuemgr.base.safe_text import as_json
 from queuemgr.cli import watch
-from queuemgr.cli.knob_options import above_zero
+from queuemgr.cli.config_options import above_zero
 from queuemgr.cli.limits import clock, limits_table
 from queuemgr.cli.output import show, table
 from queuemgr.cli.replay import span
-from queuemgr.plain_text import as_json
+from queuemgr.reporting import stats
 
 NAME = "stats"
 HELP = "how the work stands: counts, queues, limits, budget, workers, and what work waits on"
@@ -38,7 +38,7 @@ def run(options: dict[str, Any], out: Any) -> int:
         show(out, _picture())
         return 0
     while True:
-        out.write(as_json(standing.stats()))
+        out.write(as_json(stats.stats()))
         out.flush()
         if not options["watch"]:
             return 0
@@ -46,7 +46,7 @@ def run(options: dict[str, Any], out: Any) -> int:
 
 
 def _picture() -> Group:
-    seen = standing.stats()
+    seen = stats.stats()
     budget = seen["budget"]
     return Group(
         table("Executions", ["status", "count"], sorted(seen["statuses"].items())),

@@ -3,14 +3,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from queuemgr import api_tokens
-from queuemgr.api_tokens import SCOPES
-from queuemgr.cli.knob_options import above_zero
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli.config_options import above_zero
 from queuemgr.cli.output import by_command, show, table
-from queuemgr.errors import BadInput
-from queuemgr.fleet_lock import database_now
 from queuemgr.models import ApiToken
-from queuemgr.plain_text import as_json
+from queuemgr.operations import api_tokens
+from queuemgr.operations.api_tokens import SCOPES
 
 NAME = "token"
 HELP = "keys to the HTTP API: make one (its secret is shown once), list them, revoke some"

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import undo
-from queuemgr.changes import in_words
-from queuemgr.cli.knob_options import positive
+from queuemgr.base.errors import BadInput
+from queuemgr.cli.config_options import positive
 from queuemgr.cli.output import by_command
-from queuemgr.errors import BadInput
 from queuemgr.models import Change
+from queuemgr.operations import undo
+from queuemgr.operations.audit_log import in_words
 
 NAME = "undo"
 HELP = "put back what a change found: of limits, pauses, queues, retry policies and priorities"

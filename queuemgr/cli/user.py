@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import accounts, roles
 from queuemgr.cli.output import by_command
+from queuemgr.operations import roles, users
 
 NAME = "user"
 HELP = "give someone a role in the admin and the API, making the account if there is none"
@@ -22,7 +22,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    user = accounts.give_role(options["name"], options["role"], by_command(options["reason"]))
+    user = users.give_role(options["name"], options["role"], by_command(options["reason"]))
     what = "has no role" if options["role"] == "none" else f"is {options['role']}"
     then = "" if user.has_usable_password() else "; set a password: manage.py changepassword"
     out.write(f"{user} {what}{then}")

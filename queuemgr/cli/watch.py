@@ -11,15 +11,15 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from queuemgr import queue_depths, standing
-from queuemgr.cli.knob_options import above_zero
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.cli.config_options import above_zero
 from queuemgr.cli.limits import clock, limits_table
 from queuemgr.cli.output import console, show, table
-from queuemgr.cli.progress import can_draw
+from queuemgr.cli.progress_bar import can_draw
 from queuemgr.cli.replay import span
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import PRIORITY_NAMES
+from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Attempt, Outcome
+from queuemgr.reporting import queue_depths, stats
 
 NAME = "watch"
 HELP = "the fleet as it stands, kept up to date: queues, limits, budget, workers, recent failures"
@@ -101,13 +101,13 @@ def _look(at: Callable[[], Any]) -> Any:
 
 def sentence() -> str:
     """The counts of executions by status, in a line."""
-    found = standing.standing().by_status
+    found = stats.standing().by_status
     return "  ".join(f"{status} {count}" for status, count in sorted(found.items())) or "nothing"
 
 
 def picture() -> Group:
     """All of it, as tables."""
-    now, seen = database_now(), standing.stats()
+    now, seen = database_now(), stats.stats()
     budget = seen["budget"]
     of = budget["budget"] if budget["budget"] is not None else "no limit"
     return Group(

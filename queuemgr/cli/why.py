@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr import explain, position
+from queuemgr.base.safe_text import as_json
 from queuemgr.cli.show import find
-from queuemgr.plain_text import as_json
-from queuemgr.why import facts_of
+from queuemgr.reporting import explain, queue_position
+from queuemgr.reporting.explain_one import facts_of
 
 NAME = "why"
 HELP = "why an execution waits, its position and likely start; or what became of it"
@@ -24,7 +24,7 @@ def add_arguments(parser: Any) -> None:
 def run(options: dict[str, Any], out: Any) -> int:
     execution = find(options["key"], options["flow"])
     seen = explain.reasons()
-    estimate = position.estimate(execution, seen)
+    estimate = queue_position.estimate(execution, seen)
     if options["json"]:
         out.write(as_json(facts_of(execution, seen, estimate)))
         return 0

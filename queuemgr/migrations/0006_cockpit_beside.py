@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-from queuemgr.migrating import AddConstraintBeside, AddIndexBeside
+from queuemgr.base.online_ddl import AddConstraintBeside, AddIndexBeside
 
 
 class Migration(migrations.Migration):

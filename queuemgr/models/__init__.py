@@ -4,17 +4,10 @@ Fields, constraints, indexes and adjectives. Verbs live in modules named after t
 """
 
 from queuemgr.models.api import ApiToken, GivenAnswer
+from queuemgr.models.audit import Change, Chore
 from queuemgr.models.batches import Batch
 from queuemgr.models.bulk import BulkAction
-from queuemgr.models.choices import (
-    FINAL,
-    HELD,
-    NOT_TRIES,
-    ActionState,
-    Outcome,
-    Priority,
-    State,
-)
+from queuemgr.models.enums import FINAL, HELD, NOT_TRIES, ActionState, Outcome, Priority, State
 from queuemgr.models.limits import (
     DailyUsage,
     Gate,
@@ -25,8 +18,7 @@ from queuemgr.models.limits import (
     RetryPolicy,
     pause_sentence,
 )
-from queuemgr.models.minutes import EVER, MISHAP, Minute, MinuteQuerySet
-from queuemgr.models.record import Change, Chore
+from queuemgr.models.minute_stats import EVER, MISHAP, Minute, MinuteQuerySet
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet, Worker
 

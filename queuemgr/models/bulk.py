@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from queuemgr.models.choices import ActionState
+from queuemgr.models.enums import ActionState
 
 
 class BulkActionQuerySet(models.QuerySet["BulkAction"]):

@@ -9,10 +9,10 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
 
-from queuemgr.budget_day import zone
-from queuemgr.errors import BadInput
-from queuemgr.models.choices import Priority
-from queuemgr.rate import parse_rate
+from queuemgr.base.budget_day import zone
+from queuemgr.base.errors import BadInput
+from queuemgr.base.rate import parse_rate
+from queuemgr.models.enums import Priority
 
 
 class PausableQuerySet(models.QuerySet[Any]):

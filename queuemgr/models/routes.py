@@ -6,8 +6,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from queuemgr import flow as flows
-from queuemgr.models.choices import Priority
+from queuemgr.flows import flow as flows
+from queuemgr.models.enums import Priority
 
 
 class Route(models.Model):

@@ -10,9 +10,9 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from queuemgr import flow as flows
+from queuemgr.flows import flow as flows
 from queuemgr.models.batches import Batch
-from queuemgr.models.choices import FINAL, HELD, Outcome, Priority, State
+from queuemgr.models.enums import FINAL, HELD, Outcome, Priority, State
 from queuemgr.models.routes import Route
 
 

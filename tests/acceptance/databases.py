@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from queuemgr.private_servers import PostgresServer
+from queuemgr.local.private_servers import PostgresServer
 
 FILE = "sluice.sqlite3"
 """What the settings call the SQLite file in the data directory."""

@@ -19,7 +19,7 @@ import psutil
 from celery import Celery
 from redis import Redis
 
-from queuemgr.private_servers import RedisServer, wait_for_port
+from queuemgr.local.private_servers import RedisServer, wait_for_port
 from tests.acceptance.console import REPOSITORY, Console
 from tests.acceptance.databases import Database
 from tests.acceptance.processes import Process, using

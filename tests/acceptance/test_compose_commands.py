@@ -21,8 +21,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from queuemgr.flow import all_queues
-from queuemgr.private_servers import free_port
+from queuemgr.flows.flow import all_queues
+from queuemgr.local.private_servers import free_port
 from tests import compose_file
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.processes import REPOSITORY, Process

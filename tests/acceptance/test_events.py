@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from queuemgr.private_servers import free_port
+from queuemgr.local.private_servers import free_port
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
 

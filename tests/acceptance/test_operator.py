@@ -13,16 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Locator, Page, expect
 
-from queuemgr.private_servers import free_port, wait_for_port
+from queuemgr.local.private_servers import free_port, wait_for_port
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.console import REPOSITORY
 from tests.acceptance.fleet import Fleet
-
-from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
-
-from playwright.sync_api import Locator, Page, expect
-
+from tests.browser.chromium import PASSWORD, browser_page, log_in
 from tests.patience import patient
 
 pytestmark = [pytest.mark.browser, pytest.mark.any_database]

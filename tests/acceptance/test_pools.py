@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from queuemgr.presence import refuse_pool
+from queuemgr.worker.registration import refuse_pool
 from tests.acceptance.fleet import Fleet
 
 pytestmark = pytest.mark.any_database

@@ -15,10 +15,11 @@ from django.utils import timezone
 from django_celery_results.models import GroupResult, TaskResult
 
 from pipeline.models import Document
-from queuemgr import controls, limits
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, State, Worker
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD
 
 HOSTILE = "<script>alert(1)</script>"
@@ -33,7 +34,7 @@ NAMED = (
 
 def make_rows() -> None:
     """A superuser `sam`, and something to be seen on each page."""
-    limits.sync()
+    limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
     Group.objects.create(name="night shift")
     by, now = By("sam", "command", HOSTILE), timezone.now()

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.base import AXE_SCRIPT
 from django.conf import settings
+from playwright.sync_api import Page
 
 from tests.browser.admin_rows import addresses, make_rows
-
-from tests.browser.chromium import browser_page, log_in  # isort: skip  # skips without one
-
-from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Page
+from tests.browser.chromium import browser_page, log_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

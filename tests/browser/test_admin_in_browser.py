@@ -11,14 +11,12 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
-
-from queuemgr import limits
-from queuemgr.enqueue import enqueue
-from queuemgr.models import Execution, State
-
-from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
-
 from playwright.sync_api import Page, expect
+
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import Execution, State
+from queuemgr.scheduling import limit_rows
+from tests.browser.chromium import PASSWORD, browser_page, log_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -32,7 +30,7 @@ def static_root() -> None:
 @pytest.fixture
 def work() -> None:
     """One failed execution, one that waits; all rows are made before the browser starts."""
-    limits.sync()
+    limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
     for key in ("doc:failed", "doc:waiting"):
         enqueue("probe", key)

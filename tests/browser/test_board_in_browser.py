@@ -11,16 +11,15 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
-
-from queuemgr import board, controls, limits
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue
-from queuemgr.models import Execution, Gate, State
-
-from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
-
 from playwright.sync_api import Page, expect
 
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import Execution, Gate, State
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.reporting import dashboard
+from queuemgr.scheduling import limit_rows
+from tests.browser.chromium import PASSWORD, browser_page, log_in
 from tests.patience import patient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -40,8 +39,8 @@ def work(static_root: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -
     """Two executions that wait and one that failed; gives the server's address."""
     # Playwright keeps an event loop in this thread, beside which these tests use verbs of the queue.
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    board.forget()
-    limits.sync()
+    dashboard.forget()
+    limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
     for key in ("doc:failed", "doc:1", "doc:2"):
         enqueue("probe", key)

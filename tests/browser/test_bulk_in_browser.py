@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-
-from queuemgr import limits, publish
-from queuemgr.bulk import step as bulk_step
-from tests.integration.bulk_desk import some_failed, started
-
-from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
-
 from playwright.sync_api import Page, expect
+
+from queuemgr.lifecycle import publish
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.scheduling import limit_rows
+from tests.browser.chromium import PASSWORD, browser_page, log_in
+from tests.integration.bulk_desk import some_failed, started
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -32,7 +31,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two causes of failure, and an action half done; all rows are made before the browser starts."""
     monkeypatch.setattr(publish, "send", lambda grants: 0)
     monkeypatch.setattr(publish, "chore", lambda task: None)
-    limits.sync()
+    limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
     some_failed(4, "network", "refused by a", "aaaa")
     some_failed(3, "timeout", "no answer", "bbbb", prefix="t")

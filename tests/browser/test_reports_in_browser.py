@@ -14,17 +14,14 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
-
-from pipeline import collection_files
-from pipeline.collection import Row
-from pipeline.models import Document
-from pipeline.report_page import render_html
-from tests.made_reports import FULL, HOSTILE, with_every_text
-
-from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
-
 from playwright.sync_api import Page, expect
 
+from pipeline.models import Document
+from pipeline.web import collection_export
+from pipeline.web.collection import Row
+from pipeline.web.report_page import render_html
+from tests.browser.chromium import PASSWORD, browser_page, log_in
+from tests.made_reports import FULL, HOSTILE, with_every_text
 from tests.patience import patient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -187,7 +184,7 @@ def test_an_index_of_thousands_of_papers_is_sorted_by_a_click(tmp_path: Path) ->
             "", "", None)
         for n in range(PAPERS)
     ]  # fmt: skip
-    page_of = collection_files.page_of(rows, {"counts": [("done", PAPERS, "")], "failures": []})
+    page_of = collection_export.page_of(rows, {"counts": [("done", PAPERS, "")], "failures": []})
     (tmp_path / "index.html").write_text(page_of)
     for page in browser_page():
         page.goto((tmp_path / "index.html").as_uri())

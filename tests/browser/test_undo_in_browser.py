@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-
-from queuemgr import controls, limits
-from queuemgr.controls import By
-
-from tests.browser.chromium import PASSWORD, browser_page, log_in  # isort: skip  # skips without one
-
 from playwright.sync_api import Page, expect
+
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows
+from tests.browser.chromium import PASSWORD, browser_page, log_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -31,7 +30,7 @@ def static_root() -> None:
 @pytest.fixture
 def work() -> None:
     """A limit edited by someone with a hostile name; all rows are made before the browser starts."""
-    limits.sync()
+    limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
     controls.edit_limit("host:*", By(HOSTILE, "command", HOSTILE), max_running=9)
 

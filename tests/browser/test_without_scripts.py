@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from playwright.sync_api import Page, expect
 
 from tests.browser.admin_rows import make_rows
-
-from tests.browser.chromium import browser_page, log_in  # isort: skip  # skips without one
-
-from playwright.sync_api import Page, expect
+from tests.browser.chromium import browser_page, log_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

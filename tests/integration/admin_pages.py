@@ -7,8 +7,8 @@ from typing import Any
 from django.test import Client
 from django.urls import reverse
 
-from queuemgr.controls import FIGURES
 from queuemgr.models import Limit
+from queuemgr.scheduling.limit_rows import FIGURES
 
 
 def page(model: str, *args: Any, view: str = "changelist") -> str:

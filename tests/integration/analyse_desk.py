@@ -10,15 +10,15 @@ from django.db import transaction
 from pipeline import tasks
 from pipeline.models import FLOW, Document
 from pipeline.tasks.analyse import expected_parts
-from queuemgr import routes, wakeups
-from queuemgr.abort import AbortSignal
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue_many
-from queuemgr.flow import NORMAL, Intake, get_flow
-from queuemgr.grant import Grant
-from queuemgr.leased_task import Work, as_result
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.flow import NORMAL, Intake, get_flow
+from queuemgr.flows.outcomes import Done, Result
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease
-from queuemgr.outcomes import Done, Result
+from queuemgr.scheduling import routes, wakeups
+from queuemgr.worker.leased_task import Work, as_result
 
 SECRET = "Zanzibar"
 SECTION = "We counted every gate on canal {n} near " + SECRET + " twice and found a leak in it.\n"

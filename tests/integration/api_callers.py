@@ -9,10 +9,10 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from queuemgr import api_tokens
-from queuemgr.api.problems import MEDIA_TYPE, TITLES
-from queuemgr.controls import By
 from queuemgr.models import ApiToken
+from queuemgr.operations import api_tokens
+from queuemgr.operations.controls import By
+from queuemgr.web.api.problems import MEDIA_TYPE, TITLES
 
 ROOT = "/api/v1/"
 EVERY_SCOPE = tuple(api_tokens.SCOPES)

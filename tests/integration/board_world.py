@@ -6,21 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from queuemgr import begin, histogram
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue_many
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import NORMAL, Intake
-from queuemgr.models import (
-    DailyUsage,
-    Execution,
-    Lease,
-    Limit,
-    Minute,
-    Outcome,
-    State,
-    Worker,
-)  # fmt: skip
+from queuemgr.base import histogram
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import NORMAL, Intake
+from queuemgr.lifecycle import begin
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.models import DailyUsage, Execution, Lease, Limit, Minute, Outcome, State, Worker
 
 HOST = "host:a.example:443"
 HOUR = timedelta(hours=1)

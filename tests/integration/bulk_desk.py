@@ -7,14 +7,14 @@ from typing import Any
 
 from django.utils import timezone
 
-from queuemgr import bulk
-from queuemgr.bulk import Wanted
-from queuemgr.bulk import runner as bulk_runner
-from queuemgr.bulk import step as bulk_step
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue_many
-from queuemgr.flow import Intake
+from queuemgr.flows.flow import Intake
+from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import ActionState, BulkAction, Execution, State
+from queuemgr.operations import bulk
+from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import runner as bulk_runner
+from queuemgr.operations.controls import By
 
 ANN = By("ann", "admin", "proxy mended")
 FAILED = {"state": "failed"}

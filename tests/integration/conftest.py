@@ -13,15 +13,16 @@ from django.contrib.auth.models import Permission, User
 from django.db.models import QuerySet
 from django.test import Client
 
-from queuemgr import begin, finish, wakeups
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue_many
-from queuemgr.finish import Ending
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import NORMAL, Intake
-from queuemgr.grant import Grant
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import NORMAL, Intake
+from queuemgr.flows.outcomes import Done, Result
+from queuemgr.lifecycle import begin, finish
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.lifecycle.finish import Ending
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Execution, Lease, Worker
-from queuemgr.outcomes import Done, Result
+from queuemgr.scheduling import wakeups
 
 
 def let_time_pass(executions: QuerySet[Execution]) -> None:

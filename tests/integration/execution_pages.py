@@ -6,10 +6,10 @@ from typing import Any
 
 from django.test import Client
 
-from queuemgr import steering
-from queuemgr.controls import By
+from queuemgr.flows.outcomes import Failed, Snoozed
 from queuemgr.models import Execution
-from queuemgr.outcomes import Failed, Snoozed
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
 from tests.integration.admin_pages import page, text_of
 from tests.integration.conftest import let_time_pass
 
@@ -38,8 +38,8 @@ def a_failed_one(played: Any, probes: Any) -> Execution:
     (grant,) = worker.begin_all()
     worker.end(grant, Snoozed(60, "the host asked for a minute"), next_too=False)
     let_time_pass(Execution.objects.all())
-    steering.cancel([execution], ANN)
-    steering.retry([execution], ANN)
+    executions.cancel([execution], ANN)
+    executions.retry([execution], ANN)
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("not_found", "404 for page Seven"))
     return Execution.objects.get(pk=execution.pk)

@@ -9,13 +9,13 @@ from pipeline.intake import key_of
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import host_key, identify
 from pipeline.tasks import fetch_step
-from queuemgr.abort import AbortSignal
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue
-from queuemgr.grant import Grant
-from queuemgr.leased_task import Work, as_result
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Result
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.outcomes import Done, Result
+from queuemgr.worker.leased_task import Work, as_result
 from tests.integration.conftest import let_time_pass
 
 MANY = 50

@@ -21,8 +21,8 @@ from django.db import models
 from django.urls import URLPattern, reverse
 from django.utils import timezone
 
-from queuemgr import limits
 from queuemgr.models import Execution, Limit, State
+from queuemgr.scheduling import limit_rows
 
 TEXT = "something"
 
@@ -62,7 +62,7 @@ def fixed(text: str) -> dict[str, dict[str, Any]]:
 
 def make(text: str = TEXT) -> dict[str, Any]:
     """A row of every model, by the model's name."""
-    limits.sync()
+    limit_rows.sync()
     made: dict[str, Any] = {}
     for label in APPS:
         for model in apps.get_app_config(label).get_models():

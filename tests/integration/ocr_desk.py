@@ -13,16 +13,16 @@ from django.db import connection, transaction
 
 from pipeline import tasks
 from pipeline.models import FLOW, Document
-from queuemgr import limits, routes, wakeups
-from queuemgr.abort import AbortSignal
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue_many
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import NORMAL, Intake, get_flow
-from queuemgr.grant import Grant
-from queuemgr.leased_task import Work, as_result
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.flow import NORMAL, Intake, get_flow
+from queuemgr.flows.outcomes import Done, Result
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import DailyUsage, Execution, Gate, Lease, Limit
-from queuemgr.outcomes import Done, Result
+from queuemgr.scheduling import limit_rows, routes, wakeups
+from queuemgr.worker.leased_task import Work, as_result
 from tests.integration.steps.ocr_endpoint import VisionEndpoint, numbered_pages
 
 
@@ -103,7 +103,7 @@ class OcrDesk:
 
     def allow(self, name: str, count: int) -> None:
         """Let so many run at once under this limit."""
-        limits.sync()
+        limit_rows.sync()
         Limit.objects.filter(name=name).update(max_running=count)
         wakeups.leave(limits=[wakeups.EVERYTHING])
 

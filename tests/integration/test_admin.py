@@ -15,11 +15,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from queuemgr import controls, flow, limits
-from queuemgr.admin import bounded
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue, enqueue_many
-from queuemgr.flow import HIGH, LOW, NORMAL, Intake
+from queuemgr.flows import flow
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, Intake
+from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
 from queuemgr.models import (
     Attempt,
     Change,
@@ -30,9 +28,13 @@ from queuemgr.models import (
     Queue,
     RetryPolicy,
     State,
-)  # fmt: skip
+)
 from queuemgr.models import Worker as WorkerRow
-from queuemgr.probe import PROBE
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows
+from queuemgr.web.admin import bounded_count
+from queuemgr.worker.probe_flow import PROBE
 from tests.integration.admin_pages import act, figures_of, page, text_of
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +46,7 @@ ALL_MODELS = (*NEVER_EDITED, "queue", "limit", "retrypolicy")
 
 @pytest.fixture(autouse=True)
 def _queues() -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def a_failed(key: str, kind: str = "not_pdf", message: str = "it is a web page") -> Execution:
@@ -154,7 +156,7 @@ def test_errors_of_attempts_that_ended_well_are_not_looked_for(
 
 
 def test_a_count_past_the_bound_says_so(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "MOST", 4)
+    monkeypatch.setattr(bounded_count, "MOST", 4)
     enqueue_many("probe", [Intake(f"doc:{n}") for n in range(9)])
     text = text_of(operator.get(page("execution")))
     assert "4+ executions" in text
@@ -460,7 +462,7 @@ def test_queues_say_what_waits_and_what_is_held(
 ) -> None:
     make_worker(slots=2)
     enqueue_many("probe", [Intake(f"doc:{n}") for n in range(5)])
-    from queuemgr.dispatch import dispatch
+    from queuemgr.lifecycle.dispatch import dispatch
 
     dispatch()
     rows = {row.name: row for row in operator.get(page("queue")).context["cl"].result_list}
@@ -542,7 +544,7 @@ def test_a_limit_no_work_could_run_under_is_not_added(operator: Client, name: st
 def test_limits_say_how_full_they_are_and_who_waits(
     operator: Client, make_worker: Callable[..., WorkerRow], sent: list[Any]
 ) -> None:
-    from queuemgr.dispatch import dispatch
+    from queuemgr.lifecycle.dispatch import dispatch
 
     make_worker(slots=8)
     controls.edit_limit("host:*", By("sam", "command"), max_running=2)

@@ -10,11 +10,11 @@ import pytest
 from django.core.files.base import ContentFile, File
 from django.core.files.storage import Storage, default_storage
 
-from pipeline.knobs import pipeline_knobs
+from pipeline.config import pipeline_knobs
 from pipeline.models import Document
-from pipeline.steps import endpoint as endpoints
+from pipeline.steps.llm import endpoint as endpoints
+from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.models import Execution
-from queuemgr.outcomes import Done, Failed
 from tests.integration.analyse_desk import SECRET, Desk, charged, long_paper, outcomes
 from tests.integration.conftest import let_time_pass
 from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of
@@ -185,7 +185,7 @@ def test_a_storage_that_is_no_disk_keeps_notes_when_an_attempt_fails(
     desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = FarStorage()
-    for module in ("pipeline.files", "pipeline.tasks.kept_notes"):
+    for module in ("pipeline.files", "pipeline.tasks.analysis_checkpoint"):
         monkeypatch.setattr(f"{module}.default_storage", far)
     model.reply = failing(part(PARTS))
     desk.lay("long", LONG)

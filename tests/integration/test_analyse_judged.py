@@ -14,9 +14,9 @@ import pytest
 from llmock.scenarios import Delay, Fail, Match, Reply
 from llmock.testing import LLMockServer
 
-from pipeline.knobs import pipeline_knobs
-from pipeline.steps import endpoint as endpoints
-from queuemgr import retry
+from pipeline.config import pipeline_knobs
+from pipeline.steps.llm import endpoint as endpoints
+from queuemgr.flows import retry_policy
 from queuemgr.models import Execution, State
 from tests.integration.analyse_desk import SHORT, Desk, charged, long_paper, outcomes
 from tests.played_model import GOOD
@@ -49,7 +49,7 @@ def desk(
     for name, value in given.items():
         monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
     for kind, (tries, base) in QUICK.items():
-        monkeypatch.setitem(retry.POLICIES, kind, retry.Policy(tries, base, 30, 0.1))
+        monkeypatch.setitem(retry_policy.POLICIES, kind, retry_policy.Policy(tries, base, 30, 0.1))
     pipeline_knobs.cache_clear()
     endpoints.forget()
     yield Desk(played(slots=8))

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.config import PipelineKnobs, parts_at_once, pipeline_knobs
 from pipeline.flow import LLM_REQUESTS
-from pipeline.knobs import PipelineKnobs, parts_at_once, pipeline_knobs
-from queuemgr import limits
 from queuemgr.models import Lease
+from queuemgr.scheduling import limit_rows
 from tests.integration.analyse_desk import SHORT, Desk, long_paper
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -32,7 +32,7 @@ def desk(
 
 
 def test_a_paper_takes_as_many_places_as_it_has_parts_at_the_model_at_once(desk: Desk) -> None:
-    limits.sync()
+    limit_rows.sync()
     for n in range(3):
         desk.lay(f"long-{n}", long_paper())  # in 4 parts
         desk.lay(f"short-{n}", SHORT)

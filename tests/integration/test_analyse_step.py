@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from pipeline.knobs import pipeline_knobs
+from pipeline.config import pipeline_knobs
 from pipeline.models import METHOD_CHARACTERS, Document
-from pipeline.steps import endpoint as endpoints
-from pipeline.steps.prompts import PROMPT_VERSION
-from queuemgr import housekeeping, limits
-from queuemgr.abort import AbortSignal
-from queuemgr.fleet_lock import database_now
-from queuemgr.leased_task import Work
+from pipeline.steps.analyse.prompts import PROMPT_VERSION
+from pipeline.steps.llm import endpoint as endpoints
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.outcomes import Done, Failed, Interrupted, Snoozed
+from queuemgr.scheduling import limit_rows
+from queuemgr.worker import housekeeping
+from queuemgr.worker.leased_task import Work
 from tests.integration.analyse_desk import (
     SECRET,
     SHORT,
@@ -159,7 +160,7 @@ def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
 ) -> None:
     """P7-08: three of six reserve it all; what they give back does not carry another."""
     knobs(daily_budget=20)
-    limits.sync()
+    limit_rows.sync()
     for number in range(6):
         desk.lay(f"long-{number}", LONG)
     all_at_once(desk, in_threads)
@@ -174,7 +175,7 @@ def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
     """P7-08: no row of usage at first; the ledger is the model's own count. Half of the answers
     may have to be mended, which is more than the paper takes otherwise."""
     knobs(daily_budget=20, max_workers=32)
-    limits.sync()
+    limit_rows.sync()
     turn = iter(range(1_000))
     model.reply = lambda request: said("no JSON" if mended and next(turn) % 2 else GOOD)
     for number in range(40):

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from queuemgr import limits
-from queuemgr.bulk import step as bulk_step
-from queuemgr.enqueue import enqueue_many
-from queuemgr.flow import Intake
+from queuemgr.flows.flow import Intake
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import BulkAction, Change, Execution, State
-from queuemgr.outcomes import Failed
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.scheduling import limit_rows
 from tests.integration.api_callers import Api, api, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root", "sent")]
@@ -98,7 +98,7 @@ def test_batches_are_listed_newest_first(caller: Api) -> None:
 
 
 def failures(count: int, kind: str = "network") -> None:
-    limits.sync()
+    limit_rows.sync()
     enqueue_many("probe", [Intake(f"{kind}{n}") for n in range(count)])
     Execution.objects.filter(key__startswith=kind).update(
         state=State.FAILED, route=None, finished_at=timezone.now(), error_kind=kind,

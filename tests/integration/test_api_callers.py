@@ -11,10 +11,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from queuemgr import api_tokens
-from queuemgr.errors import BadInput
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
 from queuemgr.models import ApiToken, Change, Execution
+from queuemgr.operations import api_tokens
 from tests.integration.api_callers import ANN, Api, api, make_token, problem, someone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]

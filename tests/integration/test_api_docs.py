@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from queuemgr import limits
-from queuemgr.api.executions import Wanted
-from queuemgr.api_tokens import SCOPES
+from queuemgr.operations.api_tokens import SCOPES
+from queuemgr.scheduling import limit_rows
+from queuemgr.web.api.executions import Wanted
 from tests.compose_file import ROOT
 from tests.integration.api_callers import someone
 from tests.integration.commands import queue
@@ -61,7 +61,7 @@ def curl(command: str, values: dict[str, str]) -> Any:
 
 
 def test_every_example_runs_in_order_and_prints_what_the_page_says() -> None:
-    limits.sync()
+    limit_rows.sync()
     someone("ann")
     first, *rest = examples()
     made = re.fullmatch(r"TOKEN=\$\(python manage.py queue (.*)\)", first.command)

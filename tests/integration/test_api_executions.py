@@ -11,11 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from pipeline.models import Document
-from queuemgr import controls, limits
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue_many
-from queuemgr.flow import LOW, Intake
+from queuemgr.flows.flow import LOW, Intake
+from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Attempt, Change, Execution, Outcome, State
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows
 from tests.integration.api_callers import ANN, Api, api, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
@@ -78,7 +79,7 @@ def test_one_bad_item_of_many_is_named_and_nothing_of_the_call_is_kept(caller: A
 
 
 def test_a_full_queue_is_429_with_its_depth_and_cap_and_loses_nothing(caller: Api) -> None:
-    limits.sync()
+    limit_rows.sync()
     controls.edit_queue("prep.normal", ANN, max_pending=2)
     items = [{"key": key} for key in "abcd"]
     body = problem(caller.post("executions/many", {"flow": "probe", "items": items}), "queue-full")
@@ -120,7 +121,7 @@ def test_what_cannot_be_enqueued_is_422_on_both_databases(caller: Api, body: Any
 
 
 def test_work_that_could_never_start_is_refused(caller: Api) -> None:
-    limits.sync()
+    limit_rows.sync()
     controls.edit_limit("host:small", ANN, max_running=1)
     body = {"flow": "probe", "key": "a", "payload": {"limit_key": "host:small", "weight": 5}}
     assert "host:small" in problem(caller.post("executions", body), "never-fits")["detail"]
@@ -170,7 +171,7 @@ def test_a_filter_narrows_and_one_nobody_knows_is_refused(caller: Api) -> None:
 
 
 def test_an_execution_says_why_it_waits_its_place_and_what_may_be_expected(caller: Api) -> None:
-    limits.sync()
+    limit_rows.sync()
     first, second = probes(2)
     controls.pause("prep.normal", By("ann", "admin", "moving"))
     told = caller.get(f"executions/{second.pk}/why").json()

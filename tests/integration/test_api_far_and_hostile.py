@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from queuemgr import batches, controls, enqueue
-from queuemgr.controls import By
-from queuemgr.errors import BadInput
-from queuemgr.filtering import executions_matching
-from queuemgr.flow import Intake
+from queuemgr.base.errors import BadInput
+from queuemgr.flows.flow import Intake
+from queuemgr.lifecycle import enqueue
 from queuemgr.models import Batch, Change, Execution, Queue, State
+from queuemgr.operations import batches, controls
+from queuemgr.operations.controls import By
+from queuemgr.reporting.filtering import executions_matching
 from tests.integration.api_callers import Api, api, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]

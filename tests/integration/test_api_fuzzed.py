@@ -27,11 +27,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from queuemgr import limits
-from queuemgr.api.v1 import api as v1
-from queuemgr.enqueue import enqueue_many
-from queuemgr.flow import Intake
+from queuemgr.flows.flow import Intake
+from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Execution, State
+from queuemgr.scheduling import limit_rows
+from queuemgr.web.api.v1 import api as v1
 from tests.integration.api_callers import make_token
 
 pytestmark = [
@@ -69,7 +69,7 @@ def kept_open() -> Iterator[None]:
 @pytest.fixture
 def headers(kept_open: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A token that may do everything, and a few executions to do it to."""
-    limits.sync()
+    limit_rows.sync()
     enqueue_many("probe", [Intake(f"p{n}") for n in range(3)])
     assert Execution.objects.filter(state=State.WAITING).count() == 3
     monkeypatch.setattr(django_settings, "ALLOWED_HOSTS", ["*"])

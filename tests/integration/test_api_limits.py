@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from queuemgr import limits, standing
-from queuemgr.enqueue import enqueue
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Change, Gate, Limit, Queue
+from queuemgr.reporting import stats as standing
+from queuemgr.scheduling import limit_rows
 from tests.integration.api_callers import Api, api, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
@@ -18,7 +19,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
 
 @pytest.fixture
 def caller() -> Api:
-    limits.sync()
+    limit_rows.sync()
     return api()
 
 
@@ -105,7 +106,7 @@ def test_a_pause_of_nothing_or_until_the_past_is_refused(caller: Api) -> None:
 
 
 def test_whoever_may_pause_queues_may_not_pause_limits_by_it() -> None:
-    limits.sync()
+    limit_rows.sync()
     caller = api(permissions=["view_queue", "pause_queue"])
     assert caller.post("pause", {"target": "prep.low"}).status_code == 200
     refused = problem(caller.post("pause", {"target": "everything"}), "permission-missing")

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from queuemgr import controls, given_answers, limits
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.fleet_lock import database_now
 from queuemgr.models import Change, Execution, GivenAnswer, Queue
+from queuemgr.operations import controls, idempotency
+from queuemgr.scheduling import limit_rows
 from tests.integration.api_callers import ANN, Api, api, problem, someone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
@@ -37,7 +38,7 @@ def test_the_same_request_again_gets_the_same_answer_and_has_no_second_effect(ca
 
 
 def test_a_pause_sent_twice_under_one_key_is_recorded_once(caller: Api) -> None:
-    limits.sync()
+    limit_rows.sync()
     for _ in range(2):
         caller.post("pause", {"target": "prep.low"}, Idempotency_Key="k")
     assert Change.objects.filter(action="pause").count() == 1
@@ -65,7 +66,7 @@ def test_a_refused_request_keeps_no_key_and_no_effect(caller: Api) -> None:
 def test_a_full_queue_keeps_what_went_in_and_lets_the_same_key_go_on_when_there_is_room(
     caller: Api,
 ) -> None:
-    limits.sync()
+    limit_rows.sync()
     controls.edit_queue("prep.normal", ANN, max_pending=1)
     body = {"flow": "probe", "items": [{"key": "a"}, {"key": "b"}]}
     refused = problem(caller.post("executions/many", body, Idempotency_Key="k"), "queue-full")
@@ -93,7 +94,7 @@ def test_answers_are_forgotten_after_a_day(caller: Api) -> None:
     caller.post("executions", probe("a"), Idempotency_Key="old")
     GivenAnswer.objects.update(at=database_now() - timedelta(hours=25))
     caller.post("executions", probe("b"), Idempotency_Key="new")
-    assert given_answers.prune(database_now()) == 1
+    assert idempotency.prune(database_now()) == 1
     assert GivenAnswer.objects.get().key == "new"
 
 
@@ -104,7 +105,7 @@ def test_answers_are_forgotten_after_a_day(caller: Api) -> None:
 def test_of_requests_in_flight_together_under_one_key_exactly_one_takes_effect(
     in_threads: Callable[..., list[Any]], sent: list[Any]
 ) -> None:
-    limits.sync()
+    limit_rows.sync()
     caller = api()
 
     def pause(_: int) -> tuple[int, bool]:

@@ -8,9 +8,9 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
-from queuemgr import standing
-from queuemgr.api.json_in import DEEPEST
-from queuemgr.api.problems import TITLES
+from queuemgr.reporting import stats
+from queuemgr.web.api.json_body import DEEPEST
+from queuemgr.web.api.problems import TITLES
 from tests.compose_file import ROOT
 from tests.integration.api_callers import Api, api, problem
 
@@ -113,7 +113,7 @@ def test_what_breaks_on_our_side_tells_nothing_of_it(
     def broken() -> None:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr(standing, "stats", broken)
+    monkeypatch.setattr(stats, "stats", broken)
     response = caller.get("stats")
     problem(response, "internal")
     assert b"hunter2" not in response.content
@@ -126,7 +126,7 @@ def test_a_database_that_is_away_is_503_and_worth_another_try(
     def away() -> None:
         raise OperationalError("connection to postgres://user:hunter2@db failed")
 
-    monkeypatch.setattr(standing, "stats", away)
+    monkeypatch.setattr(stats, "stats", away)
     response = caller.get("stats")
     problem(response, "database-away")
     assert response["Retry-After"] == "5"

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from pipeline.models import Document
-from pipeline.views import KINDS
+from pipeline.web.views import KINDS
 
 pytestmark = pytest.mark.django_db
 

@@ -18,11 +18,11 @@ from uuid import uuid4
 import pytest
 from django.db import OperationalError
 
-from queuemgr import standing
-from queuemgr.cli import usage
+from queuemgr.cli import exit_codes
+from queuemgr.flows.outcomes import Failed
 from queuemgr.management.commands.queue import subcommands
 from queuemgr.models import Batch, Execution, State
-from queuemgr.outcomes import Failed
+from queuemgr.reporting import stats as standing
 from tests.integration.commands import alone, queue, shell
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -32,10 +32,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> Any:
-    from queuemgr import limits
+    from queuemgr.scheduling import limit_rows
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    limits.sync()
+    limit_rows.sync()
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
@@ -302,7 +302,7 @@ def test_the_help_of_every_subcommand_names_its_exit_codes(
 def test_the_manual_has_every_exit_code() -> None:
     manual = (REPOSITORY / "docs/operate.md").read_text()
     documented = dict(re.findall(r"^\| (\d+) \| (.*) \|$", manual, re.MULTILINE))
-    assert documented == {str(code): means for code, means in usage.EXIT_CODES.items()}
+    assert documented == {str(code): means for code, means in exit_codes.EXIT_CODES.items()}
 
 
 @pytest.mark.parametrize(
@@ -352,8 +352,8 @@ def test_leases_that_cannot_be_sent_are_said_to_be_stored(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P8-06: acceptance tests freeze and kill a broker; this is what is said then."""
-    from queuemgr import publish
-    from queuemgr.grant import Grant
+    from queuemgr.lifecycle import publish
+    from queuemgr.lifecycle.leases import Grant
 
     def refuse(*given: Any) -> None:
         raise ConnectionRefusedError

@@ -10,11 +10,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from queuemgr import batches
-from queuemgr.controls import By
-from queuemgr.flow import Intake
+from queuemgr.flows.flow import Intake
+from queuemgr.flows.outcomes import Failed
 from queuemgr.models import Batch, Change
-from queuemgr.outcomes import Failed
+from queuemgr.operations import batches
+from queuemgr.operations.controls import By
 from tests.integration.admin_pages import page, text_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]

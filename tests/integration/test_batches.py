@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from queuemgr import batch_turns, batches, controls, explain, position, standing, steering
-from queuemgr.admission import HELD_BACK
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import Enqueued, enqueue_many
-from queuemgr.errors import BadInput, QueueFull, UnknownFlow
-from queuemgr.flow import HIGH, Intake
+from queuemgr.base.errors import BadInput, QueueFull, UnknownFlow
+from queuemgr.flows.flow import HIGH, Intake
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Skipped
+from queuemgr.lifecycle import batch_window
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many
 from queuemgr.models import Batch, Change, Execution, Lease, Queue, State, Worker
-from queuemgr.outcomes import Done, Failed, Interrupted, Skipped
+from queuemgr.operations import batches, controls, executions
+from queuemgr.operations.controls import By
+from queuemgr.reporting import explain, queue_position, stats
+from queuemgr.scheduling.admission import HELD_BACK
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -99,9 +101,9 @@ def test_a_name_is_taken_once_and_a_flow_must_be_there() -> None:
 
 
 def test_a_full_queue_refuses_members_and_says_how_many_went_in() -> None:
-    from queuemgr import limits
+    from queuemgr.scheduling import limit_rows
 
-    limits.sync()
+    limit_rows.sync()
     Queue.objects.filter(name="prep.normal").update(max_pending=2)
     batch = made(keys="a")
     with pytest.raises(QueueFull) as full:
@@ -158,8 +160,8 @@ def test_a_window_moves_though_whoever_ended_the_head_died_before_it_could(
     batch = made(keys="a b", window=1)
     worker.begin_all()
     Lease.objects.all().delete()
-    from queuemgr import states as moves
-    from queuemgr.fleet_lock import database_now
+    from queuemgr.base.fleet_lock import database_now
+    from queuemgr.lifecycle import states as moves
 
     head = batch.executions.get(key="a")
     moves.move([head.pk], State.DONE, finished_at=database_now(), route_id=None)
@@ -175,7 +177,7 @@ def test_what_is_beyond_the_window_says_for_what_it_waits_and_has_a_place_and_no
     last = batch.executions.get(key="f")
     assert seen.of(last) == "waits for its turn in batch nightly: 4 before it (window 2)"
     assert seen.not_before(last) is None
-    found = position.estimate(last, seen)
+    found = queue_position.estimate(last, seen)
     assert found is not None
     assert (found.place.position, found.can_change_at) == (6, None)
 
@@ -202,17 +204,17 @@ def test_a_batch_that_waits_behind_a_stopped_head_ends_a_drained_run(
     played()
     controls.pause("everything", ANN)
     made(keys="a b c", window=1)
-    assert {stopped.kind for stopped in standing.stuck()} == {"paused"}
+    assert {stopped.kind for stopped in stats.stuck()} == {"paused"}
 
 
 def test_a_member_a_person_lets_go_on_beyond_the_window_waits_for_its_turn() -> None:
     batch = made(keys="a b c d", window=2)
     last = batch.executions.filter(key="d")
-    steering.set_run_after(last, batch.created_at, ANN)
+    executions.set_run_after(last, batch.created_at, ANN)
     assert held(batch) == ["c", "d"]
     for stop, again in (
-        (steering.cancel, steering.retry),
-        (steering.skip, steering.retry_from_start),
+        (executions.cancel, executions.retry),
+        (executions.skip, executions.retry_from_start),
     ):
         assert stop(last, ANN) == 1
         assert held(batch) == ["c"]
@@ -267,7 +269,7 @@ def test_nothing_of_a_cancelled_batch_starts_however_much_of_it_is_left_to_sweep
     played: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between one sweep and the next the fleet goes on deciding; another batch gets the slots."""
-    monkeypatch.setattr(batch_turns, "CANCELLED_AT_A_TIME", 2)
+    monkeypatch.setattr(batch_window, "CANCELLED_AT_A_TIME", 2)
     worker = played(slots=3)
     doomed = made("doomed", "a b c d e f g h i j", fail_fast=True)
     made("other", "z")
@@ -305,7 +307,7 @@ def test_a_member_of_a_cancelled_batch_that_a_person_retries_goes_on(
     batch = made(keys="a b", fail_fast=True)
     [grant] = worker.begin_all()
     worker.end(grant, BROKEN)
-    assert steering.retry(batch.executions.filter(key="a"), ANN) == 1
+    assert executions.retry(batch.executions.filter(key="a"), ANN) == 1
     [grant] = worker.begin_all()
     worker.end(grant)
     assert states(batch) == {"a": "done", "b": "cancelled"}
@@ -378,11 +380,11 @@ def test_results_come_in_the_order_given_up_to_the_first_not_ended(
 
 def test_finding_the_head_of_a_large_batch_reads_a_few_rows_of_an_index() -> None:
     batch = made(keys=" ".join(f"k{n}" for n in range(600)), window=5)
-    from queuemgr import sql
+    from queuemgr.base import sql
 
     if connection.vendor == "postgresql":
         sql.run("ANALYZE queuemgr_execution")
-    statement = batch_turns._HEADS.format(ids="%s")
+    statement = batch_window._HEADS.format(ids="%s")
     explained = "EXPLAIN " if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN "
     plan = "\n".join(str(row) for row in sql.rows(explained + statement, [batch.pk]))
     assert plan.count("execution_batches") == 3, plan
@@ -392,8 +394,8 @@ def test_finding_the_head_of_a_large_batch_reads_a_few_rows_of_an_index() -> Non
 def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
     make_worker: Callable[..., Worker], in_threads: Callable[..., list[Any]], hands_of: Any
 ) -> None:
-    from queuemgr import begin, finish
-    from queuemgr.finish import Ending
+    from queuemgr.lifecycle import begin, finish
+    from queuemgr.lifecycle.finish import Ending
 
     window = 3
     batch = made(keys=" ".join(f"k{n}" for n in range(20)), window=window)
@@ -409,7 +411,7 @@ def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
             idle = 0 if begun else idle + 1
             for grant in begun:
                 seq = Execution.objects.get(pk=grant.execution_id).batch_seq or 0
-                ahead.append(seq - batch_turns.first_unfinished([batch.pk]).get(batch.pk, seq))
+                ahead.append(seq - batch_window.first_unfinished([batch.pk]).get(batch.pk, seq))
                 finish.end([Ending(grant.lease_id, Done())], None)
                 dispatch()
 

@@ -10,24 +10,17 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from queuemgr import board, controls, limits
-from queuemgr.board import Board
-from queuemgr.board.limits import NOT_DUE, LimitBar
-from queuemgr.board.queues import QueueCell
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue_many
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, LOW, Intake
-from queuemgr.models import (
-    BulkAction,
-    DailyUsage,
-    Execution,
-    Gate,
-    Lease,
-    Limit,
-    State,
-    Worker,
-)  # fmt: skip
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, LOW, Intake
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.models import BulkAction, DailyUsage, Execution, Gate, Lease, Limit, State, Worker
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.reporting import dashboard
+from queuemgr.reporting.dashboard import Board
+from queuemgr.reporting.dashboard.limit_bars import NOT_DUE, LimitBar
+from queuemgr.reporting.dashboard.phase_table import QueueCell
+from queuemgr.scheduling import limit_rows
 from tests.integration.board_world import (
     HOST,
     a_failed,
@@ -36,7 +29,7 @@ from tests.integration.board_world import (
     an_ended,
     enqueue,
     waited,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -45,8 +38,8 @@ SAM = By("sam", "command", "the disk is full")
 
 @pytest.fixture(autouse=True)
 def _new(sent: list[Any]) -> None:
-    limits.sync()
-    board.forget()
+    limit_rows.sync()
+    dashboard.forget()
 
 
 @pytest.fixture
@@ -55,8 +48,8 @@ def fleet(make_worker: Callable[..., Worker]) -> Worker:
 
 
 def read() -> Board:
-    board.forget()
-    return board.read()
+    dashboard.forget()
+    return dashboard.read()
 
 
 def cell(phase: str, priority: str) -> QueueCell:
@@ -325,9 +318,9 @@ def texts() -> list[str]:
 
 
 def statements() -> int:
-    board.forget()
+    dashboard.forget()
     with CaptureQueriesContext(connection) as captured:
-        board.read()
+        dashboard.read()
     return len(captured.captured_queries)
 
 

@@ -8,14 +8,15 @@ from threading import Thread
 import pytest
 from django.db import connection
 
-from queuemgr import board, limits
-from queuemgr.board import trend_memory
-from queuemgr.board.trends import Window
-from queuemgr.enqueue import enqueue
-from queuemgr.fleet_lock import database_now
-from queuemgr.kept import KEEP, Kept
+from queuemgr.base.consistent_read import one_moment
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.timed_cache import KEEP, Kept
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, Minute, Outcome
-from queuemgr.one_moment import one_moment
+from queuemgr.reporting import dashboard
+from queuemgr.reporting.dashboard import trend_cache
+from queuemgr.reporting.dashboard.trends import Window
+from queuemgr.scheduling import limit_rows
 from tests.integration.board_world import a_minute
 from tests.patience import patient
 
@@ -24,11 +25,11 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def _new() -> None:
-    board.forget()
+    dashboard.forget()
 
 
 def windows() -> tuple[Window, ...]:
-    return trend_memory.recent(database_now()).windows()
+    return trend_cache.recent(database_now()).windows()
 
 
 def tries() -> list[int]:
@@ -39,7 +40,7 @@ def tries() -> list[int]:
 def test_all_of_one_look_is_of_one_moment(sent: list[object], database: str) -> None:
     if database == "sqlite":
         pytest.skip("the tests' SQLite is in memory, where a reader locks out whoever writes")
-    limits.sync()
+    limit_rows.sync()
     enqueue("probe", "before")
 
     def meanwhile() -> None:
@@ -60,7 +61,7 @@ def test_all_of_one_look_is_of_one_moment(sent: list[object], database: str) -> 
 def test_a_look_that_fails_leaves_no_transaction_behind() -> None:
     with pytest.raises(RuntimeError, match="oh"), one_moment():
         raise RuntimeError("oh")
-    limits.sync()
+    limit_rows.sync()
     assert enqueue("probe", "after")
 
 
@@ -96,7 +97,7 @@ def test_minutes_rolled_up_hours_late_are_not_missed() -> None:
 def test_a_week_is_read_back_some_rows_at_a_time_and_says_how_far(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trend_memory, "ROWS", 4)
+    monkeypatch.setattr(trend_cache, "ROWS", 4)
     for hours in range(2, 12):
         a_minute(timedelta(hours=hours), attempts=1)
         a_minute(timedelta(hours=hours), attempts=1, outcome=Outcome.FAILED)
@@ -114,7 +115,7 @@ def test_a_reading_is_kept_for_a_multiple_of_what_it_took_and_never_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter([0.0, 0.1, 0.0, 60.0, 0.0, 0.0])
-    monkeypatch.setattr("queuemgr.kept.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("queuemgr.base.timed_cache.time.monotonic", lambda: next(clock))
     kept, readings = Kept[int](), iter(range(10))
 
     def at(seconds: float) -> int:

@@ -14,10 +14,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr import board, controls, limits
-from queuemgr.controls import By
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.fleet_lock import database_now
 from queuemgr.models import BulkAction, Gate, Limit, Worker
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.reporting import dashboard
+from queuemgr.scheduling import limit_rows
 from tests.integration.admin_pages import text_of
 from tests.integration.board_world import HOST, a_failed, a_fleet, a_minute, an_ended, waited
 
@@ -32,8 +34,8 @@ VIEWER = (
 
 @pytest.fixture(autouse=True)
 def _new(sent: list[Any]) -> None:
-    limits.sync()
-    board.forget()
+    limit_rows.sync()
+    dashboard.forget()
 
 
 @pytest.fixture
@@ -146,7 +148,7 @@ def test_nothing_a_row_says_is_more_than_text(viewer: Client, world: None) -> No
     Gate.objects.update(because=HOSTILE)
     BulkAction.objects.update(actor=HOSTILE, reason=HOSTILE)
     for address in (front(), parts(), f"{front()}?window={HOSTILE}"):
-        board.forget()
+        dashboard.forget()
         text = text_of(viewer.get(address))
         assert "<script>alert" not in text
     assert text.count("&lt;script&gt;alert(1)") >= 6

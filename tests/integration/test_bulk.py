@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from queuemgr import bulk, housekeeping, steering, tasks
-from queuemgr.bulk import Wanted
-from queuemgr.bulk import runner as bulk_runner
-from queuemgr.bulk import step as bulk_step
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue
-from queuemgr.errors import BadInput
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import ActionState, Attempt, BulkAction, Change, Chore, Execution, Lease, State
-from queuemgr.outcomes import Failed
+from queuemgr.operations import bulk, executions
+from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import runner as bulk_runner
+from queuemgr.operations.controls import By
+from queuemgr.worker import beat, housekeeping
 from tests.integration.bulk_desk import ANN, FAILED, carried_out, counts, fail, some_failed, started
 
 LATER = datetime(2031, 1, 1, 6, tzinfo=UTC)
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def asked(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The messages for chores that would have gone out."""
     tasks_asked: list[str] = []
-    monkeypatch.setattr("queuemgr.publish.chore", tasks_asked.append)
+    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", tasks_asked.append)
     return tasks_asked
 
 
@@ -100,7 +101,7 @@ def test_of_a_mixture_only_what_failed_is_retried_once_and_the_rest_is_named(
     """P4-16: failed, running, done, cancelled and waiting; pressed twice."""
     (failed,) = some_failed(1)
     (waits,) = probes(1, prefix="w")
-    steering.cancel([waits], ANN)
+    executions.cancel([waits], ANN)
     worker = played(slots=2)
     runs, ends = probes(2, prefix="r")
     grants = {grant.key: grant for grant in worker.begin_all()}
@@ -162,11 +163,11 @@ def test_a_slice_of_the_chore_is_worked_by_one_and_followed_by_the_next(
     monkeypatch.setattr(
         bulk_runner, "run", lambda: bulk_step.step(BulkAction.objects.get().pk, 1).changed
     )
-    assert tasks.work_on_bulk_actions() == {"changed": 1}
+    assert beat.work_on_bulk_actions() == {"changed": 1}
     assert asked == [bulk.TASK] * 2
     Chore.objects.filter(name="bulk").update(ran_at=database_now())
     monkeypatch.setattr(bulk_runner, "SLICE_SECONDS", 2.0)
-    assert tasks.work_on_bulk_actions() is None, "another is at it"
+    assert beat.work_on_bulk_actions() is None, "another is at it"
 
 
 def test_a_stop_takes_effect_with_the_batch_under_way_and_the_rest_can_go_on() -> None:
@@ -189,8 +190,8 @@ def test_what_changed_since_the_preview_is_left_alone_and_counted() -> None:
     were looked up: none is touched, all are told."""
     some = some_failed(6)
     action = started()
-    steering.retry(some[:1], By("bob", "admin"))
-    steering.retry(some[1:2], By("bob", "admin"))
+    executions.retry(some[:1], By("bob", "admin"))
+    executions.retry(some[1:2], By("bob", "admin"))
     fail([some[1].pk])
     done = carried_out(action)
     assert (done.matched, counts(done)) == (6, (4, 2, 0))
@@ -206,7 +207,7 @@ def test_a_row_that_changes_between_the_look_and_the_lock_is_left_alone(
 
     def and_then_another_comes(*given: Any) -> list[int]:
         ids = look(*given)
-        steering.skip(some[1:2], By("bob", "admin"))
+        executions.skip(some[1:2], By("bob", "admin"))
         return ids
 
     monkeypatch.setattr(bulk_step, "_next_ids", and_then_another_comes)
@@ -227,14 +228,14 @@ def test_a_row_the_verb_chokes_on_is_counted_as_failed_and_the_others_go_on(
 ) -> None:
     some = some_failed(5)
     action = started()
-    move = steering.states.move
+    move = executions.states.move
 
     def chokes(ids: Any, *given: Any, **columns: Any) -> None:
         if some[2].pk in ids:
             raise ValueError("a payload no rule can read")
         move(ids, *given, **columns)
 
-    monkeypatch.setattr(steering.states, "move", chokes)
+    monkeypatch.setattr(executions.states, "move", chokes)
     done = carried_out(action)
     assert counts(done) == (4, 0, 1)
     assert f"execution {some[2].pk}: ValueError: a payload" in done.problem

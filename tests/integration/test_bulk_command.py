@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from queuemgr import bulk
-from queuemgr.bulk import runner as bulk_runner
-from queuemgr.bulk import step as bulk_step
-from queuemgr.controls import By
 from queuemgr.models import ActionState, BulkAction, Change, Execution
+from queuemgr.operations import bulk
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import runner as bulk_runner
+from queuemgr.operations.controls import By
 from tests.integration.bulk_desk import carried_out, some_failed, started
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _no_messages(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queuemgr.publish.chore", lambda task: None)
+    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", lambda task: None)
 
 
 def said(*arguments: object) -> tuple[str, int]:

@@ -12,13 +12,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr import bulk, limits
-from queuemgr.bulk import Wanted
-from queuemgr.bulk import step as bulk_step
-from queuemgr.failures import groups, trends
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import NORMAL
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import NORMAL
 from queuemgr.models import ActionState, BulkAction, Change, Execution, Minute, State
+from queuemgr.operations import bulk
+from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.reporting.failure_groups import groups, trends
+from queuemgr.scheduling import limit_rows
 from tests.integration.admin_pages import page, text_of
 from tests.integration.bulk_desk import ANN, FAILED, carried_out, fail, some_failed, started
 
@@ -30,8 +31,8 @@ MAY = ("view_execution", "view_bulkaction", "add_bulkaction", "stop_bulkaction",
 
 @pytest.fixture(autouse=True)
 def _ready(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queuemgr.publish.chore", lambda task: None)
-    limits.sync()
+    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", lambda task: None)
+    limit_rows.sync()
 
 
 @pytest.fixture
@@ -203,8 +204,8 @@ def test_failures_are_grouped_by_cause_largest_first_with_a_way_to_retry_just_th
 def test_no_kind_hides_the_others_and_a_large_group_is_counted_so_far(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("queuemgr.failures.PER_KIND", 3)
-    monkeypatch.setattr("queuemgr.failures.COUNTED", 8)
+    monkeypatch.setattr("queuemgr.reporting.failure_groups.PER_KIND", 3)
+    monkeypatch.setattr("queuemgr.reporting.failure_groups.COUNTED", 8)
     for n in range(5):
         some_failed(1, "aaa", f"message {n}", f"f{n}", prefix=f"k{n}x")
     some_failed(4, "zzz", "the last kind", "f0", prefix="z")

@@ -11,15 +11,16 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr import bulk, limits, steering
-from queuemgr.bulk import Wanted, recorded
-from queuemgr.bulk import step as bulk_step
-from queuemgr.controls import By
-from queuemgr.errors import CannotUndo
-from queuemgr.flow import HIGH, LOW, NORMAL
-from queuemgr.id_ranges import numbers, ranges
+from queuemgr.base.errors import CannotUndo
+from queuemgr.base.id_ranges import numbers, ranges
+from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.models import BulkAction, Change, Execution, State
-from queuemgr.undo import undo
+from queuemgr.operations import bulk, executions
+from queuemgr.operations.bulk import Wanted, audit_reader
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.controls import By
+from queuemgr.operations.undo import undo
+from queuemgr.scheduling import limit_rows
 from tests.integration.bulk_desk import ANN, carried_out, counts, started
 
 pytestmark = pytest.mark.django_db
@@ -28,14 +29,14 @@ BOB = By("bob", "command", "wrong filter")
 
 @pytest.fixture(autouse=True)
 def _rows(sent: list[Any]) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def mixed(probes: Any) -> dict[int, int]:
     """Twelve probes of three priorities in turn; the priority of each."""
     some = probes(12)
     for rank, start in ((LOW, 1), (HIGH, 2)):
-        steering.set_priority(some[start::3], rank, ANN)
+        executions.set_priority(some[start::3], rank, ANN)
     return priorities()
 
 
@@ -73,7 +74,7 @@ def test_what_was_moved_on_or_done_since_is_left_alone_and_counted(probes: Any) 
     before = mixed(probes)
     action = raised()
     low = [pk for pk, rank in before.items() if rank == LOW]
-    steering.set_priority(Execution.objects.filter(pk=low[0]), NORMAL, BOB)
+    executions.set_priority(Execution.objects.filter(pk=low[0]), NORMAL, BOB)
     Execution.objects.filter(pk=low[1]).update(
         state=State.DONE, finished_at=timezone.now(), route=None
     )
@@ -157,5 +158,5 @@ def test_the_record_is_read_from_any_id_on(probes: Any) -> None:
     touched = [pk for pk, rank in before.items() if rank != HIGH]
     for cursor in (0, *before):
         later = [pk for pk in touched if pk > cursor]
-        assert recorded.ids_after(action.pk, cursor, 4) == later[:4]
-        assert recorded.count_after(action.pk, cursor) == len(later)
+        assert audit_reader.ids_after(action.pk, cursor, 4) == later[:4]
+        assert audit_reader.count_after(action.pk, cursor) == len(later)

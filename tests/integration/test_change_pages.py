@@ -14,9 +14,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr import controls, limits
-from queuemgr.controls import By
 from queuemgr.models import Change, Limit
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows
 from tests.integration.admin_pages import page, text_of
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,7 @@ ANN, BOB = By("ann", "command", "slow disks"), By("bob", "api", "they asked us t
 
 @pytest.fixture(autouse=True)
 def _rows() -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def found(client: Client, **query: str) -> list[str]:

@@ -10,11 +10,11 @@ import pytest
 from django.core.management.color import no_style
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from queuemgr import limits
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue
-from queuemgr.errors import RecordStays
+from queuemgr.base.errors import RecordStays
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Change, Execution
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +87,7 @@ def test_the_triggers_can_be_taken_back_and_set_again(change: Change) -> None:
 
 @pytest.mark.parametrize("priority", [-1, 3])
 def test_the_database_takes_no_priority_without_a_name(priority: int) -> None:
-    limits.sync()
+    limit_rows.sync()
     enqueue("probe", "doc:1")
     with pytest.raises(IntegrityError, match="priority_has_a_name"), transaction.atomic():
         Execution.objects.update(priority=priority)

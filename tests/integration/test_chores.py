@@ -13,11 +13,12 @@ from celery.beat import Scheduler
 from django.test import override_settings
 
 from project.celery import app
-from queuemgr import checkup, housekeeping, tasks
-from queuemgr.dispatch import dispatch
-from queuemgr.fleet_lock import database_now
-from queuemgr.knobs import queue_knobs
+from queuemgr.base.config import queue_knobs
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.local import doctor
 from queuemgr.models import Chore, Execution, Lease, State
+from queuemgr.worker import beat, housekeeping
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -103,7 +104,7 @@ def test_however_many_ask_a_chore_is_done_once_a_period(clock: Clock) -> None:
 
 def test_messages_of_days_without_workers_make_one_run_of_each_chore(clock: Clock) -> None:
     """P5-08: hundreds of old messages come at once; all but the first find nothing due."""
-    for chore in (tasks.tick, tasks.seed, tasks.prune, tasks.roll_up):
+    for chore in (beat.tick, beat.seed, beat.prune, beat.roll_up):
         results = [chore() for _ in range(300)]
         assert results[0] is not None
         assert results[1:] == [None] * 299, "skipped, and recorded as nothing done"
@@ -111,7 +112,7 @@ def test_messages_of_days_without_workers_make_one_run_of_each_chore(clock: Cloc
 
 def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
     """P5-08: what no worker takes does not pile up in the broker."""
-    schedule = tasks.beat_schedule()
+    schedule = beat.beat_schedule()
     assert schedule.keys() == {"tick", "seed", "prune", "roll_up"}
     for entry in schedule.values():
         assert 0 < entry["options"]["expires"] <= entry["schedule"]
@@ -121,11 +122,11 @@ def test_a_beat_with_no_memory_sends_every_chore_at_once() -> None:
     """P5-10: on another host, or with its state lost, it does not wait a whole period first; what ran
     lately is known to the database, which refuses it."""
     scheduler = Scheduler(app, lazy=True)
-    scheduler.update_from_dict(tasks.beat_schedule())
+    scheduler.update_from_dict(beat.beat_schedule())
     assert _due(scheduler) == {"tick": True, "seed": True, "prune": True, "roll_up": True}
     for name, entry in list(scheduler.schedule.items()):
         scheduler.schedule[name] = next(entry)
-    scheduler.merge_inplace(tasks.beat_schedule())
+    scheduler.merge_inplace(beat.beat_schedule())
     assert not any(_due(scheduler).values()), "one that remembers goes on where it was"
 
 
@@ -135,11 +136,11 @@ def _due(scheduler: Scheduler) -> dict[str, bool]:
 
 def test_when_a_chore_last_ran_is_in_the_database_whoever_asks_next(clock: Clock) -> None:
     """P5-10: a beat that starts afresh counts from there and not from its own start."""
-    assert tasks.seed() is not None
+    assert beat.seed() is not None
     clock.pass_by(queue_knobs().stale_interval / 4)
-    assert tasks.seed() is None
+    assert beat.seed() is None
     clock.pass_by(queue_knobs().stale_interval / 4)
-    assert tasks.seed() is not None
+    assert beat.seed() is not None
 
 
 def test_a_chore_killed_half_way_is_done_a_period_later_by_whoever_asks(
@@ -153,11 +154,11 @@ def test_a_chore_killed_half_way_is_done_a_period_later_by_whoever_asks(
     with monkeypatch.context() as patched:
         patched.setattr(housekeeping, "deciding", _killed)
         with pytest.raises(SystemExit):
-            tasks.tick()
+            beat.tick()
     assert Lease.objects.started().exists()
-    assert tasks.tick() is None, "skipped: another has it"
+    assert beat.tick() is None, "skipped: another has it"
     clock.pass_by(queue_knobs().poll_interval)
-    assert tasks.tick() == {"lost": 1, "started": 1}
+    assert beat.tick() == {"lost": 1, "started": 1}
 
 
 def _killed() -> None:
@@ -179,10 +180,10 @@ def silent_since(played: Played) -> Callable[[float], None]:
 def test_doctor_says_when_no_tick_has_run_for_long(silent_since: Callable[[float], None]) -> None:
     """P5-11, P5-03: work done is what counts, not a process that is up."""
     silent_since(1)
-    (finding,) = checkup.chores()
+    (finding,) = doctor.chores()
     assert finding.level == "good"
     silent_since(600)
-    (finding,) = checkup.chores()
+    (finding,) = doctor.chores()
     assert finding.level != "good"
     assert "the last tick was 600 s ago" in finding.what
     assert "beat" in finding.remedy

@@ -18,10 +18,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from pipeline import collection, collection_files, collection_view
 from pipeline.models import FLOW, Document
-from queuemgr import limits, standing
+from pipeline.web import collection, collection_export, collection_view
 from queuemgr.models import Execution, State
+from queuemgr.reporting import stats
+from queuemgr.scheduling import limit_rows
 from tests.private_servers import DATABASE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
@@ -194,7 +195,7 @@ def test_a_page_asks_the_database_a_fixed_number_of_times(
 
 
 @pytest.mark.skipif(DATABASE != "sqlite", reason="asks SQLite for its plan")
-@pytest.mark.parametrize("count", [collection.counts, standing.standing])
+@pytest.mark.parametrize("count", [collection.counts, stats.standing])
 def test_all_work_is_counted_in_an_index_without_its_rows(
     count: Callable[[], Any], papers: None
 ) -> None:
@@ -261,8 +262,8 @@ def test_a_report_that_is_no_longer_on_the_storage_is_not_linked_to(
 def test_a_long_index_comes_in_pages(
     papers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_files, "A_FILE", 2)
-    monkeypatch.setattr(collection_files, "CHUNK", 3)
+    monkeypatch.setattr(collection_export, "A_FILE", 2)
+    monkeypatch.setattr(collection_export, "CHUNK", 3)
     assert "5 papers on 3 pages" in index(tmp_path)
     second = (tmp_path / "index-2.html").read_text()
     assert 'href="index.html" rel="prev"' in second and 'href="index-3.html" rel="next"' in second
@@ -295,4 +296,4 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _limits() -> None:
-    limits.sync()
+    limit_rows.sync()

@@ -13,14 +13,17 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from queuemgr import controls, explain, finish, limits, steering
-from queuemgr.controls import By
-from queuemgr.errors import BadInput
-from queuemgr.finish import Ending
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, LOW
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, LOW
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
+from queuemgr.lifecycle import finish
+from queuemgr.lifecycle.finish import Ending
 from queuemgr.models import Change, Execution, Lease, Limit, State
-from queuemgr.outcomes import Done, Failed, Interrupted, Snoozed
+from queuemgr.operations import controls, executions
+from queuemgr.operations.controls import By
+from queuemgr.reporting import explain
+from queuemgr.scheduling import limit_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANN = By("ann", "admin", "because")
@@ -28,7 +31,7 @@ ANN = By("ann", "admin", "because")
 
 def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> None:
     (execution,) = probes(1)
-    assert steering.cancel([execution], ANN) == 1
+    assert executions.cancel([execution], ANN) == 1
     execution.refresh_from_db()
     assert execution.state == State.CANCELLED
     change = Change.objects.get()
@@ -41,7 +44,7 @@ def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> N
 def test_cancelling_what_is_on_its_way_withdraws_the_lease(played: Any, probes: Any) -> None:
     played(slots=1)
     (execution,) = probes(1)
-    assert steering.cancel([execution], ANN) == 1
+    assert executions.cancel([execution], ANN) == 1
     assert not Lease.objects.exists()
     assert Execution.objects.get().state == State.CANCELLED
 
@@ -53,7 +56,7 @@ def test_cancelling_what_runs_asks_it_to_stop_and_it_ends_cancelled(
     worker = played(slots=1)
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
-    steering.cancel([execution], ANN)
+    executions.cancel([execution], ANN)
     assert Execution.objects.get().state == State.RUNNING
     worker.end(grant, result)
     assert Execution.objects.get().state == State.CANCELLED
@@ -63,7 +66,7 @@ def test_work_that_ends_well_in_spite_of_a_cancel_is_done(played: Any, probes: A
     worker = played(slots=1)
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
-    steering.cancel([execution], ANN)
+    executions.cancel([execution], ANN)
     worker.end(grant, Done())
     assert Execution.objects.get().state == State.DONE
 
@@ -76,18 +79,18 @@ def test_retrying_what_failed_goes_on_from_its_step_with_fresh_attempts(
     (execution,) = probes(1, phase="wrap")
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("not_found", "404"))
-    assert steering.retry(Execution.objects.all(), ANN) == 1
+    assert executions.retry(Execution.objects.all(), ANN) == 1
     execution = Execution.objects.get()
     assert (execution.phase, execution.state) == ("wrap", State.LEASED)
     assert execution.error_message == "404"
-    assert steering.retry(Execution.objects.all(), ANN) == 0
+    assert executions.retry(Execution.objects.all(), ANN) == 0
 
 
 def test_a_priority_raised_while_waiting_moves_the_work_to_its_new_queue(
     played: Any, probes: Any
 ) -> None:
     (execution,) = probes(1, priority=LOW)
-    steering.set_priority([execution], HIGH, ANN)
+    executions.set_priority([execution], HIGH, ANN)
     execution.refresh_from_db()
     assert execution.route is not None
     assert execution.route.priority == HIGH
@@ -160,10 +163,10 @@ def test_an_operators_edit_survives_a_restart_and_a_changed_setting_still_takes_
 ) -> None:
     played()
     controls.edit_limit("phase:prep", ANN, max_running=7)
-    limits.sync()
+    limit_rows.sync()
     assert Limit.objects.get(name="phase:prep").max_running == 7
     knobs(max_prep=11)
-    limits.sync()
+    limit_rows.sync()
     assert Limit.objects.get(name="phase:prep").max_running == 11
 
 
@@ -173,7 +176,7 @@ def test_a_limit_given_on_the_command_line_wins_over_an_operators_edit(
     knobs(max_prep=11)
     played()
     controls.edit_limit("phase:prep", ANN, max_running=7)
-    limits.sync(forced={"max_prep"})
+    limit_rows.sync(forced={"max_prep"})
     assert Limit.objects.get(name="phase:prep").max_running == 11
 
 
@@ -183,7 +186,7 @@ def test_a_retry_stays_a_retry_when_its_priority_is_changed(played: Any, probes:
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("network", "refused"))
-    steering.set_priority([execution], HIGH, ANN)
+    executions.set_priority([execution], HIGH, ANN)
     route = Execution.objects.select_related("route").get().route
     assert route
     assert (route.priority, route.retrying) == (HIGH, True)
@@ -209,14 +212,14 @@ def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
                 time.sleep(0.5)
         else:
             taken.wait(10)
-            steering.cancel([execution], ANN)
+            executions.cancel([execution], ANN)
 
     in_threads(2, both)
     assert Execution.objects.get().state == State.CANCELLED
 
 
 def test_resuming_a_mistyped_limit_is_refused_and_makes_no_row() -> None:
-    limits.sync()
+    limit_rows.sync()
     before = Limit.objects.count()
     with pytest.raises(BadInput, match=r"'hots:example\.org' is neither paused nor closed"):
         controls.resume("hots:example.org", ANN)
@@ -238,7 +241,7 @@ def test_an_ending_that_waited_for_a_priority_goes_by_the_new_one(
     def both(number: int) -> None:
         with transaction.atomic():
             if number == 0:
-                steering.set_priority([execution], HIGH, ANN)
+                executions.set_priority([execution], HIGH, ANN)
                 raised.set()
                 time.sleep(0.5)
             else:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from queuemgr import minutes
-from queuemgr.fleet_lock import database_now
-from queuemgr.metrics.declared import DECLARED, as_table
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle import minute_stats
 from queuemgr.models import Chore, Execution
-from queuemgr.outcomes import Failed
+from queuemgr.web.metrics.definitions import DECLARED, as_table
 from tests.compose_file import ROOT, services
 from tests.integration.scraping import scrape
 
@@ -74,7 +74,7 @@ def there(
     worker.end(one)
     worker.end(other, Failed("network", "refused"))
     Chore.objects.create(name="tick", ran_at=database_now())
-    minutes.roll_up(database_now() + timedelta(minutes=2))
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
     found: dict[str, set[str]] = {"up": {"job"}}
     for name, labels in scrape().samples:
         found.setdefault(name, set()).update(label for label, _ in labels)

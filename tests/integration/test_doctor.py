@@ -15,12 +15,12 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from pipeline.knobs import pipeline_knobs
-from queuemgr import limits
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import all_queues
+from pipeline.config import pipeline_knobs
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import all_queues
+from queuemgr.flows.outcomes import Done
 from queuemgr.models import Lease
-from queuemgr.outcomes import Done
+from queuemgr.scheduling import limit_rows
 from tests.integration.commands import run, shell
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 @pytest.fixture(autouse=True)
 def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 @pytest.fixture

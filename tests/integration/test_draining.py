@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from queuemgr import bulk, limits
-from queuemgr.bulk import step as bulk_step
-from queuemgr.cli import draining
+from queuemgr.cli import drain
 from queuemgr.models import Execution, State
+from queuemgr.operations import bulk
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.scheduling import limit_rows
 from tests.integration.bulk_desk import ANN, FAILED, some_failed, started
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _ready(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queuemgr.publish.chore", lambda task: None)
-    monkeypatch.setattr(draining, "LOOK_SECONDS", 0.0)
-    limits.sync()
+    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", lambda task: None)
+    monkeypatch.setattr(drain, "LOOK_SECONDS", 0.0)
+    limit_rows.sync()
 
 
 def test_a_drained_run_waits_for_what_a_bulk_action_may_still_bring() -> None:
@@ -40,7 +41,7 @@ def test_a_drained_run_waits_for_what_a_bulk_action_may_still_bring() -> None:
             Execution.objects.waiting().update(state=State.SKIPPED, finished_at=action.created_at)
 
     said = StringIO()
-    drained = draining.drain(said, check=chores)
+    drained = drain.drain(said, check=chores)
     assert looks >= 6, "it ended before the work the action let loose"
     assert (drained.standing.failed, drained.stopped) == (1, ())
     assert f"failed 2  waiting for what bulk action retry #{action.pk} may bring" in said.getvalue()

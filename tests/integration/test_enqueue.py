@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from queuemgr import limits
-from queuemgr.enqueue import enqueue, enqueue_many
-from queuemgr.errors import BadInput, NeverFits, UnknownFlow
-from queuemgr.flow import Intake
+from queuemgr.base.errors import BadInput, NeverFits, UnknownFlow
+from queuemgr.flows.flow import Intake
+from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
 from queuemgr.models import Execution
+from queuemgr.scheduling import limit_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -65,7 +65,7 @@ def test_work_that_can_never_fit_is_refused_naming_the_setting(
 ) -> None:
     """P1-05: it must not wait for ever behind a message that says busy."""
     knobs(daily_budget=5)
-    limits.sync()
+    limit_rows.sync()
     with pytest.raises(NeverFits, match=r"cost 6 is above daily_budget=5 of limit 'fleet'"):
         enqueue("probe", "k", {"requests": 6})
     assert not Execution.objects.exists()

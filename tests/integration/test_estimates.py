@@ -8,11 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from queuemgr import controls, explain, limits, pace, position, standing
-from queuemgr.controls import By
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH
 from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, Route, State
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.reporting import explain, queue_position, stats, throughput
+from queuemgr.scheduling import limit_rows
 from tests.integration.commands import queue
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,11 +23,11 @@ ANN = By("ann", "test")
 
 @pytest.fixture(autouse=True)
 def _limits_and_nothing_sent(transactional_db: None, sent: list[Any]) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
-def place(key: str) -> position.Place:
-    found = position.estimate(Execution.objects.get(key=key), explain.reasons())
+def place(key: str) -> queue_position.Place:
+    found = queue_position.estimate(Execution.objects.get(key=key), explain.reasons())
     assert found is not None
     return found.place
 
@@ -92,10 +94,10 @@ def test_resumed_work_is_before_new_work_and_what_is_parked_elsewhere_is_passed_
 def test_beyond_what_is_counted_the_position_is_at_least_that(
     probes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(position, "FAR", 3)
+    monkeypatch.setattr(queue_position, "FAR", 3)
     probes(9)
-    assert place("p1") == position.Place(2)
-    assert place("p8") == position.Place(4, at_least=True)
+    assert place("p1") == queue_position.Place(2)
+    assert place("p8") == queue_position.Place(4, at_least=True)
 
 
 def test_a_start_is_expected_by_the_speed_of_late_and_an_end_by_the_steps_left(
@@ -104,7 +106,7 @@ def test_a_start_is_expected_by_the_speed_of_late_and_an_end_by_the_steps_left(
     measured(30, minutes=9.9)
     played(slots=1)
     probes(7)
-    found = position.estimate(Execution.objects.get(key="p6"), explain.reasons())
+    found = queue_position.estimate(Execution.objects.get(key="p6"), explain.reasons())
     assert found is not None and found.starts_at and found.finishes_at
     assert found.place.position == 6
     wait = (found.starts_at - database_now()).total_seconds()
@@ -126,7 +128,7 @@ def test_a_budget_moves_the_start_past_its_reset_and_says_when_that_is(
     measured(30, minutes=9.9)
     played(slots=4)
     probes(3, requests=1)
-    found = position.estimate(Execution.objects.get(key="p2"), explain.reasons())
+    found = queue_position.estimate(Execution.objects.get(key="p2"), explain.reasons())
     assert found is not None and found.starts_at and found.can_change_at
     assert found.starts_at > found.can_change_at > database_now()
     assert queue("why", "p2").lines[2].startswith("can change by itself at ")
@@ -165,7 +167,7 @@ def test_the_window_begins_with_the_first_start_when_work_began_within_it(
     measured: Any,
 ) -> None:
     measured(5, minutes=5)
-    found = pace.starts("prep", 1, database_now())
+    found = throughput.starts("prep", 1, database_now())
     assert (found.count, round(found.seconds / 60)) == (5, 5)
     assert str(found) == "5 started in the last 5 minutes"
 
@@ -181,7 +183,7 @@ def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(
         DailyUsage(day=day + timedelta(days=n), limit="fleet", spent=240) for n in range(3)
     )
     probes(4)
-    found = standing.stats()["forecast"]
+    found = stats.stats()["forecast"]
     assert found["measured_seconds"] == pytest.approx(1790, abs=10)
     (budget,) = found["budgets"]
     assert (budget["limit"], budget["left"]) == ("fleet", 10)
@@ -197,6 +199,6 @@ def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(
 
 def test_a_forecast_of_nothing_measured_says_so(probes: Any) -> None:
     probes(1)
-    found = standing.stats()["forecast"]
+    found = stats.stats()["forecast"]
     assert found["budgets"][0]["because"] == "nothing spent in the last hour"
     assert found["phases"][0]["because"] == "nothing went through it in the last hour"

@@ -14,11 +14,12 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from queuemgr import accounts, controls, limits, policies, roles
-from queuemgr.controls import By
-from queuemgr.errors import BadInput
+from queuemgr.base.errors import BadInput
+from queuemgr.flows.retry_policy import POLICIES
 from queuemgr.models import Change, Queue, RetryPolicy
-from queuemgr.retry import POLICIES
+from queuemgr.operations import controls, roles, users
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows, retry_policies
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 ANN = By("ann", "admin", "because")
@@ -139,7 +140,7 @@ def test_setting_ones_own_password_is_recorded(staff: Callable[..., Client]) -> 
 
 
 def test_the_history_of_a_user_is_the_record_of_changes(superuser: Client, someone: User) -> None:
-    accounts.record_password(someone, ANN)
+    users.record_password(someone, ANN)
     page = superuser.get(reverse("admin:auth_user_history", args=[someone.pk]), follow=True)
     assert [row.target for row in page.context["cl"].result_list] == ["user kim"]
 
@@ -176,11 +177,11 @@ def test_a_role_given_by_command_is_recorded_and_replaces_the_one_before() -> No
 
 def test_a_name_no_user_can_have_is_refused() -> None:
     with pytest.raises(BadInput, match="cannot be a user's name"):
-        accounts.give_role("a b\n", "viewer", ANN)
+        users.give_role("a b\n", "viewer", ANN)
 
 
 def test_work_handed_in_by_command_leaves_one_row_however_much_it_is(tmp_path: Path) -> None:
-    limits.sync()
+    limit_rows.sync()
     queue("enqueue", "--flow", "probe", "--count", "3", "--key-prefix", "p", "--priority", "high")
     change = Change.objects.get()
     assert (change.actor, change.action, change.target) == (getpass.getuser(), "enqueue", "probe")
@@ -197,16 +198,16 @@ def test_work_handed_in_by_command_leaves_one_row_however_much_it_is(tmp_path: P
 def test_a_setting_that_changed_is_recorded_as_the_settings_doing(
     knobs: Callable[..., None],
 ) -> None:
-    limits.sync()
+    limit_rows.sync()
     assert not Change.objects.exists(), "rows made for the first time are no change"
     controls.edit_limit("phase:prep", ANN, max_running=7)
     knobs(max_prep=11, max_pending=50)
-    limits.sync()
+    limit_rows.sync()
     change = Change.objects.get(target="phase:prep", actor="settings")
     assert (change.before, change.after) == ({"max_running": 7}, {"max_running": 11})
     queues = Change.objects.filter(action="edit queue", actor="settings")
     assert queues.count() == Queue.objects.count()
-    limits.sync()
+    limit_rows.sync()
     assert Change.objects.filter(target="phase:prep").count() == 2
 
 
@@ -214,11 +215,11 @@ def test_a_limit_given_on_a_command_line_is_recorded_as_that_persons(
     knobs: Callable[..., None],
 ) -> None:
     knobs(max_prep=11)
-    limits.sync()
-    limits.sync(forced={"max_prep"})
+    limit_rows.sync()
+    limit_rows.sync(forced={"max_prep"})
     assert not Change.objects.exists(), "what was so already is no change"
     controls.edit_limit("phase:prep", ANN, max_running=7)
-    limits.sync(forced={"max_prep"})
+    limit_rows.sync(forced={"max_prep"})
     change = Change.objects.latest("pk")
     assert (change.actor, change.source, change.after) == (
         getpass.getuser(), "command", {"max_running": 11},
@@ -228,16 +229,16 @@ def test_a_limit_given_on_a_command_line_is_recorded_as_that_persons(
 def test_a_policy_edited_before_any_worker_started_is_not_taken_for_the_tables_own() -> None:
     assert not RetryPolicy.objects.exists()
     controls.edit_policy("network", "", ANN, max_attempts=2)
-    policies.sync()
-    limits.sync()
-    assert policies.policy_for("network", "prep").max_attempts == 2
-    assert policies.policy_for("timeout", "prep") == POLICIES["timeout"]
+    retry_policies.sync()
+    limit_rows.sync()
+    assert retry_policies.policy_for("network", "prep").max_attempts == 2
+    assert retry_policies.policy_for("timeout", "prep") == POLICIES["timeout"]
     assert [c.actor for c in Change.objects.all()] == ["ann"]
 
 
 def test_a_queues_cap_can_be_set_before_any_worker_started() -> None:
     controls.edit_queue("prep.low", ANN, max_pending=5)
-    limits.sync()
+    limit_rows.sync()
     assert Queue.objects.get(name="prep.low").max_pending == 5
 
 

@@ -14,11 +14,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr import controls, flow, steering
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, Link
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows import flow
+from queuemgr.flows.flow import HIGH, Link
 from queuemgr.models import Attempt, Batch, Change, Execution, State
-from queuemgr.probe import PROBE
+from queuemgr.operations import controls, executions
+from queuemgr.worker.probe_flow import PROBE
 from tests.integration.admin_pages import page, text_of
 from tests.integration.execution_pages import ANN, a_failed_one, own_page, press
 
@@ -53,8 +54,8 @@ def test_a_page_costs_the_same_queries_whatever_happened(
 ) -> None:
     few = statements_of(operator, failed)
     for _ in range(3):
-        steering.retry([failed], ANN)
-        steering.cancel([failed], ANN)
+        executions.retry([failed], ANN)
+        executions.cancel([failed], ANN)
     assert statements_of(operator, failed) == few
 
 
@@ -117,11 +118,11 @@ def test_payloads_are_shown_only_to_those_who_may_read_them(
 def test_what_was_edited_of_a_payload_is_told_only_to_those_who_may_read_payloads(
     failed: Execution, staff: Callable[..., Client]
 ) -> None:
-    steering.retry_with_payload(failed, {"url": "https://b.example/"}, ANN)
+    executions.retry_with_payload(failed, {"url": "https://b.example/"}, ANN)
     viewer = staff("view_change", "view_execution")
     assert "b.example" not in text_of(viewer.get(page("change")))
     assert "b.example" not in text_of(viewer.get(own_page(failed)))
-    change = Change.objects.get(action=steering.EDIT_PAYLOAD)
+    change = Change.objects.get(action=executions.EDIT_PAYLOAD)
     refused = viewer.get(page("change", change.pk, view="change"), follow=True)
     assert "b.example" not in text_of(refused)
 

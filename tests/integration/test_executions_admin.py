@@ -11,14 +11,15 @@ import pytest
 from django.test import Client
 from django.urls import NoReverseMatch
 
-from queuemgr import bounded_filtering, steering
-from queuemgr.admin import execution_filters, executions
-from queuemgr.admin.acts import ACTS, OF_A_LIST
-from queuemgr.bulk.verbs import VERBS
-from queuemgr.enqueue import enqueue_many
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, Intake
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, Intake
+from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Attempt, Batch, Change, Execution, State
+from queuemgr.operations import executions as steering
+from queuemgr.operations.bulk.actions import VERBS
+from queuemgr.reporting import page_filtering
+from queuemgr.web.admin import execution_filters, executions
+from queuemgr.web.admin.execution_actions import ACTS, OF_A_LIST
 from tests.integration.admin_pages import act, page, text_of
 from tests.integration.execution_pages import ANN, a_failed_one, listed, own_page
 
@@ -69,7 +70,7 @@ def test_ended_work_is_looked_for_among_the_newest_attempts_only(
     failed: Execution, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page must not read millions of attempts; the form says how far it looks."""
-    monkeypatch.setattr(bounded_filtering, "ATTEMPTS_LOOKED_AT", 1)
+    monkeypatch.setattr(page_filtering, "ATTEMPTS_LOOKED_AT", 1)
     assert listed(operator, limit="host:a") == ["p0"]
     Attempt.objects.create(
         **{
@@ -92,7 +93,7 @@ def test_ages_go_by_ids_in_a_long_table_and_meet_the_same(
         then = database_now() - timedelta(hours=number * 6 + 0.5)
         Execution.objects.filter(pk=execution.pk).update(created_at=then)
     everything = {age: listed(operator, age=age) for age in ("hour", "day", "week", "older")}
-    monkeypatch.setattr(bounded_filtering, "COARSE", 2)
+    monkeypatch.setattr(page_filtering, "COARSE", 2)
     assert {age: listed(operator, age=age) for age in everything} == everything
     assert [len(found) for found in everything.values()] == [1, 4, 28, 36]
 
@@ -100,7 +101,7 @@ def test_ages_go_by_ids_in_a_long_table_and_meet_the_same(
 def test_the_filter_in_the_address_is_the_bulk_actions(
     probes: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bulk = "queuemgr.admin.execution_filters.reverse"
+    bulk = "queuemgr.web.admin.execution_filters.reverse"
     monkeypatch.setattr(bulk, lambda name: f"/{name}")
     page_of = operator.get(page("execution"), {"status": "failed", "q": "doc:"})
     assert page_of.context["cl"].bulk_address() == (

@@ -19,9 +19,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from pipeline.models import FLOW, Document
-from queuemgr import export, limits
-from queuemgr.flow import get_flow, register
+from queuemgr.flows.flow import get_flow, register
 from queuemgr.models import Attempt, Execution, State
+from queuemgr.reporting import export
+from queuemgr.scheduling import limit_rows
 from tests.patience import patient
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -32,7 +33,7 @@ NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def _limits() -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def ended(key: str, state: str = State.DONE, flow: str = "probe", **more: Any) -> Execution:

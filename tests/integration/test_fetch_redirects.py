@@ -10,20 +10,12 @@ from urllib.parse import quote
 
 import pytest
 
-from queuemgr import steering
-from queuemgr.controls import By
 from queuemgr.models import State
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
 from tests.integration.fetching import Fetching, execution_of, is_fetched, outcomes
 from tests.integration.steps.faulty_server import FaultyServer
-from tests.integration.test_fetch_step import (
-    _folders,
-    fetching,
-    fresh,
-    key,
-    mirror,
-    site,
-    told,
-)
+from tests.integration.test_fetch_step import _folders, fetching, fresh, key, mirror, site, told
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
@@ -103,7 +95,7 @@ def test_a_persons_retry_counts_redirects_from_none(
     execution = execution_of(document)
     assert execution.state == State.FAILED
     site.redirects["/back"] = mirror.url("/pdf")
-    steering.retry([execution], By("sam", "test"))
+    executions.retry([execution], By("sam", "test"))
     fetching.again(execution)
     assert is_fetched(document)
 

@@ -14,11 +14,12 @@ import pytest
 from django.utils import timezone
 
 from pipeline import files
-from pipeline.knobs import pipeline_knobs
+from pipeline.config import pipeline_knobs
 from pipeline.models import Document
-from queuemgr import retry, steering
-from queuemgr.controls import By
+from queuemgr.flows import retry_policy
 from queuemgr.models import Gate, State
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
 from tests.integration.fetching import Fetching, execution_of, is_fetched, outcomes
 from tests.integration.steps import faulty_ranges
 from tests.integration.steps.faulty_server import FaultyServer, pdf
@@ -109,11 +110,11 @@ def test_a_person_who_lets_it_be_tried_again_has_every_address_tried_again(
     document = fetching.put(site.url("/one"), mirror.url("/two"))
     execution = execution_of(document)
     assert execution.state == State.FAILED
-    steering.retry([execution], By("sam", "test"))
+    executions.retry([execution], By("sam", "test"))
     again = fetching.again(execution)
     assert (again.state, len(site.hits), len(mirror.hits)) == (State.FAILED, 2, 2)
     site.put("/one", None)
-    steering.retry([again], By("sam", "test"))
+    executions.retry([again], By("sam", "test"))
     fetching.again(again)
     assert (len(site.hits), len(mirror.hits)) == (3, 3), "each once in a round, however they end"
 
@@ -147,7 +148,7 @@ def test_a_403_of_arxivs_closes_its_limit_for_the_whole_fleet_instead_of_failing
 @pytest.fixture
 def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """A 429 is not tried again."""
-    monkeypatch.setitem(retry.POLICIES, "rate_limited", retry.once("not again"))
+    monkeypatch.setitem(retry_policy.POLICIES, "rate_limited", retry_policy.once("not again"))
 
 
 def closed_for(server: FaultyServer) -> float:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from queuemgr import steering
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue
-from queuemgr.errors import BadInput
-from queuemgr.filtering import FILTERS, executions_matching
-from queuemgr.flow import HIGH
+from queuemgr.base.errors import BadInput
+from queuemgr.flows.flow import HIGH
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Batch, Execution, State
-from queuemgr.outcomes import Failed
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
+from queuemgr.reporting.filtering import FILTERS, executions_matching
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,7 +76,7 @@ def test_ended_work_counts_where_it_ended_and_not_where_it_was_before(
     worker.end(grant, Failed("network", "x"))
     Execution.objects.update(payload={"limit_key": "host:b"})
     by = By("ann", "admin")
-    assert steering.cancel([execution], by) + steering.retry([execution], by) == 2
+    assert executions.cancel([execution], by) + executions.retry([execution], by) == 2
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("not_found", "x"))
     assert (keys(limit="host:a"), keys(limit="host:b")) == ([], ["p0"])

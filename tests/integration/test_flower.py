@@ -15,13 +15,13 @@ from uuid import uuid4
 import pytest
 
 from pipeline.management.commands.up import _flower
-from queuemgr import events, publish
-from queuemgr.errors import ConfigurationError
-from queuemgr.grant import Grant
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.redaction import keep_secret
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle import publish, task_events
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.local.private_servers import wait_for_port
 from queuemgr.models import Outcome
-from queuemgr.outcomes import Failed
-from queuemgr.private_servers import wait_for_port
-from queuemgr.redaction import keep_secret
 
 pytestmark = pytest.mark.any_database
 
@@ -109,8 +109,8 @@ def test_a_monitor_is_told_the_document_and_no_secret(monkeypatch: pytest.Monkey
     """P8-12: in the name and arguments of a step, and in the words it ended with."""
     keep_secret("a-token-of-the-tests")
     told = Told()
-    monkeypatch.setattr(events, "_connect", lambda *given: told)
-    sender = events.StepEvents("w@test", enabled=True)
+    monkeypatch.setattr(task_events, "_connect", lambda *given: told)
+    sender = task_events.StepEvents("w@test", enabled=True)
     grant = a_grant("url:https://user:hunter22@example.org/a.pdf?t=a-token-of-the-tests")
     sender.began([grant])
     sender.ended(str(grant.lease_id), Outcome.FAILED, Failed("x", "a-token-of-the-tests"), 1.0)

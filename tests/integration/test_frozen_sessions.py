@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
 from project.settings import FROZEN_SECONDS
-from queuemgr import fleet_lock, sql
+from queuemgr.base import fleet_lock, sql
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

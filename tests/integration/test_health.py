@@ -13,9 +13,11 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from queuemgr import begin, controls, health
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle import begin
 from queuemgr.models import Attempt, Execution, Lease, Worker
+from queuemgr.operations import controls
+from queuemgr.web import health
 from tests.integration.api_callers import ANN
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]

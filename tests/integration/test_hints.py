@@ -12,19 +12,22 @@ import pytest
 from celery import current_app
 from redis import Redis
 
-from queuemgr import begin, checkup, finish, flow, housekeeping, probe
-from queuemgr import heartbeat as heartbeats
-from queuemgr.abort import AbortSignal
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue
-from queuemgr.finish import Ending
-from queuemgr.fleet_lock import database_now
-from queuemgr.heartbeat import Heartbeat
-from queuemgr.leased_task import LeasedTask, Work, unknown_step
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows import flow
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done
+from queuemgr.lifecycle import begin, finish
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.lifecycle.finish import Ending
+from queuemgr.lifecycle.publish import UNKNOWN_STEP, task_of
+from queuemgr.local import doctor
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
-from queuemgr.outcomes import Done
-from queuemgr.publish import UNKNOWN_STEP, task_of
-from queuemgr.this_worker import ThisWorker
+from queuemgr.worker import heartbeat as heartbeats
+from queuemgr.worker import housekeeping, probe_flow
+from queuemgr.worker.current_worker import ThisWorker
+from queuemgr.worker.heartbeat import Heartbeat
+from queuemgr.worker.leased_task import LeasedTask, Work, unknown_step
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -88,9 +91,9 @@ def test_doctor_names_a_policy_by_which_the_broker_forgets_messages(
     policy: str, broker: Redis
 ) -> None:
     """P2-11: it costs time only, but nobody would know where that went."""
-    assert not [f for f in checkup.broker() if f.level != "good"]
+    assert not [f for f in doctor.broker() if f.level != "good"]
     broker.config_set("maxmemory-policy", policy)
-    (note,) = [f for f in checkup.broker() if f.level != "good"]
+    (note,) = [f for f in doctor.broker() if f.level != "good"]
     assert f"maxmemory-policy {policy}" in note.what
     assert "noeviction" in note.remedy
 
@@ -100,7 +103,7 @@ def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its
 ) -> None:
     """P2-12: a worker of before a release meets work of after it."""
     monkeypatch.setattr(flow, "_flows", dict(flow._flows))
-    new = flow.register(replace(probe.PROBE, name="new-in-this-release"))
+    new = flow.register(replace(probe_flow.PROBE, name="new-in-this-release"))
     worker = played(slots=1)
     enqueue(new.name, "p0")
     del flow._flows[new.name]
@@ -117,7 +120,7 @@ def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its
     let_time_pass(Execution.objects.all())
     dispatch()
     (grant,) = worker.begin_all()
-    assert task_of(grant) == probe.TASK
+    assert task_of(grant) == probe_flow.TASK
     worker.end(grant, Done())
     assert Execution.objects.get().state == State.DONE
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pipeline.models import Document
-from queuemgr import limits
 from queuemgr.models import Execution
+from queuemgr.scheduling import limit_rows
 from tests.integration.commands import Said, queue
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 @pytest.fixture(autouse=True)
 def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 @pytest.fixture

@@ -17,11 +17,12 @@ from django.core.management import call_command
 
 from pipeline import intake
 from pipeline.models import FLOW, Document
-from queuemgr import housekeeping, steering
-from queuemgr.controls import By
-from queuemgr.enqueue import enqueue_many
-from queuemgr.errors import BadInput
+from queuemgr.base.errors import BadInput
+from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Execution, State
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
+from queuemgr.worker import housekeeping
 from tests import made_pdfs
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,7 +104,7 @@ def test_what_was_enqueued_by_name_is_not_seeded_again() -> None:
 def test_known_again_under_way_or_cancelled_a_document_is_not_started_again() -> None:
     know(2)
     housekeeping.seed(10)
-    steering.cancel(Execution.objects.filter(key="doi:10.1000/0"), By("ann", "command"))
+    executions.cancel(Execution.objects.filter(key="doi:10.1000/0"), By("ann", "command"))
     know(3)
     assert housekeeping.seed(10) == {"papers": 1}
     assert Execution.objects.get(key="doi:10.1000/0").state == State.CANCELLED

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from queuemgr import controls, gates, limits, max_pending, retry_room, steering, wakeups
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue, enqueue_many
-from queuemgr.errors import NeverFits, QueueFull
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, LOW, Intake
+from queuemgr.base.errors import NeverFits, QueueFull
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, LOW, Intake
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
 from queuemgr.models import (
     Attempt,
     DailyUsage,
@@ -27,8 +26,10 @@ from queuemgr.models import (
     Queue,
     Route,
     State,
-)  # fmt: skip
-from queuemgr.outcomes import Failed
+)
+from queuemgr.operations import controls, executions
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import backpressure, breakers, limit_rows, retry_budget, wakeups
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,7 +40,7 @@ ANN = By("ann", "test", "because")
 
 @pytest.fixture(autouse=True)
 def _rows_of_limits(transactional_db: None) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def leased() -> int:
@@ -101,7 +102,7 @@ def test_a_start_must_pass_each_of_several_keys(played: Played, probes: Probes) 
     probes(3, limit_key="host:a", tenant="emca", prefix="b")
     running = sorted(Lease.objects.values_list("limit_keys", flat=True))
     assert running == ["host:a tenant:acme"] + ["host:a tenant:emca"] * 3
-    assert limits.rule_of("host:a").max_running == 4
+    assert limit_rows.rule_of("host:a").max_running == 4
 
 
 def test_tokens_are_counted_by_their_own_weights(played: Played, probes: Probes) -> None:
@@ -120,7 +121,7 @@ def test_without_the_scheduler_tokens_do_not_bind_and_plain_caps_do(
     played: Played, probes: Probes, knobs: Callable[..., None]
 ) -> None:
     knobs(scheduler=False, cpu_tokens=1, max_prep=5)
-    limits.sync()
+    limit_rows.sync()
     played(slots=9)
     probes(9, tokens={"cpu": 1})
     assert leased() == 5
@@ -128,8 +129,8 @@ def test_without_the_scheduler_tokens_do_not_bind_and_plain_caps_do(
 
 def test_low_resource_mode_gives_a_small_machine_few_tokens(knobs: Callable[..., None]) -> None:
     knobs(low_resource=True, io_tokens=7)
-    limits.sync()
-    assert [limits.rule_of(name).max_running for name in ("cpu", "io", "memory")] == [1, 7, 2]
+    limit_rows.sync()
+    assert [limit_rows.rule_of(name).max_running for name in ("cpu", "io", "memory")] == [1, 7, 2]
 
 
 def test_a_retry_after_closes_the_limit_for_the_whole_fleet_and_it_reopens_one_by_one(
@@ -202,7 +203,7 @@ def test_a_used_up_quota_closes_its_limit_until_the_day_ends(
 
 def test_a_person_can_open_what_the_fleet_closed(played: Played, probes: Probes) -> None:
     played(slots=1)
-    gates.close("host:a", database_now() + timedelta(hours=1), "429")
+    breakers.close("host:a", database_now() + timedelta(hours=1), "429")
     probes(1, limit_key="host:a")
     assert leased() == 0
     controls.resume("host:a", ANN)
@@ -227,7 +228,7 @@ def test_a_budgets_day_is_kept_in_its_own_zone(played: Played, probes: Probes) -
     assert len(grants) == 2
     for grant in grants:
         worker.end(grant)
-    from queuemgr.budget_day import day_of
+    from queuemgr.base.budget_day import day_of
 
     usage = DailyUsage.objects.get(limit="tenant:acme")
     assert (usage.day, usage.spent) == (day_of(database_now(), zone), 2)
@@ -243,7 +244,7 @@ def test_the_last_tenth_of_a_budget_is_for_high_work(
     played: Played, probes: Probes, knobs: Callable[..., None]
 ) -> None:
     knobs(daily_budget=100)
-    limits.sync()
+    limit_rows.sync()
     worker = played(slots=50)
     probes(4, requests=30, prefix="normal")
     probes(1, requests=10, priority=HIGH, prefix="high")
@@ -265,7 +266,7 @@ def test_work_of_no_kind_that_fits_is_refused_naming_the_limit(probes: Probes) -
 
 def test_a_full_queue_refuses_new_work_and_says_how_many_went_in(probes: Probes) -> None:
     controls_queue = Queue.objects.filter(name="prep.low")
-    limits.sync()
+    limit_rows.sync()
     controls_queue.update(max_pending=3)
     many = [Intake(f"k{n}", {}) for n in range(5)]
     with pytest.raises(
@@ -285,7 +286,7 @@ def test_a_full_queue_refuses_new_work_and_says_how_many_went_in(probes: Probes)
 def test_racing_enqueuers_do_not_pass_max_pending_together(
     probes: Probes, in_threads: Callable[..., list[Any]]
 ) -> None:
-    limits.sync()
+    limit_rows.sync()
     Queue.objects.filter(name="prep.low").update(max_pending=10)
 
     def enqueue_some(number: int) -> int:
@@ -319,7 +320,7 @@ def test_tenants_take_turns_by_their_shares_however_many_keys_each_has(
 def test_retries_may_be_only_so_many_of_the_starts(
     played: Played, probes: Probes, knobs: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry_room, "ALWAYS", 2)
+    monkeypatch.setattr(retry_budget, "ALWAYS", 2)
     knobs(retry_percent=10)
     worker = played(slots=20)
     probes(10)
@@ -346,7 +347,7 @@ def test_a_parked_route_is_woken_by_whatever_lets_it_go_on(played: Played, probe
     assert len(worker.end(first)) == 1, "the end of a lease under it"
     controls.edit_limit("host:a", ANN, max_running=5)
     assert leased() == 5, "a raised cap"
-    steering.cancel(Execution.objects.waiting(), ANN)
+    executions.cancel(Execution.objects.waiting(), ANN)
     for grant in worker.begin_all():
         worker.end(grant)
     assert Execution.objects.filter(state=State.DONE).count() >= 1
@@ -356,7 +357,7 @@ def test_an_edited_retry_policy_holds_for_the_next_failure_of_its_phase(
     played: Played, probes: Probes
 ) -> None:
     """G11."""
-    limits.sync()
+    limit_rows.sync()
     worker = played(slots=1)
     probes(1)
     controls.edit_policy("network", "prep", ANN, max_attempts=2, base=0, ceiling=0, jitter=0)
@@ -367,7 +368,7 @@ def test_an_edited_retry_policy_holds_for_the_next_failure_of_its_phase(
 
 
 def test_default_rows_are_polite_to_the_services_papers_come_from() -> None:
-    limits.sync()
+    limit_rows.sync()
     rows = {limit.name: limit for limit in Limit.objects.exclude(rate="")}
     assert rows["resolver:arxiv"].rate == "1/3s"
     assert {"resolver:crossref", "resolver:openalex", "resolver:unpaywall"} <= rows.keys()
@@ -376,7 +377,7 @@ def test_default_rows_are_polite_to_the_services_papers_come_from() -> None:
 
 def test_the_depth_of_a_queue_is_counted_no_further_than_its_cap(probes: Probes) -> None:
     probes(5, priority=LOW)
-    assert max_pending._depth(("prep", LOW), 3) == 3
+    assert backpressure._depth(("prep", LOW), 3) == 3
 
 
 def test_a_limit_edited_before_any_worker_signed_on_keeps_the_edit(
@@ -385,15 +386,15 @@ def test_a_limit_edited_before_any_worker_signed_on_keeps_the_edit(
     Limit.objects.all().delete()
     knobs(max_prep=7)
     controls.edit_limit("phase:prep", ANN, max_running=2)
-    limits.sync()
-    assert limits.rule_of("phase:prep").max_running == 2
+    limit_rows.sync()
+    assert limit_rows.rule_of("phase:prep").max_running == 2
 
 
 def test_a_database_that_is_away_is_no_bug_of_the_step() -> None:
     from django.db import OperationalError
 
-    from queuemgr.abort import AbortSignal
-    from queuemgr.leased_task import as_result
+    from queuemgr.flows.abort_signal import AbortSignal
+    from queuemgr.worker.leased_task import as_result
 
     failed = as_result(OperationalError("terminating connection"), AbortSignal())
     assert isinstance(failed, Failed)

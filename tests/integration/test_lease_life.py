@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from queuemgr import begin, finish, housekeeping, presence, retry, withdraw
-from queuemgr.abort import AbortSignal
-from queuemgr.dispatch import dispatch
-from queuemgr.errors import LeaseLost, StepFailed
-from queuemgr.finish import Ending
-from queuemgr.fleet_lock import database_now, deciding
-from queuemgr.leased_task import Work
+from queuemgr.base.errors import LeaseLost, StepFailed
+from queuemgr.base.fleet_lock import database_now, deciding
+from queuemgr.flows import retry_policy
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
+from queuemgr.lifecycle import begin, finish, revoke
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.finish import Ending
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
-from queuemgr.outcomes import Done, Failed, Interrupted, Snoozed
+from queuemgr.worker import housekeeping, registration
+from queuemgr.worker.leased_task import Work
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,7 +108,7 @@ def test_work_that_ends_its_worker_three_times_is_poison(played: Played, probes:
     """P2-05: not redelivered for ever."""
     worker = played(slots=1)
     probes(1)
-    for _ in range(retry.MAX_LOST):
+    for _ in range(retry_policy.MAX_LOST):
         worker.begin_all()
         run_out()
         housekeeping.tick()
@@ -119,7 +121,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
     """P2-05: with threads a deadly step takes what runs beside it down; only it is to blame."""
     worker = played(slots=2)
     probes(2)
-    for _ in range(retry.MAX_LOST):
+    for _ in range(retry_policy.MAX_LOST):
         let_time_pass(Execution.objects.waiting())
         dispatch()
         worker.begin_all()
@@ -127,7 +129,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
         housekeeping.tick()
     assert {e.state for e in Execution.objects.all()} <= {State.WAITING, State.LEASED}
     for _ in range(2):
-        withdraw.give_back(list(Lease.objects.values_list("pk", flat=True)))
+        revoke.give_back(list(Lease.objects.values_list("pk", flat=True)))
         let_time_pass(Execution.objects.filter(key="p0"))
         Execution.objects.filter(key="p1").update(run_after=database_now() + timedelta(hours=1))
         dispatch()
@@ -144,7 +146,7 @@ def test_company_is_known_though_the_leases_of_a_dead_worker_run_out_at_differen
     """Renewed at different times they expire one after the other; they were lost together all the same."""
     worker = played(slots=2)
     probes(2)
-    for _ in range(retry.MAX_LOST):
+    for _ in range(retry_policy.MAX_LOST):
         let_time_pass(Execution.objects.waiting())
         dispatch()
         worker.begin_all()
@@ -162,9 +164,9 @@ def test_a_worker_reborn_under_its_name_frees_what_its_dead_self_held(
     worker = played(slots=1)
     probes(1)
     worker.begin_all()
-    monkeypatch.setattr(presence.psutil, "pid_exists", lambda pid: False)
-    monkeypatch.setattr(presence.socket, "gethostname", lambda: "test")
-    presence.sign_on(worker.row.name, worker.row.queues, 1)
+    monkeypatch.setattr(registration.psutil, "pid_exists", lambda pid: False)
+    monkeypatch.setattr(registration.socket, "gethostname", lambda: "test")
+    registration.sign_on(worker.row.name, worker.row.queues, 1)
     assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST]
     assert not Lease.objects.filter(worker=worker.row).exists()
 
@@ -342,7 +344,7 @@ def test_a_step_that_used_fewer_requests_than_reserved_gives_the_rest_back(
 
 
 def test_secrets_never_reach_error_rows(played: Played, probes: Probes) -> None:
-    from queuemgr.redaction import keep_secret
+    from queuemgr.base.redaction import keep_secret
 
     keep_secret("sk-very-secret")
     worker = played(slots=1)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from queuemgr import controls, gates, limits
-from queuemgr.controls import By
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.fleet_lock import database_now
 from queuemgr.models import Change, Execution, Limit, RetryPolicy
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import breakers, limit_rows
 from tests.integration.commands import queue
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -18,7 +19,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 @pytest.fixture(autouse=True)
 def _limits_and_nothing_sent(transactional_db: None, sent: list[Any]) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: Any) -> None:
@@ -53,12 +54,15 @@ def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
         "--kept-from-low", 20, "--share", 2, "--breaker-after", 3,
     )  # fmt: skip
     assert said.code == 0
-    rule = limits.rule_of("fleet")
+    rule = limit_rows.rule_of("fleet")
     assert (rule.max_running, rule.reserved_high, rule.daily_budget) == (30, 2, 500)
     assert (rule.budget_zone, rule.kept_for_high, rule.kept_from_low) == ("Europe/Berlin", 25, 100)
     assert (rule.share, rule.breaker_after, rule.rate is not None) == (2, 3, True)
     assert queue("limit", "fleet", "--daily-budget", "none", "--rate", "").code == 0
-    assert (limits.rule_of("fleet").daily_budget, limits.rule_of("fleet").rate) == (None, None)
+    assert (limit_rows.rule_of("fleet").daily_budget, limit_rows.rule_of("fleet").rate) == (
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,7 @@ def test_figures_that_cannot_be_are_refused_by_name_and_change_nothing(
 
 
 def test_the_table_of_limits_says_rates_budgets_closings_and_pauses(probes: Any) -> None:
-    gates.close("host:a", database_now().replace(year=2099), "429, it asked for 30 s")
+    breakers.close("host:a", database_now().replace(year=2099), "429, it asked for 30 s")
     queue("pause", "prep", "--reason", "moving")
     assert queue("limit", "wrap", "--rate", "1/3s").out == "phase:wrap: rate=1/3s\n"
     said = queue("limits").out

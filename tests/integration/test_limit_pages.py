@@ -12,13 +12,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from queuemgr import controls, gates, limits, policies
-from queuemgr.begin import begin
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue
-from queuemgr.errors import BadInput
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.retry_policy import Policy
+from queuemgr.lifecycle.begin import begin
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import (
     Attempt,
     Change,
@@ -31,9 +30,11 @@ from queuemgr.models import (
     Queue,
     RetryPolicy,
     Wakeup,
-)  # fmt: skip
+)
 from queuemgr.models import Worker as WorkerRow
-from queuemgr.retry import Policy
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import breakers, limit_rows, retry_policies
 from tests.integration.admin_pages import act, figures_of, page, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
@@ -43,7 +44,7 @@ HOST = "host:a.example:443"
 
 @pytest.fixture(autouse=True)
 def _rows(sent: list[Any]) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def listed(client: Client, model: str) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def page_of(client: Client, row: Any) -> str:
 
 
 def close(name: str, seconds: float = 600, because: str = "5 x timeout in a row") -> None:
-    gates.close(name, database_now() + timedelta(seconds=seconds), because)
+    breakers.close(name, database_now() + timedelta(seconds=seconds), because)
 
 
 def probe(key: str = "doc:1", **payload: Any) -> Execution:
@@ -73,7 +74,7 @@ def test_a_limits_page_sets_every_figure_and_keeps_the_reason(operator: Client) 
     posted = figures_of(limit, **figures, reason="new contract")
     text_of(operator.post(page("limit", limit.pk, view="change"), posted, follow=True))
     limit.refresh_from_db()
-    assert {name: getattr(limit, name) for name in controls.FIGURES} == figures
+    assert {name: getattr(limit, name) for name in limit_rows.FIGURES} == figures
     change = Change.objects.get()
     assert (change.reason, change.after["rate"]) == ("new contract", "50/s burst 100")
 
@@ -230,7 +231,7 @@ def test_a_policy_is_edited_with_its_reason(operator: Client) -> None:
     posted = {"max_attempts": 2, "base": 5, "ceiling": 600, "jitter": 5, "reason": "it is down"}
     url = page("retrypolicy", policy.pk, view="change")
     text_of(operator.post(url, posted, follow=True))
-    assert policies.policy_for("network", "prep").max_attempts == 2
+    assert retry_policies.policy_for("network", "prep").max_attempts == 2
     change = Change.objects.get()
     assert (change.target, change.reason) == ("network", "it is down")
     assert (change.before, change.after) == ({"max_attempts": 6}, {"max_attempts": 2})
@@ -242,10 +243,10 @@ def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase
     posted = {"kind": "network", "phase": "prep", "max_attempts": 9, "base": "", "ceiling": "",
               "jitter": "", "reason": "flaky line"}  # fmt: skip
     text_of(operator.post(page("retrypolicy", view="add"), posted, follow=True))
-    assert policies.policy_for("network", "prep") == Policy(
+    assert retry_policies.policy_for("network", "prep") == Policy(
         9, 5, 600, 5, "connection refused, reset or cut off"
     )
-    assert policies.policy_for("network", "wrap").max_attempts == 6
+    assert retry_policies.policy_for("network", "wrap").max_attempts == 6
     assert (Change.objects.get().target, Change.objects.get().reason) == (
         "network in prep", "flaky line",
     )  # fmt: skip

@@ -12,17 +12,19 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from queuemgr import begin, controls, finish, housekeeping, minutes
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue_many
-from queuemgr.finish import Ending
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, LOW, NORMAL, Intake
-from queuemgr.metrics import collector
-from queuemgr.metrics.declared import BY_NAME
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, Intake
+from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.lifecycle import begin, finish, minute_stats
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.lifecycle.finish import Ending
 from queuemgr.models import Attempt, Execution, Gate, Lease, Limit, Minute, Route
-from queuemgr.outcomes import Done, Failed
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.web.metrics import collector
+from queuemgr.web.metrics.definitions import BY_NAME
+from queuemgr.worker import housekeeping
 from tests.integration.scraping import OPEN_METRICS, Scrape, scrape
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
@@ -48,7 +50,7 @@ def test_a_scrape_is_read_by_prometheus_in_both_formats(played: Played, probes: 
     probes(3)
     for grant in worker.begin_all():
         worker.end(grant)
-    minutes.roll_up(database_now() + timedelta(minutes=2))
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
     plain, openly = scrape(), scrape(accept=OPEN_METRICS)
     assert openly.text.endswith("# EOF\n")
     for family in plain.families:
@@ -149,15 +151,15 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
         for grant in grants:
             worker.end(grant, next_too=False)
         seen.append(scrape())
-        ended = minutes.whole_minute(began) - timedelta(minutes=9 - turn)
+        ended = minute_stats.whole_minute(began) - timedelta(minutes=9 - turn)
         Attempt.objects.filter(execution__key__startswith=f"t{turn}-").update(ended_at=ended)
-        minutes.roll_up(began)
+        minute_stats.roll_up(began)
         seen.append(scrape())
     knobs(keep_attempts_days=1e-9, keep_minutes_days=1)
     for hours in (0, 50):
         now = began + timedelta(hours=hours)
         housekeeping._prune_attempts(now)
-        minutes.prune(now, rows=100)
+        minute_stats.prune(now, rows=100)
         seen.append(scrape())
     assert Attempt.objects.count() == 9
     for before, after in pairwise(seen):
@@ -174,13 +176,13 @@ def test_an_attempt_written_late_leaves_no_dent_in_a_counter(
     probes(2)
     one, other = worker.begin_all()
     worker.end(one, next_too=False)
-    past = minutes.whole_minute(database_now()) - timedelta(seconds=30)
+    past = minute_stats.whole_minute(database_now()) - timedelta(seconds=30)
     Attempt.objects.update(ended_at=past)
-    minutes.roll_up(database_now())
+    minute_stats.roll_up(database_now())
     worker.end(other, next_too=False)
     Attempt.objects.update(ended_at=past)
     assert scrape().total("sluicegate_starts_total") == 2
-    minutes.roll_up(database_now())
+    minute_stats.roll_up(database_now())
     assert scrape().total("sluicegate_starts_total") == 2
 
 
@@ -195,7 +197,7 @@ def test_counters_are_left_out_while_rolling_up_is_far_behind(
     seen = scrape()
     assert seen("sluicegate_rollup_lag_seconds") > 3500
     assert not seen.has("sluicegate_starts_total")
-    minutes.roll_up(database_now() + timedelta(minutes=2))
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
     seen = scrape()
     assert (seen("sluicegate_rollup_lag_seconds"), seen.total("sluicegate_starts_total")) == (0, 1)
 
@@ -205,7 +207,7 @@ def test_histograms_hold_every_attempt_rolled_up(played: Played, probes: Probes)
     probes(4)
     for grant in worker.begin_all():
         worker.end(grant, next_too=False)
-    minutes.roll_up(database_now() + timedelta(minutes=2))
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
     seen = scrape()
     assert seen("sluicegate_wait_seconds_bucket", phase="prep", priority="normal", le="+Inf") == 4
     assert seen("sluicegate_run_seconds_bucket", phase="prep", le="+Inf") == 4
@@ -230,7 +232,7 @@ def test_second_deliveries_and_endings_after_the_lease_are_counted(
     assert seen("sluicegate_leases_unbegun_total") == 2
     assert seen.total("sluicegate_starts_total") == 1, "a mishap is no start"
     assert Minute.objects.by_minute().mishaps().count() == 3
-    assert minutes.rolled_up_to() is None
+    assert minute_stats.rolled_up_to() is None
 
 
 def test_lease_health_shows_renewals_missed_and_leases_run_out(

@@ -8,10 +8,10 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
-from queuemgr.errors import ConfigurationError
-from queuemgr.knobs import WatchKnobs
-from queuemgr.metrics import collector
-from queuemgr.redaction import clean
+from queuemgr.base.config import WatchKnobs
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.redaction import clean
+from queuemgr.web.metrics import collector
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

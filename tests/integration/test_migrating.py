@@ -11,8 +11,8 @@ from django.db.migrations.state import ProjectState
 from django.db.models import Q
 from django.utils import timezone
 
-from queuemgr import sql
-from queuemgr.migrating import AddConstraintBeside, AddIndexBeside
+from queuemgr.base import sql
+from queuemgr.base.online_ddl import AddConstraintBeside, AddIndexBeside
 from queuemgr.models import Change, Execution
 
 pytestmark = pytest.mark.django_db(transaction=True)

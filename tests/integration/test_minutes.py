@@ -14,14 +14,15 @@ from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from queuemgr import histogram, minutes
+from queuemgr.base import histogram
+from queuemgr.lifecycle import minute_stats
 from queuemgr.models import EVER, Attempt, Execution, Minute, Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Probes = Callable[..., list[Execution]]
 Ended = Callable[..., None]
 
-NOW = minutes.whole_minute(timezone.now()) + timedelta(seconds=30)
+NOW = minute_stats.whole_minute(timezone.now()) + timedelta(seconds=30)
 """Half a minute into a minute: the one before is over, and its grace too."""
 
 
@@ -52,7 +53,7 @@ def ended(probes: Probes) -> Ended:
 
 
 def counted() -> int:
-    return minutes.since(EVER).aggregate(n=Sum("attempts"))["n"] or 0
+    return minute_stats.since(EVER).aggregate(n=Sum("attempts"))["n"] or 0
 
 
 def ever() -> int:
@@ -62,40 +63,40 @@ def ever() -> int:
 def test_a_minute_that_is_over_is_counted_by_kind_with_its_waits_and_runs(ended: Ended) -> None:
     ended(3, waited=0.2, ran=40)
     ended(2, outcome="failed", error_kind="network", phase="wrap", priority=0)
-    assert minutes.roll_up(NOW) == 5
-    done, failed = minutes.since(EVER).order_by("outcome")
+    assert minute_stats.roll_up(NOW) == 5
+    done, failed = minute_stats.since(EVER).order_by("outcome")
     assert (done.phase, done.priority, done.outcome, done.error_kind) == ("prep", 1, "done", "")
     assert (done.attempts, done.cost) == (3, 6)
     assert done.waited[histogram.BOUNDS.index(0.25)] == 3
     assert done.ran[histogram.BOUNDS.index(60.0)] == 3
     assert (failed.attempts, failed.error_kind) == (2, "network")
-    assert list(minutes.since(EVER, phase="wrap")) == [failed]
-    assert minutes.rolled_up_to() == failed.minute + minutes.MINUTE
+    assert list(minute_stats.since(EVER, phase="wrap")) == [failed]
+    assert minute_stats.rolled_up_to() == failed.minute + minute_stats.MINUTE
 
 
 def test_a_minute_is_left_alone_until_its_grace_is_over(ended: Ended) -> None:
     ended(ago=31)
-    assert minutes.roll_up(NOW - timedelta(seconds=21)) == 0
-    assert minutes.roll_up(NOW - timedelta(seconds=20)) == 1
+    assert minute_stats.roll_up(NOW - timedelta(seconds=21)) == 0
+    assert minute_stats.roll_up(NOW - timedelta(seconds=20)) == 1
 
 
 def test_rolling_up_again_changes_nothing(ended: Ended) -> None:
     ended(4)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     before = list(Minute.objects.order_by("pk").values())
-    assert minutes.roll_up(NOW) == 0
+    assert minute_stats.roll_up(NOW) == 0
     assert list(Minute.objects.order_by("pk").values()) == before
 
 
 def test_an_ending_written_late_is_counted_all_the_same(ended: Ended) -> None:
     ended(2)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     ended(1, waited=50)
     ended(1, outcome="lost")
     ended(1, ago=150)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     assert (counted(), ever()) == (5, 5)
-    assert sum(minutes.since(EVER).get(minute=whole(90), outcome="done").waited) == 3
+    assert sum(minute_stats.since(EVER).get(minute=whole(90), outcome="done").waited) == 3
 
 
 @pytest.mark.skipif(
@@ -107,7 +108,7 @@ def test_however_many_roll_up_at_once_every_attempt_is_counted_once(
     for ago in (90, 150, 210, 4000):
         for outcome in Outcome.values:
             ended(5, ago=ago, outcome=outcome)
-    in_threads(6, lambda _: minutes.roll_up(NOW))
+    in_threads(6, lambda _: minute_stats.roll_up(NOW))
     assert (counted(), ever()) == (160, 160)
 
 
@@ -115,18 +116,18 @@ def test_whoever_counted_before_another_stored_adds_nothing(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended(3)
-    count, reads = minutes._count, [0]
+    count, reads = minute_stats._count, [0]
 
-    def overtaken(span: minutes.Span) -> minutes.Rows:
+    def overtaken(span: minute_stats.Span) -> minute_stats.Rows:
         found = count(span)
         reads[0] += 1
         if reads[0] == 1:
             ended(2)
-            minutes.roll_up(NOW)
+            minute_stats.roll_up(NOW)
         return found
 
-    monkeypatch.setattr(minutes, "_count", overtaken)
-    minutes.roll_up(NOW)
+    monkeypatch.setattr(minute_stats, "_count", overtaken)
+    minute_stats.roll_up(NOW)
     assert reads[0] == 2
     assert (counted(), ever()) == (5, 5)
 
@@ -134,16 +135,16 @@ def test_whoever_counted_before_another_stored_adds_nothing(
 def test_days_without_a_run_are_caught_up_with_oldest_first_in_bounded_batches(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(minutes, "ROWS_AT_A_TIME", 20)
-    monkeypatch.setattr(minutes, "ROWS_A_RUN", 50)
+    monkeypatch.setattr(minute_stats, "ROWS_AT_A_TIME", 20)
+    monkeypatch.setattr(minute_stats, "ROWS_A_RUN", 50)
     for hours in range(1, 73, 3):
         ended(10, ago=3600 * hours)
-    first = minutes.roll_up(NOW)
+    first = minute_stats.roll_up(NOW)
     assert 50 <= first < 50 + 20 + 10
-    assert minutes.since(EVER).order_by("minute").first().minute < NOW - timedelta(hours=69)  # type: ignore[union-attr]  # there is one
+    assert minute_stats.since(EVER).order_by("minute").first().minute < NOW - timedelta(hours=69)  # type: ignore[union-attr]  # there is one
     runs = [first]
     while runs[-1]:
-        runs.append(minutes.roll_up(NOW))
+        runs.append(minute_stats.roll_up(NOW))
     assert max(runs) < 80
     assert (counted(), ever()) == (240, 240)
 
@@ -152,7 +153,7 @@ def test_a_span_without_attempts_costs_no_statement_a_minute(ended: Ended) -> No
     ended(ago=20 * 86_400)
     ended(ago=90)
     with CaptureQueriesContext(connection) as seen:
-        minutes.roll_up(NOW)
+        minute_stats.roll_up(NOW)
     assert counted() == 2
     assert len(seen) < 40
 
@@ -163,7 +164,7 @@ def test_attempts_older_than_minutes_are_kept_are_not_rolled_up(
     knobs(keep_minutes_days=2)
     ended(ago=3 * 86_400)
     ended(ago=86_400)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     assert counted() == 1
 
 
@@ -173,10 +174,10 @@ def test_old_minutes_are_pruned_and_the_sums_of_all_time_stay(
     ended(3, ago=20 * 86_400)
     ended(2, ago=10 * 86_400)
     ended(1)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     knobs(keep_minutes_days=5)
-    assert minutes.prune(NOW, rows=1) == 2
-    minutes.roll_up(NOW)
+    assert minute_stats.prune(NOW, rows=1) == 2
+    minute_stats.roll_up(NOW)
     assert (counted(), ever()) == (1, 6)
 
 
@@ -185,52 +186,52 @@ def test_nothing_is_counted_twice_when_minutes_are_kept_longer_again(
 ) -> None:
     ended(3, ago=20 * 86_400)
     ended(2, ago=10 * 86_400)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     knobs(keep_minutes_days=5)
-    assert minutes.prune(NOW, rows=100) == 1, "the last stays: it says how far this went"
+    assert minute_stats.prune(NOW, rows=100) == 1, "the last stays: it says how far this went"
     knobs(keep_minutes_days=31)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     assert ever() == 5
 
 
 def test_pruned_attempts_take_nothing_from_minutes_already_rolled_up(ended: Ended) -> None:
     ended(4)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     Attempt.objects.all().delete()
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     assert (counted(), ever()) == (4, 4)
 
 
 @pytest.mark.parametrize("back", [timedelta(minutes=2), timedelta(hours=1)])
 def test_a_clock_set_back_leaves_nothing_uncounted(ended: Ended, back: timedelta) -> None:
     ended(2)
-    minutes.roll_up(NOW)
+    minute_stats.roll_up(NOW)
     ended(3, ago=back.total_seconds() + 80)
-    minutes.roll_up(NOW - back)
+    minute_stats.roll_up(NOW - back)
     assert (counted(), ever()) == (5, 5)
 
 
 def test_a_moment_far_ahead_is_no_reason_to_roll_up_what_is_not_over(ended: Ended) -> None:
     ended(1, ago=-600)
-    assert minutes.roll_up(NOW) == 0
-    assert minutes.roll_up(NOW + timedelta(seconds=700)) == 1
+    assert minute_stats.roll_up(NOW) == 0
+    assert minute_stats.roll_up(NOW + timedelta(seconds=700)) == 1
 
 
 def test_the_bucket_of_a_wait_without_a_known_beginning_is_that_of_its_lease(ended: Ended) -> None:
     ended(1, waited=7)
     Attempt.objects.update(due_at=None)
-    minutes.roll_up(NOW)
-    assert minutes.since(EVER).get().waited[histogram.BOUNDS.index(10.0)] == 1
+    minute_stats.roll_up(NOW)
+    assert minute_stats.since(EVER).get().waited[histogram.BOUNDS.index(10.0)] == 1
 
 
 def test_its_minute_is_that_of_its_end(ended: Ended) -> None:
     ended(1, ago=30.000001)
     ended(1, ago=90)
-    minutes.roll_up(NOW)
-    found = sorted(minutes.since(EVER).values_list("minute", flat=True))
+    minute_stats.roll_up(NOW)
+    found = sorted(minute_stats.since(EVER).values_list("minute", flat=True))
     assert found == [whole(90)]
     assert isinstance(found[0], datetime)
 
 
 def whole(ago: float) -> datetime:
-    return minutes.whole_minute(NOW - timedelta(seconds=ago))
+    return minute_stats.whole_minute(NOW - timedelta(seconds=ago))

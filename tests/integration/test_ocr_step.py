@@ -14,13 +14,13 @@ from django.core.files.base import ContentFile
 from django.db import OperationalError
 
 from pipeline import files
-from pipeline.knobs import pipeline_knobs
+from pipeline.config import pipeline_knobs
 from pipeline.models import Document
-from pipeline.ocr_options import KEY, REQUESTS, requests_reserved
-from queuemgr.errors import Aborted, LeaseLost, StepFailed
-from queuemgr.leased_task import Work
+from pipeline.ocr_config import KEY, REQUESTS, requests_reserved
+from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
+from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.outcomes import Done, Failed, Result, Snoozed
+from queuemgr.worker.leased_task import Work
 from tests.integration.ocr_desk import OcrDesk, charged, lose_leases, spent
 from tests.integration.steps.ocr_endpoint import Answer, VisionEndpoint, error, text
 

@@ -15,18 +15,18 @@ import pytest
 from django.db import connections
 
 from pipeline import intake, tasks
-from pipeline.knobs import pipeline_knobs
+from pipeline.config import pipeline_knobs
 from pipeline.models import FLOW, Document
-from queuemgr import housekeeping
-from queuemgr.abort import AbortSignal
-from queuemgr.enqueue import MAX_KEY, Enqueued, enqueue_many
-from queuemgr.errors import BadInput
-from queuemgr.fleet_lock import database_now
-from queuemgr.grant import Grant
-from queuemgr.leased_task import Work, as_result
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Interrupted, Result
+from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, enqueue_many
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.publish import task_of
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Limit, State
-from queuemgr.outcomes import Done, Interrupted, Result
-from queuemgr.publish import task_of
+from queuemgr.worker import housekeeping
+from queuemgr.worker.leased_task import Work, as_result
 from tests import made_pdfs
 
 pytestmark = pytest.mark.django_db(transaction=True)

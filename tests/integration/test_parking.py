@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from queuemgr import controls
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, Lease, Route, Worker
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
 from tests.model.passing_time import let_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)

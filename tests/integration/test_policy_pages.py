@@ -12,10 +12,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from queuemgr import controls, limits, policies
-from queuemgr.controls import By
+from queuemgr.flows.retry_policy import POLICIES
 from queuemgr.models import Change, Limit, Queue, RetryPolicy
-from queuemgr.retry import POLICIES
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows, retry_policies
 from tests.integration.admin_pages import figures_of, page, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
@@ -24,7 +25,7 @@ ANN = By("ann", "command", "slow to recover")
 
 @pytest.fixture(autouse=True)
 def _rows() -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 @pytest.fixture
@@ -41,10 +42,10 @@ def test_a_preview_shows_the_waits_of_what_was_typed_and_saves_nothing(
     text = text_of(operator.post(url, {**typed, "_preview": "1"}))
     assert "7-8 s, 14-15 s, 20-21 s (not saved yet)" in text
     assert 'name="base" value="7' in text
-    assert policies.policy_for("network", "prep") == POLICIES["network"]
+    assert retry_policies.policy_for("network", "prep") == POLICIES["network"]
     assert not Change.objects.exists()
     text_of(operator.post(url, typed, follow=True))
-    assert policies.policy_for("network", "prep").base == 7
+    assert retry_policies.policy_for("network", "prep").base == 7
 
 
 def test_a_new_override_is_previewed_with_what_it_takes_from_every_phase(operator: Client) -> None:
@@ -120,7 +121,7 @@ def test_no_figures_however_odd_end_in_an_error_page(
 def test_a_wait_no_clock_could_be_set_by_is_refused(figures: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         controls.edit_policy("network", "", ANN, **figures)
-    assert policies.policy_for("network", "prep") == POLICIES["network"]
+    assert retry_policies.policy_for("network", "prep") == POLICIES["network"]
 
 
 def test_an_edit_that_another_made_impossible_in_between_is_told_on_the_form(

@@ -13,11 +13,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from queuemgr.abort import AbortSignal
-from queuemgr.errors import Aborted, StepFailed
-from queuemgr.lanes import Lane
-from queuemgr.process_group import THREAD_VARIABLES, ProgramFailed, in_process, run_program
-from queuemgr.window import run_with_queue
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.steptools.lanes import Lane
+from queuemgr.steptools.ordered_map import run_with_queue
+from queuemgr.steptools.subprocess_group import (
+    THREAD_VARIABLES,
+    ProgramFailed,
+    in_process,
+    run_program,
+)
 from tests.patience import patient
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.any_database]
@@ -190,7 +195,7 @@ async def test_a_cancelled_function_is_killed_at_once(tmp_path: Path):
 
 async def test_a_function_s_process_ends_when_the_worker_is_killed(tmp_path: Path):
     code = (
-        "import asyncio, sys; from queuemgr.process_group import in_process;"
+        "import asyncio, sys; from queuemgr.steptools.subprocess_group import in_process;"
         "from tests.integration.test_process_group import hang;"
         "asyncio.run(in_process(hang, sys.argv[1]))"
     )

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from queuemgr import limits
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, all_queues
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, all_queues
+from queuemgr.flows.outcomes import Failed
 from queuemgr.management.commands.queue import Command, subcommands
 from queuemgr.models import Change, Execution, Limit, Queue, State
-from queuemgr.outcomes import Failed
+from queuemgr.scheduling import limit_rows
 from tests.integration.commands import REPOSITORY, alone, queue, run, shell
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -29,7 +29,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00")
 
 @pytest.fixture(autouse=True)
 def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 # Help

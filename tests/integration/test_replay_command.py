@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from queuemgr import limits
 from queuemgr.models import Attempt, Execution, Limit, Outcome
+from queuemgr.scheduling import limit_rows
 from tests.integration.commands import queue
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -20,7 +20,7 @@ BEGAN = datetime(2026, 5, 4, 6, tzinfo=UTC)
 def recorded(transactional_db: None, sent: list[Any], probes: Any) -> None:
     """Six paid attempts of ten seconds, all due at six o'clock, two at a time; the last without the
     column old rows lack."""
-    limits.sync()
+    limit_rows.sync()
     executions = probes(6, limit_key="host:a", requests=1)
     Attempt.objects.bulk_create(
         _attempt(execution, BEGAN + timedelta(seconds=10 * (number // 2)), number)

@@ -13,13 +13,13 @@ from django.core.files.storage import default_storage
 
 from pipeline import intake, tasks
 from pipeline.models import FLOW, Document
-from queuemgr.abort import AbortSignal
-from queuemgr.enqueue import enqueue_many
-from queuemgr.grant import Grant
-from queuemgr.leased_task import Work, as_result
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Interrupted, Result
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.publish import task_of
 from queuemgr.models import Lease
-from queuemgr.outcomes import Done, Interrupted, Result
-from queuemgr.publish import task_of
+from queuemgr.worker.leased_task import Work, as_result
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from pipeline.models import Document, Lookup
-from queuemgr import gates, steering
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Attempt, Execution, Gate, Lease, State
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import breakers
 from tests.integration.conftest import let_time_pass
 from tests.integration.steps.faulty_server import FaultyServer
-from tests.integration.test_papers import Papers, Site, papers, set_knobs, site  # noqa: F401
+from tests.integration.test_papers import Papers, Site
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DOI = "10.1000/182"
@@ -31,16 +32,16 @@ def _folders(settings: Any, tmp_path: Any) -> None:
 
 
 @pytest.fixture
-def sources(site: Site, set_knobs: Any) -> Site:  # noqa: F811
+def sources(site: Site, set_knobs: Any) -> Site:
     set_knobs(contact_email="p@example.org", unpaywall_url=site.url, resolvers="unpaywall,crossref")
     return site
 
 
-def say(site: Site, path: str, record: Any) -> None:  # noqa: F811
+def say(site: Site, path: str, record: Any) -> None:
     site.pages[path] = json.dumps(record).encode()
 
 
-def resolve(papers: Papers) -> list[str]:  # noqa: F811
+def resolve(papers: Papers) -> list[str]:
     """Take turns until the paper may be fetched or must wait; returns the limits each turn held."""
     held: list[str] = []
     grants = papers.worker.begin_all()
@@ -50,7 +51,7 @@ def resolve(papers: Papers) -> list[str]:  # noqa: F811
     return held
 
 
-def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources: Site) -> None:  # noqa: F811
+def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources: Site) -> None:
     """E3, E4"""
     say(sources, UNPAYWALL, {"title": "T", "oa_status": "closed", "best_oa_location": None})
     say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
@@ -73,9 +74,9 @@ def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources
 
 
 def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_next_try(
-    papers: Papers,  # noqa: F811
+    papers: Papers,
     sources: Site,
-    set_knobs: Any,  # noqa: F811
+    set_knobs: Any,
 ) -> None:
     """P3-08"""
     with FaultyServer() as busy:
@@ -89,7 +90,7 @@ def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_n
     assert Lookup.objects.get().source == "crossref"
     set_knobs(unpaywall_url=sources.url)
     say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
-    gates.open_now(["resolver:unpaywall"])
+    breakers.open_now(["resolver:unpaywall"])
     let_time_pass(Execution.objects.all())
     dispatch()
     assert resolve(papers) == ["", "resolver:unpaywall"]
@@ -97,7 +98,7 @@ def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_n
 
 
 def test_a_source_that_answers_opens_its_limit_again_though_the_step_goes_on_elsewhere(
-    papers: Papers,  # noqa: F811
+    papers: Papers,
     sources: Site,
 ) -> None:
     papers.take_in(DOI)
@@ -106,20 +107,20 @@ def test_a_source_that_answers_opens_its_limit_again_though_the_step_goes_on_els
     assert Gate.objects.get(name="resolver:unpaywall").failures == 0
 
 
-def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -> None:  # noqa: F811
+def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -> None:
     papers.take_in(DOI)
     resolve(papers)
     execution = Execution.objects.get()
     assert (execution.state, execution.error_kind) == (State.FAILED, "unresolvable")
     assert Document.objects.get().lookups[-1]["outcome"] == "unresolvable"
     say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
-    steering.retry([execution], By("ann", "test", "found at last"))
+    executions.retry([execution], By("ann", "test", "found at last"))
     resolve(papers)
     assert Document.objects.get().pdf_url == "https://p.org/x"
     assert sources.asked == [UNPAYWALL, CROSSREF] * 2
 
 
-def test_an_answer_kept_is_not_asked_for_again(papers: Papers, sources: Site) -> None:  # noqa: F811
+def test_an_answer_kept_is_not_asked_for_again(papers: Papers, sources: Site) -> None:
     say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
     papers.take_in(DOI)
     resolve(papers)
@@ -131,7 +132,7 @@ def test_an_answer_kept_is_not_asked_for_again(papers: Papers, sources: Site) ->
     assert Document.objects.get().lookups[0]["cached"] is True
 
 
-def test_the_version_asked_for_is_the_one_fetched(papers: Papers, site: Site) -> None:  # noqa: F811
+def test_the_version_asked_for_is_the_one_fetched(papers: Papers, site: Site) -> None:
     papers.take_in("2101.00001v2")
     assert resolve(papers) == ["", "resolver:arxiv"]
     document = Document.objects.get()

@@ -12,19 +12,23 @@ import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
 from django.core.management import call_command
 
-from queuemgr import explain, housekeeping, retry, steering, wakeups
-from queuemgr.abort import AbortSignal
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue
-from queuemgr.fingerprint import fingerprint
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH
-from queuemgr.grant import Grant
-from queuemgr.leased_task import as_result
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.redaction import MESSAGE_LIMIT
+from queuemgr.flows import retry_policy
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.flow import HIGH
+from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.lifecycle.error_fingerprint import fingerprint
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State
-from queuemgr.outcomes import Done, Failed
-from queuemgr.redaction import MESSAGE_LIMIT
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
+from queuemgr.reporting import explain
+from queuemgr.scheduling import wakeups
+from queuemgr.worker import housekeeping
+from queuemgr.worker.leased_task import as_result
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -67,7 +71,7 @@ def crash(worker: Any, grant: Grant) -> None:
 
 def by_the_admin(worker: Any, grant: Grant) -> None:
     worker.end(grant, Failed("not_found", "404"), next_too=False)
-    assert steering.retry(Execution.objects.failed(), ANN) == 1
+    assert executions.retry(Execution.objects.failed(), ANN) == 1
 
 
 def by_command(worker: Any, grant: Grant) -> None:
@@ -119,7 +123,7 @@ def test_no_two_of_what_may_try_again_multiply(played: Played, probes: Probes) -
             worker.end(grant, Failed("network", "reset"))
             worker.end(grant, Failed("network", "told twice"))
         assert worker.begin_all() == []
-    assert calls == retry.POLICIES["network"].max_attempts
+    assert calls == retry_policy.POLICIES["network"].max_attempts
     assert Attempt.objects.count() == calls
     assert Execution.objects.get().state == State.FAILED
 
@@ -129,7 +133,7 @@ def test_each_kind_of_failure_is_tried_as_often_as_its_policy_says_and_then_give
 ) -> None:
     """P3-03: `max_attempts` counts runs; the last of them leaves a final state with its error."""
     knobs(retry_percent=100)
-    kinds = [kind for kind in retry.POLICIES if kind != "poison"]
+    kinds = [kind for kind in retry_policy.POLICIES if kind != "poison"]
     worker = played(slots=len(kinds))
     failing = dict(zip((e.pk for e in probes(len(kinds))), kinds, strict=True))
     number = 0
@@ -140,7 +144,7 @@ def test_each_kind_of_failure_is_tried_as_often_as_its_policy_says_and_then_give
             worker.end(grant, failed, next_too=False)
         fall_due()
     for pk, kind in failing.items():
-        execution, most = Execution.objects.get(pk=pk), retry.POLICIES[kind].max_attempts
+        execution, most = Execution.objects.get(pk=pk), retry_policy.POLICIES[kind].max_attempts
         assert (execution.state, execution.error_kind) == (State.FAILED, kind)
         assert execution.error_message == f"failure {most}"
         assert execution.finished_at is not None
@@ -233,7 +237,7 @@ def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
     pass_time(asked - 2)
     housekeeping.tick()
     assert not Lease.objects.exists()
-    pass_time(2 + retry.POLICIES["rate_limited"].jitter)
+    pass_time(2 + retry_policy.POLICIES["rate_limited"].jitter)
     housekeeping.tick()
     assert Lease.objects.get().execution == waiting
 
@@ -252,7 +256,7 @@ def test_waits_of_any_length_are_in_the_database_and_are_sent_once_each_when_due
     for _ in range(5):
         housekeeping.tick()
     assert sent == []
-    pass_time(2 + retry.POLICIES["rate_limited"].jitter)
+    pass_time(2 + retry_policy.POLICIES["rate_limited"].jitter)
     for _ in range(5):
         housekeeping.tick()
     assert len(sent) == len({grant.execution_id for grant in sent}) == 20

@@ -12,11 +12,11 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from queuemgr import roles
-from queuemgr.admin.acts import BY_NAME
-from queuemgr.controls import By
-from queuemgr.errors import BadInput
+from queuemgr.base.errors import BadInput
 from queuemgr.models import Change
+from queuemgr.operations import roles
+from queuemgr.operations.controls import By
+from queuemgr.web.admin.execution_actions import BY_NAME
 from tests.integration import full_world
 from tests.integration.full_world import AdminPage, admin_pages, fingerprint
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from queuemgr import controls, limits, wakeups
-from queuemgr.claims import TENANT
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.flow import HIGH
+from queuemgr.flows.flow import HIGH
+from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Gate, Limit, Queue, Route
-from queuemgr.rules import Standing, read_standing, standing_of
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows, wakeups
+from queuemgr.scheduling.claims import TENANT
+from queuemgr.scheduling.limit_rules import Standing, read_standing, standing_of
 
 pytestmark = pytest.mark.django_db
 
@@ -23,7 +24,7 @@ NAMES = ("host:ruled", "host:met", "host:both", "host:neither")
 
 @pytest.fixture(autouse=True)
 def _world() -> None:
-    limits.sync()
+    limit_rows.sync()
     Limit.objects.create(name="host:ruled", max_running=3)
     Limit.objects.create(name="host:both", max_running=4)
     Gate.objects.create(name="host:met", clock=7.0)

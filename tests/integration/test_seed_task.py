@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from queuemgr import controls, limits
+from queuemgr.flows.outcomes import Failed
 from queuemgr.models import Execution
-from queuemgr.outcomes import Failed
+from queuemgr.operations import controls
+from queuemgr.scheduling import limit_rows
 from tests.integration.api_callers import ANN, problem
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
@@ -93,7 +94,7 @@ def test_another_priority_is_refused(on: None, query: str) -> None:
 
 
 def test_a_full_queue_is_429(on: None) -> None:
-    limits.sync()
+    limit_rows.sync()
     controls.edit_queue("prep.low", ANN, max_pending=1)
     assert get("/task?priority=low").status_code == 200
     assert problem(get("/task?priority=low"), "queue-full")["cap"] == 1

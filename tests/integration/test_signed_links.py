@@ -17,10 +17,10 @@ from django.test import Client
 from django.urls import reverse
 
 from pipeline.models import Document
-from pipeline.report_page import render_html
-from pipeline.steps.report_json import render_json
-from pipeline.steps.report_markdown import render_markdown
+from pipeline.steps.report.json_report import render_json
+from pipeline.steps.report.markdown_report import render_markdown
 from pipeline.tasks.report import report_facts
+from pipeline.web.report_page import render_html
 from tests.integration.fetching import Fetching, is_fetched
 from tests.integration.steps.faulty_server import FaultyServer
 from tests.integration.test_fetch_step import _folders, fetching, fresh, mirror, site

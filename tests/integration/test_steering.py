@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from queuemgr import explain, states, steering
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.errors import BadInput, IllegalMove, NeverFits
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH
+from queuemgr.base.errors import BadInput, IllegalMove, NeverFits
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH
+from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.lifecycle import states
+from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Change, Execution, Lease, Route, State
-from queuemgr.outcomes import Done, Failed
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
+from queuemgr.reporting import explain
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,7 +40,7 @@ def failed(played: Any, probes: Any) -> Execution:
 
 def test_skipping_what_waits_leaves_it_out_and_says_who_and_why(probes: Any) -> None:
     (execution,) = probes(1)
-    assert steering.skip([execution], ANN) == 1
+    assert executions.skip([execution], ANN) == 1
     execution.refresh_from_db()
     assert execution.state == State.SKIPPED
     assert explain.why(execution) == "skipped by ann: because"
@@ -51,7 +53,7 @@ def test_skipping_what_waits_leaves_it_out_and_says_who_and_why(probes: Any) -> 
 def test_skipping_what_is_on_its_way_withdraws_the_lease(played: Any, probes: Any) -> None:
     played(slots=1)
     (execution,) = probes(1)
-    assert steering.skip([execution], ANN) == 1
+    assert executions.skip([execution], ANN) == 1
     assert not Lease.objects.exists()
     assert state_of(execution) == State.SKIPPED
 
@@ -60,8 +62,8 @@ def test_what_runs_is_left_alone_by_skip_and_by_run_after(played: Any, probes: A
     worker = played(slots=1)
     (execution,) = probes(1)
     worker.begin_all()
-    assert steering.skip([execution], ANN) == 0
-    assert steering.set_run_after([execution], database_now() + timedelta(hours=1), ANN) == 0
+    assert executions.skip([execution], ANN) == 0
+    assert executions.set_run_after([execution], database_now() + timedelta(hours=1), ANN) == 0
     assert state_of(execution) == State.RUNNING
     assert not Change.objects.exists()
 
@@ -69,7 +71,7 @@ def test_what_runs_is_left_alone_by_skip_and_by_run_after(played: Any, probes: A
 def test_a_failure_nobody_wants_any_more_can_be_skipped_and_keeps_its_error(
     failed: Execution,
 ) -> None:
-    assert steering.skip([failed], ANN) == 1
+    assert executions.skip([failed], ANN) == 1
     failed.refresh_from_db()
     assert (failed.state, failed.error_kind) == (State.SKIPPED, "not_found")
     assert explain.why(failed) == "skipped by ann: because"
@@ -80,9 +82,9 @@ def test_done_work_is_never_skipped_retried_or_begun_anew(played: Any, probes: A
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
     worker.end(grant, Done())
-    for verb in (steering.skip, steering.cancel, steering.retry, steering.retry_from_start):
+    for verb in (executions.skip, executions.cancel, executions.retry, executions.retry_from_start):
         assert verb([execution], ANN) == 0
-    assert steering.retry_with_payload(execution, {}, ANN) == 0
+    assert executions.retry_with_payload(execution, {}, ANN) == 0
     with pytest.raises(IllegalMove):
         states.move([execution.pk], State.SKIPPED, finished_at=database_now())
 
@@ -93,7 +95,7 @@ def test_work_put_off_starts_when_its_time_comes_and_says_who_put_it_off(
     played(slots=1)
     (execution,) = probes(1)
     later = database_now() + timedelta(hours=2)
-    assert steering.set_run_after([execution], later, ANN) == 1
+    assert executions.set_run_after([execution], later, ANN) == 1
     execution.refresh_from_db()
     assert (execution.state, execution.run_after) == (State.WAITING, later)
     assert "(put off by ann: because)" in explain.why(execution)
@@ -107,19 +109,19 @@ def test_work_brought_forward_starts_at_once_though_its_route_was_parked(
     played: Any, probes: Any
 ) -> None:
     (execution,) = probes(1)
-    steering.set_run_after([execution], database_now() + timedelta(hours=2), ANN)
+    executions.set_run_after([execution], database_now() + timedelta(hours=2), ANN)
     played(slots=1)
     dispatch()
     Route.objects.update(head_at=database_now() + timedelta(hours=2))
     assert Route.objects.exclude(parked_on="").exists()
-    assert steering.set_run_after([execution], database_now(), ANN) == 1
+    assert executions.set_run_after([execution], database_now(), ANN) == 1
     assert Lease.objects.count() == 1
     assert not Route.objects.filter(head_at__gt=database_now()).exists()
 
 
 def test_due_work_told_to_be_due_now_keeps_its_turn(probes: Any) -> None:
     (execution,) = probes(1)
-    assert steering.set_run_after([execution], database_now(), ANN) == 0
+    assert executions.set_run_after([execution], database_now(), ANN) == 0
     assert Execution.objects.get().run_after == execution.run_after
 
 
@@ -134,12 +136,12 @@ def test_a_time_that_cannot_be_meant_is_refused(when: Any, says: str, probes: An
     (execution,) = probes(1)
     moment = when if isinstance(when, datetime) else when() + timedelta(days=36_500)
     with pytest.raises(BadInput, match=says):
-        steering.set_run_after([execution], moment, ANN)
+        executions.set_run_after([execution], moment, ANN)
 
 
 def test_beginning_anew_forgets_what_was_learnt_and_keeps_the_attempts(failed: Execution) -> None:
     Execution.objects.update(payload={"phase": "prep"})
-    assert steering.retry_from_start([failed], ANN) == 1
+    assert executions.retry_from_start([failed], ANN) == 1
     again = Execution.objects.get()
     assert (again.phase, again.context, again.resumed) == ("prep", {}, False)
     assert (again.state, again.attempts.count()) == (State.LEASED, 1)
@@ -153,16 +155,16 @@ def test_beginning_anew_forgets_what_was_learnt_and_keeps_the_attempts(failed: E
 
 def test_what_has_no_first_step_any_more_is_left_alone(failed: Execution) -> None:
     Execution.objects.update(payload={"phase": "gone"})
-    assert steering.retry_from_start([failed], ANN) == 0
+    assert executions.retry_from_start([failed], ANN) == 0
     Execution.objects.update(flow="gone")
-    assert steering.retry_from_start([failed], ANN) == 0
+    assert executions.retry_from_start([failed], ANN) == 0
 
 
 def test_a_retry_with_another_payload_waits_on_the_route_that_payload_asks_for(
     failed: Execution,
 ) -> None:
     payload = {"phase": "wrap", "limit_key": "host:b"}
-    assert steering.retry_with_payload(failed, payload, ANN) == 1
+    assert executions.retry_with_payload(failed, payload, ANN) == 1
     again = Execution.objects.select_related("route").get()
     assert again.route
     assert (again.payload, again.route.limit_keys) == (payload, "host:b")
@@ -173,8 +175,8 @@ def test_what_was_edited_of_a_payload_is_recorded_with_its_secrets_masked(
     failed: Execution,
 ) -> None:
     url = "https://ann:hidden@a.example/p.pdf?X-Signature=abc"
-    steering.retry_with_payload(failed, {"phase": "wrap", "url": url}, ANN)
-    change = Change.objects.get(action=steering.EDIT_PAYLOAD)
+    executions.retry_with_payload(failed, {"phase": "wrap", "url": url}, ANN)
+    change = Change.objects.get(action=executions.EDIT_PAYLOAD)
     assert change.before == {"payload": {"limit_key": "host:a"}}
     assert change.after == {"payload": {"url": "https://***:***@a.example/p.pdf?***"}}
     assert Execution.objects.get().payload["url"] == url
@@ -193,7 +195,7 @@ REFUSED: tuple[tuple[Any, str], ...] = (
 def test_a_payload_that_cannot_work_is_refused_and_changes_nothing(failed: Execution) -> None:
     for payload, says in REFUSED:
         with pytest.raises(BadInput, match=says):
-            steering.retry_with_payload(failed, payload, ANN)
+            executions.retry_with_payload(failed, payload, ANN)
     assert Execution.objects.get().payload == failed.payload
     assert state_of(failed) == State.FAILED
     assert not Change.objects.exists()
@@ -201,7 +203,7 @@ def test_a_payload_that_cannot_work_is_refused_and_changes_nothing(failed: Execu
 
 def test_a_payload_no_limit_could_ever_admit_is_refused(failed: Execution) -> None:
     with pytest.raises(NeverFits):
-        steering.retry_with_payload(failed, {"phase": "wrap", "weight": 100_000}, ANN)
+        executions.retry_with_payload(failed, {"phase": "wrap", "weight": 100_000}, ANN)
     assert state_of(failed) == State.FAILED
 
 
@@ -216,5 +218,5 @@ def test_a_retry_on_its_way_stays_a_retry_when_its_priority_is_changed(
     let_time_pass(Execution.objects.all())
     dispatch()
     assert Lease.objects.get().retrying
-    steering.set_priority([execution], HIGH, ANN)
+    executions.set_priority([execution], HIGH, ANN)
     assert Route.objects.get(pk=Execution.objects.get().route_id).retrying

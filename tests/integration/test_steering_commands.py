@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from queuemgr.flow import HIGH
+from queuemgr.flows.flow import HIGH
+from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.models import Change, Execution, State
-from queuemgr.outcomes import Done, Failed
 from tests.integration.commands import Said, run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]

@@ -15,10 +15,10 @@ from django.test import Client
 from django_celery_results.models import GroupResult, TaskResult
 
 from project.knobs import ProjectKnobs
-from queuemgr import limits
-from queuemgr.errors import ConfigurationError
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.redaction import keep_secret
 from queuemgr.models import Limit
-from queuemgr.redaction import keep_secret
+from queuemgr.scheduling import limit_rows
 from tests.integration.admin_pages import page, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
@@ -30,7 +30,7 @@ LOADED = re.compile(r'<(?:script|link|img|iframe|use)\b[^>]*?(?:src|href)="([^"]
 
 @pytest.fixture(autouse=True)
 def _limits() -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def menu_of(client: Client, url: str = "/admin/password_change/") -> dict[str, str]:

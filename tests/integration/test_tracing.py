@@ -14,12 +14,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from queuemgr import tracing
-from queuemgr.enqueue import enqueue_many
-from queuemgr.errors import BadInput
-from queuemgr.flow import Intake
+from queuemgr.base.errors import BadInput
+from queuemgr.flows.flow import Intake
+from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.lifecycle import tracing
+from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Execution
-from queuemgr.outcomes import Done, Failed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]

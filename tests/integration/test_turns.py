@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from queuemgr import explain, housekeeping, limits, steering
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue, priority_of
-from queuemgr.errors import BadInput, ConfigurationError
-from queuemgr.flow import HIGH, LOW, NORMAL, PRIORITIES, PRIORITY_NAMES
-from queuemgr.knobs import QueueKnobs
+from queuemgr.base.config import QueueKnobs
+from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITIES, PRIORITY_NAMES
+from queuemgr.flows.outcomes import Done
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue, priority_of
 from queuemgr.models import Attempt, Execution, Lease, Limit, State
-from queuemgr.outcomes import Done
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
+from queuemgr.reporting import explain
+from queuemgr.scheduling import limit_rows
+from queuemgr.worker import housekeeping
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -62,7 +65,7 @@ def test_a_rank_that_has_no_name_is_refused_and_disturbs_nobody(
     with pytest.raises(BadInput, match=f"priority {rank} is not one of"):
         enqueue("probe", "k", priority=rank)
     with pytest.raises(BadInput, match=f"priority {rank} is not one of"):
-        steering.set_priority([execution], rank, ANN)
+        executions.set_priority([execution], rank, ANN)
     assert Execution.objects.get().priority == NORMAL
     probes(1, prefix="after-")
     assert Lease.objects.count() == 2
@@ -150,7 +153,7 @@ def test_a_reserve_that_leaves_no_room_is_refused_at_start_by_name(knobs: Knobs)
     with pytest.raises(
         ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"
     ):
-        limits.sync()
+        limit_rows.sync()
     assert not Limit.objects.exists()
 
 

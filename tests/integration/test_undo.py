@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from queuemgr import controls, limits, policies, steering
-from queuemgr.controls import FIGURES, By, figures_of
-from queuemgr.errors import CannotUndo
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, NORMAL
+from queuemgr.base.errors import CannotUndo
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, NORMAL
+from queuemgr.flows.retry_policy import POLICIES
 from queuemgr.models import Change, Execution, Lease, Limit, Queue, RetryPolicy
-from queuemgr.retry import POLICIES
-from queuemgr.undo import undo
+from queuemgr.operations import controls, executions
+from queuemgr.operations.controls import By, figures_of
+from queuemgr.operations.undo import undo
+from queuemgr.scheduling import limit_rows, retry_policies
+from queuemgr.scheduling.limit_rows import FIGURES
 
 pytestmark = pytest.mark.django_db
 ANN, BOB = By("ann", "command", "because"), By("bob", "admin")
@@ -24,7 +26,7 @@ ANN, BOB = By("ann", "command", "because"), By("bob", "admin")
 
 @pytest.fixture(autouse=True)
 def _rows(sent: list[Any]) -> None:
-    limits.sync()
+    limit_rows.sync()
 
 
 def last() -> Change:
@@ -123,7 +125,7 @@ def test_a_row_made_by_an_edit_stays_when_more_was_set_in_it(
 def test_an_undone_pause_lets_work_start_and_an_undone_resume_stops_it_as_before(
     make_worker: Any, django_capture_on_commit_callbacks: Any
 ) -> None:
-    from queuemgr.enqueue import enqueue
+    from queuemgr.lifecycle.enqueue import enqueue
 
     make_worker(slots=1)
     until = database_now() + timedelta(hours=1)
@@ -180,7 +182,7 @@ def test_a_queues_cap_is_put_back() -> None:
 def test_an_edited_policy_gets_its_figures_back() -> None:
     controls.edit_policy("network", "", ANN, max_attempts=2, base=1.5)
     undo(last(), BOB)
-    assert policies.policy_for("network", "prep") == POLICIES["network"]
+    assert retry_policies.policy_for("network", "prep") == POLICIES["network"]
 
 
 def test_a_policy_made_for_a_phase_goes_and_a_deleted_one_comes_back() -> None:
@@ -188,10 +190,10 @@ def test_a_policy_made_for_a_phase_goes_and_a_deleted_one_comes_back() -> None:
     removed = undo(last(), BOB)
     assert not RetryPolicy.objects.filter(phase="prep").exists()
     undo(removed, BOB)
-    assert policies.policy_for("network", "prep").max_attempts == 2
+    assert retry_policies.policy_for("network", "prep").max_attempts == 2
     controls.delete_policy("network", "prep", ANN)
     undo(last(), BOB)
-    assert policies.policy_for("network", "prep").max_attempts == 2
+    assert retry_policies.policy_for("network", "prep").max_attempts == 2
 
 
 def test_a_policy_made_again_since_it_was_deleted_is_left_alone() -> None:
@@ -205,7 +207,7 @@ def test_a_policy_made_again_since_it_was_deleted_is_left_alone() -> None:
 
 def test_a_priority_is_put_back(probes: Any) -> None:
     (execution,) = probes(1)
-    steering.set_priority([execution], HIGH, ANN)
+    executions.set_priority([execution], HIGH, ANN)
     undone = undo(last(), BOB)
     assert Execution.objects.get().priority == NORMAL
     assert undone.target == "probe/p0"
@@ -213,15 +215,15 @@ def test_a_priority_is_put_back(probes: Any) -> None:
 
 def test_a_priority_moved_on_since_is_left_alone(probes: Any) -> None:
     (execution,) = probes(1)
-    steering.set_priority([execution], HIGH, ANN)
+    executions.set_priority([execution], HIGH, ANN)
     change = last()
-    steering.set_priority(Execution.objects.all(), NORMAL, BOB)
+    executions.set_priority(Execution.objects.all(), NORMAL, BOB)
     with pytest.raises(CannotUndo, match="priority is normal now, and this change left it high"):
         undo(change, ANN)
 
 
 def test_what_ends_or_starts_work_is_not_undone_and_the_message_says_what_is(probes: Any) -> None:
-    steering.cancel(probes(1), ANN)
+    executions.cancel(probes(1), ANN)
     with pytest.raises(CannotUndo, match=r"'cancel' is not undone; edit limit, .* are"):
         undo(last(), ANN)
 

@@ -8,25 +8,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from queuemgr import snapshot
-from queuemgr.admission import Gate as SeenGate
-from queuemgr.admission import Rule, admit, rule_for
-from queuemgr.budget_day import day_of
-from queuemgr.claims import claims_of
-from queuemgr.flow import HIGH, get_flow
-from queuemgr.models import (
-    FINAL,
-    Attempt,
-    DailyUsage,
-    Execution,
-    Gate,
-    Lease,
-    Route,
-    State,
-)  # fmt: skip
-from queuemgr.rate import Rate
-from queuemgr.routes import kind_of
-from queuemgr.rules import read_rules
+from queuemgr.base.budget_day import day_of
+from queuemgr.base.rate import Rate
+from queuemgr.flows.flow import HIGH, get_flow
+from queuemgr.models import FINAL, Attempt, DailyUsage, Execution, Gate, Lease, Route, State
+from queuemgr.scheduling import snapshot
+from queuemgr.scheduling.admission import Gate as SeenGate
+from queuemgr.scheduling.admission import Rule, admit, rule_for
+from queuemgr.scheduling.claims import claims_of
+from queuemgr.scheduling.limit_rules import read_rules
+from queuemgr.scheduling.routes import kind_of
 
 
 @dataclass

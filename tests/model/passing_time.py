@@ -11,7 +11,7 @@ from django.apps import apps
 from django.db import models, transaction
 from django.db.models import F
 
-from queuemgr.fleet_lock import database_now
+from queuemgr.base.fleet_lock import database_now
 from queuemgr.models import Change, DailyUsage, Gate, Minute, Worker
 
 DAY = timedelta(days=1)

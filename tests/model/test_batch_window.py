@@ -11,15 +11,18 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from queuemgr import batch_turns, batches, begin, finish, housekeeping, routes, steering
-from queuemgr.admission import HELD_BACK
-from queuemgr.controls import By
-from queuemgr.finish import Ending
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import Intake
-from queuemgr.grant import Grant
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import Intake
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
+from queuemgr.lifecycle import batch_window, begin, finish
+from queuemgr.lifecycle.finish import Ending
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, Batch, Change, Execution, Lease, Wakeup, Worker
-from queuemgr.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
+from queuemgr.operations import batches, executions
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import routes
+from queuemgr.scheduling.admission import HELD_BACK
+from queuemgr.worker import housekeeping
 from tests.model.test_fleet_machine import OLD_FIRST
 from tests.private_servers import MODEL_EXAMPLES
 
@@ -85,8 +88,12 @@ class Plain:
     def steer(self, verb: str, which: int) -> None:
         members = self.members()
         if members:
-            verbs = {"cancel": steering.cancel, "skip": steering.skip, "retry": steering.retry}
-            act = verbs.get(verb, steering.retry_from_start)
+            verbs = {
+                "cancel": executions.cancel,
+                "skip": executions.skip,
+                "retry": executions.retry,
+            }
+            act = verbs.get(verb, executions.retry_from_start)
             act([members[which % len(members)]], ANN)
 
     def hand_over(self, limit: int) -> None:
@@ -177,6 +184,6 @@ def test_no_member_starts_beyond_the_window_all_end_and_are_handed_over_once_in_
         assert plain.handed_over == list(range(plain.named))
 
     play()
-    assert not batch_turns.first_unfinished(list(Batch.objects.values_list("pk", flat=True)))
+    assert not batch_window.first_unfinished(list(Batch.objects.values_list("pk", flat=True)))
     assert not Execution.objects.exclude(state__in=FINAL).exists()
     assert Change.objects.exists()

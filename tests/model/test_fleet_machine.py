@@ -24,31 +24,20 @@ from hypothesis.stateful import (
     invariant,
     rule,
     run_state_machine_as_test,
-)  # fmt: skip
-
-from queuemgr import (
-    begin,
-    controls,
-    finish,
-    flow,
-    grant,
-    housekeeping,
-    limits,
-    retry_room,
-    routes,
-    steering,
-    wakeups,
 )
-from queuemgr.abort import AbortSignal
-from queuemgr.capacity import Group
-from queuemgr.controls import By
-from queuemgr.dispatch import dispatch
-from queuemgr.enqueue import enqueue_many
-from queuemgr.errors import BadInput, NeverFits
-from queuemgr.fleet_lock import database_now
-from queuemgr.flow import HIGH, LOW, NORMAL, Context, Flow, Intake, Step
-from queuemgr.grant import Grant, Hands
-from queuemgr.heartbeat import Heartbeat
+
+from queuemgr.base.errors import BadInput, NeverFits
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.rate import parse_rate
+from queuemgr.flows import flow
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, Context, Flow, Intake, Step
+from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
+from queuemgr.lifecycle import begin, finish
+from queuemgr.lifecycle import leases as grant
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.lifecycle.leases import Grant, Hands
 from queuemgr.models import (
     FINAL,
     Attempt,
@@ -64,10 +53,14 @@ from queuemgr.models import (
     State,
     Wakeup,
     Worker,
-)  # fmt: skip
-from queuemgr.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
-from queuemgr.probe import PHASES
-from queuemgr.rate import parse_rate
+)
+from queuemgr.operations import controls, executions
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows, retry_budget, routes, wakeups
+from queuemgr.scheduling.capacity import Group
+from queuemgr.worker import housekeeping
+from queuemgr.worker.heartbeat import Heartbeat
+from queuemgr.worker.probe_flow import PHASES
 from tests.emptied_tables import forget_changes
 from tests.model import invariants
 from tests.model.passing_time import let_pass, next_day
@@ -232,7 +225,7 @@ class FleetMachine(RuleBasedStateMachine):
         edits: list[tuple[str, Any]],
         work: list[Work],
     ) -> None:
-        limits.sync()
+        limit_rows.sync()
         for group in groups:
             self._enter(group, slots)
         for edit in edits:
@@ -412,12 +405,12 @@ class FleetMachine(RuleBasedStateMachine):
             with suppress(BadInput):  # a key that has neither a row nor been closed
                 controls.resume(name, ANN)
         elif verb == "cancel":
-            steering.cancel(some, ANN)
+            executions.cancel(some, ANN)
         elif verb == "retry":
             self.finished -= {execution.pk for execution in some if execution.state != State.DONE}
-            steering.retry(some, ANN)
+            executions.retry(some, ANN)
         else:
-            steering.set_priority(some, priority, ANN)
+            executions.set_priority(some, priority, ANN)
 
     def _edit(self, name: str, figures: dict[str, Any]) -> None:
         known = Limit.objects.filter(name=name).first()
@@ -475,7 +468,7 @@ class FleetMachine(RuleBasedStateMachine):
                 return lambda: self._begin([lease], worker_for)
         if act == "priority":
             some = self._some(which, 2)
-            return lambda: steering.set_priority(some, priority, ANN)
+            return lambda: executions.set_priority(some, priority, ANN)
         return housekeeping.tick if act == "tick" else dispatch
 
     # What holds after every move.
@@ -520,7 +513,7 @@ def around(
 
     monkeypatch.setattr(grant, "start_what_may", decide_and_note)
     monkeypatch.setattr(wakeups, "look_at_some_anyway", lambda: None)  # it would heal what is lost
-    monkeypatch.setattr(retry_room, "ALWAYS", 3)
+    monkeypatch.setattr(retry_budget, "ALWAYS", 3)
     monkeypatch.setitem(flow._flows, "model", MODEL)
     return surroundings
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted
-from queuemgr.window import Finished, ItemsFailed, in_order, run_with_queue
+from queuemgr.base.errors import Aborted
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from queuemgr.steptools.ordered_map import Finished, ItemsFailed, in_order, run_with_queue
 from tests.instant_loop import run
 from tests.model.window_scripts import (
     CASE,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from queuemgr.lanes import Lane
+from queuemgr.steptools.lanes import Lane
 
 TRY = st.tuples(
     st.sampled_from(["ok", "again", "again", "fatal"]), st.sampled_from([0, 0, 1, 2, 5])

@@ -13,7 +13,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from queuemgr.admission import (
+from queuemgr.base.rate import Rate
+from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
+from queuemgr.scheduling.admission import (
     Gate,
     Ordering,
     Reason,
@@ -22,9 +24,7 @@ from queuemgr.admission import (
     Snapshot,
     Use,
     WaitingRoute,
-)  # fmt: skip
-from queuemgr.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
-from queuemgr.rate import Rate
+)
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 PHASES = ("prep", "expensive", "wrap")

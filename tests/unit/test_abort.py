@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from queuemgr.abort import AbortSignal
-from queuemgr.errors import Aborted
+from queuemgr.base.errors import Aborted
+from queuemgr.flows.abort_signal import AbortSignal
 
 
 def test_a_hook_that_raises_keeps_no_later_hook_from_running(

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queuemgr.admission import Gate, Ordering, Rule, Snapshot, Use, WaitingRoute, admit
-from queuemgr.capacity import Capacity
-from queuemgr.flow import HIGH, LOW, NORMAL, PRIORITY_NAMES, queue_name
-from queuemgr.rate import Rate
+from queuemgr.base.rate import Rate
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITY_NAMES, queue_name
+from queuemgr.scheduling.admission import Gate, Ordering, Rule, Snapshot, Use, WaitingRoute, admit
+from queuemgr.scheduling.capacity import Capacity
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 RANKS = {"expensive": 0, "wrap": 1, "prep": 2}

@@ -9,8 +9,8 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from queuemgr.admission import Ordering, Rule, Snapshot, WaitingRoute, admit, open_queues
-from queuemgr.flow import HIGH, NORMAL, PRIORITY_NAMES
+from queuemgr.flows.flow import HIGH, NORMAL, PRIORITY_NAMES
+from queuemgr.scheduling.admission import Ordering, Rule, Snapshot, WaitingRoute, admit, open_queues
 from tests.private_servers import MODEL_EXAMPLES
 from tests.unit.generated_fleets import (
     HEAVY_WAIT,
@@ -22,7 +22,7 @@ from tests.unit.generated_fleets import (
     matchable,
     rule_of,
     snapshots,
-)  # fmt: skip
+)
 
 often = settings(max_examples=max(60, 6 * MODEL_EXAMPLES), deadline=None)
 

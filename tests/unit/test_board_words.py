@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queuemgr.board.limits import pace_text
-from queuemgr.board.workers import lanes
-from queuemgr.templatetags.board import clock, number, percent, span
+from queuemgr.reporting.dashboard.limit_bars import pace_text
+from queuemgr.reporting.dashboard.worker_table import lanes
+from queuemgr.web.templatetags.board import clock, number, percent, span
 
 NOW = datetime(2026, 3, 1, 14, 32, tzinfo=UTC)
 

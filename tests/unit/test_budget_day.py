@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queuemgr.budget_day import day_ends, day_of, zone
-from queuemgr.errors import BadInput
+from queuemgr.base.budget_day import day_ends, day_of, zone
+from queuemgr.base.errors import BadInput
 
 TICK = timedelta(microseconds=1)
 

@@ -7,8 +7,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr.bulk.pace import CATCH_UP_SECONDS, FEWEST, MOST, clock_after, fitting, may_change
-from queuemgr.id_ranges import ranges
+from queuemgr.base.id_ranges import ranges
+from queuemgr.operations.bulk.rate import (
+    CATCH_UP_SECONDS,
+    FEWEST,
+    MOST,
+    clock_after,
+    fitting,
+    may_change,
+)
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr import claims
-from queuemgr.errors import ConfigurationError
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.scheduling import claims
 
 
 def test_a_start_passes_the_fleet_its_phase_its_keys_and_its_tokens_in_this_order() -> None:

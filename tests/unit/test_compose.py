@@ -15,10 +15,10 @@ import pytest
 from celery.bin.base import CLIContext
 from celery.bin.worker import worker as celery_worker
 
-from pipeline.knobs import PipelineKnobs
+from pipeline.config import PipelineKnobs
 from project.celery import app as celery_app
-from queuemgr.flow import HOUSEKEEPING, all_queues
-from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
+from queuemgr.base.config import LaneKnobs, QueueKnobs, WatchKnobs
+from queuemgr.flows.flow import HOUSEKEEPING, all_queues
 from tests import compose_file
 
 SERVICES = compose_file.services()

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from docs import make_configuration
-from pipeline.knobs import PipelineKnobs
+from pipeline.config import PipelineKnobs
 from project.knobs import ProjectKnobs
-from queuemgr.knobs import LaneKnobs, QueueKnobs, WatchKnobs
+from queuemgr.base.config import LaneKnobs, QueueKnobs, WatchKnobs
 
 GROUPS = (ProjectKnobs, QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs)
 PAGE = make_configuration.PAGE.read_text()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr.fingerprint import fingerprint, without_details
-from queuemgr.redaction import MESSAGE_LIMIT, clean
+from queuemgr.base.redaction import MESSAGE_LIMIT, clean
+from queuemgr.lifecycle.error_fingerprint import fingerprint, without_details
 
 ALIKE = [
     ("no answer within 30 s", "no answer within 4.5 s"),
@@ -67,7 +67,8 @@ def test_a_quotation_cut_off_at_the_end_of_a_row_is_still_a_detail() -> None:
 
 def test_it_is_the_same_in_every_process() -> None:
     script = (
-        "from queuemgr.fingerprint import fingerprint as f; print(f('network', 'fetch', 'no 1'))"
+        "from queuemgr.lifecycle.error_fingerprint import fingerprint as f;"
+        "print(f('network', 'fetch', 'no 1'))"
     )
     said = {
         subprocess.run(

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr.histogram import BOUNDS, count_into, empty, merged, percentile
+from queuemgr.base.histogram import BOUNDS, count_into, empty, merged, percentile
 
 durations = st.lists(st.floats(-10, 200_000), max_size=50)
 

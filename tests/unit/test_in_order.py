@@ -13,10 +13,10 @@ from itertools import count
 import psutil
 import pytest
 
-from queuemgr.abort import AbortSignal
-from queuemgr.errors import Aborted, BadInput
-from queuemgr.lanes import Lane
-from queuemgr.window import in_order
+from queuemgr.base.errors import Aborted, BadInput
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.steptools.lanes import Lane
+from queuemgr.steptools.ordered_map import in_order
 
 pytestmark = pytest.mark.asyncio
 

@@ -11,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.knobs import PipelineKnobs
+from pipeline.config import PipelineKnobs
 from project.knobs import ProjectKnobs
-from queuemgr.errors import ConfigurationError
-from queuemgr.knobs import COMMAND_LINE, DJANGO_SETTINGS, QueueKnobs, queue_knobs, tell_children
+from queuemgr.base.config import (
+    COMMAND_LINE,
+    DJANGO_SETTINGS,
+    QueueKnobs,
+    queue_knobs,
+    tell_children,
+)
+from queuemgr.base.errors import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "sk-do-not-show-me"
@@ -80,9 +86,7 @@ def test_what_a_command_is_told_holds_at_once_and_adds_up(monkeypatch: pytest.Mo
 
 def test_what_a_command_is_told_reaches_the_processes_it_starts(monkeypatch: pytest.MonkeyPatch):
     tell_children({"max_prep": "4"})
-    code = (
-        "from queuemgr.knobs import QueueKnobs as K; print(K.load().max_prep, K.source('max_prep'))"
-    )
+    code = "from queuemgr.base.config import QueueKnobs as K; print(K.load().max_prep, K.source('max_prep'))"
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert child.stdout == "4 command line\n"
 

@@ -11,20 +11,20 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.tasks import extract as extract_task
-from queuemgr import lane_places
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted
-from queuemgr.lane_places import place_in
-from queuemgr.lanes import Lane
+from queuemgr.base.errors import Aborted
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from queuemgr.steptools import lane_slots
+from queuemgr.steptools.lane_slots import place_in
+from queuemgr.steptools.lanes import Lane
 
 
 @pytest.fixture(autouse=True)
 def _two_places(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     lane = Lane("cpu", 2, 16)
-    monkeypatch.setattr(lane_places, "lanes", lambda: SimpleNamespace(cpu=lane))
-    lane_places._places.cache_clear()
+    monkeypatch.setattr(lane_slots, "lanes", lambda: SimpleNamespace(cpu=lane))
+    lane_slots._places.cache_clear()
     yield
-    lane_places._places.cache_clear()
+    lane_slots._places.cache_clear()
 
 
 def test_no_more_run_at_once_than_the_lane_has_places() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from queuemgr import machine
-from queuemgr.errors import ConfigurationError
-from queuemgr.knobs import COMMAND_LINE, LaneKnobs, lane_knobs
-from queuemgr.lanes import GIB, Lane, Lanes, banner, worked_out
-from queuemgr.machine import Machine
-from queuemgr.process_lanes import lanes
+from queuemgr.base.config import COMMAND_LINE, LaneKnobs, lane_knobs
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.steptools import machine
+from queuemgr.steptools.lanes import GIB, Lane, Lanes, banner, worked_out
+from queuemgr.steptools.machine import Machine
+from queuemgr.steptools.process_lanes import lanes
 
 BIG = Machine(cpus=64, memory_bytes=256 * GIB)
 

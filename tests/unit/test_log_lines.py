@@ -13,10 +13,10 @@ from uuid import UUID
 import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
-from queuemgr import redaction
-from queuemgr.grant import Grant
-from queuemgr.log_lines import AboutStep, JsonFormatter, LineFormatter, about
-from queuemgr.redaction import MESSAGE_LIMIT, keep_secret
+from queuemgr.base import redaction
+from queuemgr.base.redaction import MESSAGE_LIMIT, keep_secret
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.worker.log_format import AboutStep, JsonFormatter, LineFormatter, about
 
 SECRET = "sk-never-to-be-shown"
 LEASE = UUID(int=7)

@@ -7,8 +7,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queuemgr.metrics.declared import DECLARED
-from queuemgr.metrics.labels import LIMITS, bounded, label_of, own_labels
+from queuemgr.web.metrics.definitions import DECLARED
+from queuemgr.web.metrics.labels import LIMITS, bounded, label_of, own_labels
 
 ROWS = [
     "fleet",

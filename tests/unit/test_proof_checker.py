@@ -9,17 +9,7 @@ from typing import Any
 import pytest
 
 from proof.checker import FREEZE, check, too_early
-from proof.records import (
-    Attempt,
-    Edit,
-    Execution,
-    Fault,
-    History,
-    Rate,
-    Request,
-    Run,
-    Usage,
-)
+from proof.records import Attempt, Edit, Execution, Fault, History, Rate, Request, Run, Usage
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
 DAY = "2026-01-31"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queuemgr.errors import BadInput
-from queuemgr.rate import Rate, parse_rate
+from queuemgr.base.errors import BadInput
+from queuemgr.base.rate import Rate, parse_rate
 
 
 @pytest.mark.parametrize(

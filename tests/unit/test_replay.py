@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queuemgr import tally
-from queuemgr.admission import Ordering, Rule
-from queuemgr.flow import HIGH, LOW, NORMAL
-from queuemgr.rate import parse_rate
-from queuemgr.recording import Recorded, Recording, recording
-from queuemgr.replay import Fleet, Replayed, replay
-from queuemgr.replay_limits import RetryShare
+from queuemgr.base.rate import parse_rate
+from queuemgr.flows.flow import HIGH, LOW, NORMAL
+from queuemgr.reporting.replay import summary
+from queuemgr.reporting.replay.limits import RetryShare
+from queuemgr.reporting.replay.recording import Recorded, Recording, recording
+from queuemgr.reporting.replay.simulation import Fleet, Replayed, replay
+from queuemgr.scheduling.admission import Ordering, Rule
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -71,7 +71,7 @@ def test_a_budget_stops_on_its_number_and_goes_on_when_the_next_day_begins() -> 
     some = [attempt(n, cost=2) for n in range(3)]
     made, found, starts = replayed(*some, rules={"fleet": Rule(daily_budget=5)})
     assert starts == pytest.approx([0, 0, 12 * 3600], abs=0.001)
-    figures = tally.of_replay(made, found, "UTC")
+    figures = summary.of_replay(made, found, "UTC")
     assert figures.requests == {"2026-05-04": 4, "2026-05-05": 2}
     assert figures.stopped_by_budget == 1
 
@@ -82,7 +82,7 @@ def test_what_can_never_start_is_counted_by_its_reason_and_ends_the_replay() -> 
         rules={"fleet": Rule(daily_budget=5, max_running=3)},
     )  # fmt: skip
     assert starts == [0]
-    never = tally.of_replay(made, found, "UTC").never
+    never = summary.of_replay(made, found, "UTC").never
     assert sorted(never) == [
         "fleet: costs 9, more than its budget of 5 can ever hold",
         "fleet: takes 4, more than its cap of 3 can ever hold",
@@ -136,7 +136,7 @@ def test_work_that_waited_before_the_window_comes_with_it_and_keeps_its_age() ->
     old = attempt(1, due=-600, started_at=at(0), ended_at=at(10))
     made, found, starts = replayed(old)
     assert starts == [0]
-    assert tally.of_replay(made, found, "UTC").waits["normal"].longest == 600
+    assert summary.of_replay(made, found, "UTC").waits["normal"].longest == 600
 
 
 def test_the_figures_of_a_record_are_those_it_tells() -> None:
@@ -145,8 +145,8 @@ def test_the_figures_of_a_record_are_those_it_tells() -> None:
         for n, outcome in enumerate(["done", "skipped", "failed", "done"])
     ]
     made = recording(some, START)
-    figures = tally.of_record(made, "UTC")
+    figures = summary.of_record(made, "UTC")
     assert (made.most_at_once, figures.makespan, figures.attempts) == (4, 13, 4)
     assert figures.per_hour == pytest.approx(3 * 3600 / 13)
-    assert figures.waits["normal"] == tally.Waits(4, 1.5, 3, 3)
+    assert figures.waits["normal"] == summary.Waits(4, 1.5, 3, 3)
     assert (figures.requests, figures.stopped_by_budget) == ({"2026-05-04": 4}, None)

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pipeline.report_page import render_html
-from pipeline.steps.report import ReportFacts
+from pipeline.steps.report.report import ReportFacts
+from pipeline.web.report_page import render_html
 from tests.made_reports import FACTS, FULL, HOSTILE, with_every_text
 
 KNOWN_HOSTS = ("https://doi.org/", "https://arxiv.org/abs/")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queuemgr import retry
-from queuemgr.retry import POLICIES, Policy, backoff, decide, policy_for
+from queuemgr.flows import retry_policy
+from queuemgr.flows.retry_policy import POLICIES, Policy, backoff, decide, policy_for
 
 FOREVER = 10_000_000
 
@@ -63,8 +63,8 @@ def test_the_wait_a_server_asks_for_is_never_shortened() -> None:
 
 
 def test_the_first_losses_are_tried_again_at_once_and_later_ones_within_a_lease() -> None:
-    assert [retry.apart(lost, 90) for lost in range(1, retry.MAX_LOST)] == [0.0, 0.0]
-    assert all(0 <= retry.apart(retry.MAX_LOST, 90) <= 90 for _ in range(100))
+    assert [retry_policy.apart(lost, 90) for lost in range(1, retry_policy.MAX_LOST)] == [0.0, 0.0]
+    assert all(0 <= retry_policy.apart(retry_policy.MAX_LOST, 90) <= 90 for _ in range(100))
 
 
 def test_backoff_doubles_up_to_its_ceiling() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from queuemgr.admin.policies import waits_of
-from queuemgr.retry import Policy
+from queuemgr.flows.retry_policy import Policy
+from queuemgr.web.admin.policies import waits_of
 
 
 @pytest.mark.parametrize(

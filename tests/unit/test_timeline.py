@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queuemgr.models import Attempt, Change, Outcome
-from queuemgr.timeline import lasting, timeline
+from queuemgr.reporting.timeline import lasting, timeline
 
 START = datetime(2026, 11, 28, 6, tzinfo=UTC)
 

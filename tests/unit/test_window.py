@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from queuemgr.abort import AbortSignal
-from queuemgr.errors import Aborted, StepFailed
-from queuemgr.in_flight import CANCEL_SECONDS, LAST_SECONDS
-from queuemgr.lanes import Lane
-from queuemgr.window import Finished, ItemsFailed, doubling, run_with_queue
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.steptools.lanes import Lane
+from queuemgr.steptools.map_runner import CANCEL_SECONDS, LAST_SECONDS
+from queuemgr.steptools.ordered_map import Finished, ItemsFailed, doubling, run_with_queue
 from tests.patience import patient
 
 LANE = Lane("test", 4, 16)

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from queuemgr.in_flight import Retries, any_error
-from queuemgr.lanes import Lane
-from queuemgr.window import run_with_queue
+from queuemgr.steptools.lanes import Lane
+from queuemgr.steptools.map_runner import Retries, any_error
+from queuemgr.steptools.ordered_map import run_with_queue
 
 
 @pytest.mark.asyncio

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from queuemgr.lanes import Lane
-from queuemgr.window import Finished, run_with_queue
+from queuemgr.steptools.lanes import Lane
+from queuemgr.steptools.ordered_map import Finished, run_with_queue
 
 LANE = Lane("test", 4, 16)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from pipeline.collection import Row
-from pipeline.collection_files import write
 from pipeline.models import Document
-from queuemgr.cli.progress import tracked
+from pipeline.web.collection import Row
+from pipeline.web.collection_export import write
+from queuemgr.cli.progress_bar import tracked
 
 COULD_NOT_RUN = 3
 

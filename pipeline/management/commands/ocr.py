@@ -16,15 +16,15 @@ from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, DjangoHelpFormatter
 
-from pipeline.knobs import PipelineKnobs, pipeline_knobs
-from pipeline.ocr_options import ocr_options
-from pipeline.steps.line_writer import LineWriter
-from pipeline.steps.ocr import OcrOptions, count_pages, engine_for, page_outcomes
-from pipeline.steps.page_list import pages_of, ranges
-from queuemgr.abort import AbortSignal
-from queuemgr.cli import knob_options
-from queuemgr.cli.progress import shown
-from queuemgr.errors import Aborted, BadInput, SluiceError, StepFailed
+from pipeline.config import PipelineKnobs, pipeline_knobs
+from pipeline.ocr_config import ocr_options
+from pipeline.steps.extract.page_ranges import pages_of, ranges
+from pipeline.steps.ocr.line_writer import LineWriter
+from pipeline.steps.ocr.ocr import OcrOptions, count_pages, engine_for, page_outcomes
+from queuemgr.base.errors import Aborted, BadInput, SluiceError, StepFailed
+from queuemgr.cli import config_options
+from queuemgr.cli.progress_bar import shown
+from queuemgr.flows.abort_signal import AbortSignal
 
 logger = logging.getLogger(__name__)
 
@@ -78,14 +78,14 @@ class Command(BaseCommand):
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument("--pages", metavar="LIST", help="pages and ranges, as in 1,4-6")
         which.add_argument("--all-pages", action="store_true", help="every page")
-        knob_options.add(
+        config_options.add(
             parser, PipelineKnobs, KNOBS,
             ocr_engine="--engine", ocr_model="--model", ocr_inflight="--inflight",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            knob_options.apply(options)
+            config_options.apply(options)
             code = asyncio.run(
                 run(options["input"], options["pages"], ocr_options(pipeline_knobs()))
             )

@@ -21,22 +21,23 @@ from django.db import Error as DatabaseError
 from django.db.models import F, Sum
 
 from pipeline import intake
-from pipeline.knobs import PipelineKnobs
+from pipeline.config import PipelineKnobs
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import identify
-from queuemgr import accounts, limits
-from queuemgr.cli import draining, knob_options
+from queuemgr.base.config import DJANGO_SETTINGS, QueueKnobs, tell_children
+from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.cli import config_options, drain
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.run import tell
-from queuemgr.enqueue import ROWS_PER_STATEMENT, Enqueued, as_one, enqueue_many
-from queuemgr.errors import BadInput, ConfigurationError, SluiceError
-from queuemgr.fleet_lock import database_now
-from queuemgr.handing_in import record_handed_in
-from queuemgr.knobs import DJANGO_SETTINGS, QueueKnobs, tell_children
-from queuemgr.local_fleet import Wanted, celery, running
+from queuemgr.lifecycle.enqueue import ROWS_PER_STATEMENT, Enqueued, as_one, enqueue_many
+from queuemgr.local.local_fleet import Wanted, celery, running
+from queuemgr.local.private_servers import free_port, wait_for_port
+from queuemgr.local.supervisor import Program
 from queuemgr.models import Attempt, Execution
-from queuemgr.private_servers import free_port, wait_for_port
-from queuemgr.supervision import Program
+from queuemgr.operations import users as accounts
+from queuemgr.operations.audited_enqueue import record_handed_in
+from queuemgr.scheduling import limit_rows
 
 GRACE_SECONDS = 2
 """Ctrl-C stops at once: steps under way get this long, and resume at the next start."""
@@ -57,14 +58,14 @@ class Command(BaseCommand):
         )
         parser.add_argument("--drain", action="store_true", help="end when all is done or failed")
         parser.add_argument(
-            "--workers", type=knob_options.positive, default=8, help="slots (default 8)"
+            "--workers", type=config_options.positive, default=8, help="slots (default 8)"
         )
         parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
         parser.add_argument(
             "--port", type=int, default=0, help="of the admin (default: a free one)"
         )
-        knob_options.add(parser, QueueKnobs, daily_budget="--budget")
-        knob_options.add(parser, PipelineKnobs)
+        config_options.add(parser, QueueKnobs, daily_budget="--budget")
+        config_options.add(parser, PipelineKnobs)
 
     def handle(self, *args: Any, **options: Any) -> None:
         for stop in (signal.SIGINT, signal.SIGTERM):
@@ -86,7 +87,7 @@ class Command(BaseCommand):
 
     def _up(self, options: dict[str, Any]) -> int:
         _stop_at_once()
-        forced = knob_options.apply(options)
+        forced = config_options.apply(options)
         items = list(_items(options["documents"]))
         call_command("migrate", verbosity=0)
         login = _login()
@@ -94,7 +95,7 @@ class Command(BaseCommand):
         web = _web(options["port"], flower.port)
         wanted = Wanted(options["workers"], options["pool"])
         with running(
-            wanted, also=[web.program, flower.program], prepare=lambda: limits.sync(forced)
+            wanted, also=[web.program, flower.program], prepare=lambda: limit_rows.sync(forced)
         ) as fleet:
             began = database_now()
             wait_for_port(web.port)
@@ -103,7 +104,7 @@ class Command(BaseCommand):
             taken = _taken_in(items)
             record_handed_in(FLOW, taken.new, by_command())
             self._say_taken(taken)
-            drained = draining.drain(self.stdout, check=fleet.check)
+            drained = drain.drain(self.stdout, check=fleet.check)
             show(self.stdout, _results())
             tell(drained, began, self.stdout)
             if options["drain"]:
@@ -137,7 +138,7 @@ def _taken_in(items: list[str]) -> Enqueued:
 
 
 def _could_not_run(why: str) -> CommandError:
-    return CommandError(f"could not run: {why}", returncode=draining.COULD_NOT_RUN)
+    return CommandError(f"could not run: {why}", returncode=drain.COULD_NOT_RUN)
 
 
 def _stop_at_once() -> None:

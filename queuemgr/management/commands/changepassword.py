@@ -7,13 +7,13 @@ from typing import Any
 from django.contrib.auth.management.commands import changepassword
 from django.contrib.auth.models import User
 
-from queuemgr import accounts
 from queuemgr.cli.output import by_command
+from queuemgr.operations import users
 
 
 class Command(changepassword.Command):
     def handle(self, *args: Any, **options: Any) -> Any:
         said = super().handle(*args, **options)
         by = by_command()
-        accounts.record_password(User.objects.get(username=options["username"] or by.actor), by)
+        users.record_password(User.objects.get(username=options["username"] or by.actor), by)
         return said

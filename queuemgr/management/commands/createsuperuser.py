@@ -8,8 +8,8 @@ from django.contrib.auth.management.commands import createsuperuser
 from django.contrib.auth.models import User
 from django.db.models import Max
 
-from queuemgr import accounts
 from queuemgr.cli.output import by_command
+from queuemgr.operations import users
 
 
 class Command(createsuperuser.Command):
@@ -17,5 +17,5 @@ class Command(createsuperuser.Command):
         highest = User.objects.aggregate(highest=Max("pk"))["highest"] or 0
         said = super().handle(*args, **options)
         for user in User.objects.filter(pk__gt=highest, is_superuser=True):
-            accounts.record("add", user, {}, by_command())
+            users.record("add", user, {}, by_command())
         return said

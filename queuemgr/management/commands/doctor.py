@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from queuemgr import checkup
-from queuemgr.flow import Finding
+from queuemgr.flows.flow import Finding
+from queuemgr.local import doctor
 
 SIGNS = {"good": "ok  ", "note": "note", "bad": "BAD "}
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         bad = 0
-        for finding in checkup.findings():
+        for finding in doctor.findings():
             bad += finding.level == "bad"
             self.stdout.write(json.dumps(asdict(finding)) if options["json"] else _line(finding))
         if bad:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.commands import migrate
 
-from queuemgr import roles
+from queuemgr.operations import roles
 
 
 class Command(migrate.Command):

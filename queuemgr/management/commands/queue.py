@@ -16,8 +16,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from queuemgr import cli
-from queuemgr.cli.usage import COULD_NOT, IN_SHORT, UNREACHABLE, told_better
-from queuemgr.errors import SluiceError
+from queuemgr.base.errors import SluiceError
+from queuemgr.cli.exit_codes import COULD_NOT, IN_SHORT, UNREACHABLE, told_better
 
 
 def subcommands() -> dict[str, ModuleType]:

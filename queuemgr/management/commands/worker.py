@@ -8,14 +8,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from queuemgr.cli import knob_options, output
-from queuemgr.errors import ConfigurationError
-from queuemgr.flow import HOUSEKEEPING
-from queuemgr.knobs import LaneKnobs, QueueKnobs, lane_knobs
-from queuemgr.lanes import Figure, as_rows
-from queuemgr.local_fleet import queues_of, worker_command
-from queuemgr.plain_text import as_json
-from queuemgr.process_lanes import lanes
+from queuemgr.base.config import LaneKnobs, QueueKnobs, lane_knobs
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli import config_options, output
+from queuemgr.flows.flow import HOUSEKEEPING
+from queuemgr.local.local_fleet import queues_of, worker_command
+from queuemgr.steptools.lanes import Figure, as_rows
+from queuemgr.steptools.process_lanes import lanes
 
 
 class Command(BaseCommand):
@@ -37,11 +37,11 @@ class Command(BaseCommand):
             help="show what it would do at once, and where each number comes from; run nothing",
         )
         parser.add_argument("--json", action="store_true", help="with --explain: JSON")
-        knob_options.add(parser, LaneKnobs)
-        knob_options.add(parser, QueueKnobs)
+        config_options.add(parser, LaneKnobs)
+        config_options.add(parser, QueueKnobs)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        knob_options.apply(options)
+        config_options.apply(options)
         try:
             queues, figures = queues_of(options["phases"]), lanes().figures
         except ConfigurationError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.steps.http import HttpClient, HttpOptions
+from pipeline.steps.http.client import HttpClient, HttpOptions
 from tests.integration.steps.faulty_server import FaultyServer
 
 

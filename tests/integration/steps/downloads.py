@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.steps.download import FetchOptions
-from pipeline.steps.fetch import fetch
-from pipeline.steps.http import HttpClient
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import StepFailed
-from queuemgr.retry import POLICIES
+from pipeline.steps.fetch.download import FetchOptions
+from pipeline.steps.fetch.fetch import fetch
+from pipeline.steps.http.client import HttpClient
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from queuemgr.flows.retry_policy import POLICIES
 
 LOCAL = FetchOptions(allow_private=True, deadline=20.0)
 CLOSED = FetchOptions(deadline=20.0)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.steps.download import FetchOptions
-from pipeline.steps.fetch import adopt
-from queuemgr.abort import AbortSignal
-from queuemgr.errors import Aborted, StepFailed
+from pipeline.steps.fetch.download import FetchOptions
+from pipeline.steps.fetch.fetch import adopt
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import AbortSignal
 from tests.integration.steps.downloads import HTML
 from tests.integration.steps.faulty_server import MIB, pdf
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps import endpoint as endpoints
-from pipeline.steps.analyse import AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
-from pipeline.steps.endpoint import Endpoint
-from pipeline.steps.paper_parts import tokens_in
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
+from pipeline.steps.analyse.analyse import AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
+from pipeline.steps.analyse.chunks import tokens_in
+from pipeline.steps.llm import endpoint as endpoints
+from pipeline.steps.llm.endpoint import Endpoint
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.papers import SECRET
 from tests.patience import patient
 from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of

@@ -6,15 +6,15 @@ from urllib.parse import quote
 
 import pytest
 
-from pipeline.steps.http import HttpClient
+from pipeline.steps.http.client import HttpClient
 from pipeline.steps.identify import identify
-from pipeline.steps.resolve import Round, conclude, next_to_ask, wait_before
-from pipeline.steps.sources.answer import Answer, Outcome
-from pipeline.steps.sources.arxiv import ARXIV, REFUSED_SECONDS
-from pipeline.steps.sources.inquiry import Inquiry
-from pipeline.steps.sources.question import put
-from pipeline.steps.sources.source import ResolveOptions
-from queuemgr.abort import NEVER
+from pipeline.steps.resolve.resolve import Round, conclude, next_to_ask, wait_before
+from pipeline.steps.resolve.sources.answer import Answer, Outcome
+from pipeline.steps.resolve.sources.arxiv import ARXIV, REFUSED_SECONDS
+from pipeline.steps.resolve.sources.lookup_log import Inquiry
+from pipeline.steps.resolve.sources.query import put
+from pipeline.steps.resolve.sources.source import ResolveOptions
+from queuemgr.flows.abort_signal import NEVER
 from tests.integration.steps.faulty_server import FaultyServer
 
 pytestmark = pytest.mark.usefixtures("loop_stays_quiet")

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.steps.extract import Extracted, ExtractOptions, extract
-from queuemgr.abort import NEVER
-from queuemgr.errors import StepFailed
-from queuemgr.retry import POLICIES
+from pipeline.steps.extract.extract import Extracted, ExtractOptions, extract
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import NEVER
+from queuemgr.flows.retry_policy import POLICIES
 from tests.made_pdfs import (
     cut_array,
     document,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bench.corpus import expected, outcome
-from pipeline.steps.extract import ExtractOptions, extract
-from queuemgr.abort import NEVER
+from pipeline.steps.extract.extract import ExtractOptions, extract
+from queuemgr.flows.abort_signal import NEVER
 from tests.corpus import CORPUS, FACTS, needs_corpus
 
 pytestmark = needs_corpus

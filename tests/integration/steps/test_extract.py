@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pypdf import PdfWriter
 
-from pipeline.steps.extract import Extracted, ExtractOptions, clean, extract
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
-from queuemgr.retry import POLICIES
+from pipeline.steps.extract.extract import Extracted, ExtractOptions, clean, extract
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from queuemgr.flows.retry_policy import POLICIES
 from tests.made_pdfs import (
     document,
     empty_pages,

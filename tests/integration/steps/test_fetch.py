@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 import pytest
 
-from pipeline.steps.fetch import NO_END, Fetched, fetch
-from pipeline.steps.http import HttpClient
-from pipeline.steps.http_failure import kind_of_status
-from pipeline.steps.part_file import PART_SUFFIX
-from queuemgr.abort import NEVER
-from queuemgr.errors import StepFailed
+from pipeline.steps.fetch.fetch import NO_END, Fetched, fetch
+from pipeline.steps.fetch.partial_file import PART_SUFFIX
+from pipeline.steps.http.client import HttpClient
+from pipeline.steps.http.failure import kind_of_status
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import NEVER
 from tests.integration.steps.downloads import HTML, LOCAL, refused
 from tests.integration.steps.faulty_server import FaultyServer, pdf
 

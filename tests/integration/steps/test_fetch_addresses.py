@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 import pytest
 
-from pipeline.steps.addresses import is_public
-from pipeline.steps.download import FetchOptions
-from pipeline.steps.fetch import fetch
-from pipeline.steps.http import HttpClient
-from queuemgr.abort import NEVER
+from pipeline.steps.fetch.download import FetchOptions
+from pipeline.steps.fetch.fetch import fetch
+from pipeline.steps.http.client import HttpClient
+from pipeline.steps.http.safe_addresses import is_public
+from queuemgr.flows.abort_signal import NEVER
 from tests.integration.steps.downloads import CLOSED, LOCAL, refused
 from tests.integration.steps.faulty_server import FaultyServer
 

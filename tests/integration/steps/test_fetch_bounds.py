@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 import pytest
 
-from pipeline.steps.download import FetchOptions
-from pipeline.steps.fetch import fetch
-from pipeline.steps.http import HttpClient, HttpOptions
-from pipeline.steps.inflate import PIECE, Unpacker
-from pipeline.steps.minimum_speed import MinimumSpeed
-from queuemgr.abort import NEVER
+from pipeline.steps.fetch.download import FetchOptions
+from pipeline.steps.fetch.fetch import fetch
+from pipeline.steps.http.client import HttpClient, HttpOptions
+from pipeline.steps.http.decompress import PIECE, Unpacker
+from pipeline.steps.http.minimum_speed import MinimumSpeed
+from queuemgr.flows.abort_signal import NEVER
 from tests.integration.steps.downloads import LOCAL, refused
 from tests.integration.steps.faulty_server import MIB, FaultyServer, bomb
 from tests.patience import patient

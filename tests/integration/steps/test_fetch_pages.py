@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 import pytest
 
-from pipeline.steps.download import Asked, FetchOptions
-from pipeline.steps.fetch import Elsewhere, fetch
-from pipeline.steps.http import HttpClient
+from pipeline.steps.fetch.download import Asked, FetchOptions
+from pipeline.steps.fetch.fetch import Elsewhere, fetch
+from pipeline.steps.http.client import HttpClient
+from pipeline.steps.http.redirects import Trip
 from pipeline.steps.identify import host_key
-from pipeline.steps.trip import Trip
-from queuemgr.abort import NEVER
-from queuemgr.errors import StepFailed
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import NEVER
 from tests.integration.steps.downloads import LOCAL, refused
 from tests.integration.steps.faulty_ranges import CUT_PAGE
 from tests.integration.steps.faulty_server import FaultyServer, pdf

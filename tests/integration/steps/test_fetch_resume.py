@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.steps import resume
-from pipeline.steps.download import Asked, EarlierCopy
-from pipeline.steps.fetch import Unchanged, fetch
-from pipeline.steps.http import HttpClient
-from queuemgr.abort import NEVER
-from queuemgr.errors import StepFailed
+from pipeline.steps.fetch import resume
+from pipeline.steps.fetch.download import Asked, EarlierCopy
+from pipeline.steps.fetch.fetch import Unchanged, fetch
+from pipeline.steps.http.client import HttpClient
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import NEVER
 from tests.integration.steps.downloads import LOCAL, refused
 from tests.integration.steps.faulty_ranges import CUT, SIZE, numbered
 from tests.integration.steps.faulty_server import FaultyServer

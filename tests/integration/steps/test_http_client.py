@@ -24,11 +24,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pipeline.steps.download import FetchOptions
-from pipeline.steps.fetch import fetch
-from pipeline.steps.http import HttpClient, HttpOptions, shared
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
+from pipeline.steps.fetch.download import FetchOptions
+from pipeline.steps.fetch.fetch import fetch
+from pipeline.steps.http.client import HttpClient, HttpOptions, shared
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.integration.steps.downloads import LOCAL, refused
 from tests.integration.steps.faulty_server import FaultyServer, pdf
 from tests.patience import patient

@@ -18,10 +18,10 @@ from llmock.scenarios import Delay, Fail, Reply
 from llmock.testing import LLMockServer
 from llmock.verdict import judge
 
-from pipeline.steps.llm import Answer, AnswerCutOff, Endpoint, PromptTooLong, chat
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
-from queuemgr.retry import POLICIES, decide, policy_for
+from pipeline.steps.llm.client import Answer, AnswerCutOff, Endpoint, PromptTooLong, chat
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from queuemgr.flows.retry_policy import POLICIES, decide, policy_for
 from tests.patience import patient
 
 KEY = "sk-test-0123456789abcdef"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from pipeline.steps.chat_answer import Answer, AnswerCutOff, answer_of
-from pipeline.steps.endpoint import Endpoint
-from queuemgr.errors import StepFailed
+from pipeline.steps.llm.endpoint import Endpoint
+from pipeline.steps.llm.response import Answer, AnswerCutOff, answer_of
+from queuemgr.base.errors import StepFailed
 
 ENDPOINT = Endpoint("http://127.0.0.1:1/v1", "m-1")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pypdf import PdfWriter
 
-from pipeline.steps.ocr import OcrOptions, OcrResult, ocr
-from pipeline.steps.ocr_local import LocalOptions
-from pipeline.steps.pdf_ocr_child import Box, in_reading_order
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
+from pipeline.steps.ocr.ocr import OcrOptions, OcrResult, ocr
+from pipeline.steps.ocr.rapidocr import LocalOptions
+from pipeline.steps.pdf.ocr_child import Box, in_reading_order
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.made_pdfs import document, picture_of_text, scanned, text_content, written
 
 pytest.importorskip("rapidocr")
@@ -98,9 +98,9 @@ def test_a_missing_engine_is_a_matter_of_configuration(tmp_path: Path) -> None:
         "extra = 'rapidocr', 'onnxruntime', 'pypdfium2'\n"
         "importlib.util.find_spec = lambda name: None if name in extra else find(name)\n"
         "from pathlib import Path\n"
-        "from pipeline.steps.ocr import OcrOptions, ocr\n"
-        "from queuemgr.abort import NEVER\n"
-        "from queuemgr.errors import StepFailed\n"
+        "from pipeline.steps.ocr.ocr import OcrOptions, ocr\n"
+        "from queuemgr.flows.abort_signal import NEVER\n"
+        "from queuemgr.base.errors import StepFailed\n"
         "try:\n    ocr(Path('x.pdf'), [1], OcrOptions(), NEVER)\n"
         "except StepFailed as failed:\n    print(failed.kind, failed.message)\n"
     )

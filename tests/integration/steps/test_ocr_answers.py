@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.llm import Endpoint
-from pipeline.steps.ocr import OcrOptions, ocr
-from pipeline.steps.ocr_remote import RemoteOptions
-from pipeline.steps.ocr_window import Tempo
-from queuemgr.abort import NEVER
+from pipeline.steps.llm.client import Endpoint
+from pipeline.steps.ocr.ocr import OcrOptions, ocr
+from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.vision import RemoteOptions
+from queuemgr.flows.abort_signal import NEVER
 from tests.integration.steps.ocr_endpoint import Answer, VisionEndpoint, numbered_pages, plain, text
 from tests.made_pdfs import written
 

@@ -13,11 +13,11 @@ from llmock.scenarios import Delay, Fail, Reply
 from llmock.testing import LLMockServer
 from llmock.verdict import Verdict, judge
 
-from pipeline.steps.llm import Endpoint
-from pipeline.steps.ocr import OcrOptions, OcrResult, ocr
-from pipeline.steps.ocr_remote import RemoteOptions
-from pipeline.steps.ocr_window import Tempo
-from queuemgr.abort import NEVER
+from pipeline.steps.llm.client import Endpoint
+from pipeline.steps.ocr.ocr import OcrOptions, OcrResult, ocr
+from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.vision import RemoteOptions
+from queuemgr.flows.abort_signal import NEVER
 from tests.integration.steps.ocr_endpoint import numbered_pages
 from tests.made_pdfs import written
 

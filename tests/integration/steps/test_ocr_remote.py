@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.llm import Endpoint
-from pipeline.steps.ocr import OcrOptions, OcrResult, ocr, page_outcomes, raise_for_outage
-from pipeline.steps.ocr_outcomes import PageOutcome
-from pipeline.steps.ocr_remote import RemoteOptions
-from pipeline.steps.ocr_window import Tempo
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
+from pipeline.steps.llm.client import Endpoint
+from pipeline.steps.ocr.ocr import OcrOptions, OcrResult, ocr, page_outcomes, raise_for_outage
+from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.vision import RemoteOptions
+from pipeline.steps.pdf.page_outcomes import PageOutcome
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.integration.steps.ocr_endpoint import (
     Answer,
     VisionEndpoint,

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.steps.ocr import OcrOptions, OcrResult, ocr
-from pipeline.steps.ocr_local import LocalOptions
-from pipeline.steps.ocr_tesseract import LONGEST_PX
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted
+from pipeline.steps.ocr.ocr import OcrOptions, OcrResult, ocr
+from pipeline.steps.ocr.rapidocr import LocalOptions
+from pipeline.steps.ocr.tesseract import LONGEST_PX
+from queuemgr.base.errors import Aborted
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.integration.steps.ocr_endpoint import HEIGHT, WIDTH, numbered_pages
 from tests.made_pdfs import written
 

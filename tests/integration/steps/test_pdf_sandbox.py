@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.steps.pdf_sandbox import Limits, read_pages, told
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted
+from pipeline.steps.pdf.sandbox import Limits, read_pages, told
+from queuemgr.base.errors import Aborted
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.patience import patient
 from tests.sandboxed import family
 
@@ -214,8 +214,8 @@ def test_a_killed_worker_leaves_no_orphan(script: Script) -> None:
     hangs = script('yield {"count": 1}\ntime.sleep(600)')
     program = (
         "from pathlib import Path\n"
-        "from pipeline.steps.pdf_sandbox import Limits, read_pages\n"
-        "from queuemgr.abort import NEVER\n"
+        "from pipeline.steps.pdf.sandbox import Limits, read_pages\n"
+        "from queuemgr.flows.abort_signal import NEVER\n"
         f"read_pages(Path({str(hangs)!r}), {{}}, Limits(60, 60, 1 << 30, 1 << 20), NEVER)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], cwd=os.getcwd()) as worker:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.extract import ExtractOptions, extract
-from pipeline.steps.references import References, find_references
-from queuemgr.abort import NEVER
+from pipeline.steps.extract.extract import ExtractOptions, extract
+from pipeline.steps.extract.references import References, find_references
+from queuemgr.flows.abort_signal import NEVER
 from tests.corpus import CORPUS, FACTS, needs_corpus
 from tests.made_pdfs import document, in_columns, text_content, written
 

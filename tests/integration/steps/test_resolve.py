@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.http import HttpClient
+from pipeline.steps.http.client import HttpClient
 from pipeline.steps.identify import Identifier, identify
-from pipeline.steps.resolve import (
+from pipeline.steps.resolve.resolve import (
     SOURCES,
     Resolved,
     Round,
@@ -21,11 +21,11 @@ from pipeline.steps.resolve import (
     excused,
     next_to_ask,
 )
-from pipeline.steps.sources.answer import Outcome, Rank
-from pipeline.steps.sources.question import put
-from pipeline.steps.sources.source import ResolveOptions
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
+from pipeline.steps.resolve.sources.answer import Outcome, Rank
+from pipeline.steps.resolve.sources.query import put
+from pipeline.steps.resolve.sources.source import ResolveOptions
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.integration.steps.faulty_server import FaultyServer
 
 pytestmark = pytest.mark.usefixtures("loop_stays_quiet")

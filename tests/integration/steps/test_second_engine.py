@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.steps import extract as step
-from pipeline.steps.extract import Extracted, ExtractOptions, extract
-from queuemgr.abort import NEVER
+from pipeline.steps.extract import extract as step
+from pipeline.steps.extract.extract import Extracted, ExtractOptions, extract
+from queuemgr.flows.abort_signal import NEVER
 from tests.made_pdfs import (
     document,
     font_without_map,
@@ -108,17 +108,17 @@ def test_only_doubtful_pages_are_read_twice(
 
     monkeypatch.setattr(step, "reading_by", noted)
     read(tmp_path, document([text_content(SENTENCE)] * 3))
-    assert asked == [("pdf_text_child.py", None)]
+    assert asked == [("pypdf_child.py", None)]
     read(tmp_path, document([text_content(SENTENCE), b"", text_content(SENTENCE)]))
-    assert asked[1:] == [("pdf_text_child.py", None), ("pdfium_text_child.py", [2])]
+    assert asked[1:] == [("pypdf_child.py", None), ("pdfium_child.py", [2])]
 
 
 def test_pdfium_is_never_loaded_in_the_worker(tmp_path: Path) -> None:
     """It answers some files with an abort, which would take the worker along."""
     program = (
         "import sys\nfrom pathlib import Path\n"
-        "from pipeline.steps.extract import ExtractOptions, extract\n"
-        "from queuemgr.abort import NEVER\n"
+        "from pipeline.steps.extract.extract import ExtractOptions, extract\n"
+        "from queuemgr.flows.abort_signal import NEVER\n"
         "extract(Path(sys.argv[1]), ExtractOptions(), NEVER)\n"
         "assert not {'pypdf', 'pypdfium2'} & set(sys.modules)\n"
     )

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps import endpoint as endpoints
-from pipeline.steps.analyse import (
+from pipeline.steps.analyse.analyse import (
     PROMPT_VERSION,
     Analysed,
     AnalyseOptions,
@@ -19,9 +18,10 @@ from pipeline.steps.analyse import (
     Learnt,
     analyse,
 )
-from pipeline.steps.endpoint import Dialect, Endpoint
-from queuemgr.abort import NEVER
-from queuemgr.errors import StepFailed
+from pipeline.steps.llm import endpoint as endpoints
+from pipeline.steps.llm.endpoint import Dialect, Endpoint
+from queuemgr.base.errors import StepFailed
+from queuemgr.flows.abort_signal import NEVER
 from tests.papers import PAPER, SECRET
 from tests.played_model import GOOD, PlayedModel
 

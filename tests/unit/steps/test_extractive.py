@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.steps.analyse import Analysed, AnalyseOptions, analyse
-from pipeline.steps.extractive import first_title
-from queuemgr.abort import NEVER, AbortSignal
-from queuemgr.errors import Aborted, StepFailed
+from pipeline.steps.analyse.analyse import Analysed, AnalyseOptions, analyse
+from pipeline.steps.analyse.extractive import first_title
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.papers import PAPER
 
 CHINESE = """[PAGE 1]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.steps.identify import MAX_LENGTH, Identifier, host_key, identify
-from queuemgr.errors import BadInput
+from queuemgr.base.errors import BadInput
 
 
 @pytest.mark.parametrize(

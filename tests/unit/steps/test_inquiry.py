@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pipeline.steps.next_address import Address, line
-from pipeline.steps.sources.answer import Outcome
-from pipeline.steps.sources.inquiry import Inquiry, this_round
+from pipeline.steps.resolve.fallback_urls import Address, line
+from pipeline.steps.resolve.sources.answer import Outcome
+from pipeline.steps.resolve.sources.lookup_log import Inquiry, this_round
 
 ASKED = Inquiry("crossref", Outcome.NO_ADDRESS, "names no place")
 FETCHED = line(Address("https://a.org/x"), "not_found", "gone", datetime(2026, 11, 28, tzinfo=UTC))

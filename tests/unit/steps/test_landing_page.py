@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.steps.landing_page import MAX_PAGE, pdf_link
+from pipeline.steps.fetch.landing_page import MAX_PAGE, pdf_link
 
 HERE = "https://pub.example/doi/10.1/x?view=full"
 

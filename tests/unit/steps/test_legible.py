@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.steps.legible import why_junk, word_share
+from pipeline.steps.extract.legibility import why_junk, word_share
 
 ENGLISH = "We measured forty gates over nine years; most leak a little (see Fig. 3b), e.g. 4.5 %. "
 

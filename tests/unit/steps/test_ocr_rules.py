@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.knobs import PipelineKnobs
-from pipeline.ocr_options import pages_at_once, requests_reserved, rounded_up
-from pipeline.steps.ocr_answer import goes_in_circles, parsed
-from pipeline.steps.ocr_engine import Chosen, Installed, Wanted, chosen
-from pipeline.steps.ocr_outcomes import ParseError, RateLimit
-from pipeline.steps.ocr_window import Tempo
-from pipeline.steps.page_list import pages_of
-from queuemgr.errors import BadInput, StepFailed
+from pipeline.config import PipelineKnobs
+from pipeline.ocr_config import pages_at_once, requests_reserved, rounded_up
+from pipeline.steps.extract.page_ranges import pages_of
+from pipeline.steps.ocr.engine import Chosen, Installed, Wanted, chosen
+from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.vision_response import goes_in_circles, parsed
+from pipeline.steps.pdf.page_outcomes import ParseError, RateLimit
+from queuemgr.base.errors import BadInput, StepFailed
 
 ANSWER = (
     "---\nprimary_language: en\nis_rotation_valid: {valid}\nrotation_correction: {turn}\n"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.page_choice import SCANT, Heard, chosen, heard, is_doubtful
-from pipeline.steps.pdf_sandbox import Ending, Reading
+from pipeline.steps.extract.engine_choice import SCANT, Heard, chosen, heard, is_doubtful
+from pipeline.steps.pdf.sandbox import Ending, Reading
 
 TEXT = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps import page_drawer, page_images
-from pipeline.steps.ocr_outcomes import PdfError
-from pipeline.steps.page_drawer import Demand, Drawer, Drawing
-from pipeline.steps.page_images import MAX_RESTARTS, PageImages, Picture
-from queuemgr.abort import NEVER
-from queuemgr.errors import Aborted, StepFailed
+from pipeline.steps.pdf import page_images, renderer
+from pipeline.steps.pdf.page_images import MAX_RESTARTS, PageImages, Picture
+from pipeline.steps.pdf.page_outcomes import PdfError
+from pipeline.steps.pdf.renderer import Demand, Drawer, Drawing
+from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.flows.abort_signal import NEVER
 
 DRAWING = Drawing(page_seconds=0.2)
 
@@ -212,8 +212,8 @@ def test_a_child_that_cannot_be_started_leaves_no_pipe_open(
     def nothing_left(*_: object, **__: object) -> None:
         raise OSError(errno.EAGAIN, "no process left")
 
-    monkeypatch.setattr(page_drawer.os, "pipe", noted)
-    monkeypatch.setattr(page_drawer.subprocess, "Popen", nothing_left)
+    monkeypatch.setattr(renderer.os, "pipe", noted)
+    monkeypatch.setattr(renderer.subprocess, "Popen", nothing_left)
     with pytest.raises(OSError, match="no process left"):
         Drawer(tmp_path / "x.pdf", DRAWING)
     assert len(made) == 4

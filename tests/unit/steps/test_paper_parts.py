@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.steps.paper_parts import (
+from pipeline.steps.analyse.chunks import (
     LEAST_NOTES,
     Plan,
     known_parts,
@@ -95,7 +95,7 @@ def test_the_tokenizer_needs_no_network() -> None:
         "def refuse(event, args):\n"
         "    if event.startswith('socket.'): raise SystemExit(f'{event} {args}')\n"
         "sys.addaudithook(refuse)\n"
-        "from pipeline.steps.paper_parts import planned\n"
+        "from pipeline.steps.analyse.chunks import planned\n"
         "print(len(planned('Water flows. ' * 2000, 500).parts) > 5)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

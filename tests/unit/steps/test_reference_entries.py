@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.steps.reference_entries import entries_of
-from pipeline.steps.references import find_references
+from pipeline.steps.extract.reference_entries import entries_of
+from pipeline.steps.extract.references import find_references
 
 APA = [
     "Abel, A., & Baker, B. (2004). On one thing. Journal of Things, 3(2), 480–",

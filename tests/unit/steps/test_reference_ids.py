@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.steps.reference_ids import arxiv_id_of, doi_of
+from pipeline.steps.extract.reference_ids import arxiv_id_of, doi_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pipeline.steps.references import before_references, find_references
+from pipeline.steps.extract.references import before_references, find_references
 from tests.patience import patient
 
 BODY = "We follow earlier work (Smith, 2001) and [3], see also [7].\nIn 1999 all was different.\n"

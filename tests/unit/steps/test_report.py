@@ -8,7 +8,9 @@ from datetime import UTC
 
 import pytest
 
-from pipeline.steps.report import (
+from pipeline.steps.report.json_report import render_json
+from pipeline.steps.report.markdown_report import render_markdown
+from pipeline.steps.report.report import (
     Asked,
     PagesRead,
     arxiv_link,
@@ -18,8 +20,6 @@ from pipeline.steps.report import (
     ranges,
     read_alike,
 )
-from pipeline.steps.report_json import render_json
-from pipeline.steps.report_markdown import render_markdown
 from tests.made_reports import FACTS, FULL, HOSTILE, with_every_text
 
 

@@ -1,0 +1,35 @@
+"""What is known of documents, for programs: the part of an exported line that is about the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.models import Document
+from pipeline.steps.http.safe_addresses import shown
+
+COLUMNS = (
+    "kind", "source", "title", "authors", "year", "licence", "open_access", "doi", "arxiv_id",
+    "sha256", "size", "pages", "pages_by", "characters", "references", "references_style", "problem",
+    "analysis", "method", "prompt_version", "requests", "prompt_tokens", "completion_tokens",
+)  # fmt: skip
+ADDRESSES = ("pdf_url", "fetched_from")
+FILES = (
+    "pdf", "text", "pages_file", "references_file", "report_markdown", "report_json", "report_html",
+)  # fmt: skip
+
+
+def export(keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    """The documents of these keys, by key; `files` are names on the storage, of those made so far."""
+    rows = Document.objects.filter(key__in=keys).values("key", *COLUMNS, *ADDRESSES, *FILES)
+    return {row["key"]: _facts(row) for row in rows}
+
+
+def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Addresses without their queries, which may hold a signature."""
+    return {
+        **{name: row[name] for name in COLUMNS},
+        "source": shown(row["source"]) if row["kind"] == "url" else row["source"],
+        **{name: shown(row[name]) if row[name] else "" for name in ADDRESSES},
+        "files": {name: row[name] for name in FILES if row[name]},
+    }

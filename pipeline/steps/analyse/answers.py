@@ -1,0 +1,113 @@
+"""What a model's answer must hold, and reading it out of what the model wrote. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+
+from pipeline.steps.extract.extract import clean
+
+THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+def storable(value: object) -> object:
+    """A model may answer with NUL or half a surrogate pair, which no database takes."""
+    return clean(value)[0] if isinstance(value, str) else value
+
+
+Text = Annotated[
+    str,
+    BeforeValidator(storable),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=8000),
+]
+Texts = Annotated[tuple[Text, ...], Field(max_length=30)]
+
+
+class Analysis(BaseModel):
+    """What a model and the local analyser both give. Lists may be empty, texts may not."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    title: Text
+    summary: Text
+    keywords: Texts
+    contributions: Texts
+
+
+TEXTS = {"type": "array", "items": {"type": "string"}}
+
+ANALYSIS_SCHEMA: dict[str, Any] = {
+    "name": "analysis",
+    "strict": True,
+    "schema": {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "summary": {"type": "string"},
+            "keywords": TEXTS,
+            "contributions": TEXTS,
+        },
+        "required": ["title", "summary", "keywords", "contributions"],
+        "additionalProperties": False,
+    },
+}
+"""`Analysis` for `response_format`. Written out, since strict endpoints take neither lengths nor
+defaults in a schema; those are left to the validation of the answer."""
+
+
+class BadAnalysis(Exception):
+    """An answer that is none; `reasons` name fields and faults, never their content, which stands
+    in `answer` alone."""
+
+    def __init__(self, reasons: str, answer: str) -> None:
+        super().__init__(reasons)
+        self.reasons, self.answer = reasons, answer
+
+
+def parsed(answer: str) -> Analysis:
+    """The analysis in a model's answer, which may stand in a code fence or behind its thoughts.
+
+    Raises `BadAnalysis`.
+    """
+    found = json_object(THINKING.sub("", answer))
+    if found is None:
+        raise BadAnalysis("it is no JSON object", answer)
+    try:
+        return Analysis.model_validate(found)
+    except ValidationError as error:
+        raise BadAnalysis(reasons_of(error), answer) from None
+
+
+def plain(answer: str) -> str:
+    """Notes on a part, without the model's thoughts. Raises `BadAnalysis` when nothing is left."""
+    notes = clean(THINKING.sub("", answer))[0].strip()
+    if not notes:
+        raise BadAnalysis("it is empty", answer)
+    return notes
+
+
+def json_object(text: str) -> Any:
+    """The outermost object, or None."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        return json.loads(text[start : end + 1], strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def reasons_of(error: ValidationError) -> str:
+    """Which fields are wrong and how; the values stay out, they are the paper's."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'the answer'}: {fault['msg']}" for fault in found[:5]
+    )

@@ -1,0 +1,73 @@
+"""Undo gzip and deflate in small pieces, so that no answer, however small, can fill the memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from queuemgr.base.errors import StepFailed
+
+PIECE = 64 * 1024
+"""Bytes: the most one step of unpacking may give."""
+
+MAX_LAYERS = 3
+
+_EITHER_HEADER = 32 + zlib.MAX_WBITS
+
+
+class Unpacker:
+    """Takes the bytes of a body as they arrive and gives the decoded ones.
+
+    Raises StepFailed("bad_answer") for an encoding that is not read and for damaged data.
+    """
+
+    def __init__(self, content_encoding: str) -> None:
+        names = [name.strip().lower() for name in content_encoding.split(",")]
+        coded = [name for name in names if name not in ("", "identity")]
+        if len(coded) > MAX_LAYERS or not {"gzip", "x-gzip", "deflate"}.issuperset(coded):
+            raise StepFailed("bad_answer", f"the answer is packed as {content_encoding[:80]!r}")
+        self._layers = [_Layer() for _ in coded]
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The decoded bytes, in pieces of at most PIECE unless nothing was packed."""
+        pieces: Iterator[bytes] = iter((data,))
+        for layer in self._layers:
+            pieces = layer.through(pieces)
+        return pieces
+
+    def finish(self) -> None:
+        """Raise StepFailed("network") when the body ended inside a packed stream."""
+        if any(layer.open for layer in self._layers):
+            raise StepFailed("network", "the answer was cut off: its packed body has no end")
+
+
+class _Layer:
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=_EITHER_HEADER)
+        self.open = False
+
+    def through(self, packed: Iterator[bytes]) -> Iterator[bytes]:
+        for data in packed:
+            yield from self._feed(data)
+
+    def _feed(self, data: bytes) -> Iterator[bytes]:
+        # A full piece may leave more inside zlib although all input is used: ask until one is not.
+        more = bool(data)
+        while more:
+            piece = self._step(data)
+            data = self._stream.unused_data or self._stream.unconsumed_tail
+            more = bool(data) or (len(piece) == PIECE and self.open)
+            if piece:
+                yield piece
+
+    def _step(self, data: bytes) -> bytes:
+        if self._stream.eof:
+            self._stream = zlib.decompressobj(wbits=_EITHER_HEADER)
+        try:
+            piece = self._stream.decompress(data, PIECE)
+        except zlib.error as error:
+            raise StepFailed(
+                "bad_answer", f"the answer's packed body is damaged: {error}"
+            ) from error
+        self.open = not self._stream.eof
+        return piece

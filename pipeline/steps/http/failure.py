@@ -1,0 +1,97 @@
+"""What a failed request means: httpx's exceptions and the statuses, named as error kinds."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import httpx
+
+from pipeline.steps.http.retry_after import http_date, retry_after_seconds
+from pipeline.steps.http.safe_addresses import shown
+from queuemgr.base.errors import StepFailed
+
+Cause = httpx.Response | httpx.HTTPError | httpx.InvalidURL | TimeoutError
+
+
+@contextmanager
+def named_failures(url: str) -> Iterator[None]:
+    """Turn what httpx or an `asyncio.timeout` raises inside the block into StepFailed."""
+    try:
+        yield
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+        raise failed(url, error) from error
+
+
+def failed(url: httpx.URL | str, cause: Cause) -> StepFailed:
+    """The StepFailed for an answer that is no success, or for an exception in place of one."""
+    match cause:
+        case httpx.Response():
+            return _refused(url, cause)
+        case httpx.InvalidURL():
+            return StepFailed("refused_address", f"not a URL that can be fetched: {cause}")
+        case httpx.UnsupportedProtocol():
+            return StepFailed("refused_address", f"only http and https are fetched: {shown(url)}")
+        case TimeoutError():
+            return StepFailed("timeout", f"{shown(url)} took longer than the time allowed in all")
+        case httpx.TimeoutException():
+            return StepFailed("timeout", f"{shown(url)} did not answer: {_name(cause)}")
+        case httpx.DecodingError():
+            return StepFailed("bad_answer", f"{shown(url)} sent a damaged body: {cause}")
+        case _ if _is_certificate(cause):
+            return StepFailed("refused_address", f"{shown(url)} could not prove who it is: {cause}")
+        case httpx.RemoteProtocolError() | httpx.ReadError():
+            return StepFailed("network", f"{shown(url)} was cut off: {cause or _name(cause)}")
+        case _:
+            return StepFailed("network", f"{shown(url)}: {cause or _name(cause)}")
+
+
+def kind_of_status(status: int) -> str:
+    """The error kind of an HTTP status that is no success."""
+    match status:
+        case 404 | 410:
+            return "not_found"
+        case 429:
+            return "rate_limited"
+        case 408 | 425:
+            return "server_error"
+        case _:
+            return "server_error" if status >= 500 else "http_error"
+
+
+def asked_wait(response: httpx.Response) -> float | None:
+    """Seconds the answer's Retry-After asks for; the longest where there are several.
+
+    Dates are counted from the server's own clock when it tells it: ours may differ.
+    """
+    now = http_date(response.headers.get("date", "")) or datetime.now(UTC)
+    headers = response.headers.get_list("retry-after")
+    waits = [retry_after_seconds(value, now) for value in headers]
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _refused(url: httpx.URL | str, response: httpx.Response) -> StepFailed:
+    kind = kind_of_status(response.status_code)
+    waits = kind in ("rate_limited", "server_error")
+    return StepFailed(
+        kind,
+        f"{shown(url)} answered {response.status_code} {response.reason_phrase}".rstrip(),
+        retry_after=asked_wait(response) if waits else None,
+        http_status=response.status_code,
+    )
+
+
+def _name(cause: object) -> str:
+    return type(cause).__name__
+
+
+def _is_certificate(error: BaseException) -> bool:
+    """Whether a failed certificate check lies beneath: it fails the same way each time."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

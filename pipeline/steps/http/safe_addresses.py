@@ -1,0 +1,107 @@
+"""Which addresses may be fetched from: judged on what a name resolves to, never on its text."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import httpx
+
+from queuemgr.base.errors import StepFailed
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_USER = re.compile(r"//[^/]*@")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far a download may go.
+
+    `allow_private` opens every address; `trusted_hosts` (each `name:port`) opens a few by name,
+    as an intranet's own repository.
+    """
+
+    allow_private: bool = False
+    trusted_hosts: frozenset[str] = frozenset()
+
+    def covers(self, url: httpx.URL) -> bool:
+        return self.allow_private or name_and_port(url) in self.trusted_hosts
+
+
+async def allowed_addresses(url: httpx.URL, reach: Reach, threads: Executor) -> list[str]:
+    """The addresses of the URL's host, looked up in `threads`, each of them checked.
+
+    Raises StepFailed("refused_address") for what may not be fetched, "network" for unknown names.
+    """
+    if url.scheme not in _DEFAULT_PORTS or not url.host or url.userinfo:
+        raise StepFailed(
+            "refused_address",
+            f"only http and https URLs without a user name are fetched, not {shown(url)}",
+        )
+    loop = asyncio.get_running_loop()
+    addresses = await loop.run_in_executor(threads, _look_up, url)
+    if not reach.covers(url):
+        _refuse_private(url.host, addresses)
+    return addresses
+
+
+def name_and_port(url: httpx.URL) -> str:
+    """The host as `trusted_hosts` spells it: `name:port`, the default port filled in."""
+    return f"{url.raw_host.decode('ascii')}:{_port(url)}"
+
+
+def _port(url: httpx.URL) -> int:
+    return url.port or _DEFAULT_PORTS.get(url.scheme, 0)
+
+
+def shown(url: httpx.URL | str) -> str:
+    """The URL as messages may quote it: signed links and contact addresses sit in the query.
+
+    What is no URL is cut where a query would begin.
+    """
+    try:
+        return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+    except httpx.InvalidURL:
+        return _USER.sub("//", re.split(r"[?#]", str(url), maxsplit=1)[0])
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address can be reached by anyone, and belongs to one machine."""
+    ip = _inner(ipaddress.ip_address(address))
+    local = ip.is_multicast or ip.is_reserved or ip.is_link_local or ip.is_loopback
+    site_local = isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local
+    return ip.is_global and not local and not site_local
+
+
+def _inner(
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The IPv4 address an IPv6 one stands for: mapped, 6to4 or NAT64."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or ip
+
+
+def _look_up(url: httpx.URL) -> list[str]:
+    try:
+        found = socket.getaddrinfo(url.raw_host, _port(url), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise StepFailed("network", f"no address is known for {url.host}: {error}") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def _refuse_private(host: str, addresses: list[str]) -> None:
+    # One private address among public ones is refused too: it is how rebinding begins.
+    for address in addresses:
+        if not is_public(address):
+            raise StepFailed(
+                "refused_address",
+                f"address not allowed: {host} is {address}, which is private or local",
+            )

@@ -1,0 +1,110 @@
+"""Pages read by Tesseract where it is installed: one process a page, killed with all it started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pipeline.steps.ocr.page_map import Asking, Keep, Tempo, nowhere, through_window
+from pipeline.steps.ocr.rapidocr import LocalOptions
+from pipeline.steps.pdf.page_images_pool import SharedPageImages
+from pipeline.steps.pdf.page_outcomes import PageOutcome, ParseError, PdfError, Timeout
+from pipeline.steps.pdf.renderer import Drawing
+from pipeline.steps.pdf.sandbox import child_environment
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.steptools.subprocess_group import ProgramFailed, run_program, status_name
+
+PROGRAM = "tesseract"
+
+LONGEST_PX = 3508
+"""A4 at 300 dpi, for which Tesseract's models were trained."""
+
+LIST_SECONDS = 20.0
+
+
+def languages_installed() -> frozenset[str]:
+    """What Tesseract can read here; nothing where it is not installed or does not answer."""
+    path = shutil.which(PROGRAM)
+    return frozenset() if path is None else _listed(path)
+
+
+@lru_cache(maxsize=4)
+def _listed(path: str) -> frozenset[str]:
+    try:
+        done = subprocess.run(
+            [path, "--list-langs"],
+            capture_output=True, text=True, timeout=LIST_SECONDS, check=False, env=environment(),
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return frozenset()
+    return frozenset(line.strip() for line in done.stdout.splitlines()[1:] if line.strip())
+
+
+def environment() -> dict[str, str]:
+    """One thread a process: Tesseract takes four by itself, and loses time by it."""
+    own = {name: os.environ[name] for name in ("TESSDATA_PREFIX",) if name in os.environ}
+    return {**child_environment(1), **own, "OMP_THREAD_LIMIT": "1"}
+
+
+@dataclass(frozen=True)
+class Tesseract:
+    """How it is called. `languages` are joined by `+`; with `osd` it finds the page's direction."""
+
+    languages: str
+    osd: bool
+    page_seconds: float
+
+    def command(self) -> list[str]:
+        return [PROGRAM, "stdin", "stdout", "-l", self.languages, "--psm", "1" if self.osd else "3"]
+
+    async def read(self, asking: Asking, images: SharedPageImages) -> str:
+        """The text of a page. Raises `Timeout`, `PdfError` when it fails, `ParseError` for none."""
+        assert asking.picture is not None
+        asking.requests += 1
+        try:
+            async with asyncio.timeout(self.page_seconds):
+                text = await self._said(asking.picture.data)
+        except TimeoutError:
+            raise Timeout(
+                "The page was not read: it took longer than a page may.",
+                kind="resource_limit",
+                retryable=False,
+            ) from None
+        except OSError as error:
+            raise PdfError(f"Tesseract could not be run ({error.strerror}).") from None
+        except ProgramFailed as failed:
+            said = f"Tesseract could not read the page ({status_name(failed.status)})."
+            raise PdfError(said, kind="crashed") from None
+        if not text.strip():
+            raise ParseError("The page has ink, but no text was found on it.", retryable=False)
+        return text
+
+    async def _said(self, picture: bytes) -> str:
+        """What it writes; whatever ends this ends it, and what it started."""
+        out = await run_program(self.command(), given=picture, environment=environment())
+        return out.decode("utf-8", "replace").replace("\f", "")
+
+
+async def by_tesseract(
+    pdf: Path,
+    pages: Sequence[int],
+    languages: str,
+    options: LocalOptions,
+    signal: AbortSignal,
+    keep: Keep = nowhere,
+) -> AsyncGenerator[PageOutcome, None]:
+    """An outcome for each page, in order; `threads` pages at once, a process of one thread each."""
+    tempo = Tempo(options.threads, 2 * options.threads, max_retries=0)
+    drawing = Drawing(LONGEST_PX, "pgm", options.page_seconds)
+    program = Tesseract(languages, "osd" in languages_installed(), options.page_seconds)
+    outcomes = through_window(pdf, pages, program.read, tempo, drawing, signal, keep)
+    async with aclosing(outcomes):
+        async for outcome in outcomes:
+            yield outcome

@@ -1,0 +1,118 @@
+"""One request about one page to an OpenAI-compatible vision endpoint, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+
+import httpx
+
+from pipeline.steps.llm.client import MAX_ANSWER_BYTES, Tally, address_of, headers_for
+from pipeline.steps.llm.endpoint import Endpoint
+from pipeline.steps.llm.response import AnswerCutOff, answer_of, first_choice, json_of, text_of
+from pipeline.steps.ocr.vision_response import PROMPT
+from pipeline.steps.pdf.page_outcomes import NetworkError, ParseError, Timeout, page_failed
+from queuemgr.base.errors import StepFailed
+
+CONNECT_SECONDS = 15.0
+
+
+class CutOff(ParseError):
+    """The answer ended at its length limit; `so_far` is what there is of it, and is no page."""
+
+    so_far = ""
+
+
+@dataclass(frozen=True)
+class VisionClient:
+    """An endpoint over one pool of connections, used on one event loop; `tally` counts what was
+    asked and used, failed answers included."""
+
+    endpoint: Endpoint
+    http: httpx.AsyncClient
+    url: httpx.URL
+    tally: Tally
+
+    async def ask(self, picture: bytes, max_tokens: int, temperature: float) -> str:
+        """What the model says of a WebP picture. Raises `PageFailed`, `CutOff` among them."""
+        self.tally.requests += 1
+        response = await self._send(self._body(picture, max_tokens, temperature))
+        with suppress(StepFailed):  # no JSON: what that means is said below
+            self.tally.add(json_of(response))
+        return said(response, self.endpoint)
+
+    def _body(self, picture: bytes, max_tokens: int, temperature: float) -> bytes:
+        """Made when it is sent, and not kept: base64 is a third longer than the picture."""
+        data = base64.b64encode(picture).decode()
+        content = [
+            {"type": "text", "text": PROMPT},
+            {"type": "image_url", "image_url": {"url": f"data:image/webp;base64,{data}"}},
+        ]
+        body = {
+            "model": self.endpoint.model,
+            "messages": [{"role": "user", "content": content}],
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+        }
+        return json.dumps(body).encode()
+
+    async def _send(self, body: bytes) -> httpx.Response:
+        """The whole answer within the time allowed."""
+        try:
+            async with asyncio.timeout(self.endpoint.timeout):
+                return await self._posted(body)
+        except (TimeoutError, httpx.TimeoutException):
+            seconds = f"{self.endpoint.timeout:g} s"
+            raise Timeout(
+                f"The model at {self.url.host} gave no answer within {seconds}."
+            ) from None
+        except httpx.TransportError as error:
+            what = type(error).__name__
+            raise NetworkError(f"The connection to {self.url.host} failed ({what}).") from None
+
+    async def _posted(self, body: bytes) -> httpx.Response:
+        headers = {**headers_for(self.endpoint), "Content-Type": "application/json"}
+        content = bytearray()
+        async with self.http.stream("POST", self.url, headers=headers, content=body) as response:
+            async for chunk in response.aiter_raw():
+                content += chunk
+                if len(content) > MAX_ANSWER_BYTES:
+                    raise ParseError("The answer is no chat answer: too long.", retryable=False)
+        return httpx.Response(
+            response.status_code, headers=response.headers, content=bytes(content)
+        )
+
+
+def connected(endpoint: Endpoint, connections: int, tally: Tally) -> VisionClient:
+    """A client whose `http` is to be closed. Raises `StepFailed` for an address of no use."""
+    url = address_of(endpoint)
+    if url.scheme not in ("http", "https") or not url.host:
+        raise StepFailed(
+            "bad_request", "The OCR endpoint's address must start with http:// or https://."
+        )
+    http = httpx.AsyncClient(
+        timeout=httpx.Timeout(endpoint.timeout, connect=CONNECT_SECONDS),
+        # The window bounds the connections; a pool that makes cancelled requests wait leaks places.
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections),
+    )
+    return VisionClient(endpoint, http, url, tally)
+
+
+def said(response: httpx.Response, endpoint: Endpoint) -> str:
+    """The text of a complete answer. Raises what anything else is."""
+    try:
+        return answer_of(response, endpoint).text
+    except AnswerCutOff:
+        cut = CutOff("The answer was truncated.", kind="bad_answer")
+        cut.so_far = so_far(response)
+        raise cut from None
+    except StepFailed as failure:
+        raise page_failed(failure) from None
+
+
+def so_far(response: httpx.Response) -> str:
+    message = first_choice(json_of(response)).get("message")
+    return text_of(message.get("content")) if isinstance(message, dict) else ""

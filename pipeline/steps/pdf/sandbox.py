@@ -1,0 +1,310 @@
+"""Read a PDF in a lean child process that can be killed, and keep the pages it finished.
+
+A crafted file of a few kilobytes can cost a PDF library minutes or gigabytes, and PDFium answers
+some with an abort that would take the worker along. So every document is opened in a fresh
+interpreter (not a fork: a fat worker's address space would count against the limit) that limits
+itself, streams one JSON line per page, and is killed with its whole process group when it passes
+a limit, when the abort signal is set, or when the worker dies.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import selectors
+import signal as signals
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
+
+Line = dict[str, Any]
+
+CHILD = Path(__file__).with_name("child.py")
+
+START_SECONDS = 10.0
+"""Added to the time of the first line: imports take 0.2 s (pypdf) to 3 s (OCR), more under load."""
+
+MAX_RESTARTS = 5
+"""Fresh children for the pages after one that ended its child; then the rest is left unread."""
+
+CHUNK_BYTES = 1 << 16
+
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""All of the worker's environment a parser of hostile files gets to see: no key is among them."""
+
+SENTENCES = {
+    "page_seconds": "it took longer than a page may",
+    "document_seconds": "the document took longer than allowed",
+    "output_bytes": "the document holds more text than allowed",
+    "memory": "it needed more memory than allowed",
+    "crashed": "it ended the program reading it",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one document may cost. Seconds are wall time; `memory_bytes` is address space."""
+
+    page_seconds: float
+    document_seconds: float
+    memory_bytes: int
+    output_bytes: int
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a child ended: "" when it had finished, else a key of `SENTENCES`."""
+
+    reason: str = ""
+    detail: str = ""
+
+
+@dataclass
+class Reading:
+    """What a document gave: a line per page read, a reason per page that ended its child.
+
+    `refused` is the child's own verdict on the whole file (`encrypted`, `damaged`); `stopped` is
+    the ending that left pages unread.
+    """
+
+    count: int | None = None
+    lines: dict[int, Line] = field(default_factory=dict)
+    failed: dict[int, Ending] = field(default_factory=dict)
+    refused: Line | None = None
+    stopped: Ending = Ending()
+
+    def add(self, line: Line) -> None:
+        """Keep one line of the child, whichever it is."""
+        if "page" in line:
+            self.lines[int(line["page"])] = line
+        elif "count" in line:
+            self.count = int(line["count"])
+        elif "refused" in line:
+            self.refused = line
+
+
+class LimitPassed(Exception):
+    """A limit watched by the parent was passed; `reason` is a key of `SENTENCES`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Child:
+    """One child process and its process group; leaving the block leaves nothing alive."""
+
+    def __init__(self, script: Path, order: Mapping[str, Any], limits: Limits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._reaped = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-B", str(CHILD), str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=child_environment(limits.threads),
+            start_new_session=True,
+        )
+        self._input = cast(IO[bytes], self._process.stdin)
+        self._output = cast(IO[bytes], self._process.stdout)
+        self.pid = self._process.pid
+        self._request = json.dumps({"limits": own_limits(limits), "order": dict(order)})
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def kill(self) -> None:
+        """SIGKILL the group, from any thread; nothing once it was reaped (its id may be reused)."""
+        with self._lock:
+            if not self._reaped:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, signals.SIGKILL)
+
+    def close(self) -> int:
+        """Kill what is left, reap it, close the pipes; the exit status (negative: a signal)."""
+        self.kill()
+        status = self._process.wait()
+        with self._lock:
+            self._reaped = True
+        for pipe in (self._input, self._output):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        return status
+
+    def lines(self, deadline: float) -> Iterator[Line]:
+        """Each line as it comes. Raises `LimitPassed`; ends when the child closes its output."""
+        self._send_request()
+        pieces: list[bytes] = []
+        for chunk in self._chunks(deadline):
+            head, *others = chunk.split(b"\n")
+            pieces.append(head)
+            for piece in others:
+                self._page_by = time.monotonic() + self._limits.page_seconds
+                yield parsed(b"".join(pieces))
+                pieces = [piece]
+
+    def _send_request(self) -> None:
+        """Write the order and leave the pipe open: its end tells the child that we are gone."""
+        with suppress(BrokenPipeError):
+            self._input.write(self._request.encode() + b"\n")
+            self._input.flush()
+
+    def _chunks(self, deadline: float) -> Iterator[bytes]:
+        """Raw output, each wait bounded by the page's and the document's time."""
+        output, room = self._output.fileno(), self._limits.output_bytes
+        self._page_by = time.monotonic() + self._limits.page_seconds + START_SECONDS
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            while True:
+                self._wait(selector, deadline)
+                chunk = os.read(output, CHUNK_BYTES)
+                if not chunk:
+                    return
+                room -= len(chunk)
+                if room < 0:
+                    raise LimitPassed("output_bytes")
+                yield chunk
+
+    def _wait(self, selector: selectors.BaseSelector, deadline: float) -> None:
+        by = min(self._page_by, deadline)
+        if not selector.select(max(0.0, by - time.monotonic())):
+            raise LimitPassed("document_seconds" if by == deadline else "page_seconds")
+
+
+def child_environment(threads: int) -> dict[str, str]:
+    """The little the child is told: where programs are, the language, and how many threads."""
+    passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return passed_on | dict.fromkeys(THREAD_VARIABLES, str(threads))
+
+
+def own_limits(limits: Limits) -> dict[str, int]:
+    """What the child sets on itself; CPU time is the second fence, should the parent freeze."""
+    cpu = math.ceil(limits.document_seconds * limits.threads) + 5
+    return {"memory_bytes": limits.memory_bytes, "cpu_seconds": cpu}
+
+
+def parsed(raw: bytes) -> Line:
+    """One line of the child's output. Raises `LimitPassed("crashed")` when it is none."""
+    try:
+        line = json.loads(raw.decode("utf-8", "surrogatepass"))
+    except ValueError:
+        raise LimitPassed("crashed") from None
+    if not isinstance(line, dict):
+        raise LimitPassed("crashed")
+    return line
+
+
+def read_pages(
+    script: Path,
+    order: Mapping[str, Any],
+    limits: Limits,
+    signal: AbortSignal,
+    *,
+    pages: Sequence[int] | None = None,
+    max_pages: int = 3000,
+) -> Reading:
+    """Run `script` over `pages` (None: all, at most `max_pages`) of the document in `order`.
+
+    A page that hangs or kills its child is noted in `failed`, and a fresh child reads on behind
+    it, within the same `document_seconds`. Raises `Aborted` when the signal is set, with the
+    process group dead by then.
+    """
+    reading = Reading()
+    deadline = time.monotonic() + limits.document_seconds
+    for _ in range(MAX_RESTARTS + 1):
+        left = pages_left(reading, pages, max_pages)
+        if left == []:
+            break
+        before = len(reading.lines)
+        reading.stopped = run_once(
+            script, {**order, "pages": left}, limits, deadline, signal, reading
+        )
+        signal.raise_if_aborted()
+        if ends_the_reading(reading):
+            break
+        blame_next_page(reading, pages, max_pages, fresh=len(reading.lines) == before)
+    if pages_left(reading, pages, max_pages) == []:
+        reading.stopped = Ending()
+    return reading
+
+
+def pages_left(reading: Reading, pages: Sequence[int] | None, max_pages: int) -> list[int] | None:
+    """Pages neither read nor given up, in order; None when their number is not known yet."""
+    if pages is None and reading.count is None:
+        return None
+    wanted = pages if pages is not None else range(1, min(reading.count or 0, max_pages) + 1)
+    return [page for page in wanted if page not in reading.lines and page not in reading.failed]
+
+
+def ends_the_reading(reading: Reading) -> bool:
+    """Whether a fresh child would change nothing: finished, refused, or out of time or room."""
+    over = reading.stopped.reason in ("", "document_seconds", "output_bytes")
+    return over or reading.refused is not None or reading.count is None
+
+
+def blame_next_page(
+    reading: Reading, pages: Sequence[int] | None, max_pages: int, *, fresh: bool
+) -> None:
+    """Give up the page the child was at, unless earlier pages may have filled its memory."""
+    if reading.stopped.reason == "memory" and not fresh:
+        return
+    for page in (pages_left(reading, pages, max_pages) or ())[:1]:
+        reading.failed[page] = reading.stopped
+
+
+def run_once(
+    script: Path,
+    order: Mapping[str, Any],
+    limits: Limits,
+    deadline: float,
+    signal: AbortSignal,
+    reading: Reading,
+) -> Ending:
+    """One child from start to end, its lines added to `reading`; how it ended."""
+    with Child(script, order, limits) as child, signal.hooked(child.kill):
+        try:
+            for line in child.lines(deadline):
+                if "end" in line:
+                    return Ending()
+                if "died" in line:
+                    return died(line)
+                reading.add(line)
+        except LimitPassed as limit:
+            return Ending(limit.reason)
+        except (TypeError, ValueError):
+            return Ending("crashed", "it wrote nonsense")
+        return Ending("crashed", status_name(child.close()))
+
+
+def died(line: Line) -> Ending:
+    """The child's own account of its end; a reason we do not know counts as a crash."""
+    reason = str(line["died"])
+    return Ending(reason if reason in SENTENCES else "crashed", str(line.get("detail", ""))[:200])
+
+
+def status_name(status: int) -> str:
+    """`SIGABRT` for a process ended by a signal, `exit 3` for one that ended itself."""
+    with suppress(ValueError):
+        return signals.Signals(-status).name
+    return f"exit {status}"
+
+
+def told(ending: Ending) -> str:
+    """The ending as words for a person, with the technical detail when there is one."""
+    sentence = SENTENCES.get(ending.reason, "")
+    return f"{sentence} ({ending.detail})" if ending.detail else sentence

@@ -1,0 +1,97 @@
+"""Reading what came over the wire: any part may be missing, of another type, or full of controls."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Any
+
+from queuemgr.base.errors import StepFailed
+
+MAX_TITLE = 500
+"""Characters: what a Document's row holds."""
+
+MAX_AUTHORS, MAX_NAME = 500, 200
+"""Names kept of one paper, and characters of each. Collaborations sign with thousands."""
+
+MAX_URL = 4000
+"""Characters: longer ones are no links."""
+
+_MARKUP = re.compile(
+    r"</?(?:jats:|mml:)?(?:i|b|em|strong|sub|sup|sc|scp|tt|u|italic|bold|span)>", re.I
+)
+_DOI_URL = re.compile(r"^(?:https?://)?(?:dx\.)?doi\.org/|^doi:\s*", re.IGNORECASE)
+
+
+def record_of(body: bytes, source: str) -> dict[str, Any]:
+    """The JSON object of an answer; raises StepFailed("bad_answer") for anything else."""
+    try:
+        return record(json.loads(body), source)
+    except (ValueError, RecursionError) as error:
+        raise StepFailed("bad_answer", f"{source} sent no JSON: {_where(error)}") from error
+
+
+def _where(error: Exception) -> str:
+    """What is wrong, without the text that was sent."""
+    return error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+
+
+def record(value: Any, source: str) -> dict[str, Any]:
+    """`value` as an object; raises StepFailed("bad_answer") when it is none."""
+    if not isinstance(value, dict):
+        raise StepFailed("bad_answer", f"{source} answered without a record of the work")
+    return value
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def first(value: Any) -> Any:
+    """The first of a list, or None."""
+    return value[0] if isinstance(value, list) and value else None
+
+
+def line(value: Any, longest: int = MAX_NAME) -> str:
+    """Text on one line, fit for any database: no NUL, no controls, no halves of surrogates."""
+    text = " ".join(value.split()) if isinstance(value, str) else ""
+    return "".join(letter for letter in text if letter.isprintable())[:longest]
+
+
+def title(value: Any) -> str:
+    """A title without the markup publishers deposit with it (`<i>E. coli</i> &amp; others`)."""
+    if not isinstance(value, str):
+        return ""
+    return line(html.unescape(_MARKUP.sub("", value)), MAX_TITLE)
+
+
+def names(values: Any) -> tuple[str, ...]:
+    """Names of people, at most MAX_AUTHORS."""
+    given = values if isinstance(values, list) else []
+    return tuple(filter(None, (line(name) for name in given[:MAX_AUTHORS])))
+
+
+def year(value: Any) -> int | None:
+    """A year of the common era with four digits, given as a number or as the start of a date."""
+    if isinstance(value, str) and re.match(r"[12]\d{3}(?!\d)", value):
+        return int(value[:4])
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return value if plain and 1000 <= value <= 2999 else None
+
+
+def link(value: Any) -> str:
+    """An http(s) URL, or empty."""
+    usable = isinstance(value, str) and value.strip().lower().startswith(("http://", "https://"))
+    return value.strip() if usable and len(value) <= MAX_URL else ""
+
+
+def doi(value: Any) -> str:
+    """A DOI without the address of its resolver, in lower case; empty when a row could not hold it."""
+    bare = _DOI_URL.sub("", line(value, 1000)).lower()
+    return bare if bare.startswith("10.") and len(bare) <= 255 else ""

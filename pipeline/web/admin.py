@@ -1,0 +1,197 @@
+"""Documents in the admin: to be read, with links to their files; steps alone write them.
+
+What strangers wrote (titles, names, addresses, answers of services) is shown without the characters
+that hide or reverse text, and always escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db import models
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+
+from pipeline.models import Document
+from pipeline.steps.http.safe_addresses import shown
+from pipeline.steps.report.report import (
+    PAGE_SOURCES,
+    arxiv_link,
+    asked_of,
+    doi_link,
+    one_line,
+    plain,
+)
+from pipeline.steps.resolve.fallback_urls import untried
+from pipeline.web.artifact_links import links_of
+from pipeline.web.document_filters import KindFilter, MethodFilter, OpenAccessFilter, WholeFilter
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+
+
+@admin.register(Document)
+class DocumentAdmin(ReadOnlyAdmin):
+    list_display = (
+        "key", "title", "year", "pages", "references", "method", "problem", "files",
+    )  # fmt: skip
+    list_filter = (KindFilter, WholeFilter, OpenAccessFilter, MethodFilter)
+    search_fields = ("key__startswith", "title__istartswith")
+    search_help_text = "beginning of a key or a title"
+    sortable_by = ()
+    ordering = ("-id",)
+    unlisted = ("authors", "lookups", "other_urls", "analysis", "pages_by")
+    fieldsets = (
+        (None, {"fields": ("files", "key", "title", "written_by", "year", "execution")}),
+        (
+            "Where it came from",
+            {
+                "fields": (
+                    "source", "doi_linked", "arxiv_linked", "licence", "open_access", "asked",
+                    "pdf_url", "still_to_try", "fetched_from", "local_path",
+                    ("added_at", "begun"), ("etag", "last_modified"),
+                )
+            },
+        ),
+        (
+            "What was read",
+            {
+                "fields": (
+                    "problem", "pages_read", ("pages", "characters"),
+                    ("references", "references_style"), ("size", "sha256"),
+                )
+            },
+        ),
+        (
+            "What was made of it",
+            {
+                "fields": (
+                    "summary", "contributions", "keywords", ("method", "prompt_version"),
+                    ("requests", "prompt_tokens", "completion_tokens"),
+                )
+            },
+        ),
+    )  # fmt: skip
+
+    def get_readonly_fields(self, request: Any, obj: Any = None) -> list[str]:
+        columns = [field.name for field in Document._meta.fields]
+        return [*columns, *OWN_ROWS]
+
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+        return False
+
+    def read_page(self, rows: Sequence[Any]) -> None:
+        for row in rows:
+            show_plainly(row)
+
+    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        document = super().get_object(request, *given, **named)
+        if document is not None:
+            show_plainly(document)
+        return document
+
+    @admin.display(description="files")
+    def files(self, document: Document) -> str:
+        links = ((link.address, link.label) for link in links_of(document))
+        return format_html_join(" ", '<a href="{}">{}</a>', links)
+
+    @admin.display(description="execution")
+    def execution(self, document: Document) -> str:
+        url = reverse("admin:queuemgr_execution_changelist")
+        return format_html('<a href="{}?q={}">{}</a>', url, document.key, document.key)
+
+    @admin.display(description="authors")
+    def written_by(self, document: Document) -> str:
+        return one_line(", ".join(map(str, document.authors))) or "-"
+
+    @admin.display(description="DOI")
+    def doi_linked(self, document: Document) -> str:
+        return linked(document.doi, doi_link(document.doi))
+
+    @admin.display(description="arXiv")
+    def arxiv_linked(self, document: Document) -> str:
+        return linked(document.arxiv_id, arxiv_link(document.arxiv_id))
+
+    @admin.display(description="who was asked")
+    def asked(self, document: Document) -> str:
+        found = [asked_of(record) for record in records(document.lookups)]
+        rows = ((one_line(asked.who), one_line(asked.what)) for asked in found)
+        return table(("source", "what came of it"), rows)
+
+    @admin.display(description="still to be tried")
+    def still_to_try(self, document: Document) -> str:
+        rows = (
+            (one_line(address.source), one_line(shown(address.url)))
+            for address in untried(records(document.other_urls))
+        )
+        return table(("named by", "address"), rows)
+
+    @admin.display(description="pages by how they were read")
+    def pages_read(self, document: Document) -> str:
+        by = document.pages_by
+        known = [(words, by[name]) for name, words in PAGE_SOURCES.items() if by.get(name)]
+        other = [(plain(name), by[name]) for name in by if name not in PAGE_SOURCES]
+        return table(("how", "pages"), [*known, *other])
+
+    @admin.display(description="summary")
+    def summary(self, document: Document) -> str:
+        return one_line(str(document.analysis.get("summary", ""))) or "-"
+
+    @admin.display(description="what it adds")
+    def contributions(self, document: Document) -> str:
+        said = ((one_line(str(item)),) for item in document.analysis.get("contributions", ()))
+        items = format_html_join("", "<li>{}</li>", said)
+        return format_html("<ul>{}</ul>", items) if items else "-"
+
+    @admin.display(description="keywords")
+    def keywords(self, document: Document) -> str:
+        return one_line(", ".join(map(str, document.analysis.get("keywords", ())))) or "-"
+
+
+OWN_ROWS = (
+    "files", "execution", "written_by", "doi_linked", "arxiv_linked", "asked", "still_to_try",
+    "pages_read", "summary", "contributions", "keywords",
+)  # fmt: skip
+"""What the page says beyond the columns."""
+
+
+def show_plainly(document: Document) -> None:
+    """Take out of its texts what hides or reverses what stands there, and the queries of its URLs; to
+    be shown, never saved."""
+    if document.__dict__.get("source"):
+        document.source = document.source_shown
+    for name in ("pdf_url", "fetched_from"):
+        if document.__dict__.get(name):
+            setattr(document, name, shown(getattr(document, name)))
+    for column in Document._meta.fields:
+        loaded = column.attname in document.__dict__
+        if loaded and isinstance(column, models.CharField | models.TextField):
+            setattr(document, column.attname, plain(getattr(document, column.attname)))
+
+
+def linked(text: str, address: str) -> str:
+    """A link to one of the two places identifiers lead to; anything else is text."""
+    if not address:
+        return text or "-"
+    return format_html('<a href="{}" rel="noreferrer noopener">{}</a>', address, text)
+
+
+def records(value: Any) -> Iterable[Mapping[str, Any]]:
+    """The mappings in a JSON column, whatever else got into it."""
+    return [record for record in value if isinstance(record, Mapping)] if value else []
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A small table, or a dash when there is nothing in it."""
+    body = format_html_join("", "<tr>{}</tr>", ((cells("td", row),) for row in rows))
+    if not body:
+        return "-"
+    return format_html(
+        '<div class="standing sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
+        cells("th", columns), body,
+    )  # fmt: skip
+
+
+def cells(tag: str, row: Sequence[object]) -> str:
+    return format_html_join("", f"<{tag}>{{}}</{tag}>", ((cell,) for cell in row))

@@ -1,0 +1,320 @@
+"""Every knob of the queue: its name, unit, default and range, and where its value came from.
+
+A value is looked for on the command line, then in Django's settings, then in the environment, then
+here. Commands hand what they were told to the processes they start in one variable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from queuemgr.base.budget_day import zone
+from queuemgr.base.errors import BadInput, ConfigurationError
+from queuemgr.base.redaction import keep_secret
+
+COMMAND_LINE = "SLUICE_COMMAND_LINE"
+
+
+def from_command_line() -> dict[str, Any]:
+    """What the command that started this process was told, by knob."""
+    return dict(json.loads(os.environ.get(COMMAND_LINE, "{}")))
+
+
+def tell_children(chosen: Mapping[str, Any]) -> None:
+    """Put knobs given on the command line where this process and its children find them."""
+    os.environ[COMMAND_LINE] = json.dumps({**from_command_line(), **chosen})
+    for forget in _forgetters:
+        forget()
+
+
+_forgetters: list[Callable[[], None]] = []
+
+
+def forget_on_change(loader: Any) -> None:
+    """Let a cached loader of knobs read again when the command line sets some."""
+    _forgetters.append(loader.cache_clear)
+
+
+class Knobs(BaseSettings):
+    """Base of the groups of knobs; each group reads `SLUICE_<NAME>`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLUICE_",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+    )
+
+    @classmethod
+    def variable(cls, name: str) -> str:
+        """The environment variable, and Django setting, of a knob."""
+        field = cls.model_fields[name]
+        alias = field.validation_alias
+        return str(alias) if alias else f"SLUICE_{name.upper()}"
+
+    @classmethod
+    def load(cls, settings: Mapping[str, Any] | None = None) -> Self:
+        """Read this group; raises `ConfigurationError` naming the knob, its value and the range."""
+        chosen = from_command_line()
+        given = {
+            name: _given(cls, name, chosen, {} if settings is None else settings)
+            for name in cls.model_fields
+        }
+        try:
+            return cls(**{name: value for name, value in given.items() if value is not None})
+        except ValidationError as error:
+            raise ConfigurationError(_explain(cls, error)) from None
+
+    @classmethod
+    def source(cls, name: str, settings: Mapping[str, Any] | None = None) -> str:
+        """Where the value of a knob comes from, in a word or two."""
+        variable = cls.variable(name)
+        if name in from_command_line():
+            return "command line"
+        if settings is not None and settings.get(variable) is not None:
+            return "settings"
+        return "environment" if variable in os.environ else "default"
+
+
+def _given(
+    group: type[Knobs], name: str, chosen: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Any:
+    return chosen[name] if name in chosen else settings.get(group.variable(name))
+
+
+def _explain(group: type[Knobs], error: ValidationError) -> str:
+    """Each problem as `VARIABLE=value: what is wrong`; the value of a secret is not shown."""
+    return "; ".join(_sentence(group, problem) for problem in error.errors())
+
+
+def _sentence(group: type[Knobs], problem: Any) -> str:
+    said = str(problem["msg"]).removeprefix("Value error, ")
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    if name not in group.model_fields:
+        return f"{name}: {said}" if name else said
+    secret = group.model_fields[name].annotation is SecretStr
+    value = "" if secret or problem["type"] == "missing" else f"={problem['input']!r}"
+    return f"{group.variable(name)}{value}: {said}"
+
+
+class QueueKnobs(Knobs):
+    """The knobs of the queue itself."""
+
+    max_workers: int = Field(200, ge=1, le=100_000, description="slots of the whole fleet")
+    max_prep: int = Field(0, ge=0, description="slots phase prep may hold; 0: no cap of its own")
+    max_expensive: int = Field(0, ge=0, description="slots phase expensive may hold; 0: no cap")
+    max_wrap: int = Field(0, ge=0, description="slots phase wrap may hold; 0: no cap")
+    max_per_host: int = Field(4, ge=0, description="slots one host may hold; 0: no cap")
+    max_per_resolver: int = Field(4, ge=0, description="slots one resolver may hold; 0: no cap")
+    high_priority_reserved: int = Field(1, ge=0, description="fleet slots only high work may take")
+    daily_budget: int = Field(10_000, ge=0, description="requests a day may cost; 0: none")
+    budget_zone: str = Field("UTC", description="IANA time zone the budgets' days are kept in")
+    budget_kept_for_high: int = Field(
+        10,
+        ge=0,
+        le=100,
+        description="percent of the day's budget, its last, only high work may spend",
+    )
+    scheduler: bool = Field(
+        True,
+        description="off: plain caps, rates and budgets; no tokens, ageing or turns of tenants",
+    )
+    starvation_ms: int = Field(
+        3_600_000, ge=0, description="milliseconds of waiting that raise work one class; 0: never"
+    )
+    heavy_wait_ms: int = Field(
+        60_000, ge=0, description="milliseconds until room is kept for heavy work; 0: never"
+    )
+    cpu_tokens: int = Field(0, ge=0, description="cpu tokens of the fleet; 0: no cap")
+    io_tokens: int = Field(0, ge=0, description="io tokens of the fleet; 0: no cap")
+    memory_tokens: int = Field(0, ge=0, description="memory tokens of the fleet; 0: no cap")
+    low_resource: bool = Field(
+        False, description="small machine: 1 cpu, 2 io, 2 memory tokens where none are set"
+    )
+    retry_percent: int = Field(
+        50, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
+    )
+    bulk_retries_per_minute: int = Field(
+        600, ge=0, description="pace of bulk retries of more than 1,000 if none is given; 0: none"
+    )
+    max_pending: int = Field(
+        0, ge=0, description="executions that may wait in one queue; more are refused; 0: no cap"
+    )
+    breaker_seconds: float = Field(
+        15, ge=0.1, description="seconds a limit closes when its service cannot be reached; doubles"
+    )
+    lease_seconds: float = Field(90, ge=1, le=86_400, description="seconds a lease lasts unrenewed")
+    heartbeat_seconds: float = Field(30, ge=0.1, description="seconds between renewals of a lease")
+    stale_interval: float = Field(120, ge=1, description="seconds between seeding and clean-up")
+    seed_limit: int = Field(500, ge=1, le=100_000, description="known items made work at a time")
+    poll_interval: float = Field(
+        5, ge=0.1, le=3600, description="seconds between housekeeping ticks"
+    )
+    slice_seconds: float = Field(
+        30, ge=0, description="seconds a slot is handed on before a message"
+    )
+    shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
+    keep_attempts_days: float = Field(
+        0, ge=0, description="days finished attempts are kept; 0: all"
+    )
+    keep_minutes_days: float = Field(
+        31, ge=1, le=3660, description="days the roll-ups of minutes are kept"
+    )
+    stalled_minutes: float = Field(
+        10, gt=0, description="minutes without a start after which /health/progress says 503"
+    )
+    task_routes: bool = Field(
+        False, description="serve GET /task, which makes a probe on GET and asks for no token"
+    )
+
+    @model_validator(mode="after")
+    def _lease_outlives_heartbeats(self) -> Self:
+        if self.heartbeat_seconds * 2 > self.lease_seconds:
+            raise ValueError(
+                f"SLUICE_HEARTBEAT_SECONDS={self.heartbeat_seconds:g} must be at most half of "
+                f"SLUICE_LEASE_SECONDS={self.lease_seconds:g}, or one late renewal loses the lease"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reserve_leaves_room(self) -> Self:
+        if self.high_priority_reserved >= self.max_workers > 1:
+            raise ValueError(
+                f"SLUICE_HIGH_PRIORITY_RESERVED={self.high_priority_reserved} must be below "
+                f"SLUICE_MAX_WORKERS={self.max_workers}, or normal and low work never starts"
+            )
+        return self
+
+    @field_validator("budget_zone")
+    @classmethod
+    def _zone_is_known(cls, name: str) -> str:
+        try:
+            zone(name)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return name
+
+    @property
+    def start_seconds(self) -> float:
+        """Seconds a lease may wait for a worker to begin it before it is given out again."""
+        return min(self.lease_seconds, max(5.0, self.heartbeat_seconds))
+
+    @property
+    def presence_seconds(self) -> float:
+        """Seconds between a worker's signs of life; it counts as gone after three missed."""
+        return min(self.heartbeat_seconds, 10.0)
+
+
+class LaneKnobs(Knobs):
+    """The knobs of what one worker process does at once (`worker --explain` shows what they come to)."""
+
+    slots: int = Field(8, ge=1, le=10_000, description="steps a worker runs at once")
+    threads: int = Field(
+        0, ge=0, le=10_000, description="files and imports at once; 0: the processors it may use"
+    )
+    io_threads: int = Field(
+        0, ge=0, le=10_000, description="threads that wait for disks; 0: processors + 4, at most 32"
+    )
+    io_concurrency: int = Field(0, ge=0, description="io work at once; 0: as much as its clamp")
+    file_concurrency: int = Field(0, ge=0, description="files at once; 0: SLUICE_THREADS")
+    import_concurrency: int = Field(0, ge=0, description="imports at once; 0: SLUICE_THREADS")
+    io_oversubscribe: bool = Field(
+        False, description="let io, files and imports pass 4 x io threads and the memory's cap"
+    )
+    cpu_concurrency: int = Field(
+        0, ge=0, le=1024, description="processor-bound work at once; 0: the processors it may use"
+    )
+    embedding_concurrency: int = Field(
+        0, ge=0, le=1024, description="model runs at once; 0: processors / SLUICE_MODEL_THREADS"
+    )
+    model_threads: int = Field(
+        1, ge=1, le=1024, description="threads of one model run (OMP_NUM_THREADS and its kin)"
+    )
+    proc_concurrency: int = Field(
+        0, ge=0, description="child programs at once; 0: the processors, at most 4"
+    )
+
+
+class WatchKnobs(Knobs):
+    """The knobs of what others may see: metrics, traces and logs."""
+
+    metrics: bool = Field(True, description="serve metrics for Prometheus at /metrics")
+    metrics_token: SecretStr = Field(
+        SecretStr(""),
+        description="bearer token /metrics asks for; empty: it answers this machine only",
+    )
+    otlp_endpoint: str = Field(
+        "",
+        validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT",
+        description="where traces are sent (OTLP over HTTP); empty: none are made",
+    )
+    log_format: Literal["line", "json"] = Field(
+        "line", description="a line of text or a JSON object for each log record"
+    )
+
+    @field_validator("metrics_token")
+    @classmethod
+    def _token_is_long(cls, token: SecretStr) -> SecretStr:
+        if 0 < len(token.get_secret_value()) < 16:
+            raise ValueError(
+                "a token needs at least 16 characters; `openssl rand -hex 24` makes one"
+            )
+        return token
+
+
+class _DjangoSettings(Mapping[str, Any]):
+    """Django's settings as a mapping, so that a knob may be set there under its variable's name."""
+
+    def __getitem__(self, name: str) -> Any:
+        from django.conf import settings
+
+        try:
+            return getattr(settings, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+DJANGO_SETTINGS = _DjangoSettings()
+
+
+@lru_cache(maxsize=1)
+def queue_knobs() -> QueueKnobs:
+    """The queue's knobs of this process, read once."""
+    return QueueKnobs.load(DJANGO_SETTINGS)
+
+
+forget_on_change(queue_knobs)
+
+
+@lru_cache(maxsize=1)
+def lane_knobs() -> LaneKnobs:
+    """The knobs of this process's lanes, read once."""
+    return LaneKnobs.load(DJANGO_SETTINGS)
+
+
+forget_on_change(lane_knobs)
+
+
+@lru_cache(maxsize=1)
+def watch_knobs() -> WatchKnobs:
+    """What others may see of this process, read once."""
+    knobs = WatchKnobs.load(DJANGO_SETTINGS)
+    keep_secret(knobs.metrics_token.get_secret_value())
+    return knobs
+
+
+forget_on_change(watch_knobs)

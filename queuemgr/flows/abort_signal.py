@@ -1,0 +1,74 @@
+"""The abort signal: set once, from any thread, heard by every long step, call and child process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from queuemgr.base.errors import Aborted
+
+logger = logging.getLogger(__name__)
+
+
+class AbortSignal:
+    """A flag that can be polled, waited for, or hooked.
+
+    Hooks run once, in the thread that aborts, and must be quick: kill a process group, wake a loop.
+    All of them run: one that raises is logged, and keeps none after it from its work.
+    """
+
+    def __init__(self) -> None:
+        self._set = threading.Event()
+        self._lock = threading.Lock()
+        self._hooks: list[Callable[[], object]] = []
+        self.reason = ""
+
+    @property
+    def aborted(self) -> bool:
+        return self._set.is_set()
+
+    def abort(self, reason: str) -> None:
+        """Set the signal; the first reason given is the one kept."""
+        with self._lock:
+            if self._set.is_set():
+                return
+            self.reason = reason
+            self._set.set()
+            hooks, self._hooks = self._hooks, []
+        for hook in hooks:
+            try:
+                hook()
+            except Exception:  # the hooks after it have processes to end
+                logger.exception("a hook of the abort signal failed")
+
+    def raise_if_aborted(self) -> None:
+        """Raise `Aborted` when the signal is set."""
+        if self._set.is_set():
+            raise Aborted(self.reason)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, or raise `Aborted` the moment the signal is set."""
+        if self._set.wait(seconds):
+            raise Aborted(self.reason)
+
+    @contextmanager
+    def hooked(self, hook: Callable[[], object]) -> Iterator[None]:
+        """Call `hook` if the signal is set while the block runs, or was set before it."""
+        with self._lock:
+            armed = not self._set.is_set()
+            if armed:
+                self._hooks.append(hook)
+        if not armed:
+            hook()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if hook in self._hooks:
+                    self._hooks.remove(hook)
+
+
+NEVER = AbortSignal()
+"""For callers with nothing to abort: scripts and tests."""

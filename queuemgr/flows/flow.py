@@ -1,0 +1,183 @@
+"""How an application declares its work: a flow is phases, a phase is steps, read top to bottom.
+
+Plain data, no framework. A step names the Celery task that does it, the limit key it works under
+and what it costs; `needed` lets a flow leave a step out for one execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from queuemgr.base.errors import ConfigurationError, UnknownFlow, UnknownStep
+
+Context = Mapping[str, Any]
+"""What an execution was given (its payload) and has learnt so far, in one mapping."""
+
+HIGH, NORMAL, LOW = 0, 1, 2
+PRIORITIES: Mapping[str, int] = {"high": HIGH, "normal": NORMAL, "low": LOW}
+"""Priority names and their rank: the lower rank starts first. Surfaces speak names only."""
+
+PRIORITY_NAMES: Mapping[int, str] = {rank: name for name, rank in PRIORITIES.items()}
+HOUSEKEEPING = "housekeeping"
+
+
+def queue_name(phase: str, priority: int) -> str:
+    """The Celery queue of this phase and priority, such as `prep.high`."""
+    return f"{phase}.{PRIORITY_NAMES[priority]}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One Celery task, one checkpoint: a finished step is never done again.
+
+    `key` names the limit it works under, or several (`("host:arxiv.org:443", "tenant:acme")`), each
+    taking `weight`; `tokens` are what it takes of the machines (`{"cpu": 1, "memory": 2}`); `cost` is
+    what it may spend of a budget, in requests.
+    """
+
+    name: str
+    task: str
+    key: Callable[[Context], str | Iterable[str]] = lambda context: ""
+    cost: Callable[[Context], int] = lambda context: 0
+    needed: Callable[[Context], bool] = lambda context: True
+    weight: Callable[[Context], int] = lambda context: 1
+    tokens: Callable[[Context], Mapping[str, int]] = lambda context: {}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A run of steps under one cap. `rank` orders phases when slots are scarce: 0 starts first.
+
+    `waiting` and `running` are the operator's words for an execution in this phase.
+    """
+
+    name: str
+    rank: int
+    waiting: str
+    running: str
+    steps: tuple[Step, ...]
+
+
+class Place(NamedTuple):
+    """Where an execution stands: a step of a phase."""
+
+    phase: Phase
+    step: Step
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What an item a person named becomes: its key, unique in the flow, and its payload."""
+
+    key: str
+    payload: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: `good`, `note` (works, but know it) or `bad`, and what to do about it."""
+
+    level: str
+    what: str
+    remedy: str = ""
+
+
+class Link(NamedTuple):
+    """A page or a file about an item, and what to call it."""
+
+    label: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A named list of phases.
+
+    `take_in` turns what a person typed into an `Intake` (raising `BadInput`), `take_in_from_afar` what
+    came over the network, from someone whom this machine's files are none of the business of; `know`
+    remembers it for later; `seed(limit)` makes executions of at most that many known items and says how many;
+    `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name; `checkup()`
+    looks for what is wrong with the set-up; `link(key)` is a page about an item, or empty;
+    `artifacts(key)` are links to what was made of it so far;
+    `export(keys)` is what is known of these items, a JSON object by key, unknown ones left out;
+    `tidy()` removes what killed workers left behind and says how much.
+    """
+
+    name: str
+    phases: tuple[Phase, ...]
+    take_in: Callable[[str], Intake] | None = None
+    take_in_from_afar: Callable[[str], Intake] | None = None
+    know: Callable[[Iterable[str]], None] | None = None
+    seed: Callable[[int], int] | None = None
+    limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    checkup: Callable[[], Iterable[Finding]] = tuple
+    link: Callable[[str], str] = lambda key: ""
+    artifacts: Callable[[str], Sequence[Link]] = lambda key: ()
+    export: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] = lambda keys: {}
+    tidy: Callable[[], int] = lambda: 0
+
+    def places(self) -> Iterator[Place]:
+        return (Place(phase, step) for phase in self.phases for step in phase.steps)
+
+    def first(self, context: Context) -> Place:
+        """The first step this execution needs; raises `ConfigurationError` when it needs none."""
+        place = next((p for p in self.places() if p.step.needed(context)), None)
+        if place is None:
+            raise ConfigurationError(f"flow {self.name}: no step is needed for {dict(context)!r}")
+        return place
+
+    def at(self, phase: str, step: str) -> Place:
+        """The place of these names; raises `UnknownStep`."""
+        for place in self.places():
+            if (place.phase.name, place.step.name) == (phase, step):
+                return place
+        raise UnknownStep(f"flow {self.name} has no step {phase}/{step}")
+
+    def after(self, phase: str, step: str, context: Context) -> Place | None:
+        """The next step this execution needs, or None when it has come to its end."""
+        here = self.at(phase, step)
+        places = list(self.places())
+        rest = places[places.index(here) + 1 :]
+        return next((p for p in rest if p.step.needed(context)), None)
+
+
+_flows: dict[str, Flow] = {}
+
+
+def register(flow: Flow) -> Flow:
+    """Make a flow known to this process; the same name again replaces it."""
+    _flows[flow.name] = flow
+    return flow
+
+
+def get_flow(name: str) -> Flow:
+    """The flow of this name; raises `UnknownFlow` naming those there are."""
+    try:
+        return _flows[name]
+    except KeyError:
+        known = ", ".join(sorted(_flows)) or "none"
+        raise UnknownFlow(f"no flow is called {name!r}; registered: {known}") from None
+
+
+def all_flows() -> tuple[Flow, ...]:
+    return tuple(_flows.values())
+
+
+def all_phases() -> dict[str, Phase]:
+    """Every phase of every flow by name, in the order they were declared."""
+    return {phase.name: phase for flow in _flows.values() for phase in flow.phases}
+
+
+def all_queues() -> list[str]:
+    """Every queue work can wait in, as `prep.high`."""
+    return [queue_name(phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES]
+
+
+def operator_status(state: str, phase: str) -> str:
+    """The word an operator sees: `prepping` for a running prep, `prepped` for a waiting expensive."""
+    known = all_phases().get(phase)
+    if known is None or state not in ("waiting", "leased", "running"):
+        return state
+    return known.waiting if state == "waiting" else known.running

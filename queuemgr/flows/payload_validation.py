@@ -1,0 +1,96 @@
+"""What may be stored as a payload a person typed: a JSON object, not endless, that any database takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.redaction import MESSAGE_LIMIT, masked
+
+MOST_BYTES = 65_536
+"""Bytes of JSON: a payload names the work, it does not carry it. The figure is ours."""
+
+
+def checked(payload: Any) -> dict[str, Any]:
+    """The payload as it will be stored; raises `BadInput` saying what is wrong with it."""
+    if not isinstance(payload, Mapping):
+        raise BadInput(f"a payload is a JSON object, as {{}}, not {_kind(payload)}")
+    try:
+        text = json.dumps(dict(payload), ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadInput("the payload holds half a surrogate pair, which is no character") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"the payload is no JSON ({error}): NaN and Infinity are not") from None
+    if size > MOST_BYTES:
+        raise BadInput(f"the payload has {size:,} bytes of JSON; at most {MOST_BYTES:,} fit")
+    if "\\u0000" in text and _has_nul(payload):
+        raise BadInput("the payload holds a NUL character (\\u0000), which no row can hold")
+    stored: dict[str, Any] = json.loads(text)
+    return stored
+
+
+def read(text: str) -> dict[str, Any]:
+    """The payload somebody wrote as JSON; raises `BadInput` with the line and column of what is wrong."""
+    if len(text) > MOST_BYTES * 2:
+        raise BadInput(f"the payload has {len(text):,} characters; {MOST_BYTES:,} bytes fit")
+    try:
+        payload = json.loads(text, object_pairs_hook=_once_each)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise BadInput(f"this is no JSON: {where}: {error.msg}") from None
+    except RecursionError:
+        raise BadInput("this JSON is nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise BadInput(f"this JSON cannot be read: {error}") from None
+    return checked(payload)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"the name {twice!r} stands twice in one object: keep one")
+    return found
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_nul(inner) for pair in value.items() for inner in pair)
+    if isinstance(value, list | tuple):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\x00" in value
+
+
+def _kind(value: Any) -> str:
+    names = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+MASK = "***"
+
+
+def restored(typed: Any, before: Any) -> Any:
+    """What somebody made of a payload shown to them masked: whatever they left as it was shown keeps
+    its value. Raises `BadInput` for a mask that stands where no such value stood."""
+    if isinstance(typed, dict):
+        inner = before if isinstance(before, dict) else {}
+        names = {masked(name): name for name in inner}
+        if len(names) < len(inner):
+            raise BadInput("two names of this payload look alike masked: it cannot be edited here")
+        pairs = ((names.get(name, name), value) for name, value in typed.items())
+        return {name: restored(value, inner.get(name)) for name, value in pairs}
+    if isinstance(typed, list):
+        others = before if isinstance(before, list) else []
+        return [restored(one, other) for one, other in zip_longest(typed, others[: len(typed)])]
+    if isinstance(typed, str) and isinstance(before, str) and typed == masked(before):
+        return before
+    if isinstance(before, str) and len(before) > MESSAGE_LIMIT and str(typed).endswith("…"):
+        raise BadInput(f"{str(typed)[:60]!r} was shown cut: write the whole text")
+    if isinstance(typed, str) and MASK in typed:
+        raise BadInput(f"{typed[:60]!r} holds a mask, not the value behind it: write the value")
+    return typed

@@ -1,0 +1,213 @@
+"""How batches go on as their members end: the window moves, the first failure cancels the rest.
+
+Every end of a member leaves word for its batch, in its own transaction (`states.move`). The next
+decision reads it, holding the fleet's lock: mostly in the transaction of the ending itself, else in
+the one after it, at the latest at the tick. So batches are looked at by one transaction at a time,
+which sees every end that was committed, and what nobody lived to do is done by whoever comes next.
+
+Members beyond the window wait with `run_after` at `HELD_BACK`, behind all else on their routes, where
+admission never counts them. Looking at a batch costs a few steps along an index, and at most
+`MAX_WINDOW` rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Q
+
+from queuemgr.base import fleet_lock, sql
+from queuemgr.base.redaction import clean
+from queuemgr.lifecycle import revoke, states
+from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
+from queuemgr.scheduling import wakeups
+from queuemgr.scheduling.admission import HELD_BACK
+
+MAX_WINDOW = 10_000
+"""Members. Bounds what a decision reads when a window moves; a wider one holds nothing back that matters."""
+
+CANCELLED_AT_A_TIME = 500
+"""Members cancelled in one decision, so that the end of a large batch holds up no other work."""
+
+
+def go_on(batches: Collection[int], unswept: Collection[int], now: datetime) -> bool:
+    """Do what the ends of members ask for, and go on sweeping up what was cancelled; to be called
+    holding the fleet's lock.
+
+    True when a cancelled batch is so large that some of it is left for the next decision.
+    """
+    if not batches and not unswept:
+        return False
+    found = Batch.objects.filter(pk__in={*batches, *unswept})
+    left = [batch.pk for batch in found if _goes_on(batch, now, sweeping=batch.pk in unswept)]
+    wakeups.leave(unswept=left)
+    return bool(left)
+
+
+def _goes_on(batch: Batch, now: datetime, *, sweeping: bool) -> bool:
+    """Sweeps only when told to: members retried since are passed over one by one, which the end of
+    each of them must not cost."""
+    if batch.fail_fast and batch.cancelled_at is None:
+        sweeping = _stop_if_one_failed(batch, now) or sweeping
+    left = sweeping and sweep(batch, now) == CANCELLED_AT_A_TIME
+    if batch.window:
+        release(batch, now)
+    return left
+
+
+def _stop_if_one_failed(batch: Batch, now: datetime) -> bool:
+    failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
+    if failed is None:
+        return False
+    return mark_cancelled(batch, f"{failed.key[:150]} failed: {failed.error_kind}", now)
+
+
+def mark_cancelled(batch: Batch, because: str, now: datetime) -> bool:
+    """Close a batch and say that it is cancelled, once; waits for whoever is adding to it.
+
+    From here on nothing of it starts. False when it was cancelled before.
+    """
+    locked = Batch.objects.select_for_update().get(pk=batch.pk)
+    if locked.cancelled_at is not None:
+        return False
+    # No earlier than whoever was adding until this moment: what they added is met.
+    at = max(now, fleet_lock.database_now())
+    batch.cancelled_at, batch.closed_at = at, locked.closed_at or at
+    batch.cancelled_because = clean(because)[:200]
+    batch.save(update_fields=("cancelled_at", "closed_at", "cancelled_because"))
+    return True
+
+
+def sweep(batch: Batch, now: datetime) -> int:
+    """Cancel what waits of a cancelled batch, some hundreds at a time, and ask what runs to stop.
+
+    Returns how many were cancelled. Left alone are members a person retried since. To be called
+    holding the fleet's lock.
+    """
+    members = batch.executions.filter(tries_from__lte=batch.cancelled_at)
+    held = Lease.objects.filter(execution__in=members.held()).order_by("pk")
+    list(held.select_for_update().values_list("pk"))  # in the order in which endings take them
+    sent = Lease.objects.unstarted().filter(execution__in=members.filter(state=State.LEASED))
+    revoke.give_back(list(sent.values_list("pk", flat=True)))
+    running = members.filter(state=State.RUNNING)
+    Lease.objects.filter(execution__in=running, cancel_by="").update(cancel_by=_name(batch))
+    waiting = members.waiting().order_by("batch_seq").values_list("pk", flat=True)
+    return _cancel(list(waiting[:CANCELLED_AT_A_TIME]), batch, now)
+
+
+def _cancel(members: Collection[int], batch: Batch, now: datetime) -> int:
+    reason = f"cancelled with {_name(batch)}: {batch.cancelled_because}"[:200]
+    states.move(members, State.CANCELLED, finished_at=now, route_id=None, wait_reason=reason)
+    return len(members)
+
+
+def _name(batch: Batch) -> str:
+    return f"batch {batch.name}"[:150]
+
+
+def without_the_cancelled(taken: Iterable[tuple[Any, ...]], now: datetime) -> list[tuple[Any, ...]]:
+    """Of executions just taken to be leased (as `states.take_heads` gives them) those that may be:
+    members of a batch cancelled meanwhile, and not swept up yet, are cancelled instead."""
+    rows = list(taken)
+    members = [pk for pk, _, _, batch, *_ in rows if batch]
+    cancelled = _cancel_taken(members, now) if members else set()
+    return [row for row in rows if row[0] not in cancelled]
+
+
+def _cancel_taken(members: Collection[int], now: datetime) -> set[int]:
+    late = Execution.objects.select_related("batch").filter(
+        pk__in=members, tries_from__lte=F("batch__cancelled_at")
+    )
+    by_batch: dict[Batch, list[int]] = defaultdict(list)
+    for execution in late:
+        if execution.batch:
+            by_batch[execution.batch].append(execution.pk)
+    for batch, some in by_batch.items():
+        _cancel(some, batch, now)
+    return {pk for some in by_batch.values() for pk in some}
+
+
+def release(batch: Batch, now: datetime) -> None:
+    """Let those members start that came within the window; holding the fleet's lock."""
+    head = first_unfinished([batch.pk]).get(batch.pk)
+    if head is None:
+        return
+    released = sql.rows(
+        "UPDATE queuemgr_execution SET run_after = %s WHERE batch_id = %s AND state = 'waiting' "
+        "AND batch_seq >= %s AND batch_seq < %s AND run_after = %s RETURNING route_id",
+        [now, batch.pk, head, head + batch.window, HELD_BACK],
+    )
+    routes = {route for (route,) in released}
+    Route.objects.filter(pk__in=routes, head_at__gt=now).update(head_at=now)
+    wakeups.unpark(routes)
+
+
+def hold_back(members: Collection[int]) -> None:
+    """Have those of these waiting executions that lie beyond the windows of their batches wait for
+    their turn, whatever time they were given; holding the fleet's lock."""
+    waiting = Execution.objects.waiting().filter(pk__in=members, batch__window__gt=0)
+    found = list(waiting.values_list("pk", "batch_id", "batch_seq", "batch__window"))
+    heads = first_unfinished({batch for _, batch, _, _ in found if batch}) if found else {}
+    beyond = [pk for pk, batch, seq, n in found if (seq or 0) >= heads.get(batch or 0, 0) + n]
+    Execution.objects.filter(pk__in=beyond).update(run_after=HELD_BACK)
+
+
+_OF_STATE = """
+    SELECT batch_seq AS first FROM (
+        SELECT batch_id, state, batch_seq FROM queuemgr_execution
+         WHERE batch_id IS NOT NULL AND (batch_id, state, batch_seq) >= (b.id, '{state}', 0)
+         ORDER BY batch_id, state, batch_seq LIMIT 1) AS nearest
+     WHERE batch_id = b.id AND state = '{state}'
+"""
+"""Compared as a row, so that only the index made for it serves: left to choose, PostgreSQL would pass all
+that ended, in order of `batch_seq`."""
+_FIRSTS = " UNION ALL ".join(_OF_STATE.format(state=state) for state in (State.WAITING, *HELD))
+_HEADS = f"""
+    SELECT b.id, (SELECT MIN(first) FROM ({_FIRSTS}) AS firsts) FROM queuemgr_batch b
+     WHERE b.id IN ({{ids}})
+"""
+
+
+def first_unfinished(batches: Collection[int]) -> dict[int, int]:
+    """The place (`batch_seq`) of the first member not yet ended, by batch; without those that have
+    none. A few steps along an index each, however many have ended."""
+    if not batches:
+        return {}
+    found = sql.rows(_HEADS.format(ids=sql.marks(len(batches))), list(batches))
+    return {batch: head for batch, head in found if head is not None}
+
+
+class Turns:
+    """What the members that wait for their turn wait for, in a sentence.
+
+    Read when first asked, for all windows at once (of the newest batches), so that a page of such
+    members costs two statements.
+    """
+
+    def __init__(self) -> None:
+        self._windows: dict[int, tuple[str, int]] = {}
+        self._heads: dict[int, int] = {}
+
+    def sentence(self, member: Execution) -> str:
+        """Such as `waits for its turn in batch nightly: 3 before it (window 10)`."""
+        batch, seq = member.batch_id or 0, member.batch_seq or 0
+        if batch not in self._windows:
+            self._read(batch)
+        name, window = self._windows[batch]
+        before = max(1, seq - self._heads.get(batch, seq) - window + 1)
+        return f"waits for its turn in batch {name}: {before:,} before it (window {window:,})"
+
+    def _read(self, batch: int) -> None:
+        windowed = Batch.objects.filter(window__gt=0).order_by("-pk").values("pk")[:NEWEST]
+        found = Batch.objects.filter(Q(pk__in=windowed) | Q(pk=batch))
+        self._windows |= {
+            pk: (name, n) for pk, name, n in found.values_list("pk", "name", "window")
+        }
+        self._heads = first_unfinished(self._windows)
+
+
+NEWEST = 200
+"""Batches whose windows are read together."""

@@ -1,0 +1,36 @@
+"""Start everything that may start now: decide under the fleet's lock, publish after commit.
+
+Called whenever something may have changed: work enqueued, a lease ended elsewhere, a limit edited, a
+worker come, a tick. Calls that find another already in line return at once: that one has not read
+its snapshot yet and will see what they committed.
+"""
+
+from __future__ import annotations
+
+import time
+
+from queuemgr.base.fleet_lock import PlaceInLine, deciding
+from queuemgr.lifecycle import leases, publish, redispatch_timer, tracing
+
+
+def dispatch() -> int:
+    """Lease and publish what may start; returns how many leases were given out.
+
+    Must not be called inside a transaction: use `transaction.on_commit(dispatch)` there.
+    """
+    granted = lease_out()
+    redispatch_timer.ring_in(granted.look_again)
+    publish.send(granted.to_send)
+    return len(granted.to_send)
+
+
+def lease_out() -> leases.Granted:
+    """Lease what may start; the caller publishes. Nothing when another is about to look anyway."""
+    with PlaceInLine() as line:
+        if not line.mine:
+            return leases.NOTHING
+        with deciding(line) as now:
+            began = time.time()
+            granted = leases.start_what_may(now)
+        tracing.decided(began, granted)
+        return granted

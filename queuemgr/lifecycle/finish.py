@@ -1,0 +1,265 @@
+"""The ways a lease ends: stored, counted, settled and followed up in one short transaction.
+
+Whoever no longer holds its lease stores nothing: every ending first takes the lease's row, and one
+whose row is gone is dropped. What the freed slots run next is decided in the same transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from queuemgr.base import fleet_lock, sql
+from queuemgr.base.budget_day import day_of
+from queuemgr.base.errors import StepFailed
+from queuemgr.base.redaction import clean, told
+from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
+from queuemgr.lifecycle import anomalies, leases, revoke, states, tracing
+from queuemgr.lifecycle.dispatch import lease_out
+from queuemgr.lifecycle.outcome_rules import HeldLease, Settlement, follow_up
+from queuemgr.models import Lease
+from queuemgr.scheduling import breakers, wakeups
+from queuemgr.scheduling.admission import rule_for
+from queuemgr.scheduling.claims import names_of
+from queuemgr.scheduling.limit_rules import rules_of
+
+logger = logging.getLogger(__name__)
+
+LOCK_WAIT_MS = 100
+"""How long a finish waits for the fleet's lock, since its slot wants work; then others dispatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A lease and how its step ended."""
+
+    lease_id: UUID
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of a batch of endings: how each attempt was recorded (leases no longer held are
+    missing), and the work granted to the freed slots and to messages."""
+
+    outcomes: Mapping[UUID, str]
+    granted: leases.Granted
+
+
+def end(endings: Sequence[Ending], hands: leases.Hands | None) -> Ended:
+    """End these leases and hand the freed slots on, all in one transaction.
+
+    The caller publishes `granted.to_send` after it returns.
+    """
+    with transaction.atomic():
+        now = fleet_lock.take_within(LOCK_WAIT_MS)
+        at = now or fleet_lock.database_now()
+        outcomes = settle(endings, at, locked=bool(now))
+        anomalies.note(anomalies.ENDING_REFUSED, len(endings) - len(outcomes), at)
+        began = time.time()
+        granted = leases.start_what_may(now, hands) if now else leases.NOTHING
+    tracing.decided(began, granted)
+    if not now:
+        granted = lease_out()
+    return Ended(outcomes, granted)
+
+
+def expire(now: datetime) -> list[HeldLease]:
+    """End every lease that ran out, and exactly those; returns those whose step had begun.
+
+    To be called holding the fleet's lock.
+    """
+    expired = Lease.objects.expired(now)
+    unbegun = revoke.give_back(list(expired.unstarted().values_list("pk", flat=True)))
+    anomalies.note(anomalies.LEASE_UNBEGUN, unbegun, now)
+    lost = [Ending(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
+    return [s.lease for s in _settle(lost, now, expired_by=now, locked=True)]
+
+
+def end_leases_of_dead_worker(worker_id: int, now: datetime) -> list[HeldLease]:
+    """End the leases of a worker known to be dead, without waiting for them to run out."""
+    held = Lease.objects.filter(worker_id=worker_id).values_list("pk", flat=True)
+    return [s.lease for s in _settle([Ending(pk, Lost()) for pk in held], now, locked=True)]
+
+
+def settle(endings: Iterable[Ending], now: datetime, *, locked: bool = False) -> dict[UUID, str]:
+    """Write what these endings mean; returns the outcome recorded for each lease still held.
+
+    `locked`: the caller holds the fleet's lock.
+    """
+    return {s.lease.lease_id: s.outcome.value for s in _settle(endings, now, locked=locked)}
+
+
+def _settle(
+    endings: Iterable[Ending],
+    now: datetime,
+    expired_by: datetime | None = None,
+    *,
+    locked: bool = False,
+) -> list[Settlement]:
+    results = {ending.lease_id: ending.result for ending in endings}
+    if not results:
+        return []
+    held = _take(list(results), expired_by)
+    settled = [follow_up(lease, _stored(results[lease.lease_id]), now) for lease in held]
+    _write_attempts(settled, now)
+    _delete([lease.lease_id for lease in held])
+    _write_moves(settled)
+    _write_usage(settled)
+    _wake(settled, _tell(settled, now), locked=locked)
+    return settled
+
+
+def _tell(settled: Iterable[Settlement], now: datetime) -> set[str]:
+    """Tell the limits' gates how the services behind them did; returns those that opened further."""
+    keyed = [s for s in settled if s.lease.limit_keys or getattr(_heard(s.result), "limit", "")]
+    if not keyed:
+        return set()
+    words = [breakers.Word(s.lease.limit_keys, s.lease.leased_at, _heard(s.result)) for s in keyed]
+    names = {name for word in words for name in word.about}
+    return breakers.learn(words, rules_of(names, now), now) if names else set()
+
+
+def _heard(result: Result) -> Result:
+    """What limits are told: how the service did that the step says it has asked, else how it ended."""
+    service = result.service if isinstance(result, Snoozed | Done) else None
+    return service or result
+
+
+def _wake(settled: Iterable[Settlement], opened: set[str], *, locked: bool) -> None:
+    """What these endings may let go on: the routes their work waits on, and what they made room for."""
+    routes = {s.changes["route_id"] for s in settled if s.changes.get("route_id")}
+    limits = opened.union(*(_freed(s) for s in settled))
+    if routes or limits:
+        (wakeups.unpark if locked else wakeups.leave)(routes, limits)
+
+
+def _freed(s: Settlement) -> set[str]:
+    refunded = s.spent < s.lease.cost
+    return wakeups.freed_by(s.lease.phase, s.lease.limit_keys, s.lease.tokens, refunded=refunded)
+
+
+_TAKE = """
+    SELECT l.id, l.execution_id, e.flow, l.phase, l.step, e.priority, l.limit_keys, l.tokens, l.cost,
+           l.weight, l.spent, w.name, l.cancel_by, l.leased_at, e.tries_from, e.payload, e.context
+      FROM queuemgr_lease l
+      JOIN queuemgr_execution e ON e.id = l.execution_id
+      JOIN queuemgr_worker w ON w.id = l.worker_id
+     WHERE l.id IN ({ids}) {and_expired}
+     ORDER BY l.id
+    {lock_taken}
+"""
+
+
+def _take(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]:
+    """Lock the rows of begun leases still held, against a renewal or an expiry at this moment, and their
+    executions, so that one who changed a priority meanwhile is waited for and theirs is read."""
+    statement = sql.typed(
+        _TAKE,
+        ids=sql.marks(len(lease_ids)),
+        and_expired="AND l.expires_at < %s" if expired_by else "",
+    )
+    parameters = [*lease_ids, *([expired_by] if expired_by else [])]
+    return [_held(*row) for row in sql.rows(statement, parameters)]
+
+
+def _held(lease_id: Any, *row: Any) -> HeldLease:
+    *columns, leased_at, tries_from, payload, context = row
+    rest = [
+        *columns,
+        sql.as_datetime(leased_at),
+        sql.as_datetime(tries_from),
+        sql.as_json(payload),
+        sql.as_json(context),
+    ]
+    return HeldLease(*[sql.as_uuid(lease_id), *rest])
+
+
+def _stored(result: Result) -> Result:
+    """Run the step's own store inside our transaction; when that fails the step has failed."""
+    if not isinstance(result, Done | Snoozed | Failed) or result.store is None:
+        return result
+    cost = None if isinstance(result, Snoozed) else result.cost
+    try:
+        with transaction.atomic():
+            result.store()
+    except StepFailed as error:
+        return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
+    except Exception as error:
+        logger.exception("storing a step's result failed")
+        return Failed("unexpected", told(error), cost=cost)
+    return result
+
+
+_ATTEMPTS = """
+    INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, tokens,
+                                  weight, retrying, worker, due_at, leased_at, started_at, ended_at,
+                                  outcome, cost, error_kind, error_message)
+    SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_keys, l.tokens, l.weight,
+           l.retrying, w.name, l.due_at, l.leased_at, l.started_at, {time}, {text}, {integer}, {text}, {text}
+      FROM queuemgr_lease l JOIN queuemgr_worker w ON w.id = l.worker_id
+     WHERE l.id IN ({ids})
+"""
+
+
+def _write_attempts(settled: Iterable[Settlement], now: datetime) -> None:
+    """One statement for all that ended alike, copied from the leases inside the database."""
+    alike: dict[tuple[Any, ...], list[UUID]] = defaultdict(list)
+    for s in settled:
+        ending = (s.outcome.value, s.spent, s.kind, clean(s.message) if s.message else "")
+        alike[ending].append(s.lease.lease_id)
+    for ending, ids in alike.items():
+        sql.run(sql.typed(_ATTEMPTS, ids=sql.marks(len(ids))), [now, *ending, *ids])
+
+
+def _delete(lease_ids: list[UUID]) -> None:
+    if lease_ids:
+        sql.run(f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))})", lease_ids)
+
+
+def _write_moves(settled: Iterable[Settlement]) -> None:
+    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for s in settled:
+        alike[s.to, *s.changes.items()].append(s.lease.execution_id)
+        if s.context is not None:
+            sql.run(
+                "UPDATE queuemgr_execution SET context = %s WHERE id = %s",
+                [s.context, s.lease.execution_id],
+            )
+    for (to, *changes), ids in alike.items():
+        states.move(ids, to, **dict(changes))
+
+
+def _write_usage(settled: Iterable[Settlement]) -> None:
+    """Charge what was spent to every limit it passed, on the day of that limit's zone when it was
+    leased: the day it was reserved against."""
+    paid = [s for s in settled if s.spent]
+    if not paid:
+        return
+    names = {name for s in paid for name in names_of(s.lease.phase, s.lease.limit_keys)}
+    rules = rules_of(names, paid[0].lease.leased_at)
+    spent: Counter[tuple[date, str]] = Counter()
+    for s in paid:
+        for name in names_of(s.lease.phase, s.lease.limit_keys):
+            zone = rule_for(rules, name).budget_zone
+            spent[day_of(s.lease.leased_at, zone), name] += s.spent
+    for (day, name), requests in sorted(spent.items()):
+        charge(day, name, requests)
+
+
+def charge(day: date, limit: str, requests: int) -> None:
+    """Add to the requests spent on a day under a limit."""
+    sql.run(
+        "INSERT INTO queuemgr_dailyusage (day, limit_name, spent) VALUES (%s, %s, %s) "
+        "ON CONFLICT (day, limit_name) "
+        "DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
+        [day, limit, requests],
+    )

@@ -1,0 +1,214 @@
+"""From a decision to rows: leases for what starts, set-based, in the transaction that decided.
+
+A few statements whatever the number of starts. A lease for a slot that just came free is born
+started; any other waits for the worker its message reaches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from queuemgr.base import sql
+from queuemgr.base.config import queue_knobs
+from queuemgr.flows.flow import queue_name
+from queuemgr.lifecycle import batch_window, states
+from queuemgr.models import State
+from queuemgr.scheduling import breakers, parking, snapshot, wakeups
+from queuemgr.scheduling.admission import Decision, Snapshot, WaitingRoute, admit, count_starts
+from queuemgr.scheduling.capacity import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A lease given out, with all a worker needs to run it."""
+
+    lease_id: UUID
+    execution_id: int
+    flow: str
+    key: str
+    phase: str
+    step: str
+    priority: int
+    limit_keys: str
+    payload: dict[str, Any]
+    context: dict[str, Any]
+    traceparent: str = ""
+
+    @property
+    def queue(self) -> str:
+        return queue_name(self.phase, self.priority)
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Slots of one worker that just came free and want work: its row, its queues, how many."""
+
+    worker_id: int
+    queues: Group
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Leases for the free hands, leases to be sent as messages, and in how many seconds another look
+    is worth while though nothing else happens (None: then it is not)."""
+
+    handed: list[Grant]
+    to_send: list[Grant]
+    look_again: float | None = None
+
+
+NOTHING = Granted([], [])
+
+
+def start_what_may(now: datetime, hands: Hands | None = None) -> Granted:
+    """Read, decide, write the leases; to be called holding the fleet's lock."""
+    goes_on = batch_window.go_on(*wakeups.answer(), now)
+    fleet = snapshot.look_at_fleet(now)
+    if not snapshot.spare(fleet):
+        return Granted([], [], 0.0) if goes_on else NOTHING
+    seen, decision = _decide(fleet)
+    routes = {route.id: route for route in seen.snapshot.routes}
+    parking.remember(seen, decision)
+    breakers.remember_turns(decision.turns)
+    again = 0.0 if goes_on else _look_again(now, seen, decision)
+    if not decision.starts:
+        return Granted([], [], again)
+    queue_of = {pk: route.queue for pk, route in routes.items()}
+    handed = _for_hands(decision, queue_of, hands) if hands else Counter()
+    to_send = count_starts(decision) - handed
+    rated = {pk: breakers.rated(seen.snapshot, routes[pk]) for pk in set(decision.starts)}
+    return Granted(
+        _lease_out(now, handed, routes, rated, hands.worker_id) if hands and handed else [],
+        _lease_out(now, to_send, routes, rated, None) if to_send else [],
+        again,
+    )
+
+
+MORE = 8
+"""How many times as many routes are looked at when those before did not fill the room."""
+
+
+def _decide(fleet: Snapshot) -> tuple[snapshot.Seen, Decision]:
+    """Look at as many routes as there are idle slots; at more only while slots would stay idle."""
+    spare = at_most = snapshot.spare(fleet)
+    while True:
+        seen = snapshot.look_at_routes(fleet, at_most)
+        decision = admit(seen.snapshot)
+        if len(decision.starts) >= spare or not parking.may_fill(seen, decision):
+            return seen, decision
+        at_most *= MORE
+
+
+def _look_again(now: datetime, seen: snapshot.Seen, decision: Decision) -> float | None:
+    times = [moment for moment in (seen.opens_at, decision.wake_at) if moment]
+    return max(0.0, (min(times) - now).total_seconds()) if times else None
+
+
+def _for_hands(decision: Decision, queue_of: Mapping[int, str], hands: Hands) -> Counter[int]:
+    """Which starts go to the free hands: first those matched with this worker, then any it can run."""
+    free, handed = hands.free, Counter[int]()
+    matched = {queue: decision.capacity.matched(hands.queues, queue) for queue in hands.queues}
+    passed_over: list[int] = []
+    for route in decision.starts:
+        queue = queue_of[route]
+        if free and matched.get(queue, 0):
+            free, matched[queue] = free - 1, matched[queue] - 1
+            handed[route] += 1
+        else:
+            passed_over.append(route)
+    fitting = [route for route in passed_over if queue_of[route] in hands.queues]
+    handed.update(fitting[:free])
+    return handed
+
+
+def _lease_out(
+    now: datetime,
+    counts: Counter[int],
+    routes: Mapping[int, WaitingRoute],
+    rated: Mapping[int, Mapping[str, float]],
+    worker_id: int | None,
+) -> list[Grant]:
+    """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
+    to = State.RUNNING if worker_id else State.LEASED
+    granted = []
+    taken = batch_window.without_the_cancelled(states.take_heads(counts, to, now), now)
+    for pk, route_id, due_at, _, *columns, payload, context, trace in taken:
+        keys = routes[route_id].limit_keys
+        known = [keys, sql.as_json(payload), sql.as_json(context), trace]
+        granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id], due_at))
+    if worker_id is not None:
+        breakers.advance(Counter(route.id for _, route, _ in granted), rated, now)
+    _insert(granted, rated, now, worker_id)
+    return [grant for grant, _, _ in granted]
+
+
+COLUMNS, ROWS_PER_STATEMENT = 18, 1000
+"""SQLite allows 32,766 parameters in a statement."""
+
+_INSERT = """
+    INSERT INTO queuemgr_lease (id, execution_id, phase, step, priority, limit_keys, due_at,
+                                route_id, tokens, cost, weight, retrying, rated,
+                                worker_id, leased_at, started_at, expires_at, cancel_by, spent)
+    VALUES {rows}
+"""
+
+
+def _insert(
+    granted: list[tuple[Grant, WaitingRoute, Any]],
+    rated: Mapping[int, Mapping[str, float]],
+    now: datetime,
+    worker_id: int | None,
+) -> None:
+    born_started = worker_id is not None
+    shared = [worker_id, now, now if born_started else None, expiry(now, started=born_started), ""]
+    parameters: list[Any] = []
+    for g, route, due_at in granted:
+        moves_on = "" if born_started or not rated[route.id] else json.dumps(rated[route.id])
+        parameters += [
+            g.lease_id,
+            g.execution_id,
+            g.phase,
+            g.step,
+            g.priority,
+            g.limit_keys,
+            due_at,
+        ]
+        parameters += [route.id, route.tokens, route.cost, route.weight, route.retrying, moves_on]
+        parameters += shared
+    for start in range(0, len(granted), ROWS_PER_STATEMENT):
+        some = parameters[start * COLUMNS : (start + ROWS_PER_STATEMENT) * COLUMNS]
+        rows = ", ".join([f"({sql.marks(COLUMNS)}, 0)"] * (len(some) // COLUMNS))
+        sql.run(_INSERT.format(rows=rows), some)
+
+
+_GRANTS = """
+    SELECT l.id, e.id, e.flow, e.key, e.phase, e.step, e.priority, l.limit_keys, e.payload, e.context,
+           e.traceparent
+      FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id
+     WHERE l.id IN ({ids})
+"""
+
+
+def of_leases(lease_ids: Sequence[UUID]) -> list[Grant]:
+    """The grants of leases given out before."""
+    found = sql.rows(_GRANTS.format(ids=sql.marks(len(lease_ids))), lease_ids)
+    return [_grant(*row) for row in found]
+
+
+def _grant(lease_id: Any, *row: Any) -> Grant:
+    *columns, payload, context, trace = row
+    known = [sql.as_json(payload), sql.as_json(context), trace]
+    return Grant(*[sql.as_uuid(lease_id), *columns, *known])
+
+
+def expiry(now: datetime, *, started: bool) -> datetime:
+    """When a lease given or renewed now runs out; one nobody began is given out again sooner."""
+    knobs = queue_knobs()
+    return now + timedelta(seconds=knobs.lease_seconds if started else knobs.start_seconds)

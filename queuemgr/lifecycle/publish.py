@@ -1,0 +1,92 @@
+"""Sending leases out as Celery messages: a hint, in bounded time, never more.
+
+A message that could not be sent is no loss: its lease runs out unstarted and is given out again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from celery import current_app
+from kombu.exceptions import OperationalError
+
+from queuemgr.base.config import queue_knobs
+from queuemgr.base.errors import UnknownFlow, UnknownStep
+from queuemgr.base.redaction import clean
+from queuemgr.flows.flow import HOUSEKEEPING, get_flow
+from queuemgr.lifecycle import tracing
+from queuemgr.lifecycle.leases import Grant
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_STEP = "queuemgr.unknown_step"
+
+CHORE_PERIODS = 2
+"""Ticks after which a message for a chore is worth nothing: a tick has sent another."""
+
+
+@lru_cache(maxsize=1)
+def broker_errors() -> tuple[type[Exception], ...]:
+    """All that a broker that is down, gone or silent raises, through whichever transport."""
+    link = current_app.connection_for_write()
+    return (*link.connection_errors, *link.channel_errors, OperationalError, OSError)
+
+
+def send(grants: Sequence[Grant]) -> int:
+    """Publish these leases; stops at the first failure and returns how many went out."""
+    if not grants:
+        return 0
+    sent = 0
+    try:
+        with current_app.producer_or_acquire(None) as producer:
+            for grant in grants:
+                _send(grant, producer)
+                sent += 1
+    except broker_errors() as error:
+        left, name = len(grants) - sent, type(error).__name__
+        logger.warning(
+            "broker does not answer (%s): the work is stored; %d leases will be given out again",
+            name,
+            left,
+        )
+    return sent
+
+
+def chore(task: str) -> None:
+    """Ask the housekeeping worker for a chore now; a hint, that nobody misses for long."""
+    expires = queue_knobs().poll_interval * CHORE_PERIODS
+    try:
+        with current_app.producer_or_acquire(None) as producer:
+            current_app.send_task(
+                task, queue=HOUSEKEEPING, producer=producer, retry=False, expires=expires
+            )
+    except broker_errors() as error:
+        logger.warning(
+            "broker does not answer (%s): %s waits for the tick", type(error).__name__, task
+        )
+
+
+def _send(grant: Grant, producer: Any) -> None:
+    lease_id = str(grant.lease_id)
+    current_app.send_task(
+        task_of(grant),
+        args=[lease_id],
+        task_id=lease_id,
+        queue=grant.queue,
+        producer=producer,
+        retry=False,
+        ignore_result=True,
+        headers=tracing.headers(grant),
+        argsrepr=repr(clean(grant.key)),
+    )
+
+
+def task_of(grant: Grant) -> str:
+    """The Celery task that does this grant's step; a step that is gone goes to one that says so."""
+    try:
+        return get_flow(grant.flow).at(grant.phase, grant.step).step.task
+    except (UnknownFlow, UnknownStep):
+        return UNKNOWN_STEP

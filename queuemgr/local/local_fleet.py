@@ -1,0 +1,186 @@
+"""A fleet on this machine: broker, workers, chores and beat, each a plain command anyone could run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from celery import current_app
+from django.conf import settings
+from django.db.models import Sum
+
+from queuemgr.base.config import queue_knobs
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
+from queuemgr.lifecycle.publish import broker_errors
+from queuemgr.local.private_servers import RedisServer
+from queuemgr.local.supervisor import Program, Supervisor
+from queuemgr.models import Worker
+from queuemgr.scheduling import snapshot
+
+READY_SECONDS = 60
+PRIVATE_BROKER = "private-broker"
+ALREADY_CHECKED = {"CELERY_SKIP_CHECKS": "1"}
+"""Django's checks import every page; the worker of steps runs them, for itself and for the chores."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to run here: slots, the pool they live in, and phases (none: all)."""
+
+    slots: int
+    pool: str = "threads"
+    phases: Sequence[str] = ()
+    events: bool = True
+    beat: bool = True
+
+
+def worker_command(
+    slots: int, pool: str, queues: Sequence[str], name: str, *, events: bool = True
+) -> list[str]:
+    """The plain Celery command of a worker: what `manage.py worker` runs."""
+    return [
+        *celery(), "worker", "--pool", pool, "--concurrency", str(slots), "--queues",
+        ",".join(queues), "--hostname", f"{name}@%h", "--loglevel", "INFO",
+        *(["--task-events"] if events else []),
+    ]  # fmt: skip
+
+
+def celery() -> list[str]:
+    """`celery -A …` of this interpreter."""
+    app = getattr(settings, "SLUICE_CELERY_APP", "project")
+    return [sys.executable, "-m", "celery", "-A", app]
+
+
+def queues_of(phases: Sequence[str]) -> list[str]:
+    """The queues of these phases (none: all); raises `ConfigurationError` on an unknown one."""
+    unknown = set(phases) - set(all_phases())
+    if unknown:
+        raise ConfigurationError(
+            f"no phase is called {', '.join(sorted(unknown))}; there are {', '.join(all_phases())}"
+        )
+    return [queue_name(p, rank) for p in phases for rank in PRIORITY_NAMES] or all_queues()
+
+
+def programs(wanted: Wanted) -> list[Program]:
+    """The workers, the chores and beat. Chores have a worker of their own: steps may be long."""
+    grace = queue_knobs().shutdown_grace + 5
+    found = []
+    if wanted.slots:
+        command = worker_command(
+            wanted.slots, wanted.pool, queues_of(wanted.phases), "steps", events=wanted.events
+        )
+        found.append(Program("worker", command, stop_seconds=grace))
+    if wanted.beat:
+        chores = worker_command(1, "solo", [HOUSEKEEPING], "chores", events=wanted.events)
+        schedule = str(Path(settings.SLUICE_DATA_DIR) / "beat-schedule")
+        beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
+        quiet = ["--without-gossip", "--without-mingle"]
+        found.append(Program("chores", [*chores, *quiet], environment=ALREADY_CHECKED))
+        found.append(Program("beat", beat))
+    return found
+
+
+@contextmanager
+def running(
+    wanted: Wanted,
+    also: Sequence[Program] = (),
+    prepare: Callable[[], None] = lambda: None,
+) -> Iterator[Supervisor]:
+    """Run this fleet, and other programs with it, while the block runs.
+
+    `prepare` is called once the data directory is ours, before anything starts.
+    Without a broker configured a private one is started. Raises `ConfigurationError` when another
+    run holds the data directory, or something does not come up.
+    """
+    directory = Path(settings.SLUICE_DATA_DIR)
+    with _only_run_in(directory):
+        prepare()
+        with (
+            _broker(directory) as servers,
+            Supervisor(directory, [*servers, *programs(wanted), *also]) as supervisor,
+        ):
+            _wait_for_worker(wanted.slots, supervisor)
+            yield supervisor
+
+
+@contextmanager
+def _broker(directory: Path) -> Iterator[list[Program]]:
+    """The private broker, and everyone told of it; nothing when one is configured.
+
+    While it runs its URL lies in the data directory, for commands given in another terminal.
+    """
+    if os.environ.get("BROKER_URL"):
+        check_broker()
+        yield []
+        return
+    redis = RedisServer(directory / "redis")
+    kept = directory / PRIVATE_BROKER
+    kept.touch(mode=0o600)
+    kept.write_text(redis.url)
+    current_app.conf.update(
+        broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url
+    )
+    try:
+        yield [Program("redis", redis.command, order=10)]
+    finally:
+        kept.unlink(missing_ok=True)
+
+
+def check_broker() -> None:
+    """Raise `ConfigurationError` when the configured broker does not answer within seconds."""
+    try:
+        link = current_app.connection_for_write()
+    except KeyError as error:
+        raise ConfigurationError(
+            f"BROKER_URL cannot be used ({error.args[0]!s}): write redis://HOST:6379/0, or unset "
+            "BROKER_URL for a private one"
+        ) from None
+    try:
+        with link:
+            link.ensure_connection(max_retries=1, timeout=3)
+    except broker_errors() as error:
+        raise ConfigurationError(
+            f"the broker {link.as_uri()} does not answer ({type(error).__name__}): start it, mend "
+            "BROKER_URL, or unset BROKER_URL for a private one"
+        ) from None
+
+
+def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while slots and _live_slots() < slots:
+        supervisor.check()
+        if time.monotonic() > deadline:
+            raise ConfigurationError(
+                f"no worker with {slots} slots came up within {READY_SECONDS} s: see "
+                f"{supervisor.logs / 'worker.log'}"
+            )
+        time.sleep(0.1)
+
+
+def _live_slots() -> int:
+    alive = Worker.objects.filter(
+        seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True
+    )
+    return alive.aggregate(slots=Sum("slots"))["slots"] or 0
+
+
+@contextmanager
+def _only_run_in(directory: Path) -> Iterator[None]:
+    """Hold the data directory, so that two runs do not fight over it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "run.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigurationError(
+                f"another run uses {directory}: stop it, or set SLUICE_DATA_DIR to another directory"
+            ) from None
+        yield

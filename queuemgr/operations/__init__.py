@@ -1,0 +1,1 @@
+"""What a person may do, each recorded: retry, cancel, pause, edit limits, batches, undo."""

@@ -1,0 +1,180 @@
+"""Keys to the API: made once, kept as a digest, counted exactly, revoked for good.
+
+A token is 256 random bits, so its SHA-256 is as hard to turn round as the token is to guess; a slow
+hash would only slow every request down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import F, Q, Value
+from django.db.models.functions import Greatest
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.rate import parse_rate
+from queuemgr.models import ApiToken
+from queuemgr.operations.controls import By
+
+PREFIX = "sluice_"
+"""So that scanners of leaked secrets, and people, know one when they see it."""
+
+SCOPES = {
+    "read": "see executions, attempts, batches, bulk actions, limits, queues and figures",
+    "payload": "see payloads and contexts, and give edited ones",
+    "enqueue": "enqueue work, open batches and add to them",
+    "operate": "retry, cancel, skip, prioritise, pause, resume, close batches, run bulk actions",
+    "limits": "edit limits and queues",
+}
+"""What a token may be given, and what each of it opens. Its owner's permissions bound it further."""
+
+LONGEST_RATE = 32
+
+ROUNDING = 1e-6
+"""Seconds by which sums of many intervals may be off; no rate is that fine."""
+
+
+def make(
+    name: str,
+    owner: Any,
+    scopes: Sequence[str],
+    by: By,
+    *,
+    rate: str = "600/minute",
+    expires_at: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """A new token and its secret, which is told here and never again.
+
+    Raises `BadInput` for a name taken, no or unknown scopes, a rate that cannot be read, or an end
+    that has passed.
+    """
+    _check(name, scopes, rate, expires_at)
+    secret = PREFIX + secrets.token_urlsafe(32)
+    token = ApiToken(
+        name=name, owner=owner, scopes=in_order(scopes), rate=rate.strip(), expires_at=expires_at,
+        digest=digest_of(secret),
+    )  # fmt: skip
+    with transaction.atomic():
+        _save(token)
+        by.record("make token", name, after=facts(token))
+    return token, secret
+
+
+def _check(name: str, scopes: Sequence[str], rate: str, expires_at: datetime | None) -> None:
+    if not name.strip() or not name.isprintable():
+        raise BadInput(
+            "a token needs a name of printable characters, so that it can be revoked by it"
+        )
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown or not scopes:
+        raise BadInput(f"scopes {', '.join(unknown) or 'none'}: there are {', '.join(SCOPES)}")
+    if len(rate) > LONGEST_RATE:
+        raise BadInput(f"rate {rate[:LONGEST_RATE]!r} is longer than {LONGEST_RATE} characters")
+    parse_rate(rate, at_once=True)
+    if expires_at is not None and expires_at <= database_now():
+        raise BadInput(
+            f"a token that expires at {expires_at:%Y-%m-%d %H:%M} UTC could never be used"
+        )
+
+
+def _save(token: ApiToken) -> None:
+    try:
+        token.full_clean(exclude=["rate"])  # checked, and empty where there is none
+    except ValidationError as error:
+        said = "; ".join(f"{field}: {' '.join(m)}" for field, m in error.message_dict.items())
+        raise BadInput(f"token {token.name!r}: {said}") from None
+    token.save()
+
+
+def in_order(scopes: Iterable[str]) -> list[str]:
+    """Each once, in the order they are listed."""
+    return [scope for scope in SCOPES if scope in set(scopes)]
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def facts(token: ApiToken) -> dict[str, Any]:
+    """What the record of changes says of a token: neither secret nor digest."""
+    return {
+        "owner": token.owner.get_username(),
+        "scopes": token.scopes,
+        "rate": token.rate,
+        "expires_at": token.expires_at.isoformat() if token.expires_at else None,
+    }
+
+
+def revoke(tokens: Iterable[ApiToken], by: By) -> list[str]:
+    """Let these open nothing from now on; returns the names of those that did until now."""
+    revoked = []
+    for token in tokens:
+        with transaction.atomic():
+            alive = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
+            if alive.update(revoked_at=database_now()):
+                by.record("revoke token", token.name, {"is": "valid"}, {"is": "revoked"})
+                revoked.append(token.name)
+    return revoked
+
+
+def owner_named(username: str) -> Any:
+    """The person of this name; raises `BadInput`."""
+    model = get_user_model()
+    try:
+        return model._default_manager.get_by_natural_key(username)
+    except model.DoesNotExist:
+        raise BadInput(
+            f"no user is called {username!r}; make one with `manage.py createsuperuser` or in the admin"
+        ) from None
+
+
+def find(secret: str) -> ApiToken | None:
+    """The token of this secret, whatever has become of it."""
+    tokens = ApiToken.objects.select_related("owner")
+    return tokens.filter(digest=digest_of(secret)).first()
+
+
+def why_not(token: ApiToken, now: datetime) -> str:
+    """Why this token opens nothing, or empty."""
+    if token.revoked_at is not None:
+        return f"token {token.name} was revoked"
+    if token.expires_at is not None and token.expires_at <= now:
+        return f"token {token.name} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC"
+    return "" if token.owner.is_active else f"the owner of token {token.name} is not active"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Whether a request passed its token's rate; else the seconds after which one will."""
+
+    passed: bool
+    wait: float = 0.0
+
+
+USED = timedelta(minutes=1)
+"""How exact `used_at` is kept for tokens without a rate."""
+
+
+def count(token: ApiToken, now: datetime) -> Counted:
+    """Count a request under its token's rate, by the clock of the database and in one guarded update:
+    of requests that come together no more pass than the rate allows (see `rate.py`)."""
+    rate, row = parse_rate(token.rate, at_once=True), ApiToken.objects.filter(pk=token.pk)
+    if rate is None:
+        row.filter(Q(used_at__isnull=True) | Q(used_at__lt=now - USED)).update(used_at=now)
+        return Counted(True)
+    at = now.timestamp()
+    moved_on = Greatest(F("counted_until"), Value(at)) + Value(rate.interval)
+    in_time = row.filter(counted_until__lte=at + rate.tolerance + ROUNDING)
+    if in_time.update(counted_until=moved_on, used_at=now):
+        return Counted(True)
+    ahead = row.values_list("counted_until", flat=True).get() - at
+    return Counted(False, rate.wait(ahead, 0))

@@ -1,0 +1,41 @@
+"""Work a person hands in leaves a row in the record of changes: how much, into what, by whom.
+
+One row for all of a call, however much it is: each execution is a row of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from queuemgr.base.errors import QueueFull
+from queuemgr.lifecycle.enqueue import Enqueued
+from queuemgr.operations.controls import By
+
+Counted = Callable[[Enqueued], Enqueued]
+"""To be called with each part that was enqueued, which it gives back."""
+
+
+def record_handed_in(flow: str, new: int, by: By, **how: Any) -> None:
+    if new:
+        by.record("enqueue", flow, {}, {"new": new, **how}, affected=new)
+
+
+@contextmanager
+def handing_in(flow: str, by: By, **how: Any) -> Iterator[Counted]:
+    """Count what is enqueued in here, and record it however this ends, with what of `how` is said."""
+    new = 0
+
+    def counted(part: Enqueued) -> Enqueued:
+        nonlocal new
+        new += part.new
+        return part
+
+    try:
+        yield counted
+    except QueueFull as full:
+        new = max(new, full.new)
+        raise
+    finally:
+        record_handed_in(flow, new, by, **{name: said for name, said in how.items() if said})

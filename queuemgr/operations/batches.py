@@ -1,0 +1,227 @@
+"""What a person does with batches: open one, add to it, close it, cancel it.
+
+A batch is executions of one flow, numbered in the order they were given. It ends when it is closed and
+all of them have ended. `batch_turns` says how it goes on meanwhile, `batch_progress` how far it is,
+`batch_results` hands over what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from queuemgr.base import fleet_lock
+from queuemgr.base.errors import BadInput, QueueFull
+from queuemgr.flows.flow import NORMAL, Intake, get_flow
+from queuemgr.lifecycle import batch_window
+from queuemgr.lifecycle.batch_window import MAX_WINDOW
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
+from queuemgr.models import HELD, Batch, Execution, State
+from queuemgr.operations.controls import By
+from queuemgr.reporting.batch_progress import Progress, progress
+from queuemgr.reporting.batch_results import Result, results
+from queuemgr.scheduling import backpressure, wakeups
+from queuemgr.scheduling.admission import HELD_BACK
+
+__all__ = (
+    "Progress", "Result", "add", "cancel", "close", "find", "open_batch", "progress", "results",
+)  # fmt: skip
+
+MAX_NAME = 150
+UNFINISHED = (State.WAITING, *HELD)
+
+SUGGESTED = 5
+"""Names told to whoever asks for a batch there is not."""
+
+
+def open_batch(name: str, flow: str, by: By, *, fail_fast: bool = False, window: int = 0) -> Batch:
+    """Make a batch of executions of this flow.
+
+    `fail_fast`: the first member that fails for good cancels the rest. `window`: no member may start
+    that lies so many or more beyond the first not yet ended (0: any may). Raises `BadInput` for a name
+    that is taken or cannot be one, or a window beyond `MAX_WINDOW`, and `UnknownFlow`.
+    """
+    _check_name(name)
+    if not 0 <= window <= MAX_WINDOW:
+        raise BadInput(f"window {window} is not 0 (any may start) to {MAX_WINDOW}")
+    batch = Batch(
+        name=name, flow=get_flow(flow).name, fail_fast=fail_fast, window=window,
+        created_at=fleet_lock.database_now(), created_by=by.actor[:150],
+    )  # fmt: skip
+    with suppress(IntegrityError), transaction.atomic():
+        batch.save()
+        by.record("open batch", _target(batch), None, _rules(batch))
+        return batch
+    raise BadInput(f"a batch is called {name!r} already: give another name, or add to that one")
+
+
+def _check_name(name: str) -> None:
+    if not (0 < len(name) <= MAX_NAME and name == name.strip() and name.isprintable()):
+        raise BadInput(
+            f"{name[:60]!r} cannot be a batch's name: 1 to {MAX_NAME} printable characters, none of "
+            "them a blank at its beginning or end"
+        )
+
+
+def _rules(batch: Batch) -> dict[str, object]:
+    return {"flow": batch.flow, "fail_fast": batch.fail_fast, "window": batch.window}
+
+
+def _target(batch: Batch) -> str:
+    return f"batch {batch.name}"
+
+
+def find(name: str) -> Batch:
+    """The batch of this name; raises `BadInput` naming the newest when there is none."""
+    found = Batch.objects.filter(name=name).first()
+    if found is None:
+        newest = ", ".join(Batch.objects.values_list("name", flat=True)[:SUGGESTED])
+        remedy = f"the newest are: {newest}" if newest else "open it first: queue batch open NAME"
+        raise BadInput(f"no batch is called {name[:60]!r}; {remedy}")
+    return found
+
+
+def add(batch: Batch, intakes: Iterable[Intake], *, priority: int = NORMAL) -> Enqueued:
+    """Make members of these, numbered in their order after those there are.
+
+    A key that is there already is left as it is: a member keeps its place, so adding the same again
+    changes nothing, and one that is no member (`elsewhere`) does not become one. Raises `BadInput`
+    when the batch is closed, and what `enqueue_many` does; what went in before an error stays in.
+    """
+    return enqueue_many(batch.flow, intakes, priority=priority, enter=partial(_enter, batch))
+
+
+def _enter(batch: Batch, rows: Rows) -> Enqueued:
+    """Insert some members in a transaction of their own.
+
+    Whoever needs the fleet's lock takes it before the batch's row: so does who cancels the batch.
+    """
+    with transaction.atomic():
+        if batch.window or backpressure.is_capped(rows):
+            fleet_lock.hold()
+        locked = Batch.objects.select_for_update().get(pk=batch.pk)
+        _check_open(locked)
+        fresh, there = _sorted_out(locked, rows)
+        _number(locked, fresh)
+        done, full = insert(fresh) if fresh else (Enqueued(), None)
+    if full:
+        raise QueueFull(full.queue, full.depth, full.cap, done.new, done.already + there.already)
+    return done + there
+
+
+def _check_open(batch: Batch) -> None:
+    if batch.cancelled_at:
+        raise BadInput(
+            f"batch {batch.name} was cancelled ({batch.cancelled_because}): open another"
+        )
+    if batch.closed_at:
+        since = f"{batch.closed_at:%Y-%m-%d %H:%M} UTC"
+        raise BadInput(f"batch {batch.name} is closed since {since}: open another")
+
+
+def _sorted_out(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
+    """Those not yet there, each key once; and how many were."""
+    known = Execution.objects.filter(flow=batch.flow, key__in=[row.key for row in rows])
+    batch_of = dict(known.values_list("key", "batch_id"))
+    fresh: dict[str, Execution] = {}
+    for row in rows:
+        if row.key not in batch_of:
+            fresh.setdefault(row.key, row)
+    elsewhere = sum(row.key in batch_of and batch_of[row.key] != batch.pk for row in rows)
+    there = Enqueued(already=len(rows) - len(fresh), elsewhere=elsewhere)
+    return list(fresh.values()), there
+
+
+def _number(batch: Batch, rows: Rows) -> None:
+    """Give these their places, and have those beyond the window wait for their turn.
+
+    Their times are the database's, by which a batch is cancelled: what was added before is met.
+    """
+    now = fleet_lock.database_now()
+    last = batch.executions.aggregate(last=Max("batch_seq"))["last"]
+    first = 0 if last is None else last + 1
+    head = batch_window.first_unfinished([batch.pk]).get(batch.pk, first) if batch.window else first
+    for seq, row in enumerate(rows, start=first):
+        row.batch, row.batch_seq = batch, seq
+        row.created_at = row.tries_from = now
+        held = batch.window and seq >= head + batch.window
+        row.run_after = HELD_BACK if held else now
+
+
+def close(batch: Batch, by: By) -> bool:
+    """Let nothing more be added: when all members have ended, so has the batch. False when it was
+    closed before."""
+    with transaction.atomic():
+        locked = Batch.objects.select_for_update().get(pk=batch.pk)
+        if locked.closed_at is not None:
+            return False
+        locked.closed_at = batch.closed_at = fleet_lock.database_now()
+        locked.save(update_fields=("closed_at",))
+        by.record("close batch", _target(batch), {"is": "open"}, {"is": "closed"})
+    return True
+
+
+def cancel(batch: Batch, by: By) -> int:
+    """Cancel what waits, ask what runs to stop (its worker hears within seconds), and close it.
+
+    Returns how many members had not ended when it was cancelled: 0 when it was cancelled before. From
+    then on nothing of it starts, however many are left to be swept up: by this call or, if that is broken
+    off, by the decisions that follow.
+    """
+    with fleet_lock.deciding() as now:
+        because = f"by {by.actor}{f': {by.reason}' if by.reason else ''}"
+        unfinished = 0
+        if batch_window.mark_cancelled(batch, because, now):
+            unfinished = batch.executions.filter(state__in=UNFINISHED).count()
+            _record_cancel(batch, by, unfinished)
+            wakeups.leave(unswept=[batch.pk])
+    batch.refresh_from_db()
+    _swept(batch)
+    # The rest in transactions of their own, whatever transaction this was called in.
+    transaction.on_commit(partial(_sweep_the_rest, batch))
+    return unfinished
+
+
+def _sweep_the_rest(batch: Batch) -> None:
+    while _swept(batch):
+        pass
+    dispatch()
+
+
+def _swept(batch: Batch) -> int:
+    with fleet_lock.deciding() as now:
+        return batch_window.sweep(batch, now)
+
+
+def _record_cancel(batch: Batch, by: By, unfinished: int) -> None:
+    by.record(
+        "cancel batch", _target(batch), {"unfinished": unfinished}, {"is": "cancelled"}, unfinished
+    )
+
+
+def ended_at(batch: Batch) -> datetime | None:
+    """When the last member of a closed batch ended; None while one has not, or it is open."""
+    if batch.closed_at is None or batch_window.first_unfinished([batch.pk]):
+        return None
+    last = batch.executions.aggregate(last=Max("finished_at"))["last"]
+    return max(last or batch.closed_at, batch.closed_at)
+
+
+def rules_of(batch: Batch) -> str:
+    """Its rules, in words; empty for the plain ones."""
+    said = [f"window {batch.window:,}"] if batch.window else []
+    said += ["the first failure cancels the rest"] if batch.fail_fast else []
+    return "; ".join(said)
+
+
+def standing_of(batch: Batch) -> str:
+    """Open, closed or cancelled, and why."""
+    if batch.cancelled_at:
+        return f"cancelled: {batch.cancelled_because}"
+    return "closed" if batch.closed_at else "open"

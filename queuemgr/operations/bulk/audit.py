@@ -1,0 +1,78 @@
+"""How a bulk action's changes are recorded: a row when it starts, stops and ends, and one a batch.
+
+The row of a batch says of every execution what it was before, and names it by id, so the record is
+as exact as a row for each, at a few hundredth of the rows: a million executions make some thousand.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from queuemgr.base.id_ranges import ranges
+from queuemgr.base.redaction import clean
+from queuemgr.models import BulkAction, Change, Execution
+from queuemgr.operations.controls import By, Fact
+
+START = "start bulk action"
+"""The action of the change that starts one; to undo it is to undo what the action did."""
+
+
+@dataclass(frozen=True)
+class ByAction(By):
+    """The person behind a bulk action, whose changes are gathered and written once for the batch."""
+
+    before: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    after: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def record_each(
+        self, action: str, executions: Iterable[Execution], before: Fact, after: Fact
+    ) -> None:
+        for execution in executions:
+            self.before[_in_words(before(execution))].append(execution.pk)
+            self.after[_in_words(after(execution))].append(execution.pk)
+
+
+def _in_words(facts: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def record_batch(action: BulkAction, by: ByAction, changed: int) -> None:
+    """What one batch changed, and from what; nothing when it changed nothing."""
+    if not changed:
+        return
+    _write(
+        by, f"bulk {action.verb}", f"{changed} executions of {action}", changed, action,
+        {words: ranges(ids) for words, ids in by.before.items()},
+        {words: ranges(ids) for words, ids in by.after.items()},
+    )  # fmt: skip
+
+
+def record_start(action: BulkAction, by: By) -> None:
+    """That it was started: what it shall do, with which executions, at what rate."""
+    after = {
+        **{name: value for name, value in action.filters.items() if name != "ids"},
+        **({"ids": ranges(action.filters["ids"])} if "ids" in action.filters else {}),
+        **action.arguments,
+        "per_minute": action.per_minute,
+    }
+    _write(by, START, str(action), action.matched, action, {}, after)
+
+
+def record_end(action: BulkAction, by: By, what: str) -> None:
+    """That it was stopped, or came to its end: what it changed in all."""
+    counts = {name: getattr(action, name) for name in ("changed", "skipped", "failed")}
+    _write(by, what, str(action), action.changed, action, {"matched": action.matched}, counts)
+
+
+def _write(
+    by: By, what: str, target: str, affected: int, action: BulkAction,
+    before: dict[str, Any], after: dict[str, Any],
+) -> None:  # fmt: skip
+    Change.objects.create(
+        actor=by.actor, source=by.source, reason=clean(by.reason)[:200], action=what, target=target,
+        before=before, after=after, affected=affected, action_id=action.pk,
+        undoes_id=by.undoes,
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""What a bulk action changed, read back from the record of its batches, and put back.
+
+The batches were done in the order of ids, each one row of the record. So the one an id belongs to is
+found by halving, and no execution is looked at that the action never touched.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from django.db.models import Sum
+
+from queuemgr.base.id_ranges import numbers
+from queuemgr.flows.flow import PRIORITIES
+from queuemgr.models import Change, Execution
+from queuemgr.operations import executions as steering
+from queuemgr.operations.controls import By
+
+
+def count_after(action_id: int, cursor: int) -> int:
+    """How many executions with ids above this one the action changed."""
+    keys = _batches_after(action_id, cursor)
+    if not keys:
+        return 0
+    later = Change.objects.filter(pk__in=keys[1:]).aggregate(met=Sum("affected"))["met"]
+    return len(_ids_above(_batch(keys[0]), cursor)) + int(later or 0)
+
+
+def ids_after(action_id: int, cursor: int, most: int) -> list[int]:
+    """The first ids above this one that the action changed, ascending."""
+    found: list[int] = []
+    for key in _batches_after(action_id, cursor):
+        found += _ids_above(_batch(key), cursor)
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
+def put_priorities_back(action_id: int, executions: Iterable[Execution], by: By) -> int:
+    """Give these the priority they had before the action, if they still have the one it gave them.
+
+    Inside a transaction that holds the fleet's lock. Returns how many were changed.
+    """
+    ids = sorted(execution.pk for execution in executions)
+    alike: Mapping[tuple[str, str], list[int]] = defaultdict(list)
+    for pk, before, after in _changes_of(action_id, ids):
+        alike[before, after].append(pk)
+    return sum(
+        steering.set_priority(_with(some, after), _priority(before), by)
+        for (before, after), some in alike.items()
+    )
+
+
+def _with(ids: Sequence[int], words: str) -> Iterable[Execution]:
+    return Execution.objects.filter(pk__in=ids, priority=_priority(words)).only("pk")
+
+
+def _priority(words: str) -> int:
+    """`priority high`, as a batch's record says it, as a rank."""
+    return PRIORITIES[words.removeprefix("priority ")]
+
+
+def _changes_of(action_id: int, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+    """Each of these ids the action changed, with the words of before and after."""
+    wanted = set(ids)
+    for batch in map(_batch, _batches_after(action_id, ids[0] - 1)):
+        after = {pk: words for words, some in batch.after.items() for pk in numbers(some)}
+        for words, some in batch.before.items():
+            yield from ((pk, words, after[pk]) for pk in numbers(some) if pk in wanted)
+        if max(after) >= ids[-1]:
+            return
+
+
+def _batches_after(action_id: int, cursor: int) -> list[int]:
+    """The keys of its batches' rows, in order, from the first that met an id above this one."""
+    batches = Change.objects.filter(action_id=action_id, action__startswith="bulk ")
+    keys = list(batches.order_by("pk").values_list("pk", flat=True))
+    return keys[bisect_right(keys, cursor, key=lambda pk: _last_id(_batch(pk))) :]
+
+
+def _batch(key: int) -> Change:
+    return Change.objects.get(pk=key)
+
+
+def _ids_above(batch: Change, cursor: int) -> list[int]:
+    some = (pk for words in batch.before.values() for pk in numbers(words))
+    return sorted(pk for pk in some if pk > cursor)
+
+
+def _last_id(batch: Change) -> int:
+    return max(pk for words in batch.before.values() for pk in numbers(words))

@@ -1,0 +1,150 @@
+"""One batch of a bulk action: a short transaction under the fleet's lock, and its cursor with it.
+
+Which rows come next is looked up before the lock is taken; under it the filter is applied again to
+those few, they are changed by the verb a single row's button calls, and the cursor moves on. A
+worker killed anywhere in it has done all of the batch or nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+from queuemgr.base import sql
+from queuemgr.base.fleet_lock import database_now, deciding
+from queuemgr.base.redaction import clean, told
+from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet
+from queuemgr.operations import bulk
+from queuemgr.operations.bulk import audit as bulk_record
+from queuemgr.operations.bulk import audit_reader
+from queuemgr.operations.bulk import rate as bulk_pace
+from queuemgr.operations.bulk.actions import verb_named
+from queuemgr.operations.bulk.audit import ByAction
+from queuemgr.operations.controls import By
+
+logger = logging.getLogger(__name__)
+
+ROWS = 100
+"""Rows in one batch, unless the runner has seen how long they take (see `bulk_pace.fitting`)."""
+
+PROBLEMS_SHOWN = 2000
+"""Characters of problems an action keeps."""
+
+
+@dataclass(frozen=True)
+class Came:
+    """What became of one batch: rows changed, left alone, and those the verb could not change; `held`:
+    seconds the fleet's lock was taken for it."""
+
+    changed: int = 0
+    skipped: int = 0
+    failed: int = 0
+    problem: str = ""
+    held: float = 0.0
+
+    def __add__(self, other: Came) -> Came:
+        return Came(
+            self.changed + other.changed,
+            self.skipped + other.skipped,
+            self.failed + other.failed,
+            self.problem or other.problem,
+        )
+
+
+def step(action_id: int, rows: int = ROWS) -> Came:
+    """Do the next batch of a running action, as far as its rate lets it; nothing for any other.
+
+    Two at once do no harm: who comes second finds the cursor moved, and does nothing.
+    """
+    action = bulk.found(action_id)
+    room = _room(action, database_now(), rows)
+    if action.state != ActionState.RUNNING or not room:
+        return Came()
+    ids = _next_ids(action, room)
+    with deciding() as now:
+        began = time.monotonic()
+        mine = BulkAction.objects.select_for_update().get(pk=action_id)
+        if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
+            return Came()
+        came = _act(mine, ids) if ids else Came()
+        _advance(mine, came, now, ids[-1] if len(ids) == room else mine.up_to)
+    return replace(came, held=time.monotonic() - began)
+
+
+def _room(action: BulkAction, now: datetime, rows: int) -> int:
+    return bulk_pace.may_change(action.per_minute, action.due_at or now, now, rows)
+
+
+def _next_ids(action: BulkAction, most: int) -> list[int]:
+    if verb_named(action.verb).by_record:
+        return audit_reader.ids_after(action.arguments["undoes"], action.cursor, most)
+    return _in_order(bulk.eligible(action), most)
+
+
+def _in_order(executions: ExecutionQuerySet, most: int) -> list[int]:
+    """The first ids of these, ascending, found by walking along the ids.
+
+    SQLite keeps no figures about indexes, and would rather sort all failed rows for every batch.
+    """
+    statement, parameters = (
+        executions.order_by("pk").values_list("pk", flat=True)[:most].query.sql_with_params()
+    )
+    if connection.vendor == "sqlite":
+        table = f'FROM "{Execution._meta.db_table}"'
+        statement = statement.replace(table, f"{table} NOT INDEXED", 1)
+    return [int(pk) for (pk,) in sql.rows(statement, parameters)]
+
+
+def _act(action: BulkAction, ids: Sequence[int]) -> Came:
+    """Change those of the batch that still match; the others have changed since they were looked up."""
+    still = _in_order(bulk.eligible(action).filter(pk__in=ids), len(ids))
+    gone = Came(skipped=len(ids) - len(still))
+    return (gone + _change(action, still)) if still else gone
+
+
+def _change(action: BulkAction, ids: Sequence[int]) -> Came:
+    """Change all of these at once, or, when one of them will not, each half by itself."""
+    try:
+        return _done(action, ids)
+    except (OperationalError, InterfaceError):
+        raise  # the database is away or busy: the batch is done again later
+    except Exception as error:
+        if len(ids) == 1:
+            logger.warning("bulk action #%s: execution %s: %s", action.pk, ids[0], told(error))
+            return Came(failed=1, problem=clean(f"execution {ids[0]}: {told(error)}"))
+    half = len(ids) // 2
+    return _change(action, ids[:half]) + _change(action, ids[half:])
+
+
+def _done(action: BulkAction, ids: Sequence[int]) -> Came:
+    by = ByAction(action.actor, action.source, action.reason)
+    with transaction.atomic():
+        some = Execution.objects.filter(pk__in=ids).only("pk")
+        changed = verb_named(action.verb).act(some, action.arguments, by)
+        bulk_record.record_batch(action, by, changed)
+    return Came(changed=changed, skipped=len(ids) - changed)
+
+
+def _advance(action: BulkAction, came: Came, now: datetime, cursor: int) -> None:
+    """Count what came of the batch and move on; at the end, what was never met had changed before."""
+    action.cursor = cursor
+    action.changed += came.changed
+    action.skipped += came.skipped
+    action.failed += came.failed
+    action.problem = "\n".join(filter(None, (action.problem, came.problem)))[:PROBLEMS_SHOWN]
+    action.due_at = bulk_pace.clock_after(
+        action.per_minute, action.due_at or now, now, came.changed
+    )
+    if cursor == action.up_to:
+        action.state, action.finished_at = ActionState.DONE, now
+        unmet = action.matched - action.changed - action.failed
+        action.skipped = max(action.skipped, unmet)
+        bulk_record.record_end(
+            action, By(action.actor, action.source, action.reason), "end bulk action"
+        )
+    action.save()

@@ -1,0 +1,83 @@
+"""How far a bulk action has come, and what it came to, in figures and words. Pure but for its row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from queuemgr.models import ActionState, BulkAction
+from queuemgr.operations.bulk.actions import RESTORE
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`percent`: of the rows met at the start, 0 to 100; `left`: rows to come; `ends_at`: None when
+    that cannot be said yet, or it has ended."""
+
+    percent: int
+    left: int
+    ends_at: datetime | None
+
+
+def progress(action: BulkAction, now: datetime) -> Progress:
+    """How far it has come: by its rate where it has one, else at the speed so far."""
+    if action.state == ActionState.DONE:
+        return Progress(100, 0, None)
+    passed = min(action.changed + action.skipped + action.failed, action.matched)
+    left = action.matched - passed
+    percent = min(99, 100 * passed // action.matched) if action.matched else 0
+    running = action.state == ActionState.RUNNING
+    return Progress(percent, left, _ends_at(action, passed, left, now) if running else None)
+
+
+def _ends_at(action: BulkAction, passed: int, left: int, now: datetime) -> datetime | None:
+    if action.per_minute:
+        return now + timedelta(minutes=left / action.per_minute)
+    if not passed or action.started_at is None:
+        return None
+    return now + (now - action.started_at) * left / passed
+
+
+def filter_in_words(action: BulkAction) -> str:
+    """`state failed, error_kind network`; ids as their number."""
+    if action.verb == RESTORE.name:
+        return f"all that bulk action #{action.arguments['undoes']} changed"
+    said = (
+        f"{len(value):,} chosen by id" if name == "ids" else f"{name} {value}"
+        for name, value in action.filters.items()
+    )
+    return ", ".join(said) or "every execution"
+
+
+def what_in_words(action: BulkAction) -> str:
+    """`priority high`, `retry`."""
+    return " ".join([action.verb, *map(str, action.arguments.values())])
+
+
+def result_in_words(action: BulkAction) -> str:
+    """`9,990 changed, 8 left alone, 2 failed`."""
+    return (
+        f"{action.changed:,} changed, {action.skipped:,} left alone because changed since, "
+        f"{action.failed:,} failed"
+    )
+
+
+FACTS = (
+    "verb", "arguments", "filters", "state", "actor", "source", "reason", "per_minute", "matched",
+    "changed", "skipped", "failed", "problem", "created_at", "started_at", "finished_at",
+    "stopped_by",
+)  # fmt: skip
+
+
+def facts_of(action: BulkAction, now: datetime) -> dict[str, Any]:
+    """All a program may want to know of it, under stable names."""
+    came = progress(action, now)
+    facts = {name: getattr(action, name) for name in FACTS}
+    return {
+        "id": action.pk,
+        **facts,
+        "percent": came.percent,
+        "left": came.left,
+        "ends_at": came.ends_at,
+    }

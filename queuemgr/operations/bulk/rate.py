@@ -1,0 +1,52 @@
+"""How many rows a bulk action may change now, and how many fit into one batch. Pure.
+
+The rule is that of every rate here (GCRA, see `base.rate`): each row changed moves the action's clock
+one interval on, and while the clock lies ahead nothing is changed. The clock is a column, so a restart
+forgets nothing; time nobody used is kept for `CATCH_UP_SECONDS` only, so that workers that come back
+after an hour do not let an hour's worth loose.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from math import floor
+
+CATCH_UP_SECONDS = 10
+"""Two ticks at the default SLUICE_POLL_INTERVAL: what one tick left over the next may make up for."""
+
+
+def may_change(per_minute: int, clock: datetime, now: datetime, most: int) -> int:
+    """How many rows may be changed now, at most `most`; `per_minute` 0: no rate.
+
+    Over any span of t seconds at most `(t + CATCH_UP_SECONDS) * per_minute / 60 + 1` rows are.
+    """
+    if not per_minute:
+        return most
+    behind = (now - _caught_up(clock, now)).total_seconds()
+    return min(most, floor(behind * per_minute / 60) + 1) if behind >= 0 else 0
+
+
+def clock_after(per_minute: int, clock: datetime, now: datetime, changed: int) -> datetime:
+    """Where the clock stands after so many rows were changed now."""
+    if not per_minute:
+        return now
+    return _caught_up(clock, now) + timedelta(seconds=changed * 60 / per_minute)
+
+
+def _caught_up(clock: datetime, now: datetime) -> datetime:
+    return max(clock, now - timedelta(seconds=CATCH_UP_SECONDS))
+
+
+FEWEST, MOST = 100, 500
+"""Rows in one batch. A batch has some 25 statements however few its rows are: below 100 smaller ones
+would hold the lock hardly any shorter, and more often."""
+
+HELD_SECONDS = 0.05
+"""How long a batch is meant to hold the fleet's lock: half of what a finish waits for it before it leaves
+the next decision to others."""
+
+
+def fitting(rows: int, took: float) -> int:
+    """Rows for the next batch, after one of so many took so many seconds: at most twice as many."""
+    wanted = rows * HELD_SECONDS / max(took, 0.001)
+    return max(FEWEST, min(MOST, 2 * rows, int(wanted)))

@@ -1,0 +1,315 @@
+"""What a person may do, each recorded as a Change: the admin, the commands and an API call these.
+
+Every verb takes `by`: who acts, through what, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.redaction import clean
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import check_not_far
+from queuemgr.models import (
+    Change,
+    Execution,
+    Gate,
+    Limit,
+    Pausable,
+    Queue,
+    RetryPolicy,
+    pause_sentence,
+)
+from queuemgr.scheduling import breakers, limit_rows, retry_policies, wakeups
+from queuemgr.scheduling.admission import FLEET
+from queuemgr.scheduling.limit_rows import FIGURES, new_limit
+
+ROWS_AT_A_TIME = 500
+
+REASON_CHARACTERS = 200
+"""Room for a reason in the record; a longer one is cut."""
+
+Fact = Callable[[Execution], dict[str, str]]
+
+
+@dataclass(frozen=True)
+class By:
+    """Who acts, through what (admin, command, api), and why; and the change this undoes, if any."""
+
+    actor: str
+    source: str
+    reason: str = ""
+    undoes: int | None = None
+
+    def record(
+        self, action: str, target: str, before: Any = None, after: Any = None, affected: int = 1
+    ) -> None:
+        change = self._change(action, target, before, after)
+        change.affected = affected
+        change.save()
+
+    def record_each(
+        self, action: str, executions: Iterable[Execution], before: Fact, after: Fact
+    ) -> None:
+        """One record per execution, written together."""
+        Change.objects.bulk_create(
+            self._change(action, str(e), before(e), after(e)) for e in executions
+        )
+
+    def _change(self, action: str, target: str, before: Any, after: Any) -> Change:
+        return Change(
+            actor=self.actor,
+            source=self.source,
+            reason=clean(self.reason)[:REASON_CHARACTERS],
+            action=action,
+            target=target,
+            before=before or {},
+            after=after or {},
+            undoes_id=self.undoes,
+        )
+
+
+def pause(target: str, by: By, until: datetime | None = None) -> None:
+    """Stop starts through a queue (`prep.high`), a limit (`host:…`), a phase or `everything`.
+
+    What runs goes on. Raises `BadInput` when there is no such thing to pause.
+    """
+    if until is not None:
+        check_not_far("until", until)
+    for row in _pausable(target):
+        set_pause(row, by, Pause(database_now(), by.actor, by.reason[:200], until))
+
+
+def resume(target: str, by: By) -> None:
+    """Undo `pause`, and open a limit the fleet had closed; raises `BadInput` when there is no such
+    thing, also for a key without a row that is not closed: it may be mistyped."""
+    for row in _pausable(target):
+        known = row.pk is not None
+        if known:
+            set_pause(row, by, RUNNING)
+        if not _open_gates([str(row)], by) and not known:
+            raise BadInput(f"{target!r} is neither paused nor closed; `queue limits` shows what is")
+    transaction.on_commit(dispatch)
+
+
+def open_limits(names: Iterable[str], by: By) -> list[str]:
+    """Open limits the fleet had closed at once, and let them through in full; a pattern stands for
+    every key that goes by it. Returns those that were closed or reopening."""
+    opened = _open_gates(_closed_under(names), by)
+    transaction.on_commit(dispatch)
+    return opened
+
+
+def _closed_under(names: Iterable[str]) -> list[str]:
+    """The limits of these names that are closed or reopening, and those that go by these patterns."""
+    wanted = set(names)
+    owner = limit_rows.owner_among(Limit.objects.values_list("name", flat=True))
+    closed = Gate.objects.filter(Q(closed_until__isnull=False) | Q(opening__gt=0))
+    found = closed.order_by("name").values_list("name", flat=True)
+    return [name for name in found if name in wanted or owner(name) in wanted]
+
+
+@transaction.atomic
+def _open_gates(names: Sequence[str], by: By) -> list[str]:
+    opened: list[str] = []
+    for start in range(0, len(names), ROWS_AT_A_TIME):
+        opened += breakers.open_now(names[start : start + ROWS_AT_A_TIME])
+    for name in opened:
+        by.record("open limit", name, {"is": "closed"}, {"is": "open"})
+    wakeups.leave(limits=opened)
+    return opened
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Since when something is paused, who paused it, why, and until when; not at all: `RUNNING`."""
+
+    paused_at: datetime | None = None
+    paused_by: str = ""
+    pause_reason: str = ""
+    paused_until: datetime | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """A sentence for people, and what is needed to put it back."""
+        if self.paused_at is None:
+            return {"is": "running"}
+        said = pause_sentence(self.paused_by, self.pause_reason, self.paused_until)
+        until = self.paused_until and self.paused_until.isoformat()
+        return {
+            "is": said, **asdict(self), "paused_at": self.paused_at.isoformat(),
+            "paused_until": until,
+        }  # fmt: skip
+
+    @classmethod
+    def told(cls, facts: Mapping[str, Any]) -> Pause:
+        """The pause such facts tell of."""
+        if not facts.get("paused_at"):
+            return RUNNING
+        until = facts["paused_until"] and datetime.fromisoformat(facts["paused_until"])
+        since = datetime.fromisoformat(facts["paused_at"])
+        return cls(since, facts["paused_by"], facts["pause_reason"], until)
+
+
+RUNNING = Pause()
+NO_ROW = {"row": None}
+"""What a change says was there before, when it made a row."""
+
+
+def pause_of(row: Pausable) -> Pause:
+    """How a queue or a limit is paused, whether or not the pause has ended by itself."""
+    if row.paused_at is None:
+        return RUNNING
+    return Pause(row.paused_at, row.paused_by, row.pause_reason, row.paused_until)
+
+
+def figures_of(row: Any, figures: Iterable[str]) -> dict[str, Any]:
+    return {figure: getattr(row, figure) for figure in figures}
+
+
+def edit_limit(name: str, by: By, **figures: Any) -> Limit:
+    """Set figures of a limit (`max_running`, `rate`, `daily_budget`, …), making its row if need be;
+    work waiting for room starts at once. A new row begins with the figures of the pattern its name went
+    by so far. Raises `ValidationError` on impossible ones."""
+    # The settings' own figures are written first: a later sync would take this row for one of theirs.
+    limit_rows.sync()
+    with transaction.atomic():
+        limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
+        new, before = limit.pk is None, figures_of(limit, figures)
+        for field, value in figures.items():
+            setattr(limit, field, value)
+        limit.full_clean()
+        limit.save()
+        by.record("edit limit", name, *_told(limit, new, before, figures, FIGURES))
+        wakeups.leave(limits=[wakeups.EVERYTHING])
+        transaction.on_commit(dispatch)
+    return limit
+
+
+def remove_limit(name: str, by: By) -> None:
+    """Let a key go by its pattern again, or a pattern's keys without one; raises `BadInput` for a
+    limit the settings state, which would be made again."""
+    with transaction.atomic():
+        limit = Limit.objects.select_for_update().filter(name=name).first()
+        if limit is None:
+            raise BadInput(f"the limit {name!r} has no row")
+        if limit.from_settings:
+            raise BadInput(f"the limit {name!r} is stated by the settings and stays: edit it")
+        before = {**pause_of(limit).facts(), "row": figures_of(limit, FIGURES)}
+        by.record("remove limit", name, before, NO_ROW)
+        limit.delete()
+        wakeups.leave(limits=[wakeups.EVERYTHING])
+        transaction.on_commit(dispatch)
+
+
+def restore_limit(name: str, by: By, figures: Mapping[str, Any], pause: Pause) -> None:
+    """Make the row of a limit again, with these figures and so paused. Raises `ValidationError` when
+    there is one."""
+    with transaction.atomic():
+        limit = Limit(name=name, **figures, **asdict(pause))
+        limit.full_clean()
+        limit.save()
+        after = {**pause.facts(), "row": figures_of(limit, FIGURES)}
+        by.record("restore limit", name, NO_ROW, after)
+        wakeups.leave(limits=[wakeups.EVERYTHING])
+        transaction.on_commit(dispatch)
+
+
+def edit_queue(name: str, by: By, *, max_pending: int) -> Queue:
+    """Set how many executions may wait in a queue (0: no cap). Raises `ValidationError` on what is
+    no such number."""
+    limit_rows.sync()
+    with transaction.atomic():
+        queue: Queue = Queue.objects.select_for_update().get(name=name)
+        before = {"max_pending": queue.max_pending}
+        queue.max_pending = max_pending
+        queue.full_clean()
+        queue.save()
+        by.record("edit queue", name, before, {"max_pending": max_pending})
+    return queue
+
+
+def edit_policy(kind: str, phase: str, by: By, **figures: Any) -> RetryPolicy:
+    """Set figures of a retry policy, making the row of this phase if need be (empty: every phase);
+    the next failure goes by it. Raises `ValidationError` on impossible ones, and `BadInput` for a
+    kind or a phase nobody knows."""
+    retry_policies.check(kind, phase)
+    # The table's own rows are written first: a later sync would take this row for one of its own.
+    retry_policies.sync()
+    with transaction.atomic():
+        rows = RetryPolicy.objects.select_for_update()
+        policy = rows.filter(kind=kind, phase=phase).first() or retry_policies.new_row(kind, phase)
+        new, before = policy.pk is None, figures_of(policy, figures)
+        for field, value in figures.items():
+            setattr(policy, field, value)
+        policy.full_clean()
+        policy.save()
+        told = _told(policy, new, before, figures, retry_policies.FIGURES)
+        by.record("edit retry policy", str(policy), *told)
+    return policy
+
+
+def _told(
+    row: Any, new: bool, before: Mapping[str, Any], after: Mapping[str, Any], all_figures: Any
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What a change says was before and after: the figures set, and of a new row all there are."""
+    return (NO_ROW, {**after, "row": figures_of(row, all_figures)}) if new else (before, after)
+
+
+def delete_policy(kind: str, phase: str, by: By) -> None:
+    """Let a phase go by the policy for every phase again; raises `BadInput` for that one itself."""
+    if not phase:
+        raise BadInput(
+            f"the policy of {kind} for every phase stays; edit it, or add one for a phase"
+        )
+    with transaction.atomic():
+        rows = RetryPolicy.objects.select_for_update().filter(kind=kind, phase=phase)
+        for policy in rows:
+            before = figures_of(policy, retry_policies.FIGURES)
+            by.record("delete retry policy", str(policy), before, NO_ROW)
+            policy.delete()
+
+
+def _pausable(target: str) -> Sequence[Pausable]:
+    """The rows a name a person gives stands for."""
+    limit_rows.sync()
+    name = FLEET if target in ("everything", "all") else target
+    queue = Queue.objects.filter(name=name).first()
+    if queue is not None:
+        return [queue]
+    limit = Limit.objects.filter(name__in=(name, f"phase:{name}")).first()
+    if limit is None and ":" in name:
+        limit = new_limit(name)
+    if limit is None:
+        known = [
+            *Queue.objects.values_list("name", flat=True),
+            *Limit.objects.values_list("name", flat=True),
+        ]
+        raise BadInput(f"nothing is called {target!r}; there are: everything, {', '.join(known)}")
+    return [limit]
+
+
+@transaction.atomic
+def set_pause(row: Pausable, by: By, pause: Pause) -> None:
+    """Pause a queue or a limit so, or let it run (`RUNNING`), making its row if it had none."""
+    new = row.pk is None
+    if new:
+        row.save()
+    else:
+        type(row)._default_manager.select_for_update().get(pk=row.pk)
+        row.refresh_from_db()
+    before, after = pause_of(row).facts(), pause.facts()
+    if new:
+        before, after = {**before, **NO_ROW}, {**after, "row": figures_of(row, FIGURES)}
+    for column, value in asdict(pause).items():
+        setattr(row, column, value)
+    row.save(update_fields=list(asdict(pause)))
+    wakeups.leave(limits=[wakeups.EVERYTHING])
+    by.record("pause" if pause.paused_at else "resume", str(row), before, after)

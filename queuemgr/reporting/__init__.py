@@ -1,0 +1,1 @@
+"""Questions that only read: why it waits, how far, how fast, what failed."""

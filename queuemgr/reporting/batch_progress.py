@@ -1,0 +1,147 @@
+"""How far a batch is, counted from its members, and when it is likely to be done.
+
+An estimate for people: at the speed its own members ended lately or, when none has, as its last waiting
+member is likely to be done by the speed of its queue. It knows nothing of what is yet to be added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.db.models import Count
+
+from queuemgr.base import sql
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.models import HELD, Batch, Execution, State
+from queuemgr.reporting import explain, queue_position, throughput
+from queuemgr.reporting.explain import RouteReasons
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Members by where they stand; `eta` is when the last is likely to have ended.
+
+    Where that is None though some have not ended, `unknown` says why.
+    """
+
+    total: int = 0
+    waiting: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+    eta: datetime | None = None
+    unknown: str = ""
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed + self.skipped + self.cancelled
+
+    @property
+    def unfinished(self) -> int:
+        return self.total - self.ended
+
+    @property
+    def percent(self) -> int:
+        """Ended, rounded down: 100 only when all have."""
+        return 100 * self.ended // self.total if self.total else 0
+
+    def __str__(self) -> str:
+        """As `40 of 100 ended: 38 done, 2 failed; 10 running, 50 waiting`."""
+        ends = ("done", "failed", "skipped", "cancelled")
+        ended = ", ".join(f"{n:,} {name}" for name in ends if (n := getattr(self, name)))
+        open_ = ((self.running, "running"), (self.waiting, "waiting"))
+        left = ", ".join(f"{n:,} {name}" for n, name in open_ if n)
+        said = f"{self.ended:,} of {self.total:,} ended{f': {ended}' if ended else ''}"
+        return f"{said}; {left}" if left else said
+
+
+def progress(batch: Batch, seen: RouteReasons | None = None) -> Progress:
+    """How far it is, with the best estimate there is; `seen`: what stops work, when known already."""
+    found = progress_of([batch])[batch.pk]
+    if not found.unfinished:
+        return found
+    last = batch.executions.waiting().order_by("-batch_seq").first()
+    return _with_last(found, last, seen or explain.reasons()) if last else found
+
+
+def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
+    """How far each is, by its id: three statements for all of them. Estimates are by their own speed."""
+    ids = [batch.pk for batch in batches]
+    counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
+    rows = Execution.objects.filter(batch__in=ids).order_by()
+    for pk, state, count in rows.values_list("batch_id", "state").annotate(n=Count("*")):
+        counts[pk or 0][state] = count
+    now = database_now()
+    speeds = _speeds([pk for pk, states in counts.items() if _unfinished(states)], now)
+    return {pk: _progress(states, speeds.get(pk, 0.0), now) for pk, states in counts.items()}
+
+
+def _unfinished(states: Mapping[str, int]) -> int:
+    return sum(states.get(state, 0) for state in (State.WAITING, *HELD))
+
+
+NOTHING_ENDED = "no end to expect: none of it ended in the last hour"
+
+
+def _progress(states: Counter[str], speed: float, now: datetime) -> Progress:
+    found = Progress(
+        total=states.total(),
+        waiting=states[State.WAITING],
+        running=sum(states[state] for state in HELD),
+        done=states[State.DONE],
+        failed=states[State.FAILED],
+        skipped=states[State.SKIPPED],
+        cancelled=states[State.CANCELLED],
+    )
+    if not found.unfinished:
+        return found
+    seconds = found.unfinished / speed if speed else float("inf")
+    if seconds > queue_position.LONGEST.total_seconds():
+        return replace(found, unknown=NOTHING_ENDED)
+    return replace(found, eta=now + timedelta(seconds=seconds))
+
+
+def _with_last(found: Progress, last: Execution, seen: RouteReasons) -> Progress:
+    """What is known of the last waiting member: a stop for good ends all hope, and where the batch has
+    no speed of its own, its queue's will do."""
+    stopped = queue_position.stopped_for_good(
+        last, seen.by_route.get(last.route_id or 0, ()), seen.now
+    )
+    if stopped:
+        return replace(found, eta=None, unknown=stopped)
+    if found.eta:
+        return found
+    estimate = queue_position.estimate(last, seen)
+    if estimate is None:
+        return found
+    return replace(found, eta=estimate.finishes_at, unknown=estimate.unknown)
+
+
+_LATELY = """
+    SELECT execution_id FROM queuemgr_attempt WHERE ended_at > %s ORDER BY ended_at DESC LIMIT %s
+"""
+_ENDED = f"""
+    SELECT e.batch_id, COUNT(*), MIN(e.finished_at) FROM queuemgr_execution e
+     WHERE e.id IN (SELECT execution_id FROM ({_LATELY}) AS lately) AND e.finished_at > %s
+       AND e.batch_id IN ({{ids}})
+     GROUP BY e.batch_id
+"""
+
+
+def _speeds(batches: list[int], now: datetime) -> dict[int, float]:
+    """Members that ended by themselves a second, by batch, within the last hour at most."""
+    if not batches:
+        return {}
+    since = now - throughput.HOUR
+    ended = sql.rows(
+        _ENDED.format(ids=sql.marks(len(batches))), [since, throughput.MOST, since, *batches]
+    )
+    return {
+        pk: count / max(throughput.SHORTEST, now - sql.as_datetime(first)).total_seconds()
+        for pk, count, first in ended
+    }

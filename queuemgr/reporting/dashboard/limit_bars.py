@@ -1,0 +1,229 @@
+"""Limits as bars, what waits on each, and the sentences that say why work waits. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from queuemgr.flows.flow import all_phases
+from queuemgr.reporting.explain import Stopped
+from queuemgr.scheduling.admission import (
+    LAST_TURN,
+    NO_GATE,
+    NO_USE,
+    Gate,
+    Reason,
+    Rule,
+    Snapshot,
+    Use,
+)
+from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.limit_rows import owner_among
+
+LIMITS = 12
+"""Bars shown besides the fleet's and the phases'."""
+
+REASONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LimitBar:
+    """One limit now: its rule, its use, what was met behind it, and how many executions wait on it.
+
+    `goes_by` is the limit a person edits: its own name, or the pattern that gives it its figures.
+    `next_start` is when its rate lets the next start through, None when it lets one through now.
+    """
+
+    name: str
+    goes_by: str
+    rule: Rule
+    use: Use
+    gate: Gate
+    waiting: int
+    now: datetime
+    next_start: datetime | None
+
+    @property
+    def over(self) -> int:
+        """How much more runs than may: a cap lowered while busy."""
+        return max(0, self.use.running - self.rule.max_running) if self.rule.max_running else 0
+
+    @property
+    def fullness(self) -> float | None:
+        """Use by cap, 0 to 1; None without a cap."""
+        most = self.rule.max_running
+        return min(1.0, self.use.running / most) if most else None
+
+    @property
+    def reserve_share(self) -> float:
+        """The part of the cap only high work may take, 0 to 1."""
+        most = self.rule.max_running
+        return self.rule.reserved_high / most if most else 0.0
+
+    @property
+    def closed_until(self) -> datetime | None:
+        closed = self.gate.closed_until
+        return closed if closed and closed > self.now else None
+
+    @property
+    def opening(self) -> int:
+        """How many may run while it reopens; 0: not reopening."""
+        return 0 if self.closed_until else self.gate.opening
+
+    @property
+    def rate(self) -> str:
+        """As `20/min`, `1 every 3 s`, with its burst."""
+        rate = self.rule.rate
+        if rate is None:
+            return ""
+        burst = f", burst {rate.burst:,}" if rate.burst > 1 else ""
+        return f"{pace_text(rate.interval)}{burst}"
+
+    @property
+    def says(self) -> tuple[tuple[str, str], ...]:
+        """What else there is to know: a level (`warn`, `quiet`) and a sentence each."""
+        return tuple(self._sentences())
+
+    def _sentences(self) -> Iterator[tuple[str, str]]:
+        if self.rule.paused:
+            yield "warn", self.rule.paused
+        if self.closed_until:
+            yield "warn", f"closed until {self.closed_until:%H:%M:%S} UTC: {self.gate.because}"
+        if self.opening:
+            yield "warn", f"reopening, {self.opening:,} at a time"
+        if self.rate:
+            after = f", next at {self.next_start:%H:%M:%S}" if self.next_start else ""
+            yield "quiet", f"{self.rate}{after}"
+        if self.rule.reserved_high:
+            yield "quiet", f"{self.rule.reserved_high:,} reserved for high"
+        if self.rule.daily_budget is not None:
+            held = f" and {self.use.reserved:,} reserved" if self.use.reserved else ""
+            spent = f"{self.use.spent:,}{held} of {self.rule.daily_budget:,}"
+            yield "quiet", f"{spent} requests today"
+
+    @property
+    def is_stopped(self) -> bool:
+        return bool(self.rule.paused or self.closed_until)
+
+    @property
+    def has_news(self) -> bool:
+        """Is there anything to tell of it at this moment?"""
+        used = self.use.leases or self.use.running or self.use.spent or self.use.reserved
+        return bool(used or self.waiting or self.is_stopped or self.opening or self.next_start)
+
+
+def pace_text(interval: float) -> str:
+    """A whole number of starts in the shortest usual time that holds one."""
+    for seconds, unit in ((1, "s"), (60, "min"), (3600, "h"), (86_400, "day")):
+        if interval <= seconds and abs(seconds / interval - round(seconds / interval)) < 1e-6:
+            return f"{round(seconds / interval):,}/{unit}"
+    return f"1 every {interval:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bars shown, widest limits first and then the busiest; `others` are those left out."""
+
+    shown: tuple[LimitBar, ...]
+    others: int
+
+
+def waiting_on(reasons: Mapping[int, Sequence[Reason]], waiting: Mapping[int, int]) -> Counter[str]:
+    """How many executions wait on each limit, whatever else they wait on."""
+    counts: Counter[str] = Counter()
+    for route, stopped in reasons.items():
+        for name in {reason.limit for reason in stopped}:
+            counts[name] += waiting.get(route, 0)
+    return counts
+
+
+def limit_bars(seen: Snapshot, on: Mapping[str, int], most: int = LIMITS) -> Limits:
+    """The fleet's and the phases' bars, and of all other limits the busiest."""
+    names = {FLEET, *seen.rules, *seen.use, *seen.gates} - {LAST_TURN}
+    owner = owner_among(seen.rules)
+    bars = [_bar(name, owner(name) or name, seen, on.get(name, 0)) for name in names]
+    wide = sorted((bar for bar in bars if _is_wide(bar.name)), key=_widest)
+    narrow = sorted((b for b in bars if not _is_wide(b.name) and _belongs(b)), key=_busiest)
+    return Limits((*wide, *narrow[:most]), max(0, len(narrow) - most))
+
+
+def _is_wide(name: str) -> bool:
+    return name == FLEET or name.startswith("phase:")
+
+
+def _widest(bar: LimitBar) -> tuple[bool, int, str]:
+    """The fleet, then phases in the order they were declared."""
+    phases = [f"phase:{phase}" for phase in all_phases()]
+    place = phases.index(bar.name) if bar.name in phases else len(phases)
+    return bar.name != FLEET, place, bar.name
+
+
+def _belongs(bar: LimitBar) -> bool:
+    """A pattern is told of by its keys, unless a person stopped all of them at once."""
+    if bar.name.endswith("*"):
+        return bool(bar.rule.paused)
+    return bar.has_news or bool(bar.rule.max_running or bar.rule.rate or bar.rule.daily_budget)
+
+
+def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
+    return (
+        not bar.is_stopped, -bar.waiting, -(bar.fullness or 0.0), -bar.use.running, bar.name,
+    )  # fmt: skip
+
+
+def _bar(name: str, goes_by: str, seen: Snapshot, waiting: int) -> LimitBar:
+    rule, use = seen.rule(name), seen.use.get(name, NO_USE)
+    gate = seen.gates.get(name, NO_GATE)
+    next_start = _next_start(rule, use, gate, seen.now)
+    return LimitBar(name, goes_by, rule, use, gate, waiting, seen.now, next_start)
+
+
+def _next_start(rule: Rule, use: Use, gate: Gate, now: datetime) -> datetime | None:
+    if rule.rate is None:
+        return None
+    wait = rule.rate.wait(gate.clock - now.timestamp(), use.unstarted)
+    return now + timedelta(seconds=wait) if wait > 0.05 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why so many executions wait, in a sentence; `others` counts further sentences of its kind."""
+
+    limit: str
+    kind: str
+    text: str
+    waiting: int
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Whys:
+    """The reasons most waited on; `others` are those left out; `could_start` executions wait for
+    nothing but their turn."""
+
+    shown: tuple[Why, ...]
+    others: int
+    could_start: int
+
+
+NOT_DUE = "not due yet: told to wait, or tried again later"
+
+
+def whys(stopped: Iterable[Stopped], could_start: int, most: int = REASONS) -> Whys:
+    """The sentences, most waited on first; work that is not due yet is one of them."""
+    found = list(stopped)
+    later = [stop for stop in found if stop.kind == "run_after"]
+    rest = [
+        Why(stop.limit, stop.kind, stop.text, stop.waiting, stop.until)
+        for stop in found
+        if stop.kind != "run_after"
+    ]
+    if later:
+        first = min((stop.until for stop in later if stop.until), default=None)
+        rest.append(
+            Why("run_after", "run_after", NOT_DUE, sum(stop.waiting for stop in later), first)
+        )
+    rest.sort(key=lambda why: -why.waiting)
+    return Whys(tuple(rest[:most]), max(0, len(rest) - most), could_start)

@@ -1,0 +1,145 @@
+"""Phases by priorities: what waits, what runs, how long the oldest waits and when it moves up. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from queuemgr.flows.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
+from queuemgr.scheduling.admission import Snapshot, WaitingRoute
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLeases:
+    """Leases alike in phase, priority, worker (None: on their way) as one statement counts them."""
+
+    phase: str
+    priority: int
+    worker_id: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCell:
+    """One queue. `oldest` is how long its oldest due work has waited (None: nothing is due);
+    `moves_up` the wait after which work is of the best class (None: it is, or nothing moves up);
+    `paused` a sentence, or empty."""
+
+    queue: str
+    phase: str
+    priority: str
+    waiting: int
+    running: int
+    on_their_way: int
+    oldest: timedelta | None
+    moves_up: timedelta | None
+    paused: str
+
+    @property
+    def held(self) -> int:
+        return self.running + self.on_their_way
+
+    @property
+    def is_overdue(self) -> bool:
+        """Has its oldest work waited so long that it goes before all other?"""
+        return bool(self.oldest and self.moves_up and self.oldest >= self.moves_up)
+
+    @property
+    def share_waited(self) -> float | None:
+        """How much of that wait has passed, 0 to 1; None where there is none."""
+        if self.oldest is None or not self.moves_up:
+            return None
+        return min(1.0, self.oldest / self.moves_up)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """One phase over its priorities, with the operator's words for its work."""
+
+    phase: str
+    waits_as: str
+    runs_as: str
+    cells: tuple[QueueCell, ...]
+
+    @property
+    def waiting(self) -> int:
+        return sum(cell.waiting for cell in self.cells)
+
+    @property
+    def running(self) -> int:
+        return sum(cell.running for cell in self.cells)
+
+    @property
+    def held(self) -> int:
+        return sum(cell.held for cell in self.cells)
+
+    @property
+    def oldest(self) -> timedelta | None:
+        return max((cell.oldest for cell in self.cells if cell.oldest is not None), default=None)
+
+
+def phase_rows(
+    seen: Snapshot, waiting: Mapping[int, int], held: Sequence[HeldLeases]
+) -> tuple[PhaseRow, ...]:
+    """The matrix, from a snapshot, how many wait on each route, and the leases.
+
+    A phase no flow knows any more has a row as long as work waits or runs in it.
+    """
+    by_queue = _waiting_by_queue(seen.routes, waiting)
+    known = all_phases()
+    others = {phase for phase, _ in by_queue} | {lease.phase for lease in held}
+    rows = []
+    for phase in (*known, *sorted(others - known.keys())):
+        cells = (
+            _cell(seen, phase, rank, by_queue[phase, rank], held) for rank in sorted(PRIORITY_NAMES)
+        )
+        words = known.get(phase)
+        waits_as, runs_as = (words.waiting, words.running) if words else ("waiting", "running")
+        rows.append(PhaseRow(phase, waits_as, runs_as, tuple(cells)))
+    return tuple(rows)
+
+
+def _waiting_by_queue(
+    routes: Iterable[WaitingRoute], waiting: Mapping[int, int]
+) -> Counter[tuple[str, int]]:
+    counts: Counter[tuple[str, int]] = Counter()
+    for route in routes:
+        counts[route.phase, route.priority] += waiting.get(route.id, 0)
+    return counts
+
+
+def _cell(
+    seen: Snapshot, phase: str, rank: int, waiting: int, held: Iterable[HeldLeases]
+) -> QueueCell:
+    here = [lease for lease in held if (lease.phase, lease.priority) == (phase, rank)]
+    name = queue_name(phase, rank)
+    paused = seen.paused_queues.get(name)
+    return QueueCell(
+        queue=name,
+        phase=phase,
+        priority=PRIORITY_NAMES[rank],
+        waiting=waiting,
+        running=sum(lease.count for lease in here if lease.worker_id is not None),
+        on_their_way=sum(lease.count for lease in here if lease.worker_id is None),
+        oldest=_oldest(seen, phase, rank),
+        moves_up=_moves_up(seen, rank),
+        paused=paused.text if paused else "",
+    )
+
+
+def _oldest(seen: Snapshot, phase: str, rank: int) -> timedelta | None:
+    heads = (
+        route.head_at
+        for route in seen.routes
+        if (route.phase, route.priority) == (phase, rank) and route.head_at <= seen.now
+    )
+    first = min(heads, default=None)
+    return seen.now - first if first else None
+
+
+def _moves_up(seen: Snapshot, rank: int) -> timedelta | None:
+    """One class for every starvation time waited, until there is none better."""
+    starvation = seen.ordering.starvation
+    return starvation * (rank - HIGH) if starvation and rank > HIGH else None

@@ -1,0 +1,107 @@
+"""The proof that the numbers add up: every execution counted twice, by state and by where it stands.
+
+Ended executions may be millions, and counting them takes the database a tenth of a second a million; so
+a count is kept a while (`timed_cache.py`) and shown with its time. All of one count is of one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count
+
+from queuemgr.flows.flow import all_phases
+from queuemgr.models import FINAL, HELD, Execution, State
+from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow
+from queuemgr.scheduling.admission import FLEET, NO_USE, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class AllExecutions:
+    """Executions at one moment: `by_state` from their rows' states, `waiting` along the routes they
+    wait on, `held` by lease rows."""
+
+    at: datetime
+    by_state: Mapping[str, int]
+    waiting: int
+    held: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_state.values())
+
+    @property
+    def ended(self) -> int:
+        return sum(self.by_state.get(state, 0) for state in FINAL)
+
+    @property
+    def failed(self) -> int:
+        return self.by_state.get(State.FAILED, 0)
+
+
+def all_executions(now: datetime, waiting: int, held: int) -> AllExecutions:
+    """Count by state, beside what was counted at the same moment of waiting work and of leases."""
+    states = Execution.objects.order_by().values_list("state").annotate(n=Count("*"))
+    return AllExecutions(now, dict(states), waiting, held)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`parts` must sum to `whole`; each is named."""
+
+    name: str
+    parts: tuple[tuple[str, int], ...]
+    whole: tuple[str, int]
+
+    @property
+    def difference(self) -> int:
+        """How much the parts exceed the whole; 0 when it adds up."""
+        return sum(count for _, count in self.parts) - self.whole[1]
+
+    @property
+    def is_right(self) -> bool:
+        return self.difference == 0
+
+
+def held_states() -> int:
+    """Executions that say of themselves that a worker holds them."""
+    return Execution.objects.filter(state__in=HELD).count()
+
+
+def checks(
+    counted: AllExecutions,
+    seen: Snapshot,
+    phases: Sequence[PhaseRow],
+    held: Sequence[HeldLeases],
+    said_held: int,
+    spent: Mapping[str, int],
+) -> Iterator[Check]:
+    """Each sum that must come out even; `spent` are the requests of today by limit."""
+    yield Check(
+        "Executions",
+        (("waiting", counted.waiting), ("running", counted.held), ("ended", counted.ended)),
+        ("all", counted.total),
+    )
+    leases = sum(lease.count for lease in held)
+    yield Check("Leases", (("leases", leases),), ("executions a worker holds", said_held))
+    fleet = seen.use.get(FLEET, NO_USE)
+    yield Check(
+        "Slots",
+        tuple((row.phase, _use(seen, row.phase)) for row in phases),
+        ("the fleet's", fleet.running),
+    )
+    if _share_a_day(seen):
+        by_phase = tuple((phase, spent.get(f"phase:{phase}", 0)) for phase in all_phases())
+        yield Check("Requests today", by_phase, ("the fleet's", spent.get(FLEET, 0)))
+
+
+def _use(seen: Snapshot, phase: str) -> int:
+    return seen.use.get(f"phase:{phase}", NO_USE).running
+
+
+def _share_a_day(seen: Snapshot) -> bool:
+    """Only phases whose budget's day is the fleet's can sum up to it."""
+    zone = seen.rule(FLEET).budget_zone
+    return all(seen.rule(f"phase:{phase}").budget_zone == zone for phase in all_phases())

@@ -1,0 +1,174 @@
+"""The minutes of the last week, read once: a process remembers them as hours and reads what is new.
+
+Minutes are rolled up in order, and looked at again for a few minutes at most (`minute_stats.py`); so all
+but the newest can be added up for good. A process that just started reads back `ROWS` rows at a time,
+newest first, and says how far it has come: no page waits for a week of a busy fleet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from threading import Lock
+
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
+
+from queuemgr.lifecycle import minute_stats
+from queuemgr.models import Minute
+from queuemgr.reporting.dashboard import trends
+from queuemgr.reporting.dashboard.trends import (
+    HOUR,
+    MINUTE,
+    Buckets,
+    MinuteRow,
+    Sums,
+    Window,
+    hour_of,
+)
+
+ROWS = 6_000
+"""Rows of older minutes read at a time: less than a tenth of a second."""
+
+WEEK = timedelta(days=7)
+UNSETTLED = timedelta(minutes=10)
+"""Minutes newer than the newest by less than this may change; they are read each time."""
+
+STALE = timedelta(hours=6)
+"""After so long without a look it is quicker to begin anew than to read all that is new at once."""
+
+RECENT = timedelta(minutes=75)
+"""What is kept by the minute."""
+
+
+@dataclass
+class Memory:
+    """Sums by hour and, of the last of them, by minute, of all minutes from `since` to before
+    `up_to`."""
+
+    since: datetime
+    up_to: datetime
+    complete: bool = False
+    by_hour: dict[datetime, Sums] = field(default_factory=dict)
+    by_minute: dict[datetime, Sums] = field(default_factory=dict)
+
+    def take(self, rows: Sequence[MinuteRow], now: datetime) -> None:
+        trends.merge(self.by_hour, trends.fold(rows, hour_of))
+        recent = [row for row in rows if row.minute > now - RECENT]
+        trends.merge(self.by_minute, trends.fold(recent, lambda minute: minute))
+
+    def forget_before(self, now: datetime) -> None:
+        _drop(self.by_hour, hour_of(now) - WEEK)
+        _drop(self.by_minute, now - RECENT)
+
+
+@dataclass(frozen=True)
+class Recent:
+    """Everything remembered and what is new, at one moment."""
+
+    now: datetime
+    since: datetime
+    by_hour: Buckets
+    by_minute: Buckets
+
+    def windows(self) -> tuple[Window, ...]:
+        """The last 60 minutes, 24 hours and 7 days; the latter two in whole hours and this one."""
+        minute = self.now.replace(second=0, microsecond=0)
+        return (
+            self._window("1 h", self.by_minute, minute - HOUR, MINUTE, 60),
+            self._window("24 h", self.by_hour, hour_of(self.now) - 23 * HOUR, HOUR, 24),
+            self._window("7 d", self.by_hour, hour_of(self.now) - 167 * HOUR, 4 * HOUR, 42),
+        )
+
+    def _window(
+        self, name: str, buckets: Buckets, start: datetime, each: timedelta, count: int
+    ) -> Window:
+        inside = {at: sums for at, sums in buckets.items() if at >= start}
+        starts = [start + number * each for number in range(count)]
+        return Window(
+            name=name,
+            start=start,
+            speeds=trends.speeds(trends.total(inside.values())),
+            bars=trends.bars(inside, starts, each),
+            complete_since=max(start, self.since),
+        )
+
+
+_lock = Lock()
+_memory: Memory | None = None
+
+
+def forget() -> None:
+    """Read everything anew next time."""
+    global _memory
+    with _lock:
+        _memory = None
+
+
+def recent(now: datetime) -> Recent:
+    """The last week as far as it is read: two statements, whatever there is."""
+    global _memory
+    with _lock:
+        memory = _memory if _memory and now - _memory.up_to < STALE else _fresh(now)
+        new = _read_new(memory, now)
+        _read_older(memory, now)
+        memory.forget_before(now)
+        _memory = memory
+        by_hour, by_minute = dict(memory.by_hour), dict(memory.by_minute)
+        since = now - WEEK if memory.complete else memory.since
+    loose = Memory(since=now, up_to=now)
+    loose.take(new, now)
+    return Recent(now, since, _both(by_hour, loose.by_hour), _both(by_minute, loose.by_minute))
+
+
+def _fresh(now: datetime) -> Memory:
+    """Nothing read yet. It begins where minutes are rolled up to, which may lie behind now."""
+    begins = min(now, minute_stats.rolled_up_to() or now) - RECENT
+    return Memory(since=begins, up_to=begins)
+
+
+def _read_new(memory: Memory, now: datetime) -> list[MinuteRow]:
+    """Remember what is settled of the minutes since the last look; gives what is not."""
+    rows = _rows(minute_stats.since(memory.up_to).order_by("minute"))
+    settled = max((row.minute for row in rows), default=memory.up_to) - UNSETTLED
+    memory.take([row for row in rows if row.minute < settled], now)
+    memory.up_to = max(memory.up_to, settled)
+    return [row for row in rows if row.minute >= settled]
+
+
+def _read_older(memory: Memory, now: datetime) -> None:
+    """Go back further, so many rows at a time; a minute cut in two by that is left to the next."""
+    oldest = memory.since if memory.complete else now - WEEK
+    older = minute_stats.since(oldest).filter(minute__lt=memory.since).order_by("-minute")
+    rows = _rows(older[:ROWS])
+    cut = rows[-1].minute if len(rows) == ROWS else None
+    memory.take([row for row in rows if row.minute != cut], now)
+    if cut is None:
+        memory.complete = True
+    else:
+        memory.since = cut + MINUTE
+
+
+def _rows(found: QuerySet[Minute]) -> list[MinuteRow]:
+    """The rows, their histograms read as one text: several times faster than one by one."""
+    columns = [*MinuteRow._fields[:-2], "waited_text", "ran_text"]
+    as_text = {f"{name}_text": Cast(name, TextField()) for name in ("waited", "ran")}
+    rows = list(found.annotate(**as_text).values_list(*columns))
+    waited, ran = (json.loads(f"[{','.join(row[place] for row in rows)}]") for place in (-2, -1))
+    return [
+        MinuteRow(*(*row[:-2], one, other))
+        for row, one, other in zip(rows, waited, ran, strict=True)
+    ]
+
+
+def _both(settled: dict[datetime, Sums], loose: Buckets) -> Buckets:
+    both = dict(settled)
+    trends.merge(both, loose)
+    return both
+
+
+def _drop(buckets: dict[datetime, Sums], before: datetime) -> None:
+    for at in [at for at in buckets if at < before]:
+        del buckets[at]

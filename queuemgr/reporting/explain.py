@@ -1,0 +1,116 @@
+"""Why something waits: the same pure decision, asked for its reasons instead of its starts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from queuemgr.base import sql
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle.batch_window import Turns
+from queuemgr.models import HELD, Execution, State
+from queuemgr.scheduling import snapshot
+from queuemgr.scheduling.admission import HELD_BACK, Reason, Snapshot, admit
+
+NEXT_IN_LINE = "next in line: it starts as soon as a worker's slot is free"
+
+
+@dataclass(frozen=True)
+class RouteReasons:
+    """Why the work of each waiting route did not start, at one moment, and how many could."""
+
+    by_route: Mapping[int, tuple[Reason, ...]]
+    now: datetime
+    could_start: int = 0
+    turns: Turns = field(default_factory=Turns, compare=False)
+
+    def of(self, execution: Execution) -> str:
+        """Why this execution is where it is, in a sentence."""
+        if execution.state != State.WAITING:
+            return _not_waiting(execution)
+        if execution.run_after >= HELD_BACK:
+            return self.turns.sentence(execution)
+        if execution.run_after > self.now:
+            after = f" ({execution.wait_reason})" if execution.wait_reason else ""
+            return f"not before {execution.run_after:%Y-%m-%d %H:%M:%S} UTC{after}"
+        reasons = self.by_route.get(execution.route_id or 0, ())
+        return "; ".join(reason.text for reason in reasons) or NEXT_IN_LINE
+
+    def not_before(self, execution: Execution) -> datetime | None:
+        """The earliest time it could start by what is known now; None when that may be any moment."""
+        if execution.state != State.WAITING or execution.run_after >= HELD_BACK:
+            return None
+        if execution.run_after > self.now:
+            return execution.run_after
+        reasons = self.by_route.get(execution.route_id or 0, ())
+        return max((reason.until for reason in reasons if reason.until), default=None)
+
+
+def _not_waiting(execution: Execution) -> str:
+    if execution.state in HELD:
+        return f"{execution.status}: step {execution.step} has a slot"
+    told = (execution.error_message, execution.wait_reason)
+    decided = execution.state in (State.SKIPPED, State.CANCELLED)
+    because = next(filter(None, reversed(told) if decided else told), "")
+    if because.startswith(execution.state):
+        return because
+    return f"{execution.state}: {because}" if because else str(execution.state)
+
+
+def reasons(seen: Snapshot | None = None) -> RouteReasons:
+    """Ask admission, as things stand now (or as they were seen), what stops each waiting route."""
+    seen = seen or snapshot.read(database_now())
+    decision = admit(seen)
+    return RouteReasons(decision.reasons, seen.now, len(decision.starts))
+
+
+def why(execution: Execution) -> str:
+    """Why this execution waits, or what became of it, in a sentence."""
+    return reasons().of(execution)
+
+
+_WAITING = """
+    SELECT r.id, r.phase, (SELECT COUNT(*) FROM queuemgr_execution e
+                            WHERE e.route_id = r.id AND e.state = 'waiting')
+      FROM queuemgr_route r
+"""
+
+
+def waiting_by_route(phases: Sequence[str] = ()) -> dict[int, int]:
+    """How many executions wait on each route (of these phases; none: all).
+
+    Counted along the index admission uses; SQLite knows it only by a condition written out.
+    """
+    return {pk: n for pk, phase, n in sql.rows(_WAITING) if not phases or phase in phases}
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """One limit, its sentence, and how many executions wait on it now."""
+
+    limit: str
+    text: str
+    waiting: int
+    kind: str = "room"
+    until: datetime | None = None
+
+
+def what_stops_work(
+    phases: Sequence[str] = (),
+    seen: RouteReasons | None = None,
+    counts: Mapping[int, int] | None = None,
+) -> list[Stopped]:
+    """The limits that stop waiting work (of these phases; none: all), most waited on first.
+
+    `counts` is what `waiting_by_route` gave, where it was asked before.
+    """
+    by_route = (seen or reasons()).by_route
+    counts = waiting_by_route(phases) if counts is None else counts
+    totals: Counter[Reason] = Counter()
+    for route, stopped in by_route.items():
+        for reason in stopped:
+            totals[reason] += counts.get(route, 0)
+    found = [Stopped(r.limit, r.text, n, r.kind, r.until) for r, n in totals.items() if n]
+    return sorted(found, key=lambda s: -s.waiting)

@@ -1,0 +1,116 @@
+"""Executions for other programs: one object each, in the order of their ids, a chunk at a time.
+
+Each chunk begins after the last id of the one before, so memory is flat, no transaction stays open, and
+nothing that was there throughout is left out or told twice, whatever moves meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from django.db.models import Count, F, Min, Q, QuerySet, Sum
+
+from queuemgr.base.errors import UnknownFlow
+from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
+from queuemgr.models import NOT_TRIES, Attempt, Execution
+
+CHUNK = 500
+"""Executions in memory at once, with what their flow knows of them."""
+
+
+def chosen(
+    flow: str | None = None,
+    states: Sequence[str] = (),
+    error_kind: str | None = None,
+    since: datetime | None = None,
+) -> QuerySet[Execution]:
+    """The executions asked for; `since`: enqueued or finished at that moment or later.
+
+    Raises `UnknownFlow` for a flow that is neither registered nor has executions.
+    """
+    rows = Execution.objects.all()
+    if flow:
+        rows = rows.filter(flow=flow)
+        if not rows.exists():
+            get_flow(flow)
+    if states:
+        rows = rows.filter(state__in=states)
+    if error_kind:
+        rows = rows.filter(error_kind=error_kind).exclude(error_kind="")
+    if since:
+        rows = rows.filter(Q(created_at__gte=since) | Q(finished_at__gte=since))
+    return rows
+
+
+def exported(rows: QuerySet[Execution]) -> Iterator[dict[str, Any]]:
+    """What is known of each execution, by stable names; `item` is what its flow says of it."""
+    after = 0
+    while some := list(
+        rows.defer("payload", "context").filter(pk__gt=after).order_by("pk")[:CHUNK]
+    ):
+        after = some[-1].pk
+        attempts, items = _attempts(some), _items(some)
+        for execution in some:
+            item = items.get((execution.flow, execution.key), {})
+            yield {**_facts(execution), **attempts.get(execution.pk, NO_ATTEMPT), "item": item}
+
+
+def _facts(execution: Execution) -> dict[str, Any]:
+    return {
+        "flow": execution.flow,
+        "key": execution.key,
+        "status": execution.status,
+        "state": execution.state,
+        "phase": execution.phase,
+        "step": execution.step,
+        "priority": PRIORITY_NAMES[execution.priority],
+        "error_kind": execution.error_kind,
+        "error": execution.error_message,
+        "created": execution.created_at,
+        "finished": execution.finished_at,
+    }
+
+
+NO_ATTEMPT: Mapping[str, Any] = {"tries": 0, "requests": 0, "worked_seconds": 0.0, "begun": None}
+
+
+def _attempts(some: Sequence[Execution]) -> dict[int, Mapping[str, Any]]:
+    """By execution: tries (what was only interrupted or asked to wait is none), requests charged,
+    seconds its steps ran, and when the first began."""
+    found = (
+        Attempt.objects.filter(execution__in=[execution.pk for execution in some])
+        .order_by()
+        .values("execution_id")
+        .annotate(
+            tries=Count("pk", filter=~Q(outcome__in=NOT_TRIES)),
+            requests=Sum("cost"),
+            worked=Sum(F("ended_at") - F("started_at")),
+            begun=Min("started_at"),
+        )
+    )
+    return {
+        row["execution_id"]: {
+            "tries": row["tries"],
+            "requests": row["requests"],
+            "worked_seconds": round(row["worked"].total_seconds(), 3),
+            "begun": row["begun"],
+        }
+        for row in found
+    }
+
+
+def _items(some: Sequence[Execution]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """What their flows know of them; a flow this deployment no longer has knows nothing."""
+    items: dict[tuple[str, str], Mapping[str, Any]] = {}
+    by_flow = sorted(some, key=attrgetter("flow"))
+    for name, group in groupby(by_flow, key=attrgetter("flow")):
+        try:
+            known = get_flow(name).export([execution.key for execution in group])
+        except UnknownFlow:
+            continue
+        items |= {(name, key): item for key, item in known.items()}
+    return items

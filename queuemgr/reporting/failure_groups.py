@@ -1,0 +1,167 @@
+"""Failed executions by what went wrong: groups by kind and fingerprint, and the trend of each kind.
+
+The index `execution_failures` is read by leaps from one group to the next, and a group is counted along
+it up to its share of `COUNTED`, so the cost is bounded however many executions failed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import connection
+from django.db.models import Sum
+from django.db.models.functions import TruncHour
+
+from queuemgr.base import sql
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.models import Execution, Minute
+
+MOST_GROUPS = 500
+PER_KIND = 50
+"""Fingerprints told apart within a kind, so that one kind cannot hide the others."""
+
+COUNTED = 250_000
+"""Entries of the index read to count all groups; each group is counted up to its share of it."""
+
+NEWEST = 100
+"""A group's last failure is looked for among so many of its newest executions."""
+
+TREND_HOURS = 24
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Executions that stand failed with one kind and fingerprint; `more`: the count is a lower bound.
+
+    The sample is the newest execution of the group; `last_at` is when the last of it failed.
+    """
+
+    kind: str
+    fingerprint: str
+    count: int
+    more: bool
+    sample_id: int
+    sample_key: str
+    sample_message: str
+    last_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Attempts of one kind that failed, tried again or not, by the hour; the last hour is under way."""
+
+    kind: str
+    hours: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.hours)
+
+
+def groups(limit: int = 50) -> list[FailureGroup]:
+    """The largest groups of failed executions, by what is counted of each."""
+    by_index = "INDEXED BY execution_failures" if connection.vendor == "sqlite" else ""
+    heads = sql.rows(_HEADS.format(by_index=by_index), [PER_KIND, MOST_GROUPS])
+    if not heads:
+        return []
+    share = max(1, COUNTED // len(heads))
+    counted = sql.rows(_COUNTS.format(heads=sql.marks(len(heads))), [share + 1, *_ids(heads)])
+    largest = sorted(counted, key=lambda row: (-row[2], row[0], row[1]))[:limit]
+    samples = _samples([newest for *_, newest in largest])
+    last = _last_failed([newest for *_, newest in largest])
+    return [
+        FailureGroup(
+            kind=kind,
+            fingerprint=fingerprint,
+            count=min(count, share),
+            more=count > share,
+            sample_id=newest,
+            sample_key=samples[newest].key,
+            sample_message=samples[newest].error_message,
+            last_at=last.get(newest),
+        )
+        for kind, fingerprint, count, newest in largest
+        if newest in samples
+    ]
+
+
+def trends(hours: int = TREND_HOURS) -> list[Trend]:
+    """Failed attempts of each kind in each of the last so many hours, from the rolled-up minutes; most
+    failures first."""
+    last = database_now().replace(minute=0, second=0, microsecond=0)
+    first = last - timedelta(hours=hours - 1)
+    found: Mapping[str, list[int]] = defaultdict(lambda: [0] * hours)
+    sums = (
+        Minute.objects.attempts_only()
+        .filter(minute__gte=first)
+        .exclude(error_kind="")
+        .values("error_kind", hour=TruncHour("minute"))
+        .annotate(failed=Sum("attempts"))
+        .order_by()
+    )
+    for row in sums:
+        at = int((row["hour"] - first).total_seconds() // 3600)
+        if 0 <= at < hours:
+            found[row["error_kind"]][at] += row["failed"]
+    return sorted((Trend(kind, counts) for kind, counts in found.items()), key=lambda t: -t.total)
+
+
+def _ids(heads: Sequence[tuple[int, ...]]) -> list[int]:
+    return [pk for (pk,) in heads]
+
+
+def _samples(ids: Sequence[int]) -> dict[int, Execution]:
+    rows = Execution.objects.filter(pk__in=ids).only("key", "error_message")
+    return {row.pk: row for row in rows}
+
+
+def _last_failed(newest: Sequence[int]) -> dict[int, datetime]:
+    """When the last of each group failed, by its newest execution."""
+    if not newest:
+        return {}
+    found = sql.rows(_LAST.format(newest=sql.marks(len(newest))), [NEWEST, *newest])
+    return {pk: sql.as_datetime(at) for pk, at in found if at is not None}
+
+
+_HEADS = """
+    WITH RECURSIVE heads(id, kind, nth) AS (
+        SELECT id, error_kind, 1
+          FROM (SELECT id, error_kind FROM queuemgr_execution {by_index} WHERE state = 'failed'
+                 ORDER BY error_kind, error_fingerprint, id LIMIT 1) AS lowest
+        UNION ALL
+        SELECT n.id, n.error_kind, CASE WHEN n.error_kind = h.kind THEN h.nth + 1 ELSE 1 END
+          FROM heads h
+          JOIN queuemgr_execution c ON c.id = h.id
+          JOIN queuemgr_execution n ON n.id = COALESCE(
+               (SELECT x.id FROM queuemgr_execution x {by_index}
+                 WHERE x.state = 'failed' AND x.error_kind = c.error_kind
+                   AND x.error_fingerprint > c.error_fingerprint AND h.nth < %s
+                 ORDER BY x.error_fingerprint, x.id LIMIT 1),
+               (SELECT x.id FROM queuemgr_execution x {by_index}
+                 WHERE x.state = 'failed' AND x.error_kind > c.error_kind
+                 ORDER BY x.error_kind, x.error_fingerprint, x.id LIMIT 1)))
+    SELECT id FROM heads LIMIT %s
+"""
+"""The first execution of each group: one descent into the index a group. SQLite, which keeps no figures
+about indexes, must be told which."""
+
+_OF_GROUP = """state = 'failed' AND error_kind = h.error_kind
+                         AND error_fingerprint = h.error_fingerprint"""
+
+_COUNTS = f"""
+    SELECT h.error_kind, h.error_fingerprint,
+           (SELECT COUNT(*) FROM (SELECT 1 FROM queuemgr_execution
+                                   WHERE {_OF_GROUP} LIMIT %s) AS counted),
+           (SELECT MAX(id) FROM queuemgr_execution WHERE {_OF_GROUP})
+      FROM queuemgr_execution h WHERE h.id IN ({{heads}})
+"""
+
+_LAST = f"""
+    SELECT h.id, (SELECT MAX(finished_at) FROM
+                   (SELECT finished_at FROM queuemgr_execution
+                     WHERE {_OF_GROUP} ORDER BY id DESC LIMIT %s) AS latest)
+      FROM queuemgr_execution h WHERE h.id IN ({{newest}})
+"""

@@ -1,0 +1,229 @@
+"""Where a waiting execution stands in its queue, and when it is likely to start and to be done.
+
+An estimate for people, which admission knows nothing of. The position counts what would start before
+it in its own queue by admission's order: resumed work, then the turns of routes, then age. Class and
+rank of phase only tell queues apart: work of other queues counts by the speed measured, which is what
+they left to this queue. Approximations: routes take turns one by one (turns and shares of tenants,
+ageing and room kept for heavy work are left out); work parked on a limit this one does not wait for
+is passed over; retries not yet due do not count.
+
+Counted by index and bounded: at most `FAR` of its own route, and of at most `ROUTES` others no more
+than `FAR_ELSEWHERE` each. Beyond, the position is at least what was counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from queuemgr.base import sql
+from queuemgr.base.errors import UnknownFlow, UnknownStep
+from queuemgr.flows.flow import get_flow, queue_name
+from queuemgr.models import Execution, Route, State, Worker
+from queuemgr.reporting import throughput
+from queuemgr.reporting.explain import RouteReasons
+from queuemgr.reporting.throughput import Starts, StepPace
+from queuemgr.scheduling.admission import HELD_BACK, Reason
+from queuemgr.scheduling.snapshot import live_since
+
+FAR = 50_000
+ROUTES = 1_000
+FAR_ELSEWHERE = 200
+
+LONGEST = timedelta(days=365)
+"""An estimate further off than this says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How many start before it, itself included; `at_least` where not all were counted."""
+
+    position: int
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Place, likely start and likely end of one execution; where a time is None, `unknown` says why.
+
+    `can_change_at` is the earliest time at which what stops it ends by itself.
+    """
+
+    queue: str
+    place: Place
+    started_lately: Starts
+    starts_at: datetime | None
+    finishes_at: datetime | None
+    can_change_at: datetime | None
+    unknown: str = ""
+
+    def __str__(self) -> str:
+        """As `position 12 in prep.normal, starts about 14:32 UTC (38 started in the last 10 minutes)`."""
+        least = "at least " if self.place.at_least else ""
+        said = f"position {least}{self.place.position} in {self.queue}"
+        if self.starts_at:
+            not_before = "not before" if self.place.at_least else "about"
+            said += f", starts {not_before} {_clock(self.starts_at)} ({self.started_lately})"
+        if self.finishes_at:
+            said += f", done about {_clock(self.finishes_at)}"
+        return f"{said}; {self.unknown}" if self.unknown else said
+
+
+def _clock(moment: datetime) -> str:
+    """The time today, with the date on any other day."""
+    today = datetime.now(UTC).date()
+    return f"{moment:%H:%M} UTC" if moment.date() == today else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
+    """Where it stands and what may be expected; None for what does not wait."""
+    if execution.state != State.WAITING or execution.route is None:
+        return None
+    route = execution.route
+    reasons = seen.by_route.get(route.pk, ())
+    place = _place(execution, route, seen.now)
+    lately = throughput.starts(route.phase, route.priority, seen.now)
+    starts_at, unknown = _start(execution, place, lately, reasons, seen.now)
+    finishes_at = None
+    if starts_at:
+        finishes_at, unknown = _finish(execution, starts_at, throughput.step_paces())
+    return Estimate(
+        queue=queue_name(route.phase, route.priority),
+        place=place,
+        started_lately=lately,
+        starts_at=starts_at,
+        finishes_at=finishes_at,
+        can_change_at=_can_change(execution, reasons, seen.now),
+        unknown=unknown,
+    )
+
+
+def _can_change(execution: Execution, reasons: Iterable[Reason], now: datetime) -> datetime | None:
+    if now < execution.run_after < HELD_BACK:
+        return execution.run_after
+    return min((reason.until for reason in reasons if reason.until), default=None)
+
+
+def _start(
+    execution: Execution, place: Place, lately: Starts, reasons: Iterable[Reason], now: datetime
+) -> tuple[datetime | None, str]:
+    """When it may start, at the speed of late, once all that has an end has ended."""
+    if stopped := stopped_for_good(execution, reasons, now):
+        return None, stopped
+    queue = queue_name(execution.phase, execution.priority)
+    if not lately.count:
+        return None, f"no start to expect: nothing started in {queue} in the last hour"
+    ends = [reason.until for reason in reasons if reason.until]
+    wait = place.position / lately.per_second
+    if wait > LONGEST.total_seconds():
+        return None, f"no start to expect within a year: {lately}"
+    return max([_due(execution, now), *ends]) + timedelta(seconds=wait), ""
+
+
+def stopped_for_good(execution: Execution, reasons: Iterable[Reason], now: datetime) -> str:
+    """What stops it until a person does something, as a sentence; empty when nothing does."""
+    for reason in reasons:
+        unserved = reason.kind == "workers" and not _is_served(execution, now)
+        if unserved or (reason.kind == "paused" and reason.until is None):
+            return f"no start to expect: {reason.text}"
+    return ""
+
+
+def _due(execution: Execution, now: datetime) -> datetime:
+    """When its time has come; what waits for its turn in its batch waits for no time."""
+    return max(now, execution.run_after) if execution.run_after < HELD_BACK else now
+
+
+def _is_served(execution: Execution, now: datetime) -> bool:
+    queue = queue_name(execution.phase, execution.priority)
+    alive = Worker.objects.filter(seen_at__gt=live_since(now), draining_at=None)
+    return any(queue in queues for queues in alive.values_list("queues", flat=True))
+
+
+def _finish(
+    execution: Execution, starts_at: datetime, paces: dict[tuple[str, str], StepPace]
+) -> tuple[datetime | None, str]:
+    """Its remaining steps at their median run times, with the median waits between them."""
+    seconds = 0.0
+    try:
+        remaining = _remaining(execution)
+    except (UnknownFlow, UnknownStep) as error:
+        return None, f"no end to expect: {error}"
+    for number, (phase, step) in enumerate(remaining):
+        measured = paces.get((phase, step))
+        if measured is None:
+            return None, f"no end to expect: no run of {phase}/{step} was measured lately"
+        seconds += measured.runs + (measured.waits if number else 0.0)
+    return starts_at + timedelta(seconds=seconds), ""
+
+
+def _remaining(execution: Execution) -> list[tuple[str, str]]:
+    """The steps left, this one first, as far as what is known now tells."""
+    flow = get_flow(execution.flow)
+    place, left = flow.at(execution.phase, execution.step), [(execution.phase, execution.step)]
+    while further := flow.after(place.phase.name, place.step.name, execution.given):
+        place = further
+        left.append((place.phase.name, place.step.name))
+    return left
+
+
+_OLDER = """
+    SELECT COUNT(*) FROM (
+        SELECT 1 FROM queuemgr_execution
+         WHERE route_id = %s AND state = 'waiting'
+           AND (run_after < %s OR (run_after = %s AND id < %s)) LIMIT %s) AS older
+"""
+
+_OF_OTHERS = """
+    SELECT {turns}, COUNT(*), SUM(n), MAX(n) FROM (
+        SELECT (SELECT COUNT(*) FROM (
+                   SELECT 1 FROM queuemgr_execution e
+                    WHERE e.route_id = r.id AND e.state = 'waiting' AND e.run_after <= %s
+                    LIMIT {most}) AS heads) AS n
+          FROM queuemgr_route r
+         WHERE r.phase = %s AND r.priority = %s AND r.resumed = %s AND r.id <> %s
+           AND r.parked_on IN ('', %s) AND {served}
+         LIMIT {routes}) AS others
+"""
+
+
+def _place(execution: Execution, route: Route, now: datetime) -> Place:
+    older = sql.rows(
+        _OLDER, [route.pk, execution.run_after, execution.run_after, execution.pk, FAR]
+    )[0][0]
+    others = [
+        _Others("r.served_at < %s", (route.served_at,), older + 1, route.resumed),
+        _Others("r.served_at >= %s", (route.served_at,), older, route.resumed),
+    ]
+    if not route.resumed:
+        others.append(_Others("r.served_at IS NOT NULL", (), FAR, resumed=True))
+    found, cut_off = _count(others, route, _due(execution, now))
+    return Place(1 + older + found, older >= FAR or cut_off)
+
+
+class _Others(NamedTuple):
+    """Other routes whose work starts before it: `turns` of each at most."""
+
+    served: str
+    moments: tuple[datetime, ...]
+    turns: int
+    resumed: bool
+
+
+def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int, bool]:
+    """What starts before it on other routes; whether it was not all counted."""
+    arms, parameters = [], []
+    for o in others:
+        if o.turns:
+            most = min(o.turns, FAR_ELSEWHERE)
+            arms.append(_OF_OTHERS.format(served=o.served, turns=o.turns, most=most, routes=ROUTES))
+            parameters += [due, route.phase, route.priority, o.resumed, route.pk]
+            parameters += [route.parked_on, *o.moments]
+    counted = sql.rows(" UNION ALL ".join(arms), parameters)
+    cut_off = any(
+        routes >= ROUTES or (turns > FAR_ELSEWHERE <= (longest or 0))
+        for turns, routes, _, longest in counted
+    )
+    return sum(int(total or 0) for _, _, total, _ in counted), cut_off

@@ -1,0 +1,143 @@
+"""Replays of this fleet's own record, with its limits as they are and with some of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Sum
+
+from queuemgr.base.config import queue_knobs
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import all_phases
+from queuemgr.models import Attempt, Limit, Worker
+from queuemgr.reporting.replay import summary
+from queuemgr.reporting.replay.limits import RetryShare
+from queuemgr.reporting.replay.recording import Recorded, Recording, recording
+from queuemgr.reporting.replay.simulation import Fleet, replay
+from queuemgr.reporting.replay.summary import Tally
+from queuemgr.scheduling import snapshot
+from queuemgr.scheduling.admission import FLEET, Rule, rule_for
+from queuemgr.scheduling.claims import names_of
+from queuemgr.scheduling.limit_input import checked, read_figure
+from queuemgr.scheduling.limit_rows import FIGURES, new_limit
+from queuemgr.scheduling.limit_rules import read_rules, rule_from
+
+Changes = Mapping[str, Mapping[str, Any]]
+"""Figures by the name of their limit."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The record, its replay as things are, and (where changes were given) with the changes."""
+
+    slots: int
+    recorded: Tally
+    as_is: Tally
+    changed: Tally | None = None
+
+
+def compare(
+    since: datetime, until: datetime | None, changes: Sequence[str] = (), slots: int | None = None
+) -> Compared:
+    """Replay what was leased since a moment and ended until another, twice.
+
+    `changes` are written `LIMIT.FIGURE=VALUE`. Raises `BadInput` for one that cannot be, and when
+    nothing was recorded between these moments.
+    """
+    now = database_now()
+    recorded = recording(_attempts(since, until), since)
+    if not recorded.pieces:
+        end = f" and {until:%Y-%m-%d %H:%M} UTC" if until else " and now"
+        raise BadInput(f"nothing was recorded between {since:%Y-%m-%d %H:%M} UTC{end}")
+    rules = _as_they_are(now)
+    asked = parse_changes(changes, {name for p in recorded.pieces for name in _names(p.attempt)})
+    slots = slots or max(recorded.most_at_once, _live_slots(now))
+    zone = rule_for(rules, FLEET).budget_zone
+    with_changes = {**rules, **_changed(asked, now)}
+    return Compared(
+        slots,
+        summary.of_record(recorded, zone),
+        _replayed(recorded, rules, slots, zone),
+        _replayed(recorded, with_changes, slots, zone) if asked else None,
+    )
+
+
+def _replayed(recorded: Recording, rules: Mapping[str, Rule], slots: int, zone: str) -> Tally:
+    fleet = Fleet(
+        slots=slots,
+        rules=rules,
+        ordering=snapshot.ordering_in_force(),
+        phase_ranks={name: phase.rank for name, phase in all_phases().items()},
+        retries=RetryShare(queue_knobs().retry_percent),
+    )
+    return summary.of_replay(recorded, replay(recorded, fleet), zone)
+
+
+_COLUMNS = (
+    "execution_id", "phase", "step", "priority", "limit_keys", "tokens", "weight", "cost", "retrying",
+    "outcome", "due_at", "leased_at", "started_at", "ended_at",
+)  # fmt: skip
+
+
+def _attempts(since: datetime, until: datetime | None) -> Iterable[Recorded]:
+    rows = Attempt.objects.filter(ended_at__gte=since, leased_at__gte=since)
+    if until:
+        rows = rows.filter(ended_at__lte=until)
+    for row in rows.values(*_COLUMNS).iterator(chunk_size=2000):
+        leased_at, execution = row.pop("leased_at"), row.pop("execution_id")
+        due_at = row.pop("due_at") or leased_at
+        yield Recorded(execution=execution, due_at=due_at, **row)
+
+
+def _names(attempt: Recorded) -> tuple[str, ...]:
+    return names_of(attempt.phase, attempt.limit_keys, attempt.tokens)
+
+
+def _live_slots(now: datetime) -> int:
+    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now), draining_at=None)
+    return alive.aggregate(slots=Sum("slots"))["slots"] or 0
+
+
+def _as_they_are(now: datetime) -> dict[str, Rule]:
+    """The rules in force, without pauses: one made since would stop the whole replay."""
+    rules = read_rules(now)
+    return {name: replace(r, paused="", paused_until=None) for name, r in rules.items()}
+
+
+def parse_changes(texts: Sequence[str], used: Iterable[str]) -> Changes:
+    """Changes as people write them; `used` are names of limits the recorded work passed."""
+    changes: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        where, equals, value = text.partition("=")
+        name, dot, figure = where.rpartition(".")
+        if not (equals and dot and name):
+            raise BadInput(
+                f"{text!r} is not a change; write LIMIT.FIGURE=VALUE, as fleet.daily_budget=500"
+            )
+        _check_known(name, used)
+        changes.setdefault(name, {})[figure] = read_figure(name, figure, value)
+    return changes
+
+
+def _check_known(name: str, used: Iterable[str]) -> None:
+    rows = list(Limit.objects.values_list("name", flat=True))
+    patterns = [row[:-1] for row in rows if row.endswith("*")]
+    if name not in rows and name not in used and not any(map(name.startswith, patterns)):
+        raise BadInput(f"no limit is called {name!r}; there are: {', '.join(rows)}")
+
+
+def _changed(changes: Changes, now: datetime) -> dict[str, Rule]:
+    """The rules of the changed limits, as they would be had `controls.edit_limit` changed them."""
+    return {name: _with(name, figures, now) for name, figures in changes.items()}
+
+
+def _with(name: str, figures: Mapping[str, Any], now: datetime) -> Rule:
+    limit = Limit.objects.filter(name=name).first() or new_limit(name)
+    for figure, value in figures.items():
+        setattr(limit, figure, value)
+    checked(limit)
+    return rule_from(now, *(getattr(limit, figure) for figure in FIGURES), None, "", "", None)

@@ -1,0 +1,279 @@
+"""How the work stands: counts by flow, phase, state and priority, and whether there is more to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count
+
+from queuemgr.base.budget_day import day_of
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.rate import Rate
+from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, operator_status
+from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker
+from queuemgr.reporting import explain, queue_depths
+from queuemgr.reporting.batch_progress import Progress, progress_of
+from queuemgr.reporting.forecast import forecast
+from queuemgr.scheduling import snapshot
+from queuemgr.scheduling.admission import FLEET, HELD_BACK, Gate, Snapshot, Use
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Executions by operator's status, and by phase and state."""
+
+    by_status: Counter[str] = field(default_factory=Counter)
+    by_phase: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        return self.by_status.total()
+
+    @property
+    def done(self) -> int:
+        return self.by_status[State.DONE] + self.by_status[State.SKIPPED]
+
+    @property
+    def failed(self) -> int:
+        return self.by_status[State.FAILED]
+
+    def unfinished(self, phases: Sequence[str] = ()) -> int:
+        """Executions not final, of these phases (none: all)."""
+        return sum(
+            count
+            for (phase, state), count in self.by_phase.items()
+            if state not in FINAL and (not phases or phase in phases)
+        )
+
+    @property
+    def unfinished_by_phase(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for (phase, state), count in self.by_phase.items():
+            counts[phase] += count if state not in FINAL else 0
+        return counts
+
+    def beyond(self, phase: str) -> int:
+        """Executions that have left this phase behind."""
+        order = list(all_phases())
+        later = order[order.index(phase) + 1 :]
+        ended = self.done
+        return ended + sum(
+            n for (p, s), n in self.by_phase.items() if p in later and s not in FINAL
+        )
+
+
+def standing(since: Any = None) -> Standing:
+    """Count executions (those made since a moment, when given)."""
+    found = Standing()
+    rows = (
+        Execution.objects.all()
+        if since is None
+        else Execution.objects.filter(created_at__gte=since)
+    )
+    for phase, state, count in rows.values_list("phase", "state").annotate(n=Count("*")).order_by():
+        found.by_status[operator_status(state, phase)] += count
+        found.by_phase[phase, state] += count
+    return found
+
+
+def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
+    """What stops all that is left, when nothing runs and only a person or tomorrow can change that.
+
+    Empty while anything runs, may still start, or waits for a time that comes by itself today.
+    """
+    if Lease.objects.exists() or _retries_waiting():
+        return []
+    seen = explain.reasons()
+    stopped = explain.what_stops_work(phases, seen)
+    moving = [s for s in stopped if not _takes_long(s)]
+    return [] if moving or seen.could_start or Lease.objects.exists() else stopped
+
+
+LONG = timedelta(hours=1)
+
+
+def _takes_long(stopped: explain.Stopped) -> bool:
+    """Can only a person, or another day, change this? A used-up quota closes a limit for the day."""
+    if stopped.kind == "closed" and stopped.until:
+        return stopped.until - database_now() > LONG
+    return stopped.kind in ("budget", "paused", "never", "turn")
+
+
+def _retries_waiting() -> bool:
+    timed = Execution.objects.waiting().filter(run_after__gt=database_now())
+    return timed.filter(run_after__lt=HELD_BACK).exists()
+
+
+def stats() -> dict[str, Any]:
+    """All of it as plain data with stable names: what `queue stats --json` prints."""
+    now = database_now()
+    now_standing, seen = standing(), snapshot.read(now)
+    return {
+        "at": now.isoformat(),
+        "total": now_standing.total,
+        "statuses": dict(now_standing.by_status),
+        "queues": _queues(now),
+        "limits": _limits(seen),
+        "budget": _budget(seen),
+        "workers": _workers(now),
+        "waiting_on": [vars_of(stopped) for stopped in explain.what_stops_work()],
+        "failures": _failures(),
+        "batches": _batches(),
+        "forecast": forecast(seen, now_standing.unfinished_by_phase),
+    }
+
+
+def vars_of(stopped: explain.Stopped) -> dict[str, Any]:
+    return {
+        "limit": stopped.limit,
+        "reason": stopped.text,
+        "waiting": stopped.waiting,
+        "until": stopped.until.isoformat() if stopped.until else None,
+    }
+
+
+def _queues(now: datetime) -> list[dict[str, Any]]:
+    """Those in which something waits or runs."""
+    return [
+        {
+            "queue": depth.queue,
+            "phase": depth.phase,
+            "priority": PRIORITY_NAMES[depth.priority],
+            "waiting": depth.waiting,
+            "due": depth.due,
+            "leased": depth.leased,
+            "running": depth.running,
+            "oldest_wait_seconds": depth.oldest_wait(now),
+        }
+        for depth in queue_depths.depths(now)
+        if depth.waiting or depth.leased or depth.running
+    ]
+
+
+def _failures() -> list[dict[str, Any]]:
+    """Failed executions by kind of error, most first."""
+    failed = Execution.objects.failed().exclude(error_kind="").order_by()
+    kinds = failed.values_list("error_kind").annotate(n=Count("*"))
+    return [{"error_kind": kind, "count": n} for kind, n in sorted(kinds, key=lambda k: -k[1])]
+
+
+BATCHES = 20
+"""Newest batches looked at for those under way."""
+
+
+def _batches() -> list[dict[str, Any]]:
+    """Those of the newest batches that have not ended, and how far they are."""
+    newest = list(Batch.objects.all()[:BATCHES])
+    found = progress_of(newest)
+    under_way = [b for b in newest if b.closed_at is None or found[b.pk].unfinished]
+    return [{"batch": b.name, **_progress(found[b.pk])} for b in under_way]
+
+
+def _progress(progress: Progress) -> dict[str, Any]:
+    return {**asdict(progress), "eta": progress.eta.isoformat() if progress.eta else None}
+
+
+def _limits(seen: Snapshot) -> list[dict[str, Any]]:
+    """Every limit with a row, and every key that is in use, closed or reopening."""
+    rows = {limit.name: limit for limit in Limit.objects.all()}
+    names = {*rows, *seen.use, *(name for name, gate in seen.gates.items() if _is_news(gate, seen))}
+    return [_limit(name, seen, rows.get(name)) for name in sorted(names)]
+
+
+def all_limits() -> list[dict[str, Any]]:
+    """Every limit as it stands, as `stats` gives them."""
+    return _limits(snapshot.read(database_now()))
+
+
+def limit(name: str) -> dict[str, Any] | None:
+    """One limit with all its figures, and the pattern it goes by; None when there is no such limit:
+    neither a row, nor use, nor a pattern that matches."""
+    seen, row = snapshot.read(database_now()), Limit.objects.filter(name=name).first()
+    pattern = "" if row else pattern_of(name)
+    if row is None and not pattern and name not in seen.use and name not in seen.gates:
+        return None
+    rule = seen.rule(name)
+    return {
+        **_limit(name, seen, row),
+        "budget_zone": rule.budget_zone,
+        "kept_for_high": rule.kept_for_high,
+        "kept_from_low": rule.kept_from_low,
+        "share": rule.share,
+        "breaker_after": rule.breaker_after,
+        "goes_by": pattern or name,
+    }
+
+
+def pattern_of(name: str) -> str:
+    """The longest pattern among the rows of limits that matches a name, or empty."""
+    patterns = Limit.objects.filter(name__endswith="*").values_list("name", flat=True)
+    return max((p for p in patterns if name.startswith(p[:-1])), key=len, default="")
+
+
+def _is_news(gate: Gate, seen: Snapshot) -> bool:
+    return bool(gate.opening or (gate.closed_until and gate.closed_until > seen.now))
+
+
+def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
+    rule, use, gate = seen.rule(name), seen.use.get(name, Use()), seen.gates.get(name, Gate())
+    closed = gate.closed_until is not None and gate.closed_until > seen.now
+    return {
+        "limit": name,
+        "running": use.running,
+        "max_running": rule.max_running,
+        "reserved_high": rule.reserved_high,
+        "rate": row.rate if row else _as_text(rule.rate),
+        "daily_budget": rule.daily_budget,
+        "spent": use.spent,
+        "reserved": use.reserved,
+        "resets_at": rule.day_ends.isoformat() if rule.day_ends else None,
+        "paused": rule.paused,
+        "paused_until": rule.paused_until.isoformat() if rule.paused_until else None,
+        "closed_until": gate.closed_until.isoformat() if closed and gate.closed_until else None,
+        "closed_because": gate.because if closed else "",
+        "opening": 0 if closed else gate.opening,
+        "opening_because": gate.because if gate.opening and not closed else "",
+    }
+
+
+def _as_text(rate: Rate | None) -> str:
+    return f"1/{rate.interval:g}s burst {rate.burst}" if rate else ""
+
+
+def _budget(seen: Snapshot) -> dict[str, Any]:
+    """The fleet's budget today, in the day of its zone, and what each phase spent of it."""
+    rule, use = seen.rule(FLEET), seen.use.get(FLEET, Use())
+    today = day_of(seen.now, rule.budget_zone)
+    spent = DailyUsage.on(today)
+    prefix = "phase:"
+    return {
+        "day": today.isoformat(),
+        "zone": rule.budget_zone,
+        "budget": rule.daily_budget,
+        "spent": spent.get(FLEET, 0),
+        "reserved": use.reserved,
+        "by_phase": {
+            name.removeprefix(prefix): n for name, n in spent.items() if name.startswith(prefix)
+        },
+    }
+
+
+def _workers(now: Any) -> list[dict[str, Any]]:
+    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now)).annotate(
+        busy=Count("lease")
+    )
+    return [
+        {
+            "worker": worker.name,
+            "slots": worker.slots,
+            "busy": worker.busy,
+            "queues": worker.queues,
+            "draining": worker.draining_at is not None,
+            "seen": worker.seen_at.isoformat(),
+        }
+        for worker in alive
+    ]

@@ -1,0 +1,136 @@
+"""How fast work goes, measured on the attempts that ended lately: starts, requests, run times, waits.
+
+Everything here reads the last hour at most, newest first by index, and stops at `MOST` attempts, so
+its cost does not grow with the record. A window is as long as what was found in it, not a full hour,
+when work began to flow within it or there was more than may be read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import NamedTuple
+
+from queuemgr.base import sql
+from queuemgr.models import Attempt, Outcome
+from queuemgr.scheduling.claims import names_of
+
+HOUR = timedelta(hours=1)
+SHORT = timedelta(minutes=10)
+ENOUGH = 10
+"""Starts that make the short window speak for itself."""
+
+SHORTEST = timedelta(minutes=1)
+MOST = 20_000
+RUN_TIMES_OF = 2_000
+"""Attempts whose run times are looked at for medians."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Starts in a queue within a window of so many seconds up to now."""
+
+    count: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.count / self.seconds if self.seconds else 0.0
+
+    def __str__(self) -> str:
+        minutes = round(self.seconds / 60)
+        return f"{self.count} started in the last {minutes} minute{'' if minutes == 1 else 's'}"
+
+
+def starts(phase: str, priority: int, now: datetime) -> Starts:
+    """What started in a queue: in ten minutes where that is enough to go by, else in the hour."""
+    began = _began(phase, priority, now)
+    lately = [moment for moment in began if moment > now - SHORT]
+    if len(lately) >= ENOUGH:
+        return Starts(len(lately), _seconds(now, min(lately), full=len(began) > len(lately)))
+    return Starts(len(began), _seconds(now, min(began, default=now), full=False))
+
+
+def _seconds(now: datetime, first: datetime, *, full: bool) -> float:
+    """A window that has starts before it counts in full; else from the first start in it."""
+    return (SHORT if full else max(SHORTEST, now - first)).total_seconds()
+
+
+_BEGAN = """
+    SELECT started_at FROM (
+        SELECT started_at FROM queuemgr_attempt
+         WHERE ended_at > %s AND started_at > %s AND phase = %s AND priority = %s
+         ORDER BY ended_at DESC LIMIT %s) AS ended
+    UNION ALL
+    SELECT started_at FROM queuemgr_lease
+     WHERE started_at > %s AND phase = %s AND priority = %s
+"""
+
+
+def _began(phase: str, priority: int, now: datetime) -> list[datetime]:
+    """When what ended lately, or runs, was started."""
+    since, queue = now - HOUR, (phase, priority)
+    found = sql.rows(_BEGAN, [since, since, *queue, MOST, since, *queue])
+    return [sql.as_datetime(moment) for (moment,) in found]
+
+
+@dataclass(frozen=True, slots=True)
+class StepPace:
+    """Seconds a step runs, and seconds work waits for it to start: medians."""
+
+    runs: float
+    waits: float
+
+
+def step_paces() -> dict[tuple[str, str], StepPace]:
+    """By phase and step, of the attempts done that are among the last to have ended."""
+    lately = Attempt.objects.order_by("-id").values_list(
+        "phase", "step", "outcome", "due_at", "started_at", "ended_at"
+    )[:RUN_TIMES_OF]
+    runs, waits = defaultdict(list), defaultdict(list)
+    for phase, step, outcome, due_at, started_at, ended_at in lately:
+        if outcome == Outcome.DONE:
+            runs[phase, step].append((ended_at - started_at).total_seconds())
+            waits[phase, step].append((started_at - (due_at or started_at)).total_seconds())
+    return {place: StepPace(median(runs[place]), median(waits[place])) for place in runs}
+
+
+class Throughput(NamedTuple):
+    """What was measured over so many seconds: executions that ended an attempt well or for good in a
+    phase, by phase; requests spent, by limit."""
+
+    seconds: float
+    executions: Mapping[str, int]
+    requests: Mapping[str, int]
+
+
+_LATELY = """
+    SELECT phase, limit_keys, tokens, execution_id, cost, outcome, ended_at FROM queuemgr_attempt
+     WHERE ended_at > %s ORDER BY ended_at DESC LIMIT %s
+"""
+_SPAN = f"SELECT COUNT(*), MIN(ended_at) FROM ({_LATELY}) AS lately"
+_MOVED = f"""
+    SELECT phase, COUNT(DISTINCT execution_id) FROM ({_LATELY}) AS lately
+     WHERE outcome IN ('done', 'skipped', 'failed') GROUP BY phase
+"""
+_SPENT = f"""
+    SELECT phase, limit_keys, tokens, SUM(cost) FROM ({_LATELY}) AS lately
+     WHERE cost > 0 GROUP BY phase, limit_keys, tokens
+"""
+
+
+def throughput(now: datetime) -> Throughput:
+    """The speed of the last hour."""
+    window = [now - HOUR, MOST]
+    count, first = sql.rows(_SPAN, window)[0]
+    if not count:
+        return Throughput(0.0, {}, {})
+    spent: defaultdict[str, int] = defaultdict(int)
+    for phase, keys, tokens, requests in sql.rows(_SPENT, window):
+        for name in names_of(phase, keys, tokens):
+            spent[name] += int(requests)
+    seconds = max(SHORTEST, now - sql.as_datetime(first)).total_seconds()
+    return Throughput(seconds, dict(sql.rows(_MOVED, window)), dict(spent))

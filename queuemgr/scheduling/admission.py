@@ -1,0 +1,517 @@
+"""What starts now, and why each other thing waits: one pure decision over every limit at once.
+
+No database, no clock, no Celery: `admit(snapshot)` can be tested with generated cases, explained to
+a person and replayed on old data. A start must pass every limit on its route. The order: priority
+class, raised by waiting too long; resumed before new; phase rank; the tenant furthest behind its
+share; the route served longest ago; age.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from queuemgr.base.rate import Rate
+from queuemgr.flows.flow import HIGH, LOW, queue_name
+from queuemgr.scheduling.capacity import Capacity, Group
+from queuemgr.scheduling.claims import FLEET, Claim, claims_of, tenant_of
+
+__all__ = ["FLEET", "admit"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRoute:
+    """Waiting work of one kind, as admission sees it.
+
+    `due` counts its executions that may start now, up to what there is room for; `overdue` those of
+    them that waited beyond the starvation time; `head_at` is when the first fell due (or will).
+    """
+
+    id: int
+    phase: str
+    priority: int
+    resumed: bool
+    limit_keys: str
+    cost: int
+    weight: int
+    due: int
+    head_at: datetime
+    served_at: datetime
+    phase_rank: int = 0
+    tokens: str = ""
+    retrying: bool = False
+    overdue: int = 0
+
+    @property
+    def queue(self) -> str:
+        return queue_name(self.phase, self.priority)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The limits it must pass and what it takes of each, widest first."""
+        return claims_of(self.phase, self.limit_keys, self.tokens, self.weight)
+
+    @property
+    def tenant(self) -> str:
+        return tenant_of(self.limit_keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The figures of one limit; 0 or None is no limit. `paused` is a sentence, or empty.
+
+    Of the daily budget the last `kept_for_high` requests are for high work only, and low work stops
+    `kept_from_low` requests before its end. `share` weighs a tenant against others.
+    """
+
+    max_running: int = 0
+    reserved_high: int = 0
+    rate: Rate | None = None
+    daily_budget: int | None = None
+    kept_for_high: int = 0
+    kept_from_low: int = 0
+    budget_zone: str = "UTC"
+    day_ends: datetime | None = None
+    share: int = 1
+    breaker_after: int = 10
+    paused: str = ""
+    paused_until: datetime | None = None
+
+    def usable_budget(self, priority: int) -> int:
+        """Requests work of this priority may bring the day's total to."""
+        kept = 0 if priority == HIGH else self.kept_for_high
+        if priority == LOW:
+            kept = max(kept, self.kept_from_low)
+        return (self.daily_budget or 0) - kept
+
+
+@dataclass(slots=True)
+class Use:
+    """What stands against a limit: leases and their weights, those not begun, and requests."""
+
+    running: int = 0
+    below_high: int = 0
+    spent: int = 0
+    reserved: int = 0
+    leases: int = 0
+    unstarted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is known of the service behind a limit, as workers met it.
+
+    `clock` is the rate's clock in Unix seconds. `opening` is how many may run at once while the limit
+    reopens after it was closed; 0: fully open.
+    """
+
+    clock: float = 0.0
+    closed_until: datetime | None = None
+    because: str = ""
+    opening: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """How long work waits before it moves up a class (`starvation`), and before room is kept for work
+    heavier than what is free (`heavy_wait`); None: never. Without `shares` tenants take no turns."""
+
+    starvation: timedelta | None = None
+    heavy_wait: timedelta | None = None
+    shares: bool = True
+
+
+Kind = Literal[
+    "room", "never", "rate", "budget", "paused", "closed", "opening", "kept", "retries", "workers",
+    "run_after", "turn",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One limit that stopped a route, in a sentence, and the earliest time that could change."""
+
+    limit: str
+    text: str
+    until: datetime | None = None
+    kind: Kind = "room"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRoom:
+    """How many more retries may start now, and the sentence when none may."""
+
+    left: int
+    text: str = ""
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that admission looks at, read in one transaction under the fleet's lock.
+
+    `quiet`: the queues, and whether for resumed work or for new, on which every route is parked.
+    """
+
+    now: datetime
+    routes: tuple[WaitingRoute, ...]
+    rules: Mapping[str, Rule]
+    use: Mapping[str, Use]
+    paused_queues: Mapping[str, Reason]
+    idle: Mapping[Group, int]
+    on_their_way: Mapping[str, int]
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    ordering: Ordering = Ordering()
+    retries: RetryRoom | None = None
+    turns: Mapping[str, float] = field(default_factory=dict)
+    quiet: frozenset[tuple[str, bool]] = frozenset()
+
+    def rule(self, name: str) -> Rule:
+        """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
+        return rule_for(self.rules, name)
+
+
+LAST_TURN = "turns"
+"""Among `turns`: how far the tenant served last had come when its turn came."""
+
+NO_RULE, NO_USE, NO_GATE = Rule(), Use(), Gate()
+
+
+def rule_for(rules: Mapping[str, Rule], name: str) -> Rule:
+    """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
+    own = rules.get(name)
+    if own is not None:
+        return own
+    patterns = (p for p in rules if p.endswith("*") and name.startswith(p[:-1]))
+    best = max(patterns, key=len, default=None)
+    return rules[best] if best else NO_RULE
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Routes to start, in order (one entry a start), why the others wait, and what is left idle.
+
+    `turns` is how far each tenant served has come, to be remembered for the next decision.
+    """
+
+    starts: tuple[int, ...]
+    reasons: Mapping[int, tuple[Reason, ...]]
+    capacity: Capacity = field(compare=False)
+    turns: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """The earliest time at which a reason given here ends by itself."""
+        times = (reason.until for stopped in self.reasons.values() for reason in stopped)
+        return min((until for until in times if until), default=None)
+
+
+def admit(snapshot: Snapshot) -> Decision:
+    """Decide what starts now. Cost: routes plus starts, each times the log of the routes."""
+    room, order = _Room(snapshot), _Order(snapshot)
+    room.keep_for_the_heavy(snapshot.routes, order)
+    starts: list[int] = []
+    reasons: dict[int, tuple[Reason, ...]] = {}
+    queue = [(order.turn(route), route, route.due) for route in snapshot.routes]
+    heapq.heapify(queue)
+    while queue:
+        turn, route, due = heapq.heappop(queue)
+        if order.is_behind(turn, route):
+            heapq.heappush(queue, (order.turn(route), route, due))
+            continue
+        stopped = room.why_not(route) if due else (_not_due(route),)
+        if stopped:
+            reasons[route.id] = stopped
+            continue
+        room.take(route)
+        order.served(route)
+        starts.append(route.id)
+        if due > 1:
+            heapq.heappush(queue, (order.turn(route), route, due - 1))
+    return Decision(tuple(starts), reasons, room.capacity, order.turns)
+
+
+def open_queues(
+    snapshot: Snapshot, queues: Iterable[tuple[str, int]]
+) -> dict[str, tuple[Reason, ...]]:
+    """What stops a queue (phase, priority) as a whole: even the lightest work in it, free of cost.
+
+    Routes of a queue that is stopped need not be looked at; of one that is open the reasons are empty.
+    """
+    room = _Room(snapshot)
+    found: dict[str, tuple[Reason, ...]] = {}
+    for phase, priority in queues:
+        lightest = WaitingRoute(
+            0, phase, priority, True, "", 0, 1, 1, snapshot.now, snapshot.now
+        )  # fmt: skip
+        stopped = room.closed_to(lightest)
+        if not stopped and not room.is_consumed(lightest.queue):
+            stopped = (room.no_slot(lightest),)
+        found[lightest.queue] = stopped
+    return found
+
+
+HELD_BACK = datetime(9000, 1, 1, tzinfo=UTC)
+"""`run_after` of work that waits for its turn in its batch: behind all that waits for a time."""
+
+
+def _not_due(route: WaitingRoute) -> Reason:
+    if route.head_at >= HELD_BACK:
+        return Reason("turn", "waits for its turn in its batch", None, "turn")
+    text = f"due at {route.head_at:%Y-%m-%d %H:%M:%S} UTC"
+    return Reason("run_after", text, route.head_at, "run_after")
+
+
+class _Turn(NamedTuple):
+    """Where a route stands in the order of starts: lowest first. Raised work goes by age alone."""
+
+    rank: int
+    not_raised: bool
+    head_at: datetime
+    new: bool
+    phase_rank: int
+    tenant_turn: float
+    served: int
+    served_at: datetime
+    age: datetime
+    id: int
+
+
+class _Order:
+    """The order of starts, as tenants and routes are served within one decision."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._ordering = snapshot, snapshot.ordering
+        self._now = snapshot.now
+        self._served: Counter[int] = Counter()
+        self._latest: dict[int, int] = {}
+        self._tenants = self._start_of(snapshot) if self._ordering.shares else {}
+        self.turns: dict[str, float] = {}
+
+    @staticmethod
+    def _start_of(snapshot: Snapshot) -> dict[str, float]:
+        """How far each waiting tenant has come, at least as far as the one served last had when its
+        turn came: who is new, or was away, comes with neither credit nor debt (start-time fair
+        queueing, Goyal, Vin and Cheng 1996)."""
+        here = snapshot.turns.get(LAST_TURN, 0.0)
+        waiting = {route.tenant for route in snapshot.routes if route.due}
+        return {name: max(snapshot.turns.get(name, here - 1e-6), here - 1e-6) for name in waiting}
+
+    def rank(self, route: WaitingRoute) -> int:
+        """Its class: the priority, one better for every starvation time its head has waited."""
+        return max(HIGH, route.priority - self._raised(route))
+
+    def _raised(self, route: WaitingRoute) -> int:
+        starvation = self._ordering.starvation
+        if not starvation or not route.due or route.priority == HIGH:
+            return 0
+        waited = self._now - route.head_at
+        if self._served[route.id] and self._served[route.id] >= route.overdue:
+            return 0
+        return max(0, waited // starvation)
+
+    def is_heavy_and_old(self, route: WaitingRoute) -> bool:
+        """Has heavy work waited so long that its turn comes first in its class, and room is kept?"""
+        patience = self._ordering.heavy_wait
+        if patience is None or not route.due or self._served[route.id]:
+            return False
+        heavy = any(weight > 1 for _, weight in route.claims)
+        return heavy and self._now - route.head_at > patience
+
+    def turn(self, route: WaitingRoute) -> _Turn:
+        raised = self._raised(route) > 0 or self.is_heavy_and_old(route)
+        return _Turn(
+            rank=self.rank(route),
+            not_raised=not raised,
+            head_at=route.head_at if raised else self._now,
+            new=not route.resumed,
+            phase_rank=route.phase_rank,
+            tenant_turn=self._tenants.get(route.tenant, 0.0),
+            served=self._latest.get(route.id, 0),
+            served_at=route.served_at,
+            age=route.head_at,
+            id=route.id,
+        )
+
+    def is_behind(self, turn: _Turn, route: WaitingRoute) -> bool:
+        """Was its tenant served since it was put in line here?"""
+        return turn.not_raised and turn.tenant_turn < self._tenants.get(route.tenant, 0.0)
+
+    def served(self, route: WaitingRoute) -> None:
+        self._served[route.id] += 1
+        self._latest[route.id] = self._served.total()
+        if route.tenant in self._tenants:
+            share = self._snapshot.rule(route.tenant).share if route.tenant else 1
+            self.turns[LAST_TURN] = self._tenants[route.tenant]
+            self._tenants[route.tenant] += route.weight / max(1, share)
+            self.turns[route.tenant] = self._tenants[route.tenant]
+
+
+class _Kept(NamedTuple):
+    """Room of a limit kept for heavy work: who for, and from which class on."""
+
+    route: int
+    rank: int
+    text: str
+
+
+class _Room:
+    """The room left as starts are granted; it only ever shrinks, so a refusal stays true."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._now = snapshot.now.timestamp()
+        self._rules: dict[str, Rule] = {}
+        self._taken: defaultdict[str, Use] = defaultdict(Use)
+        for name, use in snapshot.use.items():
+            self._taken[name] = Use(
+                use.running, use.below_high, use.spent, use.reserved, use.leases, use.unstarted
+            )
+        self._kept: dict[str, _Kept] = {}
+        self._rank: Callable[[WaitingRoute], int] = lambda route: route.priority
+        self._retries = snapshot.retries.left if snapshot.retries else None
+        self.capacity = Capacity(snapshot.idle, snapshot.on_their_way)
+
+    def why_not(self, route: WaitingRoute) -> tuple[Reason, ...]:
+        """Every limit that stops this route; with none, an idle slot is matched with it."""
+        stopped = self.closed_to(route)
+        if not stopped and not self.capacity.take(route.queue):
+            stopped = (self.no_slot(route),)
+        return stopped
+
+    def closed_to(self, route: WaitingRoute) -> tuple[Reason, ...]:
+        """Every limit that stops this route, workers apart."""
+        return (*self._pauses(route), *self._retry_room(route), *self._full(route))
+
+    def is_consumed(self, queue: str) -> bool:
+        return any(queue in group and slots > 0 for group, slots in self._snapshot.idle.items())
+
+    def take(self, route: WaitingRoute) -> None:
+        for name, weight in route.claims:
+            use = self._taken[name]
+            use.running += weight
+            use.below_high += weight if route.priority != HIGH else 0
+            use.reserved += route.cost
+            use.leases += 1
+            use.unstarted += 1
+        if route.retrying and self._retries is not None:
+            self._retries -= 1
+
+    def keep_for_the_heavy(self, routes: Iterable[WaitingRoute], order: _Order) -> None:
+        """Keep what is free of a limit for heavy work that waited long and lacks nothing but room.
+
+        It binds its own class and those below; work of a better class goes on.
+        """
+        self._rank = order.rank
+        long_waiting = [
+            r for r in routes if order.is_heavy_and_old(r) and self.is_consumed(r.queue)
+        ]
+        for route in sorted(long_waiting, key=order.turn):
+            stopped = self.closed_to(route)
+            if stopped and all(reason.kind == "room" for reason in stopped):
+                since = f"{route.head_at:%H:%M:%S} UTC"
+                text = f"room kept for work of weight {route.weight} that waits since {since}"
+                for reason in stopped:
+                    self._kept.setdefault(reason.limit, _Kept(route.id, order.rank(route), text))
+
+    def _rule(self, name: str) -> Rule:
+        if name not in self._rules:
+            self._rules[name] = self._snapshot.rule(name)
+        return self._rules[name]
+
+    def _pauses(self, route: WaitingRoute) -> Iterator[Reason]:
+        queue = self._snapshot.paused_queues.get(route.queue)
+        if queue:
+            yield queue
+        for name, _ in route.claims:
+            rule = self._rule(name)
+            if rule.paused:
+                yield Reason(name, f"{name} {rule.paused}", rule.paused_until, "paused")
+
+    def _retry_room(self, route: WaitingRoute) -> Iterator[Reason]:
+        room = self._snapshot.retries
+        if route.retrying and room and self._retries is not None and self._retries < 1:
+            yield Reason("retries", room.text, room.until, "retries")
+
+    def _full(self, route: WaitingRoute) -> Iterator[Reason]:
+        for name, weight in route.claims:
+            rule, use = self._rule(name), self._taken.get(name, NO_USE)
+            gate = self._snapshot.gates.get(name, NO_GATE)
+            yield from self._closed(name, gate, use)
+            if rule is NO_RULE:
+                continue
+            yield from _concurrency(name, rule, use, weight, route.priority)
+            yield from self._kept_room(name, route)
+            if rule.rate:
+                yield from self._rate(name, rule.rate, gate, use)
+            yield from _budget(name, rule, use, route)
+
+    def _closed(self, name: str, gate: Gate, use: Use) -> Iterator[Reason]:
+        if gate.closed_until and gate.closed_until > self._snapshot.now:
+            text = f"{name} closed until {gate.closed_until:%H:%M:%S} UTC: {gate.because}"
+            yield Reason(name, text, gate.closed_until, "closed")
+        elif gate.opening and use.leases >= gate.opening:
+            text = f"{name} reopening gently after {gate.because}: {gate.opening} at a time"
+            yield Reason(name, text, None, "opening")
+
+    def _kept_room(self, name: str, route: WaitingRoute) -> Iterator[Reason]:
+        kept = self._kept.get(name)
+        if kept and kept.route != route.id and self._rank(route) >= kept.rank:
+            yield Reason(name, f"{name}: {kept.text}", None, "kept")
+
+    def _rate(self, name: str, rate: Rate, gate: Gate, use: Use) -> Iterator[Reason]:
+        wait = rate.wait(gate.clock - self._now, use.unstarted)
+        if wait > 1e-6:
+            until = self._snapshot.now + timedelta(seconds=wait)
+            yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate")
+
+    def no_slot(self, route: WaitingRoute) -> Reason:
+        consumed = any(route.queue in group for group in self._snapshot.idle)
+        busy = f"every slot of the workers on {route.queue} is busy"
+        text = busy if consumed else f"no live worker consumes {route.queue}"
+        return Reason("workers", text, None, "workers")
+
+
+def _concurrency(name: str, rule: Rule, use: Use, weight: int, priority: int) -> Iterator[Reason]:
+    """`>=` blocks, so a limit lowered while busy only drains; below high, the reserve is closed."""
+    most, open_to_all = rule.max_running, rule.max_running - rule.reserved_high
+    if not most:
+        return
+    ever = most if priority == HIGH else open_to_all
+    if weight > ever:
+        kept = "" if ever == most else f" with {rule.reserved_high} of {most} reserved"
+        text = f"{name}: takes {weight}, more than its cap of {ever} can ever hold{kept}"
+        yield Reason(name, text, None, "never")
+    elif use.running + weight > most:
+        over = use.running - most
+        note = f", over its cap by {over}" if over > 0 else ""
+        needs = f", needs {weight}" if weight > 1 and not note else ""
+        yield Reason(name, f"{name} {use.running}/{most}{note}{needs}")
+    elif priority != HIGH and use.below_high + weight > open_to_all:
+        text = f"{name} {use.below_high}/{open_to_all} open to work below high, {rule.reserved_high} reserved"
+        yield Reason(name, text)
+
+
+def _budget(name: str, rule: Rule, use: Use, route: WaitingRoute) -> Iterator[Reason]:
+    if rule.daily_budget is None or not route.cost:
+        return
+    usable = rule.usable_budget(route.priority)
+    if route.cost > usable:
+        text = f"{name}: costs {route.cost}, more than its budget of {usable} can ever hold"
+        yield Reason(name, text, None, "budget")
+    elif use.spent + use.reserved + route.cost > usable:
+        held = f" and {use.reserved} reserved" if use.reserved else ""
+        kept = rule.daily_budget - usable
+        above = f", the last {kept} kept for higher priority" if kept else ""
+        spent = f"{name} budget {use.spent}/{rule.daily_budget} spent{held}{above}"
+        text = f"{spent}, resets 00:00 {rule.budget_zone}"
+        yield Reason(name, text, rule.day_ends, "budget")
+
+
+def count_starts(decision: Decision) -> Counter[int]:
+    """How many starts each route was granted."""
+    return Counter(decision.starts)

@@ -1,0 +1,65 @@
+"""How many executions may wait in a queue: a full queue refuses new work instead of growing.
+
+Only new work is refused. What is already on its way through a flow moves on into any queue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from queuemgr.base import fleet_lock, sql
+from queuemgr.base.errors import QueueFull
+from queuemgr.flows.flow import queue_name
+from queuemgr.models import Execution, Queue
+
+_DEPTH = """
+    SELECT COUNT(*) FROM (
+        SELECT 1 FROM queuemgr_route r JOIN queuemgr_execution e
+            ON e.route_id = r.id AND e.state = 'waiting'
+         WHERE r.phase = %s AND r.priority = %s LIMIT %s) AS waiting
+"""
+
+
+def fitting(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | None]:
+    """Those of these rows (in order) that still fit their queues, and the refusal of the first that
+    does not. To be called in the transaction that inserts them.
+
+    Where a cap is set the fleet's lock is taken, so that enqueuers at once cannot pass it together.
+    """
+    caps = _caps(rows)
+    if not caps:
+        return list(rows), None
+    fleet_lock.hold()
+    there = _already_there(rows)
+    depths = {queue: _depth(queue, cap) for queue, cap in caps.items()}
+    taken: list[Execution] = []
+    for row in rows:
+        queue = (row.phase, row.priority)
+        if queue in caps and (row.flow, row.key) not in there:
+            if depths[queue] >= caps[queue]:
+                return taken, QueueFull(queue_name(*queue), depths[queue], caps[queue])
+            depths[queue] += 1
+        taken.append(row)
+    return taken, None
+
+
+def is_capped(rows: Sequence[Execution]) -> bool:
+    """Would one of these wait in a queue with a cap?"""
+    return bool(_caps(rows))
+
+
+def _caps(rows: Sequence[Execution]) -> dict[tuple[str, int], int]:
+    wanted = Counter((row.phase, row.priority) for row in rows)
+    capped = Queue.objects.filter(max_pending__gt=0, name__in=[queue_name(*q) for q in wanted])
+    return {(queue.phase, queue.priority): queue.max_pending for queue in capped}
+
+
+def _already_there(rows: Sequence[Execution]) -> set[tuple[str, str]]:
+    found = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
+    return set(found.values_list("flow", "key"))
+
+
+def _depth(queue: tuple[str, int], cap: int) -> int:
+    """How many wait there, counted no further than the cap."""
+    return int(sql.rows(_DEPTH, [*queue, cap])[0][0])

@@ -1,0 +1,69 @@
+"""Which limits a start must pass, and how much of each it takes: a claim is a name and a weight. Pure.
+
+A step works under keys (`host:arxiv.org:443`, `tenant:acme`), each taking the step's weight, and may
+take tokens (`cpu`, `io`, `memory`), each with a weight of its own. Rows store both as text: keys with
+a space between, tokens as `cpu=2 memory=1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from queuemgr.base.errors import ConfigurationError
+
+FLEET = "fleet"
+TENANT = "tenant:"
+
+Claim = tuple[str, int]
+"""The name of a limit, and the weight taken of it."""
+
+
+def as_text(keys: str | Iterable[str]) -> str:
+    """One key or several as rows store them; empty ones are left out.
+
+    Raises `ConfigurationError` for a key with white space in it, which could not be told from two.
+    """
+    several = [keys] if isinstance(keys, str) else list(keys)
+    for key in several:
+        if (key and len(key.split()) != 1) or key != key.strip():
+            raise ConfigurationError(f"limit key {key!r} has white space in it; use none")
+    return " ".join(dict.fromkeys(key for key in several if key))
+
+
+def tokens_as_text(tokens: Mapping[str, int]) -> str:
+    """Tokens as rows store them, in the order of their names."""
+    return " ".join(f"{name}={weight}" for name, weight in sorted(tokens.items()) if weight)
+
+
+@lru_cache(maxsize=50_000)
+def claims_of(phase: str, limit_keys: str, tokens: str, weight: int) -> tuple[Claim, ...]:
+    """Everything a start takes, widest limit first."""
+    names = (FLEET, f"phase:{phase}", *limit_keys.split())
+    return (*((name, weight) for name in names), *_tokens(tokens))
+
+
+def _tokens(text: str) -> Iterable[Claim]:
+    for part in text.split():
+        name, _, weight = part.rpartition("=")
+        yield name, int(weight)
+
+
+def names_of(phase: str, limit_keys: str, tokens: str = "") -> tuple[str, ...]:
+    """The names alone."""
+    return tuple(name for name, _ in claims_of(phase, limit_keys, tokens, 1))
+
+
+def own_names(limit_keys: str, tokens: str) -> tuple[str, ...]:
+    """The names but for fleet and phase: those a route may be parked on."""
+    return (*limit_keys.split(), *(name for name, _ in _tokens(tokens)))
+
+
+def tenant_of(limit_keys: str) -> str:
+    """The tenant among the keys, or empty."""
+    return next((key for key in limit_keys.split() if key.startswith(TENANT)), "")
+
+
+def blamed(limit_keys: str) -> tuple[str, ...]:
+    """The keys that stand for somebody else's service: all but the tenant's, whose fault it is not."""
+    return tuple(key for key in limit_keys.split() if not key.startswith(TENANT))

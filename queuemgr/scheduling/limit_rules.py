@@ -1,0 +1,206 @@
+"""Reading limits and queues: the rules people set, what the fleet met behind them, what is paused or quiet.
+
+Every decision reads them, so whatever belongs to a name comes in one statement. A key may have a rule
+of its own, a gate, both, or neither (then the rule of its pattern holds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from queuemgr.base import sql
+from queuemgr.base.budget_day import day_ends
+from queuemgr.base.config import queue_knobs
+from queuemgr.base.rate import parse_rate
+from queuemgr.models import pause_sentence
+from queuemgr.scheduling.admission import LAST_TURN, Gate, Reason, Rule
+from queuemgr.scheduling.claims import FLEET, TENANT
+
+_PAUSE = ("paused_at", "paused_by", "pause_reason", "paused_until")
+_RULE = (
+    "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "kept_for_high",
+    "kept_from_low", "share", "breaker_after", *_PAUSE,
+)  # fmt: skip
+_GATE = ("clock", "closed_until", "because", "opening", "turn")
+
+
+def _columns(table: str, columns: Sequence[str]) -> str:
+    return ", ".join(f"{table}.{column}" for column in columns)
+
+
+def _nulls(columns: Sequence[str]) -> str:
+    return ", ".join(["NULL"] * len(columns))
+
+
+def _quiet(resumed: str) -> str:
+    """1 where every route of a queue, for resumed or for new work, is parked, else 0."""
+    return (
+        "CASE WHEN EXISTS (SELECT 1 FROM queuemgr_route r WHERE r.phase = q.phase "
+        f"AND r.priority = q.priority AND r.resumed = {resumed} AND r.parked_on = '') THEN 0 ELSE 1 END"
+    )
+
+
+_NO_QUEUE = "CAST(NULL AS integer), CAST(NULL AS integer)"
+
+
+_RULES = f"""
+    SELECT l.name, {_columns("l", _RULE)} FROM queuemgr_limit l WHERE {{of_these}}
+"""
+
+_NAMED = f"""
+    WITH named(name) AS (VALUES {{names}})
+    SELECT n.name, {_columns("l", _RULE)}, {_columns("g", _GATE)}
+      FROM named n
+      LEFT JOIN queuemgr_limit l ON l.name = n.name
+      LEFT JOIN queuemgr_gate g ON g.name = n.name
+"""
+
+_STANDING = f"""
+    SELECT l.name, {_columns("l", _RULE)}, {_columns("g", _GATE)}, {_NO_QUEUE}
+      FROM queuemgr_limit l LEFT JOIN queuemgr_gate g ON g.name = l.name
+     WHERE {{limits}}
+    UNION ALL
+    SELECT g.name, {_nulls(_RULE)}, {_columns("g", _GATE)}, {_NO_QUEUE}
+      FROM queuemgr_gate g
+     WHERE {{gates}} AND NOT EXISTS (SELECT 1 FROM queuemgr_limit l WHERE l.name = g.name)
+    UNION ALL
+    SELECT q.name, {_nulls(_RULE[: -len(_PAUSE)])}, {_columns("q", _PAUSE)}, {_nulls(_GATE)},
+           {_quiet("TRUE")}, {_quiet("FALSE")}
+      FROM queuemgr_queue q
+"""
+
+_ALL = {"limits": "1 = 1", "gates": "1 = 1"}
+_COMMON = {
+    "limits": "(l.name NOT LIKE '%%:%%' OR l.name LIKE 'phase:%%' OR l.name LIKE '%%*')",
+    "gates": "(g.name NOT LIKE '%%:%%' OR g.name LIKE 'phase:%%')",
+}
+"""What every decision looks at: fleet, phases, tokens, and the rules of all patterns."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Rules, gates and how far tenants have come in taking turns, by name; the paused queues; and those
+    on which every route is parked, for resumed work (True) or for new."""
+
+    rules: dict[str, Rule] = field(default_factory=dict)
+    gates: dict[str, Gate] = field(default_factory=dict)
+    turns: dict[str, float] = field(default_factory=dict)
+    paused_queues: dict[str, Reason] = field(default_factory=dict)
+    quiet: frozenset[tuple[str, bool]] = frozenset()
+
+
+def read_standing(now: datetime, *, keys: bool) -> Standing:
+    """What everything passes, and the queues; with the limits of every key if asked for."""
+    found = sql.rows(_STANDING.format(**(_ALL if keys else _COMMON)))
+    quiet = {
+        (name, resumed)
+        for name, *_, none_resumed, none_new in found
+        for resumed, none in ((True, none_resumed), (False, none_new))
+        if none
+    }
+    limits = _standing(now, (row[:-2] for row in found))
+    return replace(limits, quiet=frozenset(quiet))
+
+
+def standing_of(names: Collection[str], now: datetime) -> Standing:
+    """What stands under these names themselves, without the rules of patterns."""
+    if not names:
+        return Standing()
+    each = ", ".join(["(%s)"] * len(names))
+    return _standing(now, sql.rows(_NAMED.format(names=each), list(names)))
+
+
+def read_rules(now: datetime) -> dict[str, Rule]:
+    """Every limit's rule as it stands at `now`."""
+    return _rules(now, "1 = 1")
+
+
+def rules_of(names: Collection[str], now: datetime) -> dict[str, Rule]:
+    """The rules these names go by: their own, and the patterns."""
+    of_these = f"l.name IN ({sql.marks(len(names))}) OR l.name LIKE '%%*'"
+    return _rules(now, of_these, list(names))
+
+
+def _rules(now: datetime, of_these: str, parameters: Sequence[str] = ()) -> dict[str, Rule]:
+    found = sql.rows(_RULES.format(of_these=of_these), parameters)
+    return _in_force({name: rule_from(now, *row) for name, *row in found})
+
+
+def _standing(now: datetime, found: Iterable[tuple[Any, ...]]) -> Standing:
+    standing = Standing()
+    for name, *row in found:
+        rule, gate = row[: len(_RULE)], row[len(_RULE) :]
+        if rule[0] is not None:
+            standing.rules[name] = rule_from(now, *rule)
+        elif rule[-len(_PAUSE)] is not None:
+            _add_paused(standing, name, now, rule[-len(_PAUSE) :])
+        if gate[0] is not None:
+            _add_gate(standing, name, *gate)
+    return Standing(
+        _in_force(standing.rules), standing.gates, standing.turns, standing.paused_queues
+    )
+
+
+def _add_paused(standing: Standing, queue: str, now: datetime, pause: Sequence[Any]) -> None:
+    sentence, until = _pause(now, *pause)
+    if sentence:
+        standing.paused_queues[queue] = Reason(queue, f"{queue} {sentence}", until, "paused")
+
+
+def _add_gate(
+    standing: Standing, name: str, clock: float, closed: Any, because: str, opening: int, turn: float
+) -> None:  # fmt: skip
+    until = sql.as_datetime(closed) if closed else None
+    standing.gates[name] = Gate(clock, until, because, opening)
+    if name == LAST_TURN or name.startswith(TENANT):
+        standing.turns[name] = turn
+
+
+def _in_force(rules: dict[str, Rule]) -> dict[str, Rule]:
+    """Without the scheduler only keys and the fleet's own limit hold."""
+    if queue_knobs().scheduler:
+        return rules
+    return {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
+
+
+def rule_from(
+    now: datetime, most: int, reserved: int, rate: str, budget: int | None, zone: str, high: int,
+    low: int, share: int, breaker_after: int, *pause: Any,
+) -> Rule:  # fmt: skip
+    """The rule these figures make, those of a row of `Limit` in the order of `_RULE`."""
+    zone = zone or queue_knobs().budget_zone
+    sentence, until = _pause(now, *pause)
+    return Rule(
+        max_running=most,
+        reserved_high=reserved,
+        rate=parse_rate(rate),
+        daily_budget=budget,
+        kept_for_high=kept_of(budget, high),
+        kept_from_low=kept_of(budget, low),
+        budget_zone=zone,
+        day_ends=day_ends(now, zone) if budget is not None else None,
+        share=share,
+        breaker_after=breaker_after,
+        paused=sentence,
+        paused_until=until,
+    )
+
+
+SMALL_BUDGET = 100
+"""Requests. A smaller budget is spent to its number: a share of it kept back would be a surprise."""
+
+
+def kept_of(budget: int | None, percent: int) -> int:
+    """Requests of a budget that are kept for better work, rounded down."""
+    return budget * percent // 100 if budget and budget >= SMALL_BUDGET else 0
+
+
+def _pause(now: datetime, at: Any, by: str, reason: str, until: Any) -> tuple[str, datetime | None]:
+    """The sentence of a pause in force, and when it ends; empty when there is none."""
+    ends = sql.as_datetime(until) if until else None
+    if at is None or (ends is not None and ends <= now):
+        return "", None
+    return pause_sentence(by, reason, ends), ends

@@ -1,0 +1,53 @@
+"""The retry budget: at most so many percent of starts may be tries after a failure.
+
+Counted from rows, over a window: the attempts that ended in it and the leases held now. A window's
+first few retries are always allowed, or a small run could never retry at all.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from queuemgr.base import sql
+from queuemgr.base.config import queue_knobs
+from queuemgr.scheduling.admission import RetryRoom
+
+WINDOW = timedelta(minutes=5)
+ALWAYS = 100
+"""Retries a window may have whatever the share."""
+
+LOOK_AGAIN = timedelta(seconds=5)
+
+_FIRST = "SELECT id FROM queuemgr_attempt WHERE ended_at > %s ORDER BY ended_at LIMIT 1"
+_LAST = "SELECT MAX(id) FROM queuemgr_attempt"
+_RETRIES = """
+    SELECT COUNT(*) FROM (
+        SELECT 1 FROM queuemgr_attempt WHERE retrying AND id >= %s LIMIT 100000) AS retries
+"""
+_HELD = "SELECT COUNT(*), SUM(CASE WHEN retrying THEN 1 ELSE 0 END) FROM queuemgr_lease"
+
+
+def left(now: datetime) -> RetryRoom | None:
+    """How many more retries may start at `now`; None when there is no such limit."""
+    percent = queue_knobs().retry_percent
+    if percent >= 100:
+        return None
+    starts, retries = _counted(now)
+    most = max(ALWAYS, starts * percent // 100)
+    text = (
+        f"retry budget: {retries} of the last {starts} starts were retries, "
+        f"{percent} % may be; retries go on as other work starts"
+    )
+    return RetryRoom(max(0, most - retries), text, now + LOOK_AGAIN)
+
+
+def _counted(now: datetime) -> tuple[int, int]:
+    """Starts in the window, and how many of them were retries. Attempts are numbered as they end, so
+    the first and the last of the window tell how many there are."""
+    held, held_retries = sql.rows(_HELD)[0]
+    first = sql.rows(_FIRST, [now - WINDOW])
+    if not first:
+        return held, held_retries or 0
+    ended = sql.rows(_LAST)[0][0] - first[0][0] + 1
+    retries = sql.rows(_RETRIES, [first[0][0]])[0][0]
+    return held + ended, (held_retries or 0) + retries

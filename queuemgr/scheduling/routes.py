@@ -1,0 +1,108 @@
+"""Which route an execution waits on: made when first needed, remembered by the process."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from django.db import transaction
+
+from queuemgr.base.errors import NeverFits
+from queuemgr.flows.flow import HIGH, Context, Place
+from queuemgr.models import Route, RouteLimit
+from queuemgr.scheduling import claims, tenants
+
+
+class RouteKind(NamedTuple):
+    """All that admission needs to know of waiting work, but its age."""
+
+    phase: str
+    priority: int
+    resumed: bool
+    limit_keys: str
+    cost: int
+    weight: int
+    tokens: str = ""
+    retrying: bool = False
+
+
+def kind_of(place: Place, priority: int, context: Context, *, resumed: bool) -> RouteKind:
+    """The route of an execution that waits at `place`, by the rules its flow states there."""
+    step = place.step
+    return RouteKind(
+        place.phase.name,
+        priority,
+        resumed,
+        claims.as_text(step.key(context)),
+        step.cost(context),
+        step.weight(context),
+        claims.tokens_as_text(step.tokens(context)),
+    )
+
+
+_known: dict[RouteKind, int] = {}
+MOST_KNOWN = 50_000
+
+
+def route_id(kind: RouteKind) -> int:
+    """The id of the row of this route, made when new.
+
+    Rows are never deleted, so it is remembered; but only once the transaction that may have made it
+    has committed.
+    """
+    found = _known.get(kind)
+    if found is None:
+        found = _made(kind)
+        transaction.on_commit(partial(_remember, kind, found))
+    return found
+
+
+@transaction.atomic
+def _made(kind: RouteKind) -> int:
+    tenant = claims.tenant_of(kind.limit_keys)
+    route, made = Route.objects.get_or_create(**kind._asdict(), defaults={"tenant": tenant})
+    if made:
+        tenants.seen(tenant)
+        names = kind.limit_keys.split()
+        RouteLimit.objects.bulk_create(RouteLimit(route=route, name=name) for name in names)
+    return route.pk
+
+
+def _remember(kind: RouteKind, pk: int) -> None:
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    _known[kind] = pk
+
+
+def forget() -> None:
+    """Forget every route, as a test that starts with an empty database must."""
+    _known.clear()
+    tenants.forget()
+
+
+def check_fits(kind: RouteKind) -> None:
+    """Raise `NeverFits` when no limit, however idle, could admit this; the setting is named."""
+    from queuemgr.scheduling.limit_rows import rule_of
+
+    for name, weight in claims.claims_of(kind.phase, kind.limit_keys, kind.tokens, kind.weight):
+        rule = rule_of(name)
+        reserved = 0 if kind.priority == HIGH else rule.reserved_high
+        if rule.max_running and weight > rule.max_running - reserved:
+            raise NeverFits(
+                f"weight {weight} is above max_running={rule.max_running} of limit {name!r}"
+                f"{_kept(reserved, 'reserved for high priority')}: "
+                "raise that limit or lower the weight"
+            )
+        if rule.daily_budget is not None and kind.cost > rule.usable_budget(kind.priority):
+            raise NeverFits(
+                f"cost {kind.cost} is above daily_budget={rule.daily_budget} of limit {name!r}"
+                f"{_kept(rule.daily_budget - rule.usable_budget(kind.priority), _BETTER)}: "
+                "raise that budget or lower the cost"
+            )
+
+
+_BETTER = "kept for higher priority"
+
+
+def _kept(number: int, how: str) -> str:
+    return f" (of which {number} are {how})" if number else ""

@@ -1,0 +1,41 @@
+"""Whether any work has a tenant: without, dispatch spares itself the turns of tenants.
+
+Once one was seen it stays so for the process; until then the database is asked now and then.
+"""
+
+from __future__ import annotations
+
+import time
+
+from queuemgr.base import sql
+
+ASK_AGAIN = 5.0
+"""Seconds. A tenant new to the fleet waits so long for its turns to be fair, not for its slots."""
+
+_there_are = False
+_asked_at = float("-inf")
+
+
+def seen(tenant: str) -> None:
+    """Work of this tenant (empty: of none) was routed by this process."""
+    global _there_are
+    _there_are = _there_are or bool(tenant)
+
+
+def there_are() -> bool:
+    """Is there work of any tenant?"""
+    global _asked_at
+    if not _there_are and time.monotonic() - _asked_at > ASK_AGAIN:
+        _asked_at = time.monotonic()
+        seen("some" if _any() else "")
+    return _there_are
+
+
+def _any() -> bool:
+    return bool(sql.rows("SELECT 1 FROM queuemgr_route WHERE tenant <> '' LIMIT 1"))
+
+
+def forget() -> None:
+    """Ask anew, as a test that starts with an empty database must."""
+    global _there_are, _asked_at
+    _there_are, _asked_at = False, float("-inf")

@@ -1,0 +1,1 @@
+"""A Django app of its own: admin pages, HTTP API, metrics and health."""

@@ -1,0 +1,174 @@
+"""Bulk actions: what was asked, how far each has come, and what it came to; stop, and go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.decorators import method_decorator
+from django.utils.html import format_html
+from django.utils.timesince import timesince
+from django.views.decorators.http import require_POST
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.models import ActionState, BulkAction, Change
+from queuemgr.operations import bulk
+from queuemgr.operations.bulk import audit as bulk_record
+from queuemgr.operations.bulk.actions import verb_named
+from queuemgr.operations.bulk.progress import (
+    filter_in_words,
+    progress,
+    result_in_words,
+    what_in_words,
+)
+from queuemgr.operations.controls import By
+from queuemgr.web.admin.bulk_wizard import bulk_new
+from queuemgr.web.admin.changes import may_undo
+from queuemgr.web.admin.failures import failures
+from queuemgr.web.admin.filters import recent_values
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, by
+
+ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
+
+
+@admin.register(BulkAction)
+class BulkActionAdmin(ReadOnlyAdmin):
+    list_display = (
+        "number", "what", "which", "state", "how_far", "result", "actor", "reason", "age",
+    )  # fmt: skip
+    list_filter = ("state", recent_values("verb"), recent_values("actor"))
+    sortable_by = ()
+    list_per_page = 50
+    change_list_template = "admin/queuemgr/bulk_actions.html"
+
+    def read_page(self, rows: Sequence[Any]) -> None:
+        now = database_now()
+        for row in rows:
+            row.progress = progress(row, now)
+            row.age = timesince(row.created_at, now, depth=1)
+
+    @admin.display(description="action")
+    def number(self, action: BulkAction) -> str:
+        return f"#{action.pk}"
+
+    @admin.display(description="does")
+    def what(self, action: BulkAction) -> str:
+        return what_in_words(action)
+
+    @admin.display(description="to executions with")
+    def which(self, action: BulkAction) -> str:
+        return filter_in_words(action)
+
+    @admin.display(description="progress")
+    def how_far(self, action: Any) -> str:
+        percent = action.progress.percent
+        return format_html(
+            '<span class="sg-bar" role="img" aria-label="{0} percent" style="min-width: 5rem">'
+            '<span style="width: {0}%"></span></span>{0}% of {1}',
+            percent, f"{action.matched:,}",
+        )  # fmt: skip
+
+    @admin.display(description="result")
+    def result(self, action: BulkAction) -> str:
+        return result_in_words(action)
+
+    @admin.display(description="age")
+    def age(self, action: Any) -> str:
+        return str(action.age)
+
+    def get_urls(self) -> list[URLPattern]:
+        def page(view: Callable[..., Any]) -> Any:
+            return self.admin_site.admin_view(view)
+
+        mine = [
+            path("new/", page(bulk_new), name="bulk_new"),
+            path("failures/", page(failures), name="failures"),
+            path("<int:pk>/progress/", page(self.progress_view), name="bulk_progress"),
+            path("<int:pk>/stop/", page(self.stop_view), name="bulk_stop"),
+            path("<int:pk>/go-on/", page(self.go_on_view), name="bulk_go_on"),
+        ]
+        return [*mine, *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        may = {"may_add": request.user.has_perm("queuemgr.add_bulkaction")}
+        return super().changelist_view(request, {**may, **(extra_context or {})})
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """What was asked, and how far it has come."""
+        action = self.get_object(request, object_id)
+        if action is None:
+            return redirect("admin:queuemgr_bulkaction_changelist")
+        context = {
+            **self.admin_site.each_context(request),
+            **self._context(request, action),
+            "title": f"Bulk action {action}",
+            "opts": self.opts,
+            "may_stop": action.state == ActionState.RUNNING
+            and request.user.has_perm("queuemgr.stop_bulkaction"),
+            "start": self._undoable_start(request, action),
+            "may_go_on": action.state in ENDED_EARLY and self._may_start(request, action),
+        }
+        return TemplateResponse(request, "admin/queuemgr/bulk_action.html", context)
+
+    def progress_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """The part of the page that moves, for the page to fetch again."""
+        action = self.get_object(request, str(pk))
+        if action is None:
+            return HttpResponse(status=404)
+        context = self._context(request, action)
+        return TemplateResponse(request, "admin/queuemgr/bulk_progress.html", context)
+
+    def _context(self, request: HttpRequest, action: BulkAction) -> dict[str, Any]:
+        if not self.has_view_permission(request, action):
+            raise PermissionDenied
+        now = database_now()
+        return {
+            "action": action,
+            "what": what_in_words(action),
+            "which": filter_in_words(action),
+            "progress": progress(action, now),
+            "now": now,
+            "running": action.state == ActionState.RUNNING,
+        }
+
+    @method_decorator(require_POST)
+    def stop_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        if not request.user.has_perm("queuemgr.stop_bulkaction"):
+            raise PermissionDenied
+        return self._act(request, pk, lambda who: f"Stopped: {bulk.stop(pk, who)}.")
+
+    @method_decorator(require_POST)
+    def go_on_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        action = BulkAction.objects.filter(pk=pk).first()
+        if action is None or not self._may_start(request, action):
+            raise PermissionDenied
+        return self._act(request, pk, lambda who: f"Started: {bulk.go_on(pk, who)}, with the rest.")
+
+    def _may_start(self, request: HttpRequest, action: BulkAction) -> bool:
+        needed = ("queuemgr.add_bulkaction", f"queuemgr.{verb_named(action.verb).permission}")
+        return request.user.has_perms(needed)
+
+    def _undoable_start(self, request: HttpRequest, action: BulkAction) -> Change | None:
+        """The change by which what it did is undone, for those who may and as long as it is not."""
+        if action.verb not in bulk.UNDOABLE or action.state == ActionState.RUNNING:
+            return None
+        starts = Change.objects.filter(action_id=action.pk, action=bulk_record.START)
+        start = starts.filter(undone_by=None).first()
+        return start if start and may_undo(request, start) else None
+
+    def _act(self, request: HttpRequest, pk: int, act: Callable[[By], str]) -> HttpResponse:
+        try:
+            said = act(by(request, request.POST.get("reason", "").strip()[:200]))
+            messages.success(request, said)
+        except BadInput as error:
+            messages.error(request, f"{error}.")
+        return redirect("admin:queuemgr_bulkaction_change", pk)

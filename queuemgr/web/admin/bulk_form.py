@@ -1,0 +1,114 @@
+"""The form of a new bulk action: a filter, a verb and what it wants to know, read from an address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django import forms
+
+from queuemgr.base.errors import BadInput
+from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
+from queuemgr.models import State
+from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk.actions import Verb
+from queuemgr.reporting.filtering import FILTERS
+
+ARGUMENT = "to_"
+"""Before the name of a verb's argument: `priority` alone is the filter of that name."""
+
+OWN = ("verb", "per_minute", "reason", "up_to", "csrfmiddlewaretoken")
+MOST_PER_MINUTE = 2_000_000
+
+_HELP = {
+    "key_prefix": "The beginning of a key.",
+    "limit": "As host:arxiv.org:443, tenant:acme.",
+    "text": "Words of its error message.",
+    "batch": "Its name or number.",
+    "ids": "Numbers with commas between them.",
+    "created_before": "As 2026-11-28 06:00, UTC.",
+    "created_after": "As 2026-11-28 06:00, UTC.",
+}
+
+
+class BulkForm(forms.Form):
+    """Offers each filter there is; what it holds is shown as it was typed."""
+
+    verb = forms.ChoiceField(label="Verb")
+    to_priority = forms.ChoiceField(
+        label="New priority", help_text="For priority only.", required=False
+    )
+    to_run_after = forms.CharField(
+        label="Not before",
+        help_text="For move only; as 2026-11-28 06:00, UTC. A past time: now.",
+        required=False,
+    )
+
+    def __init__(self, given: Any, verbs: Iterable[Verb]) -> None:
+        super().__init__(initial={name: given.get(name, "") for name in given})
+        self._choose("verb", ((verb.name, f"{verb.name}: each {verb.does}") for verb in verbs))
+        self._choose("to_priority", _any_of(PRIORITIES))
+        for name in FILTERS:
+            self.fields[name] = _field(name)
+
+    def _choose(self, name: str, choices: Iterable[tuple[str, str]]) -> None:
+        field: Any = self.fields[name]
+        field.choices = choices
+
+    def doing(self) -> list[forms.BoundField]:
+        """The fields of the verb."""
+        return [self[name] for name in ("verb", "to_priority", "to_run_after")]
+
+    def which(self) -> list[forms.BoundField]:
+        """The fields of the filter."""
+        return [self[name] for name in FILTERS]
+
+
+def _field(name: str) -> forms.Field:
+    label = name.replace("_", " ").capitalize()
+    offered: Mapping[str, Iterable[str]] = {
+        "flow": (flow.name for flow in all_flows()),
+        "phase": all_phases(),
+        "state": map(str, State),
+        "priority": PRIORITIES,
+    }
+    if name in offered:
+        return forms.ChoiceField(label=label, choices=_any_of(offered[name]), required=False)
+    return forms.CharField(label=label, help_text=_HELP.get(name, ""), required=False)
+
+
+def _any_of(values: Iterable[str]) -> list[tuple[str, str]]:
+    return [("", "any"), *((value, value) for value in values)]
+
+
+def wanted(given: Any) -> Wanted:
+    """What an address or a posted form asks for. A name nobody knows is taken for a filter, which
+    refuses it: a mistyped one must not mean "every execution". Raises `BadInput`."""
+    names = [name for name in given if given[name].strip()]
+    arguments = {n.removeprefix(ARGUMENT): given[n] for n in names if n.startswith(ARGUMENT)}
+    filters = {n: given[n].strip() for n in names if n not in OWN and not n.startswith(ARGUMENT)}
+    if "ids" in filters:
+        filters["ids"] = _ids(filters["ids"])
+    return Wanted(
+        verb=given.get("verb", ""),
+        filters=filters,
+        arguments=arguments,
+        per_minute=_number(given, "per_minute", MOST_PER_MINUTE),
+        up_to=_number(given, "up_to", 2**63 - 1),
+    )
+
+
+def _ids(text: str) -> Any:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise BadInput(f"ids {text[:60]!r} are not numbers with commas between them") from None
+
+
+def _number(given: Any, name: str, most: int) -> int | None:
+    text = given.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > most:
+        raise BadInput(f"{name} {text[:60]!r} is not a whole number from 0 to {most:,}")
+    return int(text)

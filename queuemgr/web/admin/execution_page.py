@@ -1,0 +1,210 @@
+"""One execution's own page: where it stands and why, its story, what it takes, what it was given.
+
+Read in a constant number of statements. What can be done with it is in `acts`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db.models import Q
+from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
+
+from queuemgr.base.errors import UnknownFlow
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.redaction import masked
+from queuemgr.flows.flow import PRIORITY_NAMES, Flow, Link, get_flow
+from queuemgr.models import HELD, Attempt, Change, Execution, Lease, Limit, Route, State
+from queuemgr.reporting import explain, queue_position
+from queuemgr.reporting.explain import RouteReasons
+from queuemgr.reporting.timeline import Entry, lasting, timeline
+from queuemgr.scheduling import snapshot
+from queuemgr.scheduling.admission import NO_USE, Snapshot
+from queuemgr.scheduling.claims import claims_of
+from queuemgr.scheduling.limit_rows import owner_among
+from queuemgr.web.admin.execution_actions import OF_A_PAGE, Act, ActForm
+
+SHOWN = 100
+"""The newest attempts, and the newest changes, a page tells of: a step may have snoozed for weeks."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A limit it takes of, how that stands, and why it stops it, if it does."""
+
+    name: str
+    weight: int
+    running: int
+    cap: int
+    address: str
+    stops: str = ""
+
+    @property
+    def share(self) -> int:
+        """How full it is, in percent; 0 where there is no cap."""
+        return min(100, round(100 * self.running / self.cap)) if self.cap else 0
+
+
+@dataclass(frozen=True)
+class Offered:
+    """An act with its form, to be filled in."""
+
+    act: Act
+    form: ActForm
+
+
+def told_of(
+    execution: Execution, user: AbstractBaseUser | AnonymousUser, typed: Offered | None = None
+) -> dict[str, Any]:
+    """What the page's template shows; `typed` is a form that was sent and could not be used."""
+    seen = snapshot.read(database_now())
+    reasons = explain.reasons(seen)
+    lease: Lease | None = getattr(execution, "lease", None)  # Django raises where there is none
+    attempts, older = _attempts(execution)
+    sees_payload = user.has_perm("queuemgr.view_payload")  # type: ignore[union-attr]  # every user of ours has permissions
+    return {
+        "execution": execution,
+        "priority": PRIORITY_NAMES.get(execution.priority, execution.priority),
+        "why": reasons.of(execution),
+        "not_before": _not_before(execution, reasons),
+        "estimate": queue_position.estimate(execution, reasons),
+        "taken": _taken(execution, lease, attempts, seen, reasons),
+        "lease": lease,
+        "lease_left": lease and lasting(lease.expires_at - seen.now),
+        "worker": lease and lease.worker and _page("worker", lease.worker.pk),
+        "story": [_shown(entry) for entry in _story(execution, attempts, older)],
+        "older": older,
+        "attempts_address": _list("attempt", q=execution.key),
+        "changes_address": _list("change", target=str(execution)),
+        "links": _links(execution),
+        "batch": execution.batch and (execution.batch, _page("batch", execution.batch.pk)),
+        "trace": execution.traceparent.split("-")[1] if "-" in execution.traceparent else "",
+        "sees_payload": sees_payload,
+        "payload": as_text(masked(execution.payload)) if sees_payload else "",
+        "context": as_text(masked(execution.context)) if sees_payload else "",
+        **_offers(execution, user, typed),
+    }
+
+
+def as_text(given: Any) -> str:
+    """JSON for people: indented, names in order."""
+    return json.dumps(given, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def _offers(
+    execution: Execution, user: AbstractBaseUser | AnonymousUser, typed: Offered | None
+) -> dict[str, Any]:
+    offered = {
+        act.name: typed if typed and typed.act is act else _offered(act, execution)
+        for act in OF_A_PAGE
+        if act.allowed_to(user) and execution.state in act.states
+    }
+    # What was typed is kept even where the execution has moved on meanwhile.
+    if typed and typed.act.name not in offered:
+        offered[typed.act.name] = typed
+    simple = [o for o in offered.values() if o.act.name in SIMPLE]
+    asking = [o for o in offered.values() if o.act.name not in SIMPLE]
+    refused = typed if typed and typed.act.name in SIMPLE else None
+    return {"offered": offered, "simple": simple, "asking": asking, "refused": refused}
+
+
+SIMPLE = ("retry", "retry_from_start", "cancel", "skip")
+"""Those that ask for no more than a reason, and share one field for it."""
+
+
+def _offered(act: Act, execution: Execution) -> Offered:
+    given = {
+        "priority": execution.priority,
+        "when": execution.run_after,
+        "payload": as_text(masked(execution.payload)),
+    }
+    form = act.asks or ActForm
+    return Offered(act, form(initial=given, auto_id=f"id_{act.name}_%s", label_suffix=""))
+
+
+def _attempts(execution: Execution) -> tuple[list[Attempt], bool]:
+    """The newest, oldest first, and whether there are older ones."""
+    newest = list(Attempt.objects.filter(execution=execution).order_by("-pk")[: SHOWN + 1])
+    return list(reversed(newest[:SHOWN])), len(newest) > SHOWN
+
+
+def _story(execution: Execution, attempts: Sequence[Attempt], older: bool) -> list[Entry]:
+    changes = Change.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
+    return timeline(attempts, changes, None if older else execution.created_at)
+
+
+def _shown(entry: Entry) -> dict[str, Any]:
+    return {
+        "entry": entry,
+        "lasted": lasting(entry.lasted) if entry.lasted is not None else "",
+        "address": _page("attempt", entry.attempt) if entry.attempt else "",
+    }
+
+
+def _not_before(execution: Execution, reasons: RouteReasons) -> datetime | None:
+    return reasons.not_before(execution) if execution.state == State.WAITING else None
+
+
+def _taken(
+    execution: Execution,
+    lease: Lease | None,
+    attempts: Sequence[Attempt],
+    seen: Snapshot,
+    reasons: RouteReasons,
+) -> list[Taken]:
+    """What it holds, waits for, or held last."""
+    waiting = execution.state == State.WAITING
+    last = attempts[-1] if attempts and execution.state not in HELD else None
+    holder: Lease | Route | Attempt | None = lease or (execution.route if waiting else last)
+    if holder is None:
+        return []
+    stops = {r.limit: r.text for r in reasons.by_route.get(execution.route_id or 0, ())}
+    claims = claims_of(holder.phase, holder.limit_keys, holder.tokens, holder.weight)
+    own_or_pattern = Q(name__in=[name for name, _ in claims]) | Q(name__endswith="*")
+    rows = dict(Limit.objects.filter(own_or_pattern).values_list("name", "pk"))
+    owner = owner_among(rows)
+    return [
+        Taken(
+            name,
+            weight,
+            seen.use.get(name, NO_USE).running,
+            seen.rule(name).max_running,
+            _page("limit", rows[row]) if (row := owner(name)) else "",
+            stops.get(name, "") if waiting else "",
+        )
+        for name, weight in claims
+    ]
+
+
+def _links(execution: Execution) -> list[Link]:
+    """What its flow has about it: its page and files."""
+    flow = _flow(execution)
+    if flow is None:
+        return []
+    page = flow.link(execution.key)
+    return [*([Link("about it", page)] if page else []), *flow.artifacts(execution.key)]
+
+
+def _flow(execution: Execution) -> Flow | None:
+    try:
+        return get_flow(execution.flow)
+    except UnknownFlow:
+        return None
+
+
+def _page(model: str, pk: Any) -> str:
+    """The admin's page of a row; empty where the admin has none of the kind."""
+    try:
+        return reverse(f"admin:queuemgr_{model}_change", args=[pk])
+    except NoReverseMatch:
+        return ""
+
+
+def _list(model: str, **query: str) -> str:
+    return f"{reverse(f'admin:queuemgr_{model}_changelist')}?{urlencode(query)}"

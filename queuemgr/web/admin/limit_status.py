@@ -1,0 +1,177 @@
+"""How limits stand now, in words: what is in use, what was met, and what waits on them.
+
+Read once for a page, from one snapshot, whatever the number of limits on it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from queuemgr.base.budget_day import day_ends, day_of, zone
+from queuemgr.base.config import queue_knobs
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.rate import parse_rate
+from queuemgr.models import DailyUsage, Limit
+from queuemgr.reporting import explain
+from queuemgr.reporting.explain import Stopped
+from queuemgr.scheduling import snapshot
+from queuemgr.scheduling.admission import NO_GATE, NO_USE, Gate, Snapshot, Use
+from queuemgr.scheduling.limit_rows import owner_among
+
+NAMED = 3
+"""How many keys, or sentences, a cell of a list names; more are counted."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One limit as it stands: what is in use and what was met under each of its keys (a limit that
+    is no pattern has but its own), and what waits on it, most waited on first."""
+
+    limit: Limit
+    now: datetime
+    uses: Mapping[str, Use]
+    gates: Mapping[str, Gate]
+    waits: Sequence[Stopped]
+
+    @property
+    def is_pattern(self) -> bool:
+        return self.limit.name.endswith("*")
+
+    def use(self, key: str) -> Use:
+        return self.uses.get(key, NO_USE)
+
+    def gate(self, key: str) -> Gate:
+        return self.gates.get(key, NO_GATE)
+
+    @property
+    def keys(self) -> list[str]:
+        """Its keys with something to tell of them, the fullest first."""
+        if not self.is_pattern:
+            return [self.limit.name]
+        told = {key for key, use in self.uses.items() if use.leases or use.spent or use.reserved}
+        told |= {key for key in self.gates if self.closed(key) or self.next_start(key)}
+        return sorted(told, key=lambda key: (-self.use(key).running, not self.closed(key), key))
+
+    def in_use(self) -> str:
+        """`3 / 10`; for a pattern, how many keys are in use under it and how full the fullest is."""
+        cap = f"{self.limit.max_running:,}" if self.limit.max_running else "no cap"
+        if not self.is_pattern:
+            return f"{self.use(self.limit.name).running:,} / {cap}"
+        running = [use.running for use in self.uses.values() if use.running]
+        if not running:
+            return f"none / {cap} each"
+        return f"{_keys(len(running))}, the fullest {max(running):,} / {cap}"
+
+    def rate(self) -> str:
+        """As it was written, and when it lets the next start through if that is not now."""
+        if not self.limit.rate:
+            return ""
+        if self.is_pattern:
+            return f"{self.limit.rate} each"
+        next_start = self.next_start(self.limit.name)
+        return f"{self.limit.rate}\n{next_start}" if next_start else self.limit.rate
+
+    def next_start(self, key: str) -> str:
+        """`next in 2.4 s, 12:00:03 UTC`; empty when the rate lets one through now."""
+        rate = parse_rate(self.limit.rate)
+        if rate is None:
+            return ""
+        ahead = self.gate(key).clock - self.now.timestamp()
+        wait = rate.wait(ahead, self.use(key).unstarted)
+        if wait < 0.05:
+            return ""
+        return f"next in {wait:,.1f} s, {moment(self.now + timedelta(seconds=wait), self.now)}"
+
+    def budget(self) -> str:
+        """What was spent and is reserved of the day's budget, and when that begins anew."""
+        budget = self.limit.daily_budget
+        if budget is None:
+            return ""
+        if not self.is_pattern:
+            spent = requests(self.use(self.limit.name))
+            return f"{spent} of {budget:,}\nresets {self._reset()}"
+        fullest = max(self.uses.values(), key=lambda use: use.spent + use.reserved, default=NO_USE)
+        return f"{budget:,} each, the fullest {requests(fullest)}\nresets {self._reset()}"
+
+    def _reset(self) -> str:
+        name = zone_of(self.limit)
+        return f"{day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
+
+    def closed(self, key: str) -> str:
+        """Until when and why it is closed, or how far it reopened; empty when it is open."""
+        gate = self.gate(key)
+        if gate.closed_until and gate.closed_until > self.now:
+            return f"closed until {moment(gate.closed_until, self.now)}: {gate.because}"
+        if gate.opening:
+            after = f", after {gate.because}" if gate.because else ""
+            return f"reopening, {gate.opening} at a time{after}"
+        return ""
+
+    def closed_keys(self) -> str:
+        """The same of all its keys, the first few by name."""
+        if not self.is_pattern:
+            return self.closed(self.limit.name)
+        said = [f"{key} {text}" for key in sorted(self.gates) if (text := self.closed(key))]
+        return "\n".join(some_of(said, "more keys"))
+
+    def waits_on_it(self) -> list[str]:
+        said = [f"{stop.waiting:,} wait: {stop.text}" for stop in self.waits]
+        return some_of(said, "more reasons")
+
+
+def standings(limits: Iterable[Limit]) -> list[Standing]:
+    """How each of these rows stands at this moment."""
+    rows, seen = list(limits), snapshot.read(database_now())
+    owner = owner_among(Limit.objects.values_list("name", flat=True))
+    uses: defaultdict[str, dict[str, Use]] = defaultdict(dict)
+    gates: defaultdict[str, dict[str, Gate]] = defaultdict(dict)
+    waits: defaultdict[str, list[Stopped]] = defaultdict(list)
+    for key, use in seen.use.items():
+        uses[owner(key) or key][key] = use
+    for key, gate in seen.gates.items():
+        gates[owner(key) or key][key] = gate
+    for stop in explain.what_stops_work(seen=explain.reasons(seen)):
+        waits[owner(stop.limit) or stop.limit].append(stop)
+    _add_spent(rows, uses, seen)
+    return [
+        Standing(row, seen.now, uses[row.name], gates[row.name], waits[row.name]) for row in rows
+    ]
+
+
+def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Use]], seen: Snapshot) -> None:
+    """What was spent today where nothing runs or waits any more: a snapshot does not look there."""
+    today = {
+        row.name: day_of(seen.now, zone_of(row)) for row in rows if row.daily_budget is not None
+    }
+    usage = DailyUsage.objects.filter(day__in={*today.values()}, limit__in=today)
+    for day, name, spent in usage.values_list("day", "limit", "spent"):
+        if day == today[name]:
+            uses[name][name] = replace(uses[name].get(name, NO_USE), spent=spent)
+
+
+def zone_of(limit: Limit) -> str:
+    """The time zone its day is kept in."""
+    return limit.budget_zone or queue_knobs().budget_zone
+
+
+def requests(use: Use) -> str:
+    """`80 and 5 reserved`."""
+    return f"{use.spent:,} and {use.reserved:,} reserved" if use.reserved else f"{use.spent:,}"
+
+
+def moment(when: datetime, now: datetime) -> str:
+    """The time of day, with the date when that is another one."""
+    return f"{when:%H:%M:%S} UTC" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def some_of(said: Sequence[str], what: str, most: int = NAMED) -> list[str]:
+    """The first few, and how many there are besides."""
+    left = len(said) - most
+    return [*said[:most], f"and {left:,} {what}"] if left > 0 else list(said)
+
+
+def _keys(count: int) -> str:
+    return f"{count:,} key{'' if count == 1 else 's'}"

@@ -1,0 +1,264 @@
+"""Limits: their figures, how they stand now, who waits on them, and opening what the fleet closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from queuemgr.models import Gate, Lease, Limit
+from queuemgr.operations import controls
+from queuemgr.reporting.explain import Stopped
+from queuemgr.scheduling.admission import FLEET
+from queuemgr.scheduling.limit_rows import FIGURES
+from queuemgr.web.admin.limit_names import check_name, is_token
+from queuemgr.web.admin.limit_status import Standing, moment, requests, some_of, standings
+from queuemgr.web.admin.pausing import PausingAdmin
+from queuemgr.web.admin.read_only_admin import by
+from queuemgr.web.admin.reason_form import ReasonForm
+
+SHOWN = 20
+"""How many rows of what uses a limit, or waits on it, its page shows."""
+
+NOW = ("gate_now", "used_now", "waits_now")
+
+
+class LimitForm(ReasonForm):
+    class Meta:
+        model = Limit
+        fields = ("name", *FIGURES)
+
+    def clean_name(self) -> str:
+        name = str(self.cleaned_data["name"])
+        check_name(name)
+        return name
+
+    def clean_daily_budget(self) -> int | None:
+        budget: int | None = self.cleaned_data["daily_budget"]
+        name = self.cleaned_data.get("name", self.instance.name)
+        if budget is not None and is_token(name):
+            raise ValidationError(
+                "A token counts what runs, not requests: give the budget to a key, a phase or the fleet."
+            )
+        return budget
+
+
+@admin.register(Limit)
+class LimitAdmin(PausingAdmin):
+    form = LimitForm
+    list_display = (
+        "name", "in_use", "reserved", "rate_now", "budget", "closed", "paused", "waits",
+    )  # fmt: skip
+    fieldsets = (
+        (None, {"fields": ("name",)}),
+        ("At once", {"fields": ("max_running", "reserved_high")}),
+        ("Over time", {"fields": ("rate",)}),
+        (
+            "Requests a day",
+            {"fields": ("daily_budget", "budget_zone", "kept_for_high", "kept_from_low")},
+        ),
+        ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
+        (None, {"fields": ("reason",)}),
+    )
+    actions = ("pause", "resume", "open_now")
+    sortable_by = ()
+    search_fields = ("name",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("queuemgr.add_limit"))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        name, *figures = self.fieldsets
+        if obj is None:
+            return [name, *figures]
+        paused = ("paused",) if obj.paused else ()
+        now = ("How it stands now", {"fields": (*NOW, *paused)})
+        return [now, *(figures if self.has_change_permission(request, obj) else figures[:-1])]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return ("name", *NOW, "paused") if obj else ()
+
+    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        limit = super().get_object(request, *given, **named)
+        if limit is not None:
+            self.read_page([limit])
+        return limit
+
+    def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
+        figures = form.figures(*FIGURES)
+        if figures:
+            why = by(request, form.cleaned_data["reason"])
+            obj.pk = controls.edit_limit(obj.name, why, **figures).pk
+
+    def read_page(self, rows: Sequence[Any]) -> None:
+        super().read_page(rows)
+        for row, standing in zip(rows, standings(rows), strict=True):
+            row.standing = standing
+            row.in_use, row.spent = standing.in_use(), standing.budget()
+            row.waits = "\n".join(standing.waits_on_it())
+
+    @admin.action(description="Open now", permissions=["pause"])
+    def open_now(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
+        opened = controls.open_limits(queryset.values_list("name", flat=True), by(request))
+        text = f"Opened: {', '.join(some_of(opened, 'more', SHOWN))}."
+        if opened:
+            self.message_user(request, text)
+        else:
+            self.message_user(request, "None of these was closed.", messages.WARNING)
+
+    @admin.display(description="in use / cap")
+    def in_use(self, row: Any) -> str:
+        return str(row.in_use)
+
+    @admin.display(description="reserved", empty_value="")
+    def reserved(self, row: Limit) -> str:
+        return f"{row.reserved_high:,} for high" if row.reserved_high else ""
+
+    @admin.display(description="rate", empty_value="")
+    def rate_now(self, row: Any) -> str:
+        return _lines(row.standing.rate())
+
+    @admin.display(description="requests today", empty_value="")
+    def budget(self, row: Any) -> str:
+        return _lines(row.spent)
+
+    @admin.display(description="closed", empty_value="")
+    def closed(self, row: Any) -> str:
+        return _lines(row.standing.closed_keys())
+
+    @admin.display(description="who waits on it", empty_value="")
+    def waits(self, row: Any) -> str:
+        return _lines(row.waits)
+
+    @admin.display(description="The service behind it")
+    def gate_now(self, limit: Any) -> str:
+        standing: Standing = limit.standing
+        if standing.is_pattern:
+            return _lines(standing.closed_keys()) or "open under every key"
+        said = [
+            standing.closed(standing.limit.name) or "open",
+            standing.rate(),
+            _failures(standing),
+        ]
+        return _lines("\n".join(text for text in said if text))
+
+    @admin.display(description="In use now")
+    def used_now(self, limit: Any) -> str:
+        standing: Standing = limit.standing
+        said = [standing.in_use(), standing.budget() and f"requests today: {standing.budget()}"]
+        table = _table_of_keys(standing) if standing.is_pattern else _table_of_leases(standing)
+        return format_html("{}{}", _lines("\n".join(text for text in said if text)), table)
+
+    @admin.display(description="Waits on it")
+    def waits_now(self, limit: Any) -> str:
+        standing: Standing = limit.standing
+        rows = [
+            (f"{stop.waiting:,}", stop.text, _can_change(stop, standing))
+            for stop in standing.waits[:SHOWN]
+        ]
+        if not rows:
+            return "nothing"
+        return _table(("waiting", "because", "can change"), rows, len(standing.waits))
+
+
+def _failures(standing: Standing) -> str:
+    """How near its breaker is to closing it."""
+    gate = Gate.objects.filter(name=standing.limit.name).first()
+    if gate is None or not gate.failures:
+        return ""
+    most = standing.limit.breaker_after
+    closes = f"; {most:,} close it" if most else ""
+    return f"{gate.failures:,} failures to reach it in a row{closes}"
+
+
+def _table_of_keys(standing: Standing) -> str:
+    keys = standing.keys
+    rows = [
+        (
+            key,
+            f"{standing.use(key).running:,}",
+            requests(standing.use(key)),
+            standing.closed(key) or standing.next_start(key) or "open",
+        )
+        for key in keys[:SHOWN]
+    ]
+    return _table(("key", "in use", "requests", "service"), rows, len(keys)) if rows else ""
+
+
+def _table_of_leases(standing: Standing) -> str:
+    """What holds it, the longest first."""
+    held = Lease.objects.filter(_under(standing.limit.name)).order_by("leased_at")
+    leases = held.select_related("execution").defer("execution__payload", "execution__context")
+    rows = [
+        (
+            _link(lease.execution),
+            f"{lease.phase}/{lease.step}",
+            lease.weight,
+            f"since {moment(lease.started_at or lease.leased_at, standing.now)}"
+            + ("" if lease.started_at else ", not begun"),
+        )
+        for lease in leases[:SHOWN]
+    ]
+    if not rows:
+        return ""
+    return _table(
+        ("execution", "step", "weight", "held"), rows, standing.use(standing.limit.name).leases
+    )
+
+
+def _under(name: str) -> Q:
+    """The leases that pass a limit, which is no pattern."""
+    if name == FLEET:
+        return Q()
+    if name.startswith("phase:"):
+        return Q(phase=name.removeprefix("phase:"))
+    if is_token(name):
+        return Q(tokens__startswith=f"{name}=") | Q(tokens__contains=f" {name}=")
+    return Q(route__limits__name=name)
+
+
+def _link(execution: Any) -> SafeString:
+    page = reverse("admin:queuemgr_execution_change", args=[execution.pk])
+    return format_html('<a href="{}">{}</a>', page, execution)
+
+
+WITHOUT_A_TIME = {
+    "room": "as soon as something under it ends",
+    "kept": "as soon as the heavy work has started",
+    "opening": "as soon as what it lets through goes well",
+    "paused": "when someone resumes it",
+    "closed": "when someone opens it",
+}
+
+
+def _can_change(stop: Stopped, standing: Standing) -> str:
+    """The earliest time, or the event, that may end this."""
+    if stop.until:
+        return moment(stop.until, standing.now)
+    return WITHOUT_A_TIME.get(stop.kind, "at any moment")
+
+
+def _lines(text: str) -> SafeString:
+    return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in text.split("\n")))
+
+
+def _table(head: Iterable[str], rows: Sequence[Iterable[Any]], there_are: int) -> SafeString:
+    """Rows under a head, and how many there are besides."""
+    left = there_are - len(rows)
+    return format_html(
+        '<div class="standing sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}</div>',
+        format_html_join("", '<th scope="col">{}</th>', ((word,) for word in head)),
+        format_html_join("", "<tr>{}</tr>", ((_cells(row),) for row in rows)),
+        f"and {left:,} more" if left > 0 else "",
+    )
+
+
+def _cells(row: Iterable[Any]) -> SafeString:
+    return format_html_join("", "<td>{}</td>", ((cell,) for cell in row))

@@ -1,0 +1,101 @@
+"""Pausing and resuming rows of a list: the reason is asked on a page in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin import helpers
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle.enqueue import check_not_far
+from queuemgr.models import Pausable
+from queuemgr.operations import controls
+from queuemgr.web.admin.read_only_admin import KeptAdmin, by
+
+
+class PauseForm(forms.Form):
+    reason = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs={"class": "vTextField", "autofocus": True}),
+        help_text="Shown wherever work waits because of it.",
+    )
+    until = forms.DateTimeField(
+        required=False,
+        label="Until (UTC)",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        help_text="Then it goes on by itself; empty: until someone resumes it.",
+    )
+
+    def clean_until(self) -> Any:
+        until = self.cleaned_data["until"]
+        if until is not None and until <= database_now():
+            raise ValidationError("This time has passed.")
+        try:
+            check_not_far("until", until or database_now())
+        except BadInput as error:
+            raise ValidationError(str(error)) from None
+        return until
+
+
+class PausingAdmin(KeptAdmin):
+    """A list of queues or limits that can be paused and resumed."""
+
+    actions: Any = ("pause", "resume")
+    recorded = True
+
+    def has_pause_permission(self, request: HttpRequest) -> bool:
+        """What the actions ask for: `pause_queue` or `pause_limit`."""
+        return bool(request.user.has_perm(f"queuemgr.pause_{self.opts.model_name}"))
+
+    def read_page(self, rows: Any) -> None:
+        now = database_now()
+        for row in rows:
+            row.paused = row.pause_sentence() if row.is_paused(now) else ""
+
+    @admin.display(description="paused", empty_value="")
+    def paused(self, row: Any) -> str:
+        return str(row.paused)
+
+    @admin.action(description="Pause…", permissions=["pause"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> HttpResponse | None:
+        asked = "reason" in request.POST
+        form = PauseForm(request.POST if asked else None)
+        if not asked or not form.is_valid():
+            return self._ask_why(request, queryset, form)
+        why = by(request, form.cleaned_data["reason"])
+        for name in _names(queryset):
+            controls.pause(name, why, form.cleaned_data["until"])
+        self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")
+        return None
+
+    @admin.action(description="Resume", permissions=["pause"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> None:
+        names = _names(queryset.filter(paused_at__isnull=False))
+        for name in names:
+            controls.resume(name, by(request))
+        text = f"Resumed: {', '.join(names)}." if names else "None of these was paused."
+        self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
+
+    def _ask_why(
+        self, request: HttpRequest, queryset: QuerySet[Pausable], form: PauseForm
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Pause {self.opts.verbose_name_plural}",
+            "opts": self.opts,
+            "form": form,
+            "rows": queryset,
+            "checkbox": helpers.ACTION_CHECKBOX_NAME,
+        }
+        return TemplateResponse(request, "admin/queuemgr/pause.html", context)
+
+
+def _names(queryset: QuerySet[Any]) -> list[str]:
+    return list(queryset.order_by("name").values_list("name", flat=True))

@@ -1,0 +1,79 @@
+"""Queues: what waits and what is held in each, how many may wait, and pausing them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count
+from django.http import HttpRequest
+
+from queuemgr.flows.flow import queue_name
+from queuemgr.models import Lease, Queue, Route
+from queuemgr.operations import controls
+from queuemgr.reporting import explain
+from queuemgr.web.admin.pausing import PausingAdmin
+from queuemgr.web.admin.read_only_admin import by
+from queuemgr.web.admin.reason_form import ReasonForm
+
+
+class QueueForm(ReasonForm):
+    class Meta:
+        model = Queue
+        fields = ("max_pending",)
+
+
+@admin.register(Queue)
+class QueueAdmin(PausingAdmin):
+    form = QueueForm
+    list_display = ("name", "phase", "priority", "waiting", "held", "paused")
+    list_filter = ("phase",)
+    sortable_by = ()
+    readonly_fields = ("phase", "priority", "waiting", "held", "paused")
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        reason = ("reason",) if self.has_change_permission(request, obj) else ()
+        standing = [name for name in self.readonly_fields if name != "paused" or obj.paused]
+        return (*standing, "max_pending", *reason)
+
+    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        queue = super().get_object(request, *given, **named)
+        if queue is not None:
+            self.read_page([queue])
+        return queue
+
+    def save_model(self, request: HttpRequest, obj: Queue, form: QueueForm, change: bool) -> None:
+        figures = form.figures("max_pending")
+        if figures:
+            controls.edit_queue(obj.name, by(request, form.cleaned_data["reason"]), **figures)
+
+    def read_page(self, rows: Sequence[Any]) -> None:
+        super().read_page(rows)
+        waiting, held = waiting_by_queue(), held_by_queue()
+        for row in rows:
+            row.waiting, row.held = waiting[row.name], held.get(row.name, 0)
+            row.cap = row.max_pending
+
+    @admin.display(description="waiting / cap")
+    def waiting(self, row: Any) -> str:
+        return f"{row.waiting:,} / {row.cap:,}" if row.cap else f"{row.waiting:,} / no cap"
+
+    @admin.display(description="held by workers")
+    def held(self, row: Any) -> str:
+        return f"{row.held:,}"
+
+
+def waiting_by_queue() -> Counter[str]:
+    """How many executions wait in each queue."""
+    by_route, waiting = explain.waiting_by_route(), Counter[str]()
+    for pk, phase, priority in Route.objects.values_list("pk", "phase", "priority"):
+        waiting[queue_name(phase, priority)] += by_route.get(pk, 0)
+    return waiting
+
+
+def held_by_queue() -> dict[str, int]:
+    """How many leases each queue's work holds."""
+    held = Lease.objects.order_by().values_list("phase", "priority").annotate(n=Count("*"))
+    return {queue_name(phase, priority): n for phase, priority, n in held}

@@ -1,0 +1,149 @@
+"""API tokens: made here with their secret shown once, listed, revoked. The digest is never shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.rate import parse_rate
+from queuemgr.models import ApiToken
+from queuemgr.operations import api_tokens
+from queuemgr.operations.api_tokens import SCOPES
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, by
+from queuemgr.web.admin.reason_form import ReasonForm
+
+
+class TokenForm(ReasonForm):
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, f"{scope}: {meaning}") for scope, meaning in SCOPES.items()],
+        widget=forms.CheckboxSelectMultiple,
+        initial=["read"],
+        help_text="What it may be used for; its owner's permissions bound it further.",
+    )
+    expires_at = forms.DateTimeField(
+        required=False,
+        label="Expires (UTC)",
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
+        help_text="Empty: never. It can be revoked at any time.",
+    )
+
+    class Meta:
+        model = ApiToken
+        fields = ("name", "owner", "scopes", "rate", "expires_at")
+        help_texts = {
+            "name": "What it is for, such as the program that will hold it.",
+            "rate": "Requests it may send: 600/minute, 10/s burst 50; empty: no limit.",
+        }
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        if "rate" in self.fields:
+            self.fields["rate"].required = False
+
+    def clean_name(self) -> str:
+        name = str(self.cleaned_data["name"])
+        if not name.isprintable():
+            raise ValidationError("Use printable characters only.")
+        return name
+
+    def clean_rate(self) -> str:
+        rate = str(self.cleaned_data["rate"])
+        try:
+            parse_rate(rate, at_once=True)
+        except BadInput as error:
+            raise ValidationError(str(error)) from None
+        return rate
+
+    def clean_expires_at(self) -> Any:
+        end = self.cleaned_data["expires_at"]
+        if end is not None and end <= database_now():
+            raise ValidationError("This time has passed.")
+        return end
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin):
+    form = TokenForm
+    list_display = ("name", "owner", "scopes_given", "rate", "used_at", "expires_at", "standing")
+    list_select_related = ("owner",)
+    search_fields = ("name",)
+    sortable_by = ()
+    actions = ("revoke",)
+    recorded = True
+    shown = (
+        "name", "owner", "scopes_given", "rate", "created_at", "used_at", "expires_at", "standing",
+    )  # fmt: skip
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("queuemgr.add_apitoken"))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.shown if obj else (*TokenForm.Meta.fields, "reason")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.shown if obj else ()
+
+    def formfield_for_foreignkey(self, db_field: Any, request: Any, **given: Any) -> Any:
+        """A token opens what its owner may do, so only a superuser makes one for someone else."""
+        if db_field.name == "owner":
+            people = db_field.remote_field.model._default_manager.filter(is_active=True)
+            own = people if request.user.is_superuser else people.filter(pk=request.user.pk)
+            given |= {"queryset": own, "initial": request.user.pk}
+        return super().formfield_for_foreignkey(db_field, request, **given)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """One button: whichever is pressed, what follows is the page with the secret."""
+        others = {"show_save_and_continue": False, "show_save_and_add_another": False}
+        return super().add_view(request, form_url, {**others, **(extra_context or {})})
+
+    def save_model(
+        self, request: HttpRequest, obj: ApiToken, form: TokenForm, change: bool
+    ) -> None:
+        told = form.cleaned_data
+        made, secret = api_tokens.make(
+            told["name"], told["owner"], told["scopes"], by(request, told["reason"]),
+            rate=told["rate"], expires_at=told["expires_at"],
+        )  # fmt: skip
+        obj.pk = made.pk
+        request.secret = secret  # type: ignore[attr-defined]  # for the one page that shows it
+
+    def response_add(
+        self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """The page with the secret: the answer to the post itself, so it is kept nowhere."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Token {obj.name}",
+            "opts": self.opts,
+            "token": obj,
+            "secret": request.secret,  # type: ignore[attr-defined]  # put there by `save_model`
+        }
+        return TemplateResponse(request, "admin/queuemgr/token_made.html", context)
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("queuemgr.change_apitoken"))
+
+    @admin.action(description="Revoke", permissions=["revoke"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
+        revoked = api_tokens.revoke(queryset, by(request))
+        text = f"Revoked: {', '.join(revoked)}." if revoked else "All of these had been revoked."
+        self.message_user(request, text, messages.SUCCESS if revoked else messages.WARNING)
+
+    @admin.display(description="scopes")
+    def scopes_given(self, token: ApiToken) -> str:
+        return ", ".join(token.scopes)
+
+    @admin.display(description="state")
+    def standing(self, token: ApiToken) -> str:
+        return api_tokens.why_not(token, database_now()) or "valid"

@@ -1,0 +1,50 @@
+"""Workers: their slots, how many are busy, and whether they live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count
+
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.models import Lease, Worker
+from queuemgr.scheduling.snapshot import live_since
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    list_display = (
+        "name", "host", "condition", "busy", "slots", "consumes", "started_at", "seen_at",
+    )  # fmt: skip
+    sortable_by = ()
+    search_fields = ("name", "host")
+
+    def read_page(self, rows: Sequence[Any]) -> None:
+        now = database_now()
+        held = Lease.objects.started().filter(worker__in=[row.pk for row in rows])
+        busy = dict(held.order_by().values_list("worker_id").annotate(n=Count("*")))
+        for row in rows:
+            row.busy, row.condition = busy.get(row.pk, 0), condition(row, now)
+
+    @admin.display(description="condition")
+    def condition(self, row: Any) -> str:
+        return str(row.condition)
+
+    @admin.display(description="busy")
+    def busy(self, row: Any) -> int:
+        return int(row.busy)
+
+    @admin.display(description="queues")
+    def consumes(self, row: Worker) -> str:
+        return ", ".join(row.queues)
+
+
+def condition(worker: Worker, now: datetime) -> str:
+    """Live; draining, when it takes no more work; gone, when it gave no sign of life."""
+    if worker.seen_at <= live_since(now):
+        return "gone"
+    return "draining" if worker.draining_at else "live"

@@ -1,0 +1,132 @@
+"""A request sent twice under one `Idempotency-Key` takes effect once and is answered alike.
+
+The key's row is inserted in the transaction of the effect: of two in flight the second waits for the
+first to commit, meets its row, and gives its answer again. What was refused keeps no key: nothing took
+effect, so the same key may be tried again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse
+from ninja.operation import Operation
+from ninja.responses import Response, Status
+from ninja.utils import contribute_operation_callback
+
+from queuemgr.base.errors import QueueFull
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.models import ApiToken, GivenAnswer
+from queuemgr.web.api.auth import REASON, caller_of
+from queuemgr.web.api.problems import Problem
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+LONGEST_KEY = 200
+Route = Callable[..., Any]
+
+PARAMETERS = [
+    {
+        "in": "header",
+        "name": HEADER,
+        "required": False,
+        "description": "The same key with the same request takes effect once; kept for 24 hours.",
+        "schema": {
+            "type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$",
+        },
+    },
+    {
+        "in": "header",
+        "name": REASON,
+        "required": False,
+        "description": "Why, for the record of changes, where the body says nothing.",
+        "schema": {"type": "string", "maxLength": 200, "pattern": "^([!-~]([ -~]*[!-~])?)?$"},
+    },
+]  # fmt: skip
+
+
+def once(route: Route) -> Route:
+    """Mark a route that changes something, below its router's decorator."""
+    contribute_operation_callback(route, _wrap)
+    return route
+
+
+def _wrap(operation: Operation) -> None:
+    operation.openapi_extra = {**(operation.openapi_extra or {}), "parameters": PARAMETERS}
+    inner = operation.view_func
+
+    @functools.wraps(inner)
+    def keyed(request: HttpRequest, **given: Any) -> Any:
+        key = request.headers.get(HEADER)
+        if key is None:
+            return inner(request, **given)
+        return _once(_checked(key), request, lambda: _answered(operation, inner(request, **given)))
+
+    operation.view_func = keyed
+
+
+def _answered(operation: Operation, result: Any) -> Status[Any]:
+    """The result with its status, its models as plain JSON."""
+    status = next(iter(operation.response_models))
+    if isinstance(result, Status):
+        status, result = result.status_code, result.value
+    return Status(status, result.model_dump(mode="json"))
+
+
+def _checked(key: str) -> str:
+    if not 0 < len(key) <= LONGEST_KEY or not all("!" <= c <= "~" for c in key):
+        raise Problem("invalid", f"{HEADER} is 1 to {LONGEST_KEY} visible ASCII characters")
+    return key
+
+
+def _once(key: str, request: HttpRequest, act: Callable[[], Status[Any]]) -> Any:
+    token = caller_of(request).token
+    if token is None:
+        raise Problem("invalid", f"{HEADER} goes with a token: answers are kept by token")
+    digest, full = _digest_of(request), None
+    try:
+        with transaction.atomic():
+            row = GivenAnswer.objects.create(
+                token=token, key=key, request_digest=digest, status=0, body={}, at=database_now()
+            )
+            try:
+                result = act()
+            except QueueFull as error:
+                full = error  # what went in before it stays in, and the key stays free
+                row.delete()
+            else:
+                row.status, row.body = result.status_code, result.value
+                row.save()
+    except IntegrityError:
+        return _again(token, key, digest)
+    if full:
+        raise full
+    return _respond(result.status_code, result.value, replayed=False)
+
+
+def _again(token: ApiToken, key: str, digest: str) -> HttpResponse:
+    """The answer given before. An error of integrity of another row than the key's is no answer."""
+    given = GivenAnswer.objects.filter(token=token, key=key).first()
+    if given is None:
+        raise Problem("conflict", f"it met another request with this {HEADER}: try again")
+    if given.request_digest != digest:
+        raise Problem(
+            "key-reused", f"this {HEADER} came with another request before: use a new one"
+        )
+    return _respond(given.status, given.body, replayed=True)
+
+
+def _respond(status: int, body: Any, *, replayed: bool) -> HttpResponse:
+    response = Response(body, status=status)
+    if replayed:
+        response[REPLAYED] = "true"
+    return response
+
+
+def _digest_of(request: HttpRequest) -> str:
+    head = f"{request.method} {request.get_full_path()}\n{request.headers.get(REASON, '')}\n"
+    return hashlib.sha256(head.encode("utf-8", "surrogateescape") + request.body).hexdigest()

@@ -1,0 +1,117 @@
+"""`GET /task?priority=low|high` and `GET /task/{id}`: what a small scheduler's callers know already.
+
+Off unless SLUICE_TASK_ROUTES says otherwise, since it changes state on GET and asks for no token; then
+these paths do not exist. The work is a probe, under the same limits as all other work.
+
+`latency_ms` is the time from `scheduled_at` to `started_at`: what a task waited for its slot.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from queuemgr.base.config import queue_knobs
+from queuemgr.base.errors import QueueFull
+from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import Attempt, Execution, Lease, State
+from queuemgr.web.api.problems import Problem, answer, of_queue_full
+
+FLOW = "probe"
+PREFIX = "task-"
+TAKEN = ("low", "high")
+
+STATUSES: Mapping[str, str] = {
+    State.WAITING: "queued",
+    State.LEASED: "queued",
+    State.RUNNING: "processing",
+    State.DONE: "completed",
+    State.SKIPPED: "completed",
+    State.FAILED: "failed",
+    State.CANCELLED: "failed",
+}
+
+
+@never_cache
+@require_GET
+def schedule(request: HttpRequest) -> HttpResponse:
+    """Make a task; answers at once, with where to ask for it."""
+    if not queue_knobs().task_routes:
+        return _none_here(request)
+    priority = request.GET.get("priority", "low")
+    if priority not in TAKEN:
+        return answer(request, Problem("invalid", "priority is low or high"))
+    task, here = uuid4(), socket.gethostname()
+    try:
+        enqueue(FLOW, f"{PREFIX}{task}", {"scheduled_by": here}, priority=PRIORITIES[priority])
+    except QueueFull as full:
+        return answer(request, of_queue_full(full))
+    made = Execution.objects.get(flow=FLOW, key=f"{PREFIX}{task}")
+    return JsonResponse(
+        {
+            "task_id": str(task),
+            "status": "queued",
+            "priority": priority,
+            "worker": here,
+            "scheduled_at": _iso(made.created_at),
+        }
+    )
+
+
+@never_cache
+@require_GET
+def standing(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    """What became of a task."""
+    if not queue_knobs().task_routes:
+        return _none_here(request)
+    found = Execution.objects.filter(flow=FLOW, key=f"{PREFIX}{task_id}").first()
+    if found is None:
+        return answer(request, Problem("not-found", f"there is no task {task_id}"))
+    return JsonResponse(facts(found))
+
+
+def facts(task: Execution) -> dict[str, Any]:
+    """A task as it stands. `worker` is the one that does or did it, else who scheduled it."""
+    scheduled_by = str(task.payload.get("scheduled_by", ""))
+    host, name, started = _run_of(task)
+    latency = (started - task.created_at).total_seconds() * 1000 if started else None
+    return {
+        "task_id": task.key.removeprefix(PREFIX),
+        "status": STATUSES[task.state],
+        "priority": PRIORITY_NAMES[task.priority],
+        "worker": name or scheduled_by,
+        "scheduled_at": _iso(task.created_at),
+        "scheduled_by": scheduled_by,
+        "processed_by": name or None,
+        "started_at": _iso(started),
+        "completed_at": _iso(task.finished_at),
+        "latency_ms": round(latency, 3) if latency is not None else None,
+        "same_worker": host == scheduled_by if name else None,
+    }
+
+
+def _run_of(task: Execution) -> tuple[str, str, datetime | None]:
+    """Host and name of the worker of its run under way, else of its last, and when that began."""
+    lease = Lease.objects.select_related("worker").filter(execution=task).first()
+    if lease is not None and lease.worker is not None:
+        return lease.worker.host, lease.worker.name, lease.started_at
+    last = Attempt.objects.filter(execution=task).order_by("-pk").first()
+    if last is None:
+        return "", "", None
+    return last.worker.rpartition("@")[2], last.worker, last.started_at
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds") if moment else None
+
+
+def _none_here(request: HttpRequest) -> HttpResponse:
+    return answer(request, Problem("not-found", "no such path"))

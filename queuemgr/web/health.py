@@ -1,0 +1,122 @@
+"""Health, in three questions. Is this process alive: asks nobody else, so no outage elsewhere and no
+busy worker has it restarted. Could it serve: asks database, migrations and broker, each for a bounded
+time. Does work move: see `stall_check.py`.
+
+What is missing is named without an address or a secret: anyone may ask.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from celery import current_app
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, JsonResponse
+
+from queuemgr.base.config import queue_knobs
+from queuemgr.lifecycle.publish import broker_errors
+from queuemgr.reporting import stall_check
+
+logger = logging.getLogger(__name__)
+
+BROKER_SECONDS = 2
+"""How long the broker may take to answer before it counts as away."""
+
+
+def healthz(request: HttpRequest) -> JsonResponse:
+    """200 when the database answers, 503 when it does not."""
+    try:
+        _database()
+    except DatabaseError:
+        return JsonResponse({"status": "database does not answer"}, status=503)
+    return JsonResponse({"status": "ok"})
+
+
+def live(request: HttpRequest) -> JsonResponse:
+    """200 whenever this process can answer at all."""
+    return JsonResponse({"status": "ok"})
+
+
+def ready(request: HttpRequest) -> JsonResponse:
+    """200 when everything it depends on answers; 503 with what does not."""
+    missing = {name: problem for name, check in CHECKS.items() if (problem := check())}
+    if missing:
+        return JsonResponse({"status": "not ready", "missing": missing}, status=503)
+    return JsonResponse({"status": "ok"})
+
+
+def progress(request: HttpRequest) -> JsonResponse:
+    """503 when work waits, slots are free and nothing started for SLUICE_STALLED_MINUTES."""
+    try:
+        found = stall_check.movement()
+    except DatabaseError:
+        return JsonResponse({"status": "database does not answer"}, status=503)
+    problem = found.stalled(queue_knobs().stalled_minutes)
+    return JsonResponse({"status": problem or "ok", **_told(found)}, status=503 if problem else 200)
+
+
+def _told(found: stall_check.Movement) -> dict[str, Any]:
+    return {
+        "workers": found.workers,
+        "idle_slots": found.idle,
+        "waiting_since": found.waiting_since,
+        "last_start": found.last_start,
+    }
+
+
+def _database() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _database_problem() -> str:
+    try:
+        _database()
+    except DatabaseError as error:
+        logger.warning("not ready: the database: %s", type(error).__name__)
+        return "does not answer"
+    return ""
+
+
+_migrated: set[str] = set()
+"""Holds the database once all migrations were seen applied: what is applied stays."""
+
+
+def _migrations_problem() -> str:
+    alias = connection.alias
+    if alias in _migrated:
+        return ""
+    try:
+        executor = MigrationExecutor(connection)
+        missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    except DatabaseError:
+        return "cannot be looked up"
+    if missing:
+        return f"{missing} are not applied: run `manage.py migrate`"
+    _migrated.add(alias)
+    return ""
+
+
+def _broker_problem() -> str:
+    try:
+        link = current_app.connection_for_write(connect_timeout=BROKER_SECONDS)
+    except KeyError:
+        return "has a URL nobody can read: mend BROKER_URL"
+    try:
+        with link:
+            link.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
+    except broker_errors() as error:
+        logger.warning("not ready: the broker: %s", type(error).__name__)
+        return "does not answer; work waits in the database meanwhile"
+    return ""
+
+
+CHECKS: Mapping[str, Callable[[], str]] = {
+    "database": _database_problem,
+    "migrations": _migrations_problem,
+    "broker": _broker_problem,
+}

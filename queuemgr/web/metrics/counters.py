@@ -1,0 +1,110 @@
+"""Counters and histograms: what was ever begun and ended, as numbers that only grow.
+
+Up to a few minutes ago the sums of all time hold every attempt; after that attempts are counted as they
+are, in the same statement. Each attempt is so counted once at any moment, also while its minute is being
+rolled up or pruned. Histograms are those of the sums alone, and up to two minutes late.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from queuemgr.base import histogram, sql
+from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
+from queuemgr.lifecycle import anomalies, minute_stats
+from queuemgr.models import EVER, MISHAP, Minute
+from queuemgr.scheduling import retry_policies
+from queuemgr.web.metrics.definitions import Sample
+from queuemgr.web.metrics.labels import bounded
+
+TOO_FAR_BEHIND = timedelta(minutes=15)
+"""Counters are left out while rolling up lags further: counting the rest would be long, and leaving it
+out would let them fall. They come back higher."""
+
+RUNNING = "running"
+
+_TOTALS = """
+    SELECT phase, priority, outcome, error_kind, SUM(counted), SUM(cost) FROM (
+        SELECT phase, priority, outcome, error_kind, attempts AS counted, cost
+          FROM queuemgr_minute WHERE minute = %s
+     UNION ALL
+        SELECT phase, priority, outcome, error_kind, -attempts, -cost
+          FROM queuemgr_minute WHERE minute >= %s AND minute > %s AND outcome <> 'mishap'
+     UNION ALL
+        SELECT phase, priority, outcome, error_kind, COUNT(*), SUM(cost)
+          FROM queuemgr_attempt WHERE ended_at >= %s GROUP BY phase, priority, outcome, error_kind
+     UNION ALL
+        SELECT phase, priority, 'running', '', COUNT(*), 0
+          FROM queuemgr_lease WHERE started_at IS NOT NULL GROUP BY phase, priority
+    ) counted GROUP BY phase, priority, outcome, error_kind
+"""
+
+
+class _Total(NamedTuple):
+    phase: str
+    priority: int
+    outcome: str
+    error_kind: str
+    counted: int
+    cost: int
+
+
+def samples(now: datetime) -> Iterator[Sample]:
+    """Counters, unless rolling up is too far behind, and histograms."""
+    oldest = minute_stats.oldest_waiting()
+    lag = max(now - oldest, timedelta()) if oldest else timedelta()
+    yield Sample("sluicegate_rollup_lag_seconds", (), lag.total_seconds())
+    if lag <= TOO_FAR_BEHIND:
+        yield from _counters(_read(minute_stats.settled_to() or EVER))
+    yield from _histograms()
+
+
+def _read(settled: datetime) -> list[_Total]:
+    rows = sql.rows(_TOTALS, [EVER, settled, EVER, settled])
+    return [_Total._make([*kind, int(counted), int(cost)]) for *kind, counted, cost in rows]
+
+
+def _counters(totals: list[_Total]) -> Iterator[Sample]:
+    known, phases = set(retry_policies.kinds()), list(all_phases())
+    starts = Counter({(phase, rank): 0 for phase in phases for rank in PRIORITY_NAMES})
+    requests = Counter(dict.fromkeys(phases, 0))
+    ended: Counter[tuple[str, str, str, str]] = Counter()
+    met = Counter(dict.fromkeys(anomalies.KINDS, 0))
+    for total in totals:
+        if total.outcome == MISHAP:
+            met[total.error_kind] += total.counted
+            continue
+        starts[total.phase, total.priority] += total.counted
+        requests[total.phase] += total.cost
+        if total.outcome != RUNNING:
+            kind = bounded(total.error_kind, known)
+            ended[total.phase, _priority(total.priority), total.outcome, kind] += total.counted
+    for (phase, rank), count in starts.items():
+        yield Sample("sluicegate_starts_total", (phase, _priority(rank)), count)
+    for labels, count in sorted(ended.items()):
+        yield Sample("sluicegate_attempts_total", labels, count)
+    for phase, cost in requests.items():
+        yield Sample("sluicegate_requests_total", (phase,), cost)
+    yield Sample("sluicegate_messages_refused_total", (), met[anomalies.MESSAGE_REFUSED])
+    yield Sample("sluicegate_endings_refused_total", (), met[anomalies.ENDING_REFUSED])
+    yield Sample("sluicegate_leases_unbegun_total", (), met[anomalies.LEASE_UNBEGUN])
+
+
+def _histograms() -> Iterator[Sample]:
+    waited: defaultdict[tuple[str, str], list[list[int]]] = defaultdict(list)
+    ran: defaultdict[str, list[list[int]]] = defaultdict(list)
+    sums = Minute.objects.ever().attempts_only().values_list("phase", "priority", "waited", "ran")
+    for phase, rank, waits, runs in sums:
+        waited[phase, _priority(rank)].append(waits)
+        ran[phase].append(runs)
+    for labels, many in sorted(waited.items()):
+        yield Sample("sluicegate_wait_seconds", labels, histogram.merged(many))
+    for phase, many in sorted(ran.items()):
+        yield Sample("sluicegate_run_seconds", (phase,), histogram.merged(many))
+
+
+def _priority(rank: int) -> str:
+    return PRIORITY_NAMES.get(rank, str(rank))

@@ -1,0 +1,73 @@
+"""How full, how spent and how closed each limit is; keys of a pattern are summed under it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from queuemgr.flows.flow import all_phases
+from queuemgr.scheduling import snapshot
+from queuemgr.scheduling.admission import Gate, Rule, Snapshot, Use
+from queuemgr.scheduling.limit_rules import read_rules
+from queuemgr.web.metrics.definitions import Sample
+from queuemgr.web.metrics.labels import label_of, own_labels
+
+SUMMED = (
+    "running", "running_high", "paused", "closed", "reopening", "keys_in_use", "keys_full",
+)  # fmt: skip
+
+
+def samples(now: datetime) -> Iterator[Sample]:
+    """The limits as they stand at `now`."""
+    rules = read_rules(now)
+    own = own_labels(rules, all_phases())
+    seen = snapshot.look_at_limits(now, own)
+    yield from _sums(seen, own)
+    for name in sorted(own):
+        yield from _figures(name, rules[name], seen.use.get(name, Use()))
+
+
+def _sums(seen: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
+    sums: dict[str, Counter[str]] = {name: Counter() for name in own}
+    for name, figures in _each(seen, own):
+        sums.setdefault(label_of(name, own), Counter()).update(figures)
+    for label, figures in sorted(sums.items()):
+        for figure in SUMMED:
+            if figure.startswith("keys_") and label in own:
+                continue
+            yield Sample(f"sluicegate_limit_{figure}", (label,), figures[figure])
+
+
+def _each(seen: Snapshot, own: frozenset[str]) -> Iterator[tuple[str, Mapping[str, int]]]:
+    for name, use in seen.use.items():
+        most = seen.rule(name).max_running
+        yield (
+            name,
+            {
+                "running": use.running,
+                "running_high": use.running - use.below_high,
+                "keys_in_use": int(use.leases > 0),
+                "keys_full": int(use.leases > 0 and 0 < most <= use.running),
+            },
+        )
+    for name, gate in seen.gates.items():
+        closed = _is_closed(gate, seen.now)
+        yield name, {"closed": int(closed), "reopening": int(bool(gate.opening) and not closed)}
+    for name, rule in seen.rules.items():
+        if rule.paused or name.endswith("*"):
+            yield name, {"paused": int(bool(rule.paused))}
+
+
+def _is_closed(gate: Gate, now: datetime) -> bool:
+    return gate.closed_until is not None and gate.closed_until > now
+
+
+def _figures(name: str, rule: Rule, use: Use) -> Iterator[Sample]:
+    if rule.max_running:
+        yield Sample("sluicegate_limit_max_running", (name,), rule.max_running)
+        yield Sample("sluicegate_limit_reserved_high", (name,), rule.reserved_high)
+    if rule.daily_budget is not None:
+        yield Sample("sluicegate_limit_budget_requests", (name,), rule.daily_budget)
+        yield Sample("sluicegate_limit_budget_spent_requests", (name,), use.spent)
+        yield Sample("sluicegate_limit_budget_reserved_requests", (name,), use.reserved)

@@ -1,0 +1,66 @@
+"""`/metrics`: for whoever holds the token, or without one for this machine only."""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from ipaddress import ip_address
+
+from django.db import Error as DatabaseError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from queuemgr.base.config import watch_knobs
+from queuemgr.web.metrics.collector import DatabaseCollector
+
+FORWARDED = ("X-Forwarded-For", "Forwarded", "X-Real-IP")
+"""What a proxy adds: then the address is the proxy's, and says nothing of who asks."""
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Every metric in the format asked for: 401 without the token, 403 from elsewhere where there is
+    none, 404 where metrics are off, 503 while the database does not answer."""
+    refusal = _refusal(request)
+    if refusal is not None:
+        return refusal
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(DatabaseCollector())
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    try:
+        body = encode(registry)
+    except DatabaseError:
+        return _say("the database does not answer", 503)
+    return HttpResponse(body, content_type=content_type, headers={"Cache-Control": "no-store"})
+
+
+def _refusal(request: HttpRequest) -> HttpResponse | None:
+    knobs = watch_knobs()
+    if not knobs.metrics:
+        raise Http404
+    token = knobs.metrics_token.get_secret_value()
+    if token:
+        given = request.headers.get("Authorization", "")
+        if compare_digest(given.encode(), f"Bearer {token}".encode()):
+            return None
+        refused = _say("metrics ask for the token in SLUICE_METRICS_TOKEN, as a bearer token", 401)
+        refused["WWW-Authenticate"] = 'Bearer realm="metrics"'
+        return refused
+    if _is_this_machine(request):
+        return None
+    return _say("set SLUICE_METRICS_TOKEN to read metrics from elsewhere than this machine", 403)
+
+
+def _is_this_machine(request: HttpRequest) -> bool:
+    """Does the connection come from this machine, and not through a proxy on it?"""
+    if any(name in request.headers for name in FORWARDED):
+        return False
+    try:
+        return ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def _say(text: str, status: int) -> HttpResponse:
+    return HttpResponse(f"{text}\n", status=status, content_type="text/plain; charset=utf-8")

@@ -1,0 +1,119 @@
+"""How the board writes its figures."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.utils.html import escape, format_html
+
+from queuemgr.models import State
+from queuemgr.reporting.dashboard.limit_bars import LimitBar
+from queuemgr.reporting.failure_groups import FailureGroup
+from queuemgr.scheduling.claims import FLEET
+
+register = template.Library()
+
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+@register.filter
+def number(value: int | float) -> str:
+    """`1,204`."""
+    return f"{round(value):,}"
+
+
+@register.filter
+def span(value: timedelta | float | None) -> str:
+    """`40 ms`, `3.2 s`, `4 min`, `1 h 12 min`, `2 d 3 h`; nothing for None."""
+    if value is None:
+        return ""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for place, (size, unit) in enumerate(_UNITS):
+        if seconds >= size:
+            return _two(round(seconds), place, size, unit)
+    return ""
+
+
+def _two(seconds: int, place: int, size: int, unit: str) -> str:
+    """The largest unit, with the next smaller one behind hours and days."""
+    whole, rest = divmod(seconds, size)
+    if size < 3600:
+        return f"{whole} {unit}"
+    smaller, name = _UNITS[place + 1]
+    return f"{whole} {unit} {rest // smaller} {name}" if rest >= smaller else f"{whole} {unit}"
+
+
+@register.filter
+def clock(value: datetime | None, now: datetime) -> str:
+    """`14:32`, with the date on any other day; nothing for None."""
+    if value is None:
+        return ""
+    return f"{value:%H:%M}" if value.date() == now.date() else f"{value:%-d %b %H:%M}"
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    """A share of 0 to 1 as a width in percent, such as `42.5`; `0` for None."""
+    return f"{100 * (share or 0.0):.4g}"
+
+
+@register.simple_tag(takes_context=True)
+def figure(context: Any, value: int, **filters: str) -> str:
+    """A number of executions, linked to the list of just these."""
+    return linked(context["links"].executions(**filters) if value else "", number(value))
+
+
+@register.simple_tag(takes_context=True)
+def tried(context: Any, value: int, **filters: str) -> str:
+    """A number of attempts, linked to the list that shows them."""
+    return linked(context["links"].attempts(**filters) if value else "", number(value))
+
+
+@register.simple_tag(takes_context=True)
+def to(context: Any, text: str, page: str, *args: Any, may: str, **query: str) -> str:
+    """A text, linked to a page of the admin where it is there and this person may see it."""
+    return linked(context["links"].to(page, *args, may=may, **query), text)
+
+
+@register.simple_tag(takes_context=True)
+def address_of(context: Any, page: str, *args: Any, may: str, **query: str) -> str:
+    """The address of such a page, or nothing."""
+    return str(context["links"].to(page, *args, may=may, **query))
+
+
+@register.simple_tag(takes_context=True)
+def waits_on(context: Any, bar: LimitBar) -> str:
+    """How many wait on a limit, linked to them: by key, by phase, or all that waits."""
+    phase = bar.name.removeprefix("phase:")
+    if bar.name == FLEET:
+        return figure(context, bar.waiting, state=State.WAITING)
+    if phase != bar.name:
+        return figure(context, bar.waiting, state=State.WAITING, phase=phase)
+    if ":" not in bar.name:
+        return number(bar.waiting)
+    return figure(context, bar.waiting, state=State.WAITING, limit=bar.name)
+
+
+@register.simple_tag(takes_context=True)
+def retry_these(context: Any, group: FailureGroup) -> str:
+    """A link to the preview of a bulk retry of these, for who may start one."""
+    links = context["links"]
+    if not links.person.has_perm("queuemgr.retry_execution"):
+        return ""
+    address = links.to(
+        "bulk_new", may="add_bulkaction", verb="retry", state=State.FAILED,
+        error_kind=group.kind, error_fingerprint=group.fingerprint,
+    )  # fmt: skip
+    return (
+        format_html('<a class="sg-button" href="{}">Retry these…</a>', address) if address else ""
+    )
+
+
+def linked(address: str, text: str) -> str:
+    return format_html('<a href="{}">{}</a>', address, text) if address else str(escape(text))

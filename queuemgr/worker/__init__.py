@@ -1,0 +1,1 @@
+"""A worker process: Celery task base, group commit, heartbeat, registration, periodic jobs."""

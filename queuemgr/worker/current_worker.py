@@ -1,0 +1,35 @@
+"""Who this process is in the fleet: set once when a Celery worker starts, inherited by its children."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from queuemgr.scheduling.capacity import Group
+
+
+@dataclass
+class ThisWorker:
+    """The row, name and queues of the worker this process belongs to."""
+
+    worker_id: int
+    name: str
+    queues: Group
+    parent_pid: int
+    sends_events: bool = False
+    draining: threading.Event = field(default_factory=threading.Event)
+
+
+_current: ThisWorker | None = None
+
+
+def set_current(worker: ThisWorker | None) -> None:
+    global _current
+    _current = worker
+
+
+def current() -> ThisWorker:
+    """The worker of this process; raises `RuntimeError` outside of one."""
+    if _current is None:
+        raise RuntimeError("this process is not a Celery worker: steps run in workers only")
+    return _current

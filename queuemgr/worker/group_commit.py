@@ -1,0 +1,180 @@
+"""The one thread of a worker process through which its slots begin and end their leases.
+
+While one transaction is under way the other slots queue up, and the next transaction takes them all:
+finishes that arrive together share its cost, and the process needs one connection for the queue
+however many slots it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from queue import Empty, SimpleQueue
+from uuid import UUID
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from queuemgr.base import sql
+from queuemgr.base.config import queue_knobs
+from queuemgr.flows.outcomes import Result
+from queuemgr.lifecycle import begin as beginning
+from queuemgr.lifecycle import finish, redispatch_timer
+from queuemgr.lifecycle.finish import Ending
+from queuemgr.lifecycle.leases import Grant, Hands
+from queuemgr.worker.broker_sender import Outbox
+from queuemgr.worker.current_worker import ThisWorker
+
+logger = logging.getLogger(__name__)
+
+BATCH = 256
+"""Most begins and ends in one transaction."""
+
+COMPANY_SECONDS = 0.001
+"""How long a batch waits to become as large as the one before: a transaction costs more than that."""
+
+WAITS = (0.05, 0.2, 1, 2, 5)
+"""Seconds between tries while the database does not answer; the last is repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What came of an ending: how the attempt was recorded (None: its lease was gone), and what the
+    slot runs next, or None when it is free to go."""
+
+    outcome: str | None
+    grant: Grant | None
+
+
+@dataclass(slots=True)
+class _Call:
+    """A slot's request, and where it waits for the answer: the next grant, or None."""
+
+    lease_id: UUID
+    ended: Grant | None = None
+    result: Result | None = None
+    wants_next: bool = False
+    runtime: float = 0.0
+    answer: Grant | None = None
+    outcome: str | None = None
+    answered: threading.Event = field(default_factory=threading.Event)
+
+
+class Combiner:
+    """Begins and ends leases for all slots of this process."""
+
+    def __init__(self, worker: ThisWorker) -> None:
+        self._worker = worker
+        self._calls: SimpleQueue[_Call] = SimpleQueue()
+        self._company = 1
+        self._outbox = Outbox(worker)
+        threading.Thread(target=self._serve, name="sluice-combiner", daemon=True).start()
+
+    def begin(self, lease_id: UUID) -> Grant | None:
+        """Begin the lease a message brought; None when it is not there to begin."""
+        return self._ask(_Call(lease_id)).answer
+
+    def end(self, grant: Grant, result: Result, runtime: float, *, wants_next: bool) -> Next:
+        """End a lease that ran for so many seconds."""
+        call = self._ask(_Call(grant.lease_id, grant, result, wants_next, runtime))
+        return Next(call.outcome, call.answer)
+
+    def _ask(self, call: _Call) -> _Call:
+        self._calls.put(call)
+        call.answered.wait()
+        return call
+
+    def _serve(self) -> None:
+        while True:
+            calls = self._gather()
+            begins = [call for call in calls if call.result is None]
+            ends = [call for call in calls if call.result is not None]
+            for batch, serve in ((begins, self._begin), (ends, self._end)):
+                if batch:
+                    self._serve_patiently(batch, serve)
+
+    def _gather(self) -> list[_Call]:
+        """What has arrived; when calls came in company last time, wait a moment for as many."""
+        calls = [self._calls.get()]
+        until = time.monotonic() + COMPANY_SECONDS
+        while len(calls) < BATCH:
+            patience = until - time.monotonic() if len(calls) < self._company else 0
+            try:
+                calls.append(self._calls.get(patience > 0, max(patience, 0)))
+            except Empty:
+                break
+        self._company = len(calls)
+        return calls
+
+    def _serve_patiently(
+        self, calls: Sequence[_Call], serve: Callable[[Sequence[_Call]], None]
+    ) -> None:
+        """Try again while the database is away; one call that cannot be served spoils no other."""
+        try:
+            _with_patience(serve, calls)
+        except Exception:
+            if len(calls) > 1:
+                for call in calls:
+                    self._serve_patiently([call], serve)
+            else:
+                logger.exception(
+                    "lease %s could not be written; it will run out", calls[0].lease_id
+                )
+        finally:
+            for call in calls:
+                call.answered.set()
+
+    def _begin(self, calls: Sequence[_Call]) -> None:
+        if self._worker.draining.is_set():
+            return
+        begun = beginning.begin([call.lease_id for call in calls], self._worker.worker_id)
+        by_lease = {grant.lease_id: grant for grant in begun.grants}
+        for call in calls:
+            call.answer = by_lease.pop(call.lease_id, None)
+        redispatch_timer.ring_in(begun.look_again)
+        self._outbox.began(begun.grants)
+
+    def _end(self, calls: Sequence[_Call]) -> None:
+        endings = [Ending(call.lease_id, call.result) for call in calls if call.result is not None]
+        ended = finish.end(endings, self._hands(calls))
+        handed = list(ended.granted.handed)
+        for call in calls:
+            call.answer = handed.pop() if handed and call.wants_next else None
+            call.outcome = ended.outcomes.get(call.lease_id)
+        self._release(calls)
+        redispatch_timer.ring_in(ended.granted.look_again)
+        self._outbox.send(ended.granted.to_send)
+        for call in calls:
+            if call.outcome is not None and call.ended is not None:
+                self._outbox.ended(call.ended, call.outcome, call.result, call.runtime)
+        self._outbox.began(ended.granted.handed)
+
+    @staticmethod
+    def _release(calls: Sequence[_Call]) -> None:
+        for call in calls:
+            call.answered.set()
+
+    def _hands(self, calls: Sequence[_Call]) -> Hands | None:
+        free = sum(call.wants_next for call in calls)
+        if not free or self._worker.draining.is_set():
+            return None
+        return Hands(self._worker.worker_id, self._worker.queues, free)
+
+
+def _with_patience(serve: Callable[[Sequence[_Call]], None], calls: Sequence[_Call]) -> None:
+    """Try until the database answers, or the leases have run out and nothing could be stored."""
+    give_up = time.monotonic() + queue_knobs().lease_seconds
+    for wait in chain(WAITS, repeat(WAITS[-1])):
+        try:
+            return serve(calls)
+        except DatabaseError as error:
+            connection.close()
+            if not sql.is_away(error) or time.monotonic() > give_up:
+                raise
+            logger.warning("database does not answer (%s); again in %g s", error, wait)
+            time.sleep(wait)
+    return None

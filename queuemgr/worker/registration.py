@@ -1,0 +1,148 @@
+"""A Celery worker's place in the fleet: it signs on, shows its slots, and leaves them at shutdown.
+
+A bootstep, so that a plain `celery worker` command does it. Signing on happens before the pool
+forks, so that every child knows which worker it belongs to.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from dataclasses import replace
+from typing import Any
+
+import psutil
+from celery import bootsteps
+from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
+from django.db import connection
+
+from queuemgr.base.fleet_lock import database_now, deciding
+from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
+from queuemgr.lifecycle import finish, revoke, task_events, tracing
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.models import Lease, Worker
+from queuemgr.scheduling import limit_rows
+from queuemgr.steptools.lanes import banner
+from queuemgr.steptools.process_lanes import lanes
+from queuemgr.worker import leased_task
+from queuemgr.worker.current_worker import ThisWorker, current, set_current
+
+logger = logging.getLogger(__name__)
+
+
+class Presence(bootsteps.StartStopStep):
+    """Signs the worker on and off, and starts its heartbeat."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        refuse_pool(parent.pool_cls)
+        queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
+        row = sign_on(parent.hostname, sorted(queues), slots(parent))
+        set_current(
+            ThisWorker(row.pk, parent.hostname, queues, os.getpid(), bool(parent.task_events))
+        )
+        connection.close()
+
+    def start(self, parent: Any) -> None:
+        show_lanes(parent)
+        leased_task.start_process(is_parent=True)
+        dispatch()
+        connection.close()
+
+    def stop(self, parent: Any) -> None:
+        sign_off(current().worker_id)
+        connection.close()
+
+    terminate = stop
+
+
+@worker_process_shutdown.connect
+@worker_shutdown.connect
+def _send_last_spans(**kwargs: Any) -> None:
+    """The exit of a pool's child runs no exit handlers."""
+    tracing.stop()
+
+
+@worker_process_init.connect
+def _start_child(**kwargs: Any) -> None:
+    leased_task.start_process(is_parent=False)
+
+
+def refuse_pool(pool_class: Any) -> None:
+    """Refuse pools that break what leases promise, with the reason."""
+    name = pool_class.__module__.rpartition(".")[2]
+    if name in ("gevent", "eventlet"):
+        raise SystemExit(
+            f"pool {name} is not supported: it polls the broker every two seconds with a full window "
+            "and dies when the broker restarts; use -P threads or -P prefork"
+        )
+
+
+def show_lanes(worker: Any) -> None:
+    """Below Celery's own banner, and like it not in the log: what runs at once, and why so much."""
+    if getattr(worker, "quiet", True):
+        return
+    mine = slots(worker)
+    figures = [
+        replace(figure, value=mine, source="celery", rule="its --concurrency or setting")
+        if figure.name == "slots" and figure.value != mine
+        else figure
+        for figure in lanes().figures
+    ]
+    print(banner(figures), file=sys.__stdout__, flush=True)
+
+
+def slots(worker: Any) -> int:
+    """Steps this worker may run at once; one that also does the chores keeps a slot for them."""
+    concurrency = int(worker.concurrency or 1)
+    if HOUSEKEEPING in worker.app.amqp.queues.consume_from and concurrency > 1:
+        return concurrency - 1
+    return concurrency
+
+
+def sign_on(name: str, queues: list[str], slot_count: int) -> Worker:
+    """Enter this worker; what an earlier run of the same name left behind is released at once."""
+    limit_rows.sync()
+    host, now = socket.gethostname(), database_now()
+    for earlier in Worker.objects.filter(name=name, host=host, draining_at__isnull=True):
+        if not psutil.pid_exists(earlier.pid):
+            release_dead(earlier)
+    return Worker.objects.create(
+        name=name,
+        host=host,
+        pid=os.getpid(),
+        queues=queues,
+        slots=slot_count if queues else 0,
+        started_at=now,
+        seen_at=now,
+    )
+
+
+def release_dead(worker: Worker) -> None:
+    """End the leases of a worker whose process is gone."""
+    with deciding() as now:
+        released = finish.end_leases_of_dead_worker(worker.pk, now)
+        Worker.objects.filter(pk=worker.pk).update(draining_at=now)
+    logger.warning(
+        "%s (pid %d) died holding %d leases: released", worker, worker.pid, len(released)
+    )
+    task_events.lost(released)
+
+
+def sign_off(worker_id: int) -> None:
+    """Take no more work, and give back what no slot has begun; running steps go on for the grace."""
+    current().draining.set()
+    with deciding() as now:
+        worker = Worker.objects.get(pk=worker_id)
+        Worker.objects.filter(pk=worker_id).update(draining_at=now)
+        revoke.give_back(_unstarted_for(worker))
+    dispatch()
+
+
+def _unstarted_for(worker: Worker) -> list[Any]:
+    unstarted = Lease.objects.unstarted().values_list("pk", "phase", "priority")
+    return [pk for pk, phase, rank in unstarted if queue_name(phase, rank) in worker.queues]
