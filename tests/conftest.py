@@ -25,7 +25,7 @@ from tests.emptied_tables import let_flush_empty_the_record, let_flush_leave_wha
 from tests.patience import patient
 
 HERE = Path(__file__).parent
-MEET_NO_DATABASE = [HERE / "unit", HERE / "integration" / "steps", HERE / "browser"]
+MEET_NO_DATABASE = [HERE / "unit", HERE / "integration" / "pipeline" / "steps", HERE / "browser"]
 MEET_THE_MACHINE = [HERE / "acceptance", HERE / "browser"]
 """Real processes and real clocks: what else the machine does shows in them."""
 

@@ -14,7 +14,7 @@ import tempfile
 from typing import IO
 
 WITH_PROCESSES = ["tests/acceptance", "tests/browser"]
-MEET_NO_DATABASE = ["tests/unit", "tests/integration/steps", "tests/browser"]
+MEET_NO_DATABASE = ["tests/unit", "tests/integration/pipeline/steps", "tests/browser"]
 
 
 def _all_but(folders: list[str]) -> list[str]:

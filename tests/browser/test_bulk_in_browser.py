@@ -15,7 +15,7 @@ from queuemgr.lifecycle import publish
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD, browser_page, log_in
-from tests.integration.bulk_desk import some_failed, started
+from tests.integration.operations.bulk_fixtures import some_failed, started
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

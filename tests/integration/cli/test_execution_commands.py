@@ -1,0 +1,96 @@
+"""Steering executions from a terminal: retry, skip, priority, run-after."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queuemgr.flows.flow import HIGH
+from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.models import Change, Execution, State
+from tests.integration.cli.commands import Said, run
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+
+
+def queue(*arguments: object) -> Said:
+    return run("queue", *arguments)
+
+
+@pytest.fixture
+def failed(played: Any, probes: Any) -> Execution:
+    worker = played(slots=1)
+    (execution,) = probes(1, limit_key="host:a", url="https://a.example/x?sig=hidden1")
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("not_found", "404"))
+    return Execution.objects.get(pk=execution.pk)
+
+
+def test_retry_names_what_it_left_alone_and_ends_with_1(
+    failed: Execution, played: Any, probes: Any
+) -> None:
+    worker = played(slots=1, name="w@two")
+    probes(1, prefix="done")
+    (grant,) = worker.begin_all()
+    worker.end(grant, Done())
+    said = queue("retry", "p0", "done0", "--reason", "it is back")
+    assert said.lines == ["done0 left alone: it is done", "1 retried, 1 left alone"]
+    assert said.code == 1
+    change = Change.objects.get()
+    assert (change.action, change.target, change.reason) == ("retry", "probe/p0", "it is back")
+
+
+def test_a_payload_is_shown_masked_edited_in_a_file_and_keeps_what_was_masked(
+    failed: Execution, tmp_path: Path
+) -> None:
+    shown = queue("show", "p0", "--json")
+    assert "hidden1" not in shown.out
+    payload = {**shown.records[0]["payload"], "limit_key": "host:b"}
+    (tmp_path / "p.json").write_text(json.dumps(payload))
+    said = queue("retry", "p0", "--from-start", "--payload", tmp_path / "p.json")
+    assert (said.lines, said.code) == (["1 retried, 0 left alone"], 0)
+    again = Execution.objects.get()
+    assert again.payload == {"limit_key": "host:b", "url": "https://a.example/x?sig=hidden1"}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b'{"a": ', "line 1, column 7"), (b"\xff", "cannot be read"), (None, "cannot be read")],
+)
+def test_a_payload_that_cannot_be_read_is_refused_with_3(
+    failed: Execution, tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    if content is not None:
+        (tmp_path / "p.json").write_bytes(content)
+    said = queue("retry", "p0", "--payload", tmp_path / "p.json")
+    assert said.code == 3
+    assert says in said.complaint
+    assert Execution.objects.get().state == State.FAILED
+
+
+def test_one_payload_for_several_executions_is_refused(failed: Execution) -> None:
+    assert "name one key" in queue("retry", "p0", "p1", "--payload", "-").complaint
+
+
+def test_skip_priority_and_run_after_say_what_they_did(probes: Any) -> None:
+    probes(2)
+    assert queue("priority", "high", "p0").out == "1 changed, 0 left alone\n"
+    later = queue("run-after", "2030-01-02 06:00", "p0")
+    assert later.out == "1 given that time, 0 left alone\n"
+    first = Execution.objects.get(key="p0")
+    assert (first.priority, first.run_after) == (HIGH, datetime(2030, 1, 2, 6, tzinfo=UTC))
+    assert queue("run-after", "now", "p0").code == 0
+    assert queue("skip", "p0", "p1").out == "2 skipped, 0 left alone\n"
+    assert queue("skip", "p0").lines[0] == "p0 left alone: it is skipped"
+    assert {source for (source,) in Change.objects.values_list("source")} == {"command"}
+
+
+def test_a_key_there_is_not_changes_none_of_the_others(probes: Any) -> None:
+    probes(1)
+    for words in (("skip",), ("retry",), ("priority", "high"), ("run-after", "now")):
+        assert queue(*words, "p0", "nobody").code == 3
+    assert not Change.objects.exists()

@@ -1,0 +1,191 @@
+"""Limits and retry policies from a terminal, probes with every property, and queues that are full."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.models import Change, Execution, Limit, RetryPolicy
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import breakers, limit_rows
+from tests.integration.cli.commands import queue
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+
+
+@pytest.fixture(autouse=True)
+def _limits_and_nothing_sent(transactional_db: None, sent: list[Any]) -> None:
+    limit_rows.sync()
+
+
+def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: Any) -> None:
+    played(slots=4)
+    controls.edit_limit("host:a", By("ann", "test"), max_running=1, daily_budget=200)
+    probes(3, limit_key="host:a", requests=1)
+    (found,) = queue("limit", "host:a", "--json").records
+    assert (found["running"], found["max_running"], found["reserved"]) == (1, 1, 1)
+    assert (found["goes_by"], found["share"], found["breaker_after"]) == ("host:a", 1, 10)
+    (waits,) = found["waiting_on_it"]
+    assert waits == {"limit": "host:a", "reason": "host:a 1/1", "waiting": 2, "until": None}
+    said = queue("limit", "host:a").out
+    assert "max running" in said and "host:a 1/1" in said
+
+
+def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_figures_of_its_own() -> None:
+    (found,) = queue("limit", "host:new.org:443", "--json").records
+    assert (found["goes_by"], found["max_running"]) == ("host:*", 4)
+    said = queue("limit", "host:new.org:443", "--rate", "1/3s burst 2", "--reason", "asked to")
+    assert said.out == (
+        "host:new.org:443: rate=1/3s burst 2 (a row of its own, which began with the figures of host:*)\n"
+    )
+    row = Limit.objects.get(name="host:new.org:443")
+    assert (row.rate, row.max_running) == ("1/3s burst 2", 4)
+    assert Change.objects.get().reason == "asked to"
+
+
+def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
+    said = queue(
+        "limit", "fleet", "--max-running", 30, "--reserved-high", 2, "--rate", "50/s burst 100",
+        "--daily-budget", 500, "--budget-zone", "Europe/Berlin", "--kept-for-high", 5,
+        "--kept-from-low", 20, "--share", 2, "--breaker-after", 3,
+    )  # fmt: skip
+    assert said.code == 0
+    rule = limit_rows.rule_of("fleet")
+    assert (rule.max_running, rule.reserved_high, rule.daily_budget) == (30, 2, 500)
+    assert (rule.budget_zone, rule.kept_for_high, rule.kept_from_low) == ("Europe/Berlin", 25, 100)
+    assert (rule.share, rule.breaker_after, rule.rate is not None) == (2, 3, True)
+    assert queue("limit", "fleet", "--daily-budget", "none", "--rate", "").code == 0
+    assert (limit_rows.rule_of("fleet").daily_budget, limit_rows.rule_of("fleet").rate) == (
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("perp",), "no limit is called 'perp'; there are: cpu, "),
+        (("phase:perp", "--max-running", "3"), "no limit is called 'phase:perp'"),
+        (("fleet", "--max-running", "many"), "fleet.max_running=many: “many” value must be an integer"),
+        (("fleet", "--rate", "fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
+        (("fleet", "--budget-zone", "Mars"), "fleet.budget_zone: time zone 'Mars' is not known"),
+        (("fleet", "--kept-for-high", "120"), "fleet: Percents are 0 to 100"),
+        (("fleet", "--reserved-high", "999"), "fleet: The reserve must be smaller than the limit"),
+    ],
+)  # fmt: skip
+def test_figures_that_cannot_be_are_refused_by_name_and_change_nothing(
+    arguments: tuple[str, ...], complaint: str
+) -> None:
+    before = list(Limit.objects.values())
+    said = queue("limit", *arguments)
+    assert (said.code, said.out) == (3, "")
+    assert complaint in said.complaint
+    assert list(Limit.objects.values()) == before
+
+
+def test_the_table_of_limits_says_rates_budgets_closings_and_pauses(probes: Any) -> None:
+    breakers.close("host:a", database_now().replace(year=2099), "429, it asked for 30 s")
+    queue("pause", "prep", "--reason", "moving")
+    assert queue("limit", "wrap", "--rate", "1/3s").out == "phase:wrap: rate=1/3s\n"
+    said = queue("limits").out
+    assert "closed until 2099-" in said and "429, it asked for 30 s" in said
+    assert ": moving" in said and "of 10000, resets" in said
+    by_name = {found["limit"]: found for found in queue("limits", "--json").records}
+    assert by_name["host:a"]["closed_because"] == "429, it asked for 30 s"
+    assert by_name["phase:prep"]["paused"].endswith(": moving")
+    assert queue("stats").out.count("429, it asked for 30 s") == 1
+
+
+def test_a_policy_is_shown_as_the_waits_it_makes(probes: Any) -> None:
+    (found,) = queue("policy", "network", "--json").records
+    assert (found["max_attempts"], found["phase"]) == (6, None)
+    assert found["waits"][0] == {"before_try": 2, "shortest": 5, "longest": 10}
+    assert [wait["shortest"] for wait in found["waits"]] == [5, 10, 20, 40, 80]
+    said = queue("policy", "network").out
+    assert "tried 6 times in all" in said and "80 s" in said and "85 s" in said
+    assert "never tried again" in queue("policy", "not_found").out
+
+
+def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None:
+    said = queue(
+        "policy", "network", "--phase", "wrap", "--max-attempts", 2, "--base", 1.5, "--jitter", 0,
+        "--reason", "short",
+    )  # fmt: skip
+    assert said.code == 0
+    policy = RetryPolicy.objects.get(kind="network", phase="wrap")
+    assert (policy.max_attempts, policy.base, policy.ceiling) == (2, 1.5, 600)
+    assert Change.objects.get().reason == "short"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("netwrok",), "no kind of error is called 'netwrok'; there are: network, timeout"),
+        (("network", "--phase", "perp"), "no phase is called 'perp'; there are: prep"),
+        (("network", "--base", "soon"), "network.base=soon: “soon” value must be a float"),
+        (("network", "--max-attempts", "0"), "network: At least one try, waits of 0 or more"),
+        (("network", "--base", "900"), "network: At least one try, waits of 0 or more, a ceiling"),
+    ],
+)
+def test_policies_that_cannot_be_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
+    said = queue("policy", *arguments)
+    assert (said.code, said.out) == (3, "")
+    assert complaint in said.complaint
+
+
+def test_probes_take_a_tenant_a_weight_tokens_and_a_wait() -> None:
+    said = queue(
+        "enqueue", "--flow", "probe", "--key-prefix", "x", "--tenant", "acme", "--weight", 2,
+        "--tokens", "cpu=2,memory=1", "--fail", "rate_limited", "--retry-after", 30,
+    )  # fmt: skip
+    assert said.out == "1 new, 0 already there\n"
+    one = Execution.objects.get(key="x-0")
+    assert one.payload == {
+        "phase": "prep", "fail": "rate_limited", "tenant": "acme", "weight": 2,
+        "tokens": {"cpu": 2, "memory": 1}, "retry_after": 30,
+    }  # fmt: skip
+    assert (one.route.limit_keys, one.route.weight, one.route.tokens) == (
+        "tenant:acme", 2, "cpu=2 memory=1",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--tokens", "cpu"), "'cpu' is not like cpu=2,memory=1"),
+        (("--tokens", "cpu=0"), "'0' is not a whole number of at least 1"),
+        (("--weight", "0"), "'0' is not a whole number of at least 1"),
+        (("--retry-after", "soon"), "'soon' is not a number above 0"),
+        (("--weight", "999"), "weight 999 is above max_running=200 of limit 'fleet'"),
+        (("--tenant", "a b"), "has white space in it"),
+    ],
+)
+def test_probes_that_cannot_be_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
+    said = queue("enqueue", "--flow", "probe", *arguments)
+    assert complaint in said.complaint
+    assert (said.code != 0, Execution.objects.exists()) == (True, False)
+
+
+def test_a_full_queue_says_what_went_in_and_the_command_fails() -> None:
+    controls.edit_queue("prep.normal", By("ann", "test"), max_pending=3)
+    said = queue("enqueue", "--flow", "probe", "--count", 5)
+    assert (said.code, said.out, Execution.objects.count()) == (3, "", 3)
+    assert said.complaint.startswith(
+        "queue prep.normal is full: 3 wait, its max_pending is 3; 3 went in before it"
+    )
+
+
+def test_an_import_into_a_queue_that_fills_says_what_went_in_of_the_whole_file(
+    tmp_path: Path,
+) -> None:
+    controls.edit_queue("prep.normal", By("ann", "test"), max_pending=700)
+    items = tmp_path / "items"
+    items.write_text("bad\n" + "".join(f"10.1000/{n}\n" for n in range(1200)))
+    said = queue("import", items)
+    assert (said.code, Execution.objects.count()) == (3, 700)
+    assert "is full" in said.complaint and "; 700 went in before it" in said.complaint
+    assert said.lines[0].startswith("line 1: ")

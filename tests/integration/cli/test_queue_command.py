@@ -1,0 +1,423 @@
+"""What an operator does from a terminal: what each command says, what it changes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, all_queues
+from queuemgr.flows.outcomes import Failed
+from queuemgr.management.commands.queue import Command, subcommands
+from queuemgr.models import Change, Execution, Limit, Queue, State
+from queuemgr.scheduling import limit_rows
+from tests.integration.cli.commands import REPOSITORY, alone, queue, run, shell
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00")
+
+
+@pytest.fixture(autouse=True)
+def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
+    limit_rows.sync()
+
+
+# Help
+
+
+@pytest.mark.parametrize("name", subcommands())
+def test_every_subcommand_explains_itself_by_examples_that_it_understands(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        call_command("queue", name, "--help")
+    said = capsys.readouterr().out
+    examples = re.findall(rf"^  (queue {name}.*)$", said, re.MULTILINE)
+    assert ended.value.code == 0
+    assert examples
+    parser = Command().create_parser("manage.py", "queue")
+    for example in examples:
+        words = shlex.split(re.split(r" (?:[|<>]|&&)|  +", example)[0])
+        assert parser.parse_args(words[1:]).subcommand == name
+
+
+def test_the_help_names_every_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        call_command("queue", "--help")
+    said = capsys.readouterr().out
+    assert all(f"    {name} " in said for name in subcommands())
+
+
+# Enqueue
+
+
+def test_enqueueing_says_how_many_were_new_and_how_many_there_already() -> None:
+    assert queue("enqueue", "2101.00001", "10.1000/x").out == "2 new, 0 already there\n"
+    assert queue("enqueue", "arXiv:2101.00001", "10.1000/y").out == "1 new, 1 already there\n"
+
+
+def test_an_item_that_cannot_be_understood_stops_all_of_them() -> None:
+    said = queue("enqueue", "2101.00001", "nonsense")
+    assert (said.code, said.out) == (3, "")
+    assert "'nonsense' cannot be used: give an arXiv id" in said.complaint
+    assert not Execution.objects.exists()
+
+
+def test_probes_take_every_option_there_is(tmp_path: Path) -> None:
+    said = queue(
+        "enqueue", "--flow", "probe", "--count", 3, "--seconds", 0.2, "--cpu-ms", 5, "--phase", "wrap",
+        "--priority", "high", "--requests", 2, "--key-prefix", "x", "--limit-key", "host:a",
+        "--trace", tmp_path / "trace", "--fail", "network", "--die",
+    )  # fmt: skip
+    assert said.out == "3 new, 0 already there\n"
+    one = Execution.objects.get(key="x-2")
+    assert (one.phase, one.priority, one.route.limit_keys, one.route.cost) == (
+        "wrap", HIGH, "host:a", 2,
+    )  # fmt: skip
+    assert one.payload == {
+        "seconds": 0.2, "cpu_ms": 5.0, "phase": "wrap", "requests": 2, "limit_key": "host:a",
+        "trace": str(tmp_path / "trace"), "fail": "network", "die": True,
+    }  # fmt: skip
+
+
+def test_probes_without_a_prefix_never_meet_those_of_another_call() -> None:
+    for _ in range(2):
+        assert queue("enqueue", "--flow", "probe", "--count", 2).out == "2 new, 0 already there\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "no items given"),
+        (("--flow", "probe", "x"), "probes take no items"),
+        (("--flow", "papres", "x"), "no flow is called 'papres'; registered: papers, probe"),
+        (("--flow", "probe", "--requests", "20000"), "above daily_budget=10000"),
+        (("--flow", "probe", "--count", "0"), "'0' is not a whole number of at least 1"),
+        (("--flow", "probe", "--requests", "-1"), "'-1' is not a whole number of at least 0"),
+        (("--flow", "probe", "--key-prefix", "k" * 300), "1 to 255 fit"),
+        (("--priority", "urgent", "x"), "choose from 'high', 'normal', 'low'"),
+        (("--flow", "probe", "--phase", "prepp"), "choose from 'prep', 'expensive', 'wrap'"),
+    ],
+)
+def test_what_cannot_be_enqueued_is_refused_with_what_would_be_right(
+    arguments: tuple[str, ...], complaint: str
+) -> None:
+    said = queue("enqueue", *arguments)
+    assert complaint in said.complaint
+    assert said.code != 0
+    assert not Execution.objects.exists()
+
+
+# Looking
+
+
+def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
+    worker = played(slots=1)
+    probes(3, phase="wrap", requests=1)
+    worker.begin_all()
+    (stats,) = queue("stats", "--json").records
+    assert set(stats) == {
+        "at", "total", "statuses", "queues", "limits", "budget", "workers", "waiting_on", "failures",
+        "batches", "forecast",
+    }  # fmt: skip
+    assert MOMENT.fullmatch(stats["at"])
+    assert (stats["total"], stats["statuses"]) == (3, {"analyzed": 2, "wrapping": 1})
+    assert stats["queues"][0].pop("oldest_wait_seconds") >= 0
+    assert stats["queues"] == [
+        {"queue": "wrap.normal", "phase": "wrap", "priority": "normal",
+         "waiting": 2, "due": 2, "leased": 0, "running": 1},
+    ]  # fmt: skip
+    assert stats["limits"][0].keys() == {
+        "limit", "running", "max_running", "reserved_high", "rate", "daily_budget", "spent",
+        "reserved", "resets_at", "paused", "paused_until", "closed_until", "closed_because",
+        "opening", "opening_because",
+    }  # fmt: skip
+    budget = stats["budget"]
+    assert (budget["budget"], budget["spent"], budget["reserved"]) == (10_000, 0, 1)
+    assert budget.keys() == {"day", "zone", "budget", "spent", "reserved", "by_phase"}
+    assert MOMENT.fullmatch(stats["workers"][0].pop("seen"))
+    assert stats["workers"] == [
+        {"worker": "w@test", "slots": 1, "busy": 1, "queues": all_queues(), "draining": False}
+    ]
+    (stopped,) = stats["waiting_on"]
+    assert stopped.keys() == {"limit", "reason", "waiting", "until"}
+    assert stopped["waiting"] == 2
+
+
+def test_stats_for_people_show_every_part_without_blanks_at_the_ends(
+    played: Any, probes: Any
+) -> None:
+    played(slots=1)
+    probes(3)
+    said = queue("stats")
+    for heading in (
+        "Executions",
+        "Queues",
+        "Limits",
+        "Budget",
+        "Workers",
+        "Waiting on",
+        "Forecast",
+    ):
+        assert re.search(rf"^{heading}", said.out, re.MULTILINE)
+    assert all(line == line.rstrip() for line in said.lines)
+
+
+def test_attempts_speak_stable_names_and_microseconds(played: Any, probes: Any) -> None:
+    worker = played(slots=1)
+    probes(1, priority=HIGH, limit_key="host:a", requests=3)
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("network", "reset"))
+    (record,) = queue("attempts", "--json").records
+    moments = {name: record.pop(name) for name in ("leased", "started", "ended")}
+    assert all(MOMENT.fullmatch(moment) for moment in moments.values())
+    assert list(moments.values()) == sorted(moments.values())
+    assert record == {
+        "key": "p0", "flow": "probe", "phase": "prep", "step": "probe", "priority": "high",
+        "limit_key": "host:a", "worker": "w@test", "outcome": "retried", "error_kind": "network",
+        "requests": 3, "lease": str(grant.lease_id),
+    }  # fmt: skip
+
+
+def test_attempts_come_in_order_and_can_be_narrowed_down(played: Any, probes: Any) -> None:
+    worker = played(slots=2)
+    probes(2)
+    one, two = worker.begin_all()
+    worker.end(one)
+    worker.end(two, Failed("not_found", "404"))
+    assert [r["key"] for r in queue("attempts", "--json").records] == [one.key, two.key]
+    assert [r["key"] for r in queue("attempts", "--json", "--outcome", "failed").records] == [
+        two.key
+    ]
+    assert queue("attempts", "--json", "--key", "none").out == ""
+    assert queue("attempts", "--flow", "probe").out.count("\n") == 2
+    assert "choose from 'done', 'skipped'" in queue("attempts", "--outcome", "good").complaint
+
+
+def test_show_tells_where_an_execution_stands_and_every_attempt(played: Any, probes: Any) -> None:
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    worker.end(grant, Failed("network", "connection reset"))
+    said = queue("show", "p0")
+    assert re.search(r"^status +pending$", said.out, re.MULTILINE)
+    assert re.search(r"^why +not before .* \(try 2 of 6 after network\)$", said.out, re.MULTILINE)
+    assert "retried" in said.out and "connection reset" in said.out
+    (shown,) = queue("show", "p0", "--json").records
+    assert (shown["key"], shown["status"], shown["error_kind"]) == ("p0", "pending", "network")
+    assert MOMENT.fullmatch(shown["created"])
+    assert [a["outcome"] for a in shown["attempts"]] == ["retried"]
+
+
+def test_why_says_in_a_sentence_what_work_waits_for(played: Any, probes: Any) -> None:
+    played(slots=1)
+    queue("pause", "prep", "--reason", "moving")
+    probes(1)
+    said = queue("why", "p0")
+    assert re.fullmatch(r"phase:prep paused by \S+: moving", said.lines[0])
+    assert re.fullmatch(
+        r"position 1 in prep.normal; no start to expect: phase:prep paused by \S+: moving",
+        said.lines[1],
+    )
+
+
+@pytest.mark.parametrize("command", ["show", "why", "cancel"])
+def test_a_key_nobody_has_is_named(command: str) -> None:
+    said = queue(command, "nobody")
+    assert (said.code, said.complaint) == (3, "no execution has the key 'nobody'")
+
+
+@pytest.mark.parametrize("command", ["show", "why", "cancel"])
+def test_a_key_two_flows_have_asks_which(command: str, probes: Any) -> None:
+    queue("enqueue", "10.1000/x")
+    probes(1, prefix="doi:10.1000/x")
+    Execution.objects.filter(flow="probe").update(key="doi:10.1000/x")
+    said = queue(command, "doi:10.1000/x")
+    assert (said.code, "say which with --flow" in said.complaint) == (3, True)
+    assert queue(command, "doi:10.1000/x", "--flow", "probe").code == 0
+
+
+# Changing
+
+
+def test_retrying_what_failed_can_be_looked_at_first_and_narrowed_to_a_kind(
+    played: Any, probes: Any
+) -> None:
+    worker = played(slots=2)
+    probes(2)
+    one, two = worker.begin_all()
+    worker.end(one, Failed("not_found", "404"), next_too=False)
+    worker.end(two, Failed("encrypted", "asks for a password"), next_too=False)
+    look = queue("retry-failed", "--kind", "encrypted", "--dry-run")
+    assert look.lines == [
+        "1 would be retried", f"  probe/{two.key}  encrypted: asks for a password",
+    ]  # fmt: skip
+    assert Execution.objects.failed().count() == 2
+    assert queue("retry-failed", "--kind", "encrypted", "--reason", "mended").out == "1 retried\n"
+    assert Execution.objects.get(key=one.key).state == State.FAILED
+    assert Execution.objects.get(key=two.key).state in (State.WAITING, State.LEASED)
+    assert recorded() == [("retry", f"probe/{two.key}", "mended")]
+    assert queue("retry-failed", "--flow", "papers").out == "0 retried\n"
+
+
+def test_cancelling_says_how_many_it_stopped(played: Any, probes: Any) -> None:
+    probes(2)
+    assert queue("cancel", "p0", "--reason", "wrong").out == (
+        "1 cancelled, 0 had ended or been cancelled\n"
+    )
+    assert queue("cancel", "p0", "p1").out == "1 cancelled, 1 had ended or been cancelled\n"
+    assert set(Execution.objects.values_list("state", flat=True)) == {State.CANCELLED}
+    assert recorded()[0] == ("cancel", "probe/p0", "wrong")
+
+
+def test_cancelling_several_cancels_none_when_one_is_not_there(probes: Any) -> None:
+    probes(1)
+    assert queue("cancel", "p0", "nobody").code == 3
+    assert Execution.objects.get().state == State.WAITING
+
+
+@pytest.mark.parametrize(
+    "target", ["everything", "prep", "prep.low", "host:arxiv.org:443", "fleet"]
+)
+def test_what_can_be_paused_can_be_resumed_and_both_are_recorded(target: str) -> None:
+    assert queue("pause", target, "--reason", "asked to").out == f"{target} paused\n"
+    assert paused() == 1
+    assert queue("resume", target).out == f"{target} resumed\n"
+    assert paused() == 0
+    assert [action for action, _, _ in recorded()] == ["pause", "resume"]
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_what_does_not_exist_is_neither_paused_nor_resumed_and_what_does_is_named(
+    command: str,
+) -> None:
+    said = queue(command, "perp")
+    assert said.code == 3
+    assert said.complaint.startswith("nothing is called 'perp'; there are: everything, ")
+    assert "prep.high" in said.complaint and "host:*" in said.complaint
+
+
+def test_a_pause_for_some_minutes_ends_by_itself() -> None:
+    queue("pause", "prep", "--minutes", "30")
+    until = Limit.objects.get(name="phase:prep").paused_until
+    assert until is not None
+    assert abs(until - database_now() - timedelta(minutes=30)) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("minutes", ["0", "-5", "soon", "1e99"])
+def test_a_pause_for_no_sensible_time_is_refused(minutes: str) -> None:
+    assert "is not a number above 0" in queue("pause", "prep", f"--minutes={minutes}").complaint
+    assert paused() == 0
+
+
+def test_seeding_by_hand_starts_at_most_so_many(settings: Any, tmp_path: Path) -> None:
+    settings.SLUICE_INBOX = tmp_path / "inbox"
+    (tmp_path / "list").write_text("10.1000/a\n10.1000/b\n10.1000/c\n")
+    queue("import", "--later", tmp_path / "list")
+    assert queue("seed", "--limit", "2").out == "papers: 2 started\n"
+    assert queue("seed").out == "papers: 1 started\n"
+    assert "'0' is not a whole number" in queue("seed", "--limit", "0").complaint
+
+
+def paused() -> int:
+    now = database_now()
+    return sum(model.objects.paused(now).count() for model in (Queue, Limit))
+
+
+def recorded() -> list[tuple[str, str, str]]:
+    return list(Change.objects.order_by("pk").values_list("action", "target", "reason"))
+
+
+# In a terminal
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose database has its tables."""
+    directory = tmp_path_factory.mktemp("installed")
+    assert shell(directory, "migrate", "--verbosity", "0").returncode == 0
+    return directory
+
+
+def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path) -> None:
+    """P8-08"""
+    done = shell(installed, "queue", "pause", "perp")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("CommandError: nothing is called 'perp'")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_bad_option_ends_with_64_and_says_how_it_is_used(tmp_path: Path) -> None:
+    done = shell(tmp_path, "queue", "seed", "--limit", "none")
+    assert (done.returncode, done.stdout) == (64, "")
+    assert "usage: manage.py queue seed" in done.stderr
+    assert "'none' is not a whole number of at least 1" in done.stderr
+
+
+def test_a_database_without_tables_is_said_and_where_to_look(tmp_path: Path) -> None:
+    done = shell(tmp_path, "queue", "stats")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "manage.py doctor" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_knob_that_cannot_work_is_named_with_its_value(tmp_path: Path) -> None:
+    done = shell(tmp_path, "queue", "stats", SLUICE_LEASE_SECONDS="soon")
+    assert done.returncode == 3
+    assert "SLUICE_LEASE_SECONDS='soon'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Path) -> None:
+    """P8-08: a closed output pipe; and a line is there as soon as it is written."""
+    watch = [sys.executable, "manage.py", "queue", "stats", "--json", "--watch", "--every", "0.1"]
+    with subprocess.Popen(
+        watch, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=alone(installed),
+    ) as watching:  # fmt: skip
+        assert watching.stdout is not None and watching.stderr is not None
+        assert json.loads(watching.stdout.readline())["total"] == 0
+        watching.stdout.close()
+        assert watching.stderr.read() == ""
+        assert watching.wait(20) != 0
+
+
+# Worker
+
+
+def test_the_worker_command_is_shown_as_the_plain_celery_command_it_becomes() -> None:
+    words = shlex.split(run("worker", "--print", "prep", "--slots", "3", "--pool", "prefork").out)
+    assert words[:5] == [sys.executable, "-m", "celery", "-A", "project"]
+    assert option(words, "--queues") == "prep.high,prep.normal,prep.low"
+    assert (option(words, "--concurrency"), option(words, "--pool")) == ("3", "prefork")
+    assert option(words, "--hostname") == "steps@%h"
+
+
+def test_a_worker_of_no_phase_serves_every_queue_and_chores_get_a_slot_of_their_own() -> None:
+    words = shlex.split(run("worker", "--print", "--chores", "--name", "all").out)
+    assert option(words, "--queues") == ",".join([*all_queues(), "housekeeping"])
+    assert (option(words, "--concurrency"), option(words, "--hostname")) == ("9", "all@%h")
+
+
+def test_a_worker_of_a_phase_there_is_none_of_is_refused_naming_those_there_are() -> None:
+    said = run("worker", "--print", "perp")
+    assert (said.code, said.complaint) == (
+        3, "no phase is called perp; there are prep, expensive, wrap",
+    )  # fmt: skip
+
+
+def option(words: list[str], name: str) -> str:
+    return words[words.index(name) + 1]
+
+
+def test_moments_are_in_utc_whatever_the_time_zone_of_the_reader() -> None:
+    (stats,) = queue("stats", "--json").records
+    assert datetime.fromisoformat(stats["at"]).utcoffset() == timedelta(0)

@@ -1,0 +1,89 @@
+"""`queue replay` on a fleet's own record: what it reads, what it compares, and what it refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from queuemgr.models import Attempt, Execution, Limit, Outcome
+from queuemgr.scheduling import limit_rows
+from tests.integration.cli.commands import queue
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+BEGAN = datetime(2026, 5, 4, 6, tzinfo=UTC)
+
+
+@pytest.fixture
+def recorded(transactional_db: None, sent: list[Any], probes: Any) -> None:
+    """Six paid attempts of ten seconds, all due at six o'clock, two at a time; the last without the
+    column old rows lack."""
+    limit_rows.sync()
+    executions = probes(6, limit_key="host:a", requests=1)
+    Attempt.objects.bulk_create(
+        _attempt(execution, BEGAN + timedelta(seconds=10 * (number // 2)), number)
+        for number, execution in enumerate(executions)
+    )
+
+
+def _attempt(execution: Execution, started: datetime, number: int) -> Attempt:
+    return Attempt(
+        lease_id=uuid4(), execution=execution, phase="prep", step="probe", priority=1,
+        limit_keys="host:a", cost=1, worker="w", due_at=BEGAN if number < 5 else None,
+        leased_at=started, started_at=started, ended_at=started + timedelta(seconds=10),
+        outcome=Outcome.DONE,
+    )  # fmt: skip
+
+
+def test_a_replay_compares_the_record_with_limits_as_they_are_and_as_they_would_be(
+    recorded: None,
+) -> None:
+    (found,) = queue(
+        "replay", "--since", "2026-05-04 06:00", "--set", "host:*.max_running=1",
+        "--set", "fleet.daily_budget=5", "--set", "fleet.kept_for_high=0", "--slots", 4, "--json",
+    ).records  # fmt: skip
+    assert found.keys() == {"slots", "recorded", "as_is", "changed"}
+    assert found["recorded"].keys() == {
+        "attempts", "per_hour", "makespan", "waits", "requests", "stopped_by_budget", "never",
+    }  # fmt: skip
+    assert [found[run]["attempts"] for run in ("recorded", "as_is", "changed")] == [6, 6, 6]
+    assert found["recorded"]["makespan"] == 30
+    assert found["as_is"]["makespan"] == pytest.approx(30, abs=0.01), "the sixth is due at 20 s"
+    assert found["changed"]["requests"] == {"2026-05-04": 5, "2026-05-05": 1}
+    assert found["changed"]["stopped_by_budget"] == 1
+    assert found["recorded"]["waits"]["normal"] == {
+        "count": 6, "median": 5, "p95": 20, "longest": 20,
+    }  # fmt: skip
+
+
+def test_a_replay_for_people_stands_side_by_side_and_changes_no_limit(recorded: None) -> None:
+    before = list(Limit.objects.values())
+    said = queue("replay", "--since", "2026-05-04 06:00", "--set", "phase:prep.rate=1/1m")
+    assert said.code == 0
+    assert said.lines[0] == "6 attempts on 2 slots"
+    assert "recorded" in said.lines[1] and "replayed with the changes" in said.lines[1]
+    assert any(line.startswith("waits, normal: median / p95 / longest") for line in said.lines)
+    assert list(Limit.objects.values()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--set", "fleet.max_runing=3"), "limit 'fleet' has no figure 'max_runing'; there are: max_"),
+        (("--set", "phase:perp.max_running=3"), "no limit is called 'phase:perp'; there are: "),
+        (("--set", "fleet.max_running=many"), "fleet.max_running=many: "),
+        (("--set", "fleet.rate=fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
+        (("--set", "fleet.share=0"), "fleet: Percents are 0 to 100, and a share is at least 1"),
+        (("--set", "fleet"), "'fleet' is not a change; write LIMIT.FIGURE=VALUE"),
+        (("--until", "2026-05-04 05:00"), "nothing was recorded between 2026-05-04 06:00 UTC and"),
+        (("--until", "noon"), "'noon' is not a time; write it like 2026-11-28 06:00"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_replayed_is_refused_with_what_would_be_right(
+    recorded: None, arguments: tuple[str, ...], complaint: str
+) -> None:
+    said = queue("replay", "--since", "2026-05-04 06:00", *arguments)
+    assert complaint in said.complaint
+    assert (said.code != 0, said.out) == (True, "")

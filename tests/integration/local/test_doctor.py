@@ -1,0 +1,133 @@
+"""`manage.py doctor`: what is wrong with a set-up, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+from pipeline.config import pipeline_knobs
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import all_queues
+from queuemgr.flows.outcomes import Done
+from queuemgr.models import Lease
+from queuemgr.scheduling import limit_rows
+from tests.integration.cli.commands import run, shell
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+
+
+@pytest.fixture(autouse=True)
+def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
+    limit_rows.sync()
+
+
+@pytest.fixture
+def fresh_pipeline_knobs() -> Iterator[None]:
+    pipeline_knobs.cache_clear()
+    yield
+    pipeline_knobs.cache_clear()
+
+
+OF_TESTS = "SQLite in journal mode memory"
+"""Bad for a fleet, and where these tests keep their SQLite."""
+
+
+def findings() -> dict[str, list[str]]:
+    """What `doctor --json` found, by level; the exit code says whether any of it was bad."""
+    said = run("doctor", "--json")
+    assert all(record.keys() == {"level", "what", "remedy"} for record in said.records)
+    assert all(record["remedy"] for record in said.records if record["level"] != "good")
+    by_level: dict[str, list[str]] = {"good": [], "note": [], "bad": []}
+    for record in said.records:
+        by_level[record["level"]].append(record["what"])
+    assert said.code == bool(by_level["bad"])
+    by_level["bad"] = [what for what in by_level["bad"] if what != OF_TESTS]
+    return by_level
+
+
+def test_doctor_finds_nothing_bad_in_a_set_up_that_works(make_worker: Any) -> None:
+    make_worker()
+    found = findings()
+    assert found["bad"] == []
+    assert "every migration is applied" in found["good"]
+    assert any(what.startswith("broker redis://") and "answers" in what for what in found["good"])
+    assert "1 workers alive, every queue consumed" in found["good"]
+
+
+def test_doctor_for_people_has_a_line_a_finding_and_the_remedy_beside_it() -> None:
+    said = run("doctor")
+    assert all(re.match(r"(ok  |note|BAD )  \S", line) for line in said.lines)
+    assert "note  no worker is alive: start `manage.py up`, `queue run` or `worker`" in said.lines
+
+
+def test_doctor_hides_the_brokers_password() -> None:
+    assert os.environ["BROKER_URL"].split(":")[2].split("@")[0] not in run("doctor").out
+
+
+def test_doctor_names_the_queues_nobody_consumes(make_worker: Any) -> None:
+    make_worker(queues=[name for name in all_queues() if not name.startswith("wrap")])
+    assert findings()["bad"] == ["no live worker consumes wrap.high, wrap.normal, wrap.low"]
+
+
+def test_doctor_sees_leases_nobody_releases(played: Any, probes: Any) -> None:
+    worker = played(slots=1)
+    probes(1)
+    (grant,) = worker.begin_all()
+    Lease.objects.update(expires_at=database_now() - timedelta(minutes=5))
+    (bad,) = findings()["bad"]
+    assert bad == "1 leases ran out over a minute ago and were not released"
+    worker.end(grant, Done())
+    assert findings()["bad"] == []
+
+
+def test_doctor_sees_migrations_that_were_not_applied() -> None:
+    recorder = MigrationRecorder(connection)
+    (newest,) = MigrationLoader(connection).graph.leaf_nodes("pipeline")
+    recorder.record_unapplied(*newest)
+    try:
+        bad = findings()["bad"]
+    finally:
+        recorder.record_applied(*newest)
+    assert bad == ["1 migrations are not applied"]
+
+
+def test_doctor_sees_an_endpoint_without_a_model(
+    monkeypatch: pytest.MonkeyPatch, fresh_pipeline_knobs: None
+) -> None:
+    monkeypatch.setenv("SLUICE_LLM_BASE_URL", "http://127.0.0.1:1/v1")
+    assert findings()["bad"] == ["SLUICE_LLM_BASE_URL is set without SLUICE_LLM_MODEL"]
+
+
+def test_doctor_suspects_a_knob_that_was_mistyped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_MAX_WORKER", "3")
+    assert "SLUICE_MAX_WORKER is set and no knob has that name" in findings()["note"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "what", "remedy"),
+    [
+        ("BROKER_URL", "redis://:pw@127.0.0.1:1/0", "does not answer", "start it, mend BROKER_URL"),
+        ("BROKER_URL", "carrier-pigeon://x", "BROKER_URL cannot be used", "write redis://HOST"),
+        ("DATABASE_URL", "postgres://x:pw@127.0.0.1:1/x", "database: ", "mend the database first"),
+    ],
+)
+def test_doctor_says_what_does_not_answer_and_still_looks_at_the_rest(
+    variable: str, value: str, what: str, remedy: str, tmp_path: Path
+) -> None:
+    done = shell(tmp_path, "doctor", "--json", **{variable: value})
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr.count("Traceback")) == (1, 0)
+    bad = [f"{f['what']}: {f['remedy']}" for f in found if f["level"] == "bad"]
+    assert any(what in line and remedy in line for line in bad), bad
+    assert "the local OCR engine is installed" in [f["what"] for f in found]
+    assert ":pw@" not in done.stdout

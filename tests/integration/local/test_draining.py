@@ -1,0 +1,47 @@
+"""When a drained run ends."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from queuemgr.cli import drain
+from queuemgr.models import Execution, State
+from queuemgr.operations import bulk
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.scheduling import limit_rows
+from tests.integration.operations.bulk_fixtures import ANN, FAILED, some_failed, started
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _ready(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", lambda task: None)
+    monkeypatch.setattr(drain, "LOOK_SECONDS", 0.0)
+    limit_rows.sync()
+
+
+def test_a_drained_run_waits_for_what_a_bulk_action_may_still_bring() -> None:
+    some_failed(2)
+    action = started("retry", FAILED, per_minute=60)
+    looks = 0
+
+    def chores() -> None:
+        """What happens beside the run: nothing at its first looks, then the action, then the work."""
+        nonlocal looks
+        looks += 1
+        assert looks < 50, "the run goes on for ever"
+        if looks == 3:
+            bulk_step.step(action.pk, rows=1)
+            bulk.stop(action.pk, ANN)
+        if looks == 6:
+            Execution.objects.waiting().update(state=State.SKIPPED, finished_at=action.created_at)
+
+    said = StringIO()
+    drained = drain.drain(said, check=chores)
+    assert looks >= 6, "it ended before the work the action let loose"
+    assert (drained.standing.failed, drained.stopped) == (1, ())
+    assert f"failed 2  waiting for what bulk action retry #{action.pk} may bring" in said.getvalue()

@@ -1,0 +1,162 @@
+"""Priorities a bulk action set are put back as they were, where nobody changed them since."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuemgr.base.errors import CannotUndo
+from queuemgr.base.id_ranges import numbers, ranges
+from queuemgr.flows.flow import HIGH, LOW, NORMAL
+from queuemgr.models import BulkAction, Change, Execution, State
+from queuemgr.operations import bulk, executions
+from queuemgr.operations.bulk import Wanted, audit_reader
+from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.controls import By
+from queuemgr.operations.undo import undo
+from queuemgr.scheduling import limit_rows
+from tests.integration.operations.bulk_fixtures import ANN, carried_out, counts, started
+
+pytestmark = pytest.mark.django_db
+BOB = By("bob", "command", "wrong filter")
+
+
+@pytest.fixture(autouse=True)
+def _rows(sent: list[Any]) -> None:
+    limit_rows.sync()
+
+
+def mixed(probes: Any) -> dict[int, int]:
+    """Twelve probes of three priorities in turn; the priority of each."""
+    some = probes(12)
+    for rank, start in ((LOW, 1), (HIGH, 2)):
+        executions.set_priority(some[start::3], rank, ANN)
+    return priorities()
+
+
+def priorities() -> dict[int, int]:
+    return dict(Execution.objects.order_by("pk").values_list("pk", "priority"))
+
+
+def raised() -> BulkAction:
+    return carried_out(started("priority", {}, arguments={"priority": "high"}), rows=3)
+
+
+def start_of(action: BulkAction) -> Change:
+    return Change.objects.get(action_id=action.pk, action="start bulk action")
+
+
+def undoing(change: Change) -> BulkAction:
+    """The action that undoes this change, carried out in small batches."""
+    undone = undo(change, BOB)
+    assert undone.action_id
+    return carried_out(bulk.found(undone.action_id), rows=5)
+
+
+def test_each_execution_gets_the_priority_it_had(probes: Any) -> None:
+    before = mixed(probes)
+    action = raised()
+    assert set(priorities().values()) == {HIGH}
+    back = undoing(start_of(action))
+    assert priorities() == before
+    assert counts(back) == (8, 0, 0)
+    assert (back.actor, back.reason) == ("bob", "wrong filter")
+    assert start_of(back).undoes == start_of(action)
+
+
+def test_what_was_moved_on_or_done_since_is_left_alone_and_counted(probes: Any) -> None:
+    before = mixed(probes)
+    action = raised()
+    low = [pk for pk, rank in before.items() if rank == LOW]
+    executions.set_priority(Execution.objects.filter(pk=low[0]), NORMAL, BOB)
+    Execution.objects.filter(pk=low[1]).update(
+        state=State.DONE, finished_at=timezone.now(), route=None
+    )
+    back = undoing(start_of(action))
+    assert counts(back) == (6, 2, 0)
+    assert priorities() == {**before, low[0]: NORMAL, low[1]: HIGH}
+
+
+def test_an_undoing_can_be_undone_in_turn(probes: Any) -> None:
+    mixed(probes)
+    back = undoing(start_of(raised()))
+    undoing(start_of(back))
+    assert set(priorities().values()) == {HIGH}
+
+
+def test_what_a_stopped_action_did_is_undone_and_only_that(probes: Any) -> None:
+    before = mixed(probes)
+    action = started("priority", {}, arguments={"priority": "high"})
+    bulk_step.step(action.pk, rows=3)
+    with pytest.raises(CannotUndo, match="runs still: stop it"):
+        undo(start_of(action), BOB)
+    bulk.stop(action.pk, ANN)
+    assert counts(undoing(start_of(action))) == (3, 0, 0)
+    assert priorities() == before
+
+
+def test_a_stopped_undoing_goes_on_with_the_rest(probes: Any) -> None:
+    before = mixed(probes)
+    undone = undo(start_of(raised()), BOB)
+    assert undone.action_id
+    bulk_step.step(undone.action_id, rows=3)
+    bulk.stop(undone.action_id, BOB)
+    rest = bulk.go_on(undone.action_id, BOB)
+    assert rest.matched == 5
+    assert counts(carried_out(rest, rows=2)) == (5, 0, 0)
+    assert priorities() == before
+
+
+def test_an_action_is_undone_once_and_its_batches_only_with_it(probes: Any) -> None:
+    mixed(probes)
+    action = raised()
+    undo(start_of(action), BOB)
+    with pytest.raises(CannotUndo, match="undone already, by bob"):
+        undo(start_of(action), ANN)
+    batch = Change.objects.filter(action="bulk priority").latest("pk")
+    with pytest.raises(CannotUndo, match="'bulk priority' is not undone"):
+        undo(batch, ANN)
+
+
+def test_the_command_says_that_it_goes_on_in_the_background(probes: Any) -> None:
+    mixed(probes)
+    change, out = start_of(raised()), StringIO()
+    call_command("queue", "undo", str(change.pk), stdout=out)
+    back = BulkAction.objects.latest("pk")
+    assert f"change {change.pk} is being undone in the background, by restore #" in out.getvalue()
+    assert f"`queue bulk show {back.pk} --watch`" in out.getvalue()
+
+
+def test_what_ended_work_in_bulk_is_not_undone(probes: Any) -> None:
+    probes(2)
+    action = carried_out(started("cancel", {}))
+    with pytest.raises(CannotUndo, match="start the opposite action"):
+        undo(start_of(action), BOB)
+
+
+def test_nobody_chooses_to_restore_by_hand() -> None:
+    assert "restore" not in bulk.verbs.VERBS
+    with pytest.raises(bulk.BadInput, match="there is no bulk action #99"):
+        bulk.create(Wanted("restore", arguments={"undoes": 99}), ANN)
+
+
+@given(st.sets(st.integers(1, 300)))
+@pytest.mark.any_database
+def test_ids_written_as_ranges_are_read_back(ids: set[int]) -> None:
+    assert list(numbers(ranges(ids))) == sorted(ids)
+
+
+def test_the_record_is_read_from_any_id_on(probes: Any) -> None:
+    before = mixed(probes)
+    action = raised()
+    touched = [pk for pk, rank in before.items() if rank != HIGH]
+    for cursor in (0, *before):
+        later = [pk for pk in touched if pk > cursor]
+        assert audit_reader.ids_after(action.pk, cursor, 4) == later[:4]
+        assert audit_reader.count_after(action.pk, cursor) == len(later)

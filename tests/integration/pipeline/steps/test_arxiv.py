@@ -1,0 +1,109 @@
+"""arXiv: its feed read, its silences told from its answers, and its 403 taken seriously."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from pipeline.steps.http.client import HttpClient
+from pipeline.steps.identify import identify
+from pipeline.steps.resolve.resolve import Round, conclude, next_to_ask, wait_before
+from pipeline.steps.resolve.sources.answer import Answer, Outcome
+from pipeline.steps.resolve.sources.arxiv import ARXIV, REFUSED_SECONDS
+from pipeline.steps.resolve.sources.lookup_log import Inquiry
+from pipeline.steps.resolve.sources.query import put
+from pipeline.steps.resolve.sources.source import ResolveOptions
+from queuemgr.flows.abort_signal import NEVER
+from tests.integration.pipeline.steps.faulty_server import FaultyServer
+
+pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
+
+FEED = '<?xml version="1.0" encoding="UTF-8"?><feed xmlns="http://www.w3.org/2005/Atom">{}</feed>'
+ENTRY = """<entry><id>http://arxiv.org/abs/{id}</id><published>1999-01-04T10:00:00Z</published>
+<title>On
+  sluices</title><author><name>A. Gate</name></author><author><name>B. Lock</name></author>
+<arxiv:doi xmlns:arxiv="http://arxiv.org/schemas/atom">10.1000/ABC</arxiv:doi></entry>"""
+
+
+def hear(text: str, body: str, faulty: FaultyServer, http: HttpClient) -> tuple[Inquiry, Answer]:
+    options = ResolveOptions(arxiv_url=faulty.url(f"/body?text={quote(body)}&rest="), deadline=5)
+    inquiry, answer = put(ARXIV, identify(text), options, http, NEVER)
+    return inquiry, answer or Answer(inquiry.outcome)
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "url"),
+    [
+        ("2101.00001", "2101.00001v3", "http://m.org/pdf/2101.00001v3"),
+        ("arXiv:2101.00001v2", "2101.00001v2", "http://m.org/pdf/2101.00001v2"),
+        ("hep-th/9901001", "hep-th/9901001v1", "http://m.org/pdf/hep-th/9901001v1"),
+        ("https://arxiv.org/abs/math.GT/0309136v3", "math/0309136v3", "http://m.org/pdf/math/0309136v3"),
+    ],
+)  # fmt: skip
+def test_a_paper_is_told_with_the_version_found(
+    text: str, told: str, url: str, faulty: FaultyServer, http: HttpClient
+) -> None:
+    inquiry, answer = hear(text, FEED.format(ENTRY.format(id=told)), faulty, http)
+    found = conclude(
+        identify(text), ResolveOptions(arxiv_url="http://m.org/"), Round().with_one(inquiry, answer)
+    )
+    assert [address.url for address in found.addresses] == [url]
+    paper = found.paper
+    assert (paper.title, paper.authors, paper.year) == ("On sluices", ("A. Gate", "B. Lock"), 1999)
+    assert (paper.doi, paper.arxiv_id) == ("10.1000/abc", told)
+
+
+def test_an_empty_feed_is_no_answer_so_it_is_asked_once_more_and_the_pdf_fetched_by_rule(
+    faulty: FaultyServer, http: HttpClient
+) -> None:
+    paper, options = identify("2101.00001v2"), ResolveOptions()
+    inquiry, answer = hear("2101.00001v2", FEED.format(""), faulty, http)
+    assert inquiry.outcome == Outcome.UNSURE
+    so_far = Round().with_one(inquiry, answer)
+    assert next_to_ask(paper, options, so_far) is ARXIV
+    assert wait_before(ARXIV, so_far) > 0
+    so_far = so_far.with_one(inquiry, answer)
+    assert next_to_ask(paper, options, so_far) is None
+    found = conclude(paper, options, so_far)
+    assert found.addresses[0].url == "https://export.arxiv.org/pdf/2101.00001v2"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("<!DOCTYPE html><html><title>arXiv</title></html>", "bad_answer"),
+        (FEED.format("<entry>"), "bad_answer"),
+        ("<html/>", "bad_answer"),
+        ("", "bad_answer"),
+        ('<!ENTITY a "b">' + FEED.format(""), "bad_answer"),
+        (FEED.format(ENTRY.format(id="2101.00002v1")), "bad_answer"),
+        ("Rate exceeded.", "rate_limited"),
+    ],
+)
+def test_what_is_no_feed_about_this_paper_is_no_answer(
+    body: str, kind: str, faulty: FaultyServer, http: HttpClient
+) -> None:
+    assert hear("2101.00001", body, faulty, http)[0].kind == kind
+
+
+def test_an_error_told_in_a_feed_is_an_answer(faulty: FaultyServer, http: HttpClient) -> None:
+    error = "<entry><id>http://arxiv.org/api/errors#incorrect_id</id><title>Error</title></entry>"
+    assert hear("2101.00001", FEED.format(error), faulty, http)[0].outcome == Outcome.NOT_KNOWN
+
+
+@pytest.mark.parametrize(("code", "wait"), [(403, REFUSED_SECONDS), (429, None), (503, None)])
+def test_a_403_asks_for_hours_of_silence(
+    code: int, wait: float | None, faulty: FaultyServer, http: HttpClient
+) -> None:
+    options = ResolveOptions(arxiv_url=faulty.url(f"/status?code={code}&rest="))
+    inquiry, _ = put(ARXIV, identify("2101.00001"), options, http, NEVER)
+    assert inquiry.kind == ("server_error" if code == 503 else "rate_limited")
+    assert inquiry.retry_after == wait
+
+
+def test_without_its_metadata_nobody_is_asked() -> None:
+    options = ResolveOptions(arxiv_metadata=False)
+    assert next_to_ask(identify("2101.00001"), options, Round()) is None
+    found = conclude(identify("2101.00001"), options, Round())
+    assert found.addresses[0].url == "https://export.arxiv.org/pdf/2101.00001"

@@ -1,0 +1,195 @@
+"""A long paper analysed again after a failure: what was paid for is not paid for again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.base import ContentFile, File
+from django.core.files.storage import Storage, default_storage
+
+from pipeline.config import pipeline_knobs
+from pipeline.models import Document
+from pipeline.steps.llm import endpoint as endpoints
+from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.models import Execution
+from tests.integration.conftest import let_time_pass
+from tests.integration.pipeline.analyse_fixtures import SECRET, Desk, charged, long_paper, outcomes
+from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+
+LONG = long_paper()
+PARTS = 4
+"""Of `LONG` in a context of 3,700 tokens with answers of 200; asserted below."""
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedModel]:
+    made = PlayedModel()
+    given = {
+        "llm_base_url": made.base_url, "llm_model": "m-1", "llm_parts_inflight": 1,
+        "llm_context_tokens": 3_700, "llm_max_tokens": 200, "llm_timeout": 5,
+    }  # fmt: skip
+    for name, value in given.items():
+        monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
+    pipeline_knobs.cache_clear()
+    endpoints.forget()
+    yield made
+    made.close()
+    pipeline_knobs.cache_clear()
+    endpoints.forget()
+
+
+@pytest.fixture
+def desk(model: PlayedModel, played: Callable[..., Any], settings: Any, tmp_path: Path) -> Desk:
+    settings.MEDIA_ROOT = tmp_path / "files"
+    return Desk(played(slots=40))
+
+
+class FarStorage(Storage):
+    """As an object store: its files have no path."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def _open(self, name: str, _mode: str = "rb") -> File[bytes]:
+        if name not in self.files:
+            raise FileNotFoundError(name)
+        return ContentFile(self.files[name])
+
+    def _save(self, name: str, content: File[bytes]) -> str:
+        self.files[name] = content.read()
+        return name
+
+    def exists(self, name: str) -> bool:
+        return name in self.files
+
+    def delete(self, name: str) -> None:
+        self.files.pop(name, None)
+
+
+def sound(request: dict[str, Any]) -> Said:
+    return said(GOOD if is_merge(request) else f"notes on {asked(request)}")
+
+
+def failing(name: str) -> Callable[[dict[str, Any]], Said]:
+    """A model with a fault at one request of a paper."""
+    refusal = 503, {"error": {"message": "overloaded"}}
+    return lambda request: refusal if asked(request) == name else sound(request)
+
+
+def asked(request: dict[str, Any]) -> str:
+    """`Part n of m`, or `merge`."""
+    if is_merge(request):
+        return "merge"
+    return str(request["messages"][-1]["content"]).partition(".")[0]
+
+
+def part(number: int) -> str:
+    return f"Part {number} of {PARTS}"
+
+
+ALL = [*map(part, range(1, PARTS + 1)), "merge"]
+
+
+def again(desk: Desk, model: PlayedModel) -> list[str]:
+    """One more attempt with the fault gone; what it asked for."""
+    before = len(model.requests)
+    model.reply = sound
+    let_time_pass(Execution.objects.all())
+    (result,) = desk.once()
+    assert isinstance(result, Done), result
+    return [asked(request) for request in model.requests[before:]]
+
+
+def kept(document: Document) -> str:
+    return f"analysis/{document.file_stem}.parts.jsonl"
+
+
+@pytest.mark.parametrize("broken", [part(1), part(PARTS), "merge"])
+def test_a_second_attempt_asks_only_for_what_the_first_did_not_get(
+    desk: Desk, model: PlayedModel, broken: str
+) -> None:
+    model.reply = failing(broken)
+    desk.lay("long", LONG)
+    (result,) = desk.once()
+    assert isinstance(result, Failed)
+    place = ALL.index(broken)
+    assert [asked(request) for request in model.requests] == ALL[: place + 1]
+    assert again(desk, model) == ALL[place:]
+    merge = text_of(model.requests[-1])
+    assert all(f"notes on {part(n)}" in merge for n in range(1, PARTS + 1)), "nothing left out"
+    assert [cost for _, cost in outcomes()] == [place + 1, len(ALL) - place]
+    assert charged() == len(model.requests) == len(ALL) + 1, "only the failure was paid twice"
+
+
+def test_notes_are_removed_with_the_analysis_stored_and_not_before(
+    desk: Desk, model: PlayedModel
+) -> None:
+    model.reply = failing("merge")
+    desk.lay("long", LONG)
+    desk.once()
+    name = kept(Document.objects.get())
+    notes = Path(default_storage.path(name)).read_text()
+    assert part(PARTS) in notes and SECRET not in notes, "notes, and not the paper"
+    model.reply = sound
+    let_time_pass(Execution.objects.all())
+    (grant,) = desk.begin()
+    result = desk.run(grant)
+    assert default_storage.exists(name), "until it is stored"
+    desk.end(grant, result)
+    assert not default_storage.exists(name)
+    assert Document.objects.get().analysis == GOOD
+
+
+def test_notes_cut_off_by_a_kill_are_asked_for_again_and_the_others_are_not(
+    desk: Desk, model: PlayedModel
+) -> None:
+    model.reply = failing(part(3))
+    desk.lay("long", LONG)
+    desk.once()
+    path = Path(default_storage.path(kept(Document.objects.get())))
+    path.write_bytes(path.read_bytes()[:-9])
+    assert again(desk, model) == ALL[1:]
+
+
+def test_notes_of_another_model_are_not_taken(
+    desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.reply = failing("merge")
+    desk.lay("long", LONG)
+    desk.once()
+    monkeypatch.setenv("SLUICE_LLM_MODEL", "m-2")
+    pipeline_knobs.cache_clear()
+    assert again(desk, model) == ALL
+
+
+def test_notes_that_cannot_be_kept_are_used_all_the_same(desk: Desk, model: PlayedModel) -> None:
+    desk.lay("long", LONG)
+    folder = Path(default_storage.path("analysis"))
+
+    def in_the_way(request: dict[str, Any]) -> Said:
+        folder.write_bytes(b"where the folder should be")
+        return sound(request)
+
+    model.reply = in_the_way
+    (result,) = desk.once()
+    assert isinstance(result, Done), result
+    assert len(model.requests) == len(ALL)
+
+
+def test_a_storage_that_is_no_disk_keeps_notes_when_an_attempt_fails(
+    desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = FarStorage()
+    for module in ("pipeline.files", "pipeline.tasks.analysis_checkpoint"):
+        monkeypatch.setattr(f"{module}.default_storage", far)
+    model.reply = failing(part(PARTS))
+    desk.lay("long", LONG)
+    desk.once()
+    assert far.exists(kept(Document.objects.get()))
+    assert again(desk, model) == ALL[PARTS - 1 :]
+    assert not far.exists(kept(Document.objects.get()))

@@ -1,0 +1,52 @@
+"""`SLUICE_MAX_LLM_REQUESTS`: requests at the model at once, whatever papers they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import PipelineKnobs, parts_at_once, pipeline_knobs
+from pipeline.flow import LLM_REQUESTS
+from queuemgr.models import Lease
+from queuemgr.scheduling import limit_rows
+from tests.integration.pipeline.analyse_fixtures import SHORT, Desk, long_paper
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+
+
+@pytest.fixture
+def desk(
+    played: Callable[..., Any], settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Desk]:
+    settings.MEDIA_ROOT = tmp_path / "files"
+    monkeypatch.setenv("SLUICE_LLM_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("SLUICE_LLM_CONTEXT_TOKENS", "3700")
+    monkeypatch.setenv("SLUICE_LLM_MAX_TOKENS", "200")
+    monkeypatch.setenv("SLUICE_MAX_LLM_REQUESTS", "6")
+    pipeline_knobs.cache_clear()
+    yield Desk(played(slots=40))
+    pipeline_knobs.cache_clear()
+
+
+def test_a_paper_takes_as_many_places_as_it_has_parts_at_the_model_at_once(desk: Desk) -> None:
+    limit_rows.sync()
+    for n in range(3):
+        desk.lay(f"long-{n}", long_paper())  # in 4 parts
+        desk.lay(f"short-{n}", SHORT)
+    begun = desk.begin()
+    taken = {lease.execution.key: lease.tokens for lease in Lease.objects.all()}
+    assert len(begun) == len(taken)
+    places = {
+        key: int(tokens.partition(f"{LLM_REQUESTS}=")[2].split()[0])
+        for key, tokens in taken.items()
+    }
+    assert sum(places.values()) == 6, places
+    assert all(count == (4 if "long" in key else 1) for key, count in places.items())
+
+
+def test_a_paper_alone_asks_no_more_at_once_than_the_fleet_may() -> None:
+    assert parts_at_once(PipelineKnobs(llm_parts_inflight=4, max_llm_requests=3)) == 3
+    assert parts_at_once(PipelineKnobs(llm_parts_inflight=4)) == 4

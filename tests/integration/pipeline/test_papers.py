@@ -1,0 +1,560 @@
+"""The papers flow with every step really run, by workers the test plays and may lose."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from pipeline import intake, tasks
+from pipeline.config import pipeline_knobs
+from pipeline.models import FLOW, Document
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Interrupted, Result
+from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, enqueue_many
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.publish import task_of
+from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Limit, State
+from queuemgr.worker import housekeeping
+from queuemgr.worker.leased_task import Work, as_result
+from tests import made_pdfs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SAMPLES = Path(__file__).resolve().parents[3] / "samples"
+PAPER = SAMPLES / "author-year.pdf"
+STEPS = ["resolve", "fetch", "extract", "analyse", "report"]
+TASKS = {
+    f"papers.{name}": getattr(tasks, f"{name}_step") for name in (*STEPS, "ocr")
+}  # fmt: skip
+
+PROSE = (
+    "Gates in rivers hold the water back until somebody opens them again.",
+    "We measured forty gates over nine years and found that most leak a little.",
+    "The leak grows with the age of the seal, and not with the height of the water.",
+    "A keeper who renews the seal every third year loses almost nothing.",
+)
+GOOD = json.dumps(
+    {
+        "title": "On gates", "summary": "Seals matter more than water.",
+        "keywords": ["gates"], "contributions": ["forty gates measured"],
+    }
+)  # fmt: skip
+
+
+class Site:
+    """A web server of our own: papers by path, and a model that gives its answers in turn."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, bytes] = {}
+        self.answers: list[str | int] = []
+        self.asked: list[str] = []
+        self.when_asked: Callable[[], object] = lambda: None
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, args=[0.02])
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _answer(self) -> tuple[int, bytes]:
+        answer = self.answers.pop(0)
+        if isinstance(answer, int):
+            return answer, b'{"error": {"message": "overloaded"}}'
+        choice = {"finish_reason": "stop", "message": {"content": answer}}
+        return 200, json.dumps({"model": "m-1", "choices": [choice]}).encode()
+
+    def _handler(site) -> type[BaseHTTPRequestHandler]:  # `self` is the handler
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                page = site.pages.get(self.path)
+                self._give(*((404, b"none") if page is None else (200, page)))
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self._give(*site._answer())
+
+            def _give(self, status: int, body: bytes) -> None:
+                site.asked.append(self.path)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body[:100])
+                site.when_asked()
+                self.wfile.write(body[100:])
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler
+
+
+class Papers:
+    """A fleet of one played worker that really does the steps of papers."""
+
+    def __init__(self, worker: Any, files: Path) -> None:
+        self.worker, self.files = worker, files
+
+    def take_in(self, *items: object) -> Enqueued:
+        return enqueue_many(FLOW, [intake.take_in(str(item)) for item in items])
+
+    def run(self, grant: Grant, signal: AbortSignal | None = None) -> Result:
+        """Do one step, and make of an exception what a worker makes of it."""
+        signal = signal or AbortSignal()
+        try:
+            return TASKS[task_of(grant)].run(Work(grant, signal)) or Done()
+        except Exception as error:
+            return as_result(error, signal)
+
+    def work(self, until: str = "") -> Grant | None:
+        """Run step after step, to the end, or until this one is begun; that one is returned."""
+        grants = self.worker.begin_all()
+        while grants:
+            grant = grants.pop()
+            if grant.step == until:
+                return grant
+            grants += self.worker.end(grant, self.run(grant))
+        return None
+
+    def begun(self, step: str) -> Grant:
+        grant = self.work(until=step)
+        assert grant is not None, self.outcomes()
+        return grant
+
+    def outcomes(self) -> list[tuple[str, str]]:
+        return list(Attempt.objects.order_by("pk").values_list("step", "outcome"))
+
+    def stored(self) -> set[str]:
+        """Every file on the storage."""
+        return {str(f.relative_to(self.files)) for f in self.files.rglob("*") if f.is_file()}
+
+
+@pytest.fixture(autouse=True)
+def _folders(settings: Any, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path / "files"
+    settings.SLUICE_SCRATCH = tmp_path / "scratch"
+    settings.SLUICE_INBOX = tmp_path / "inbox"
+
+
+@pytest.fixture
+def set_knobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Set knobs of the pipeline for one test."""
+
+    def set_them(**values: object) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
+        pipeline_knobs.cache_clear()
+
+    yield set_them
+    pipeline_knobs.cache_clear()
+
+
+@pytest.fixture
+def site(set_knobs: Callable[..., None]) -> Iterator[Site]:
+    """The site, with leave to fetch from it."""
+    made = Site()
+    set_knobs(allow_private_addresses=True, crossref_url=made.url, arxiv_url=made.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def model(site: Site, set_knobs: Callable[..., None]) -> Site:
+    """The site as the language model papers are analysed by."""
+    set_knobs(llm_base_url=f"{site.url}/v1", llm_model="m-1", llm_api_key="sk-for-this-test")
+    return site
+
+
+@pytest.fixture
+def papers(played: Callable[..., Any], settings: Any) -> Papers:
+    worker = played(slots=4)
+    # The site stands for arXiv too, whose rate would have these tests wait for seconds.
+    Limit.objects.filter(name__startswith="resolver:").update(rate="", max_running=4)
+    return Papers(worker, Path(settings.MEDIA_ROOT))
+
+
+def paper(folder: Path, *lines: str, name: str = "made.pdf") -> Path:
+    return made_pdfs.written(folder, paper_of(*lines), name)
+
+
+def pages_of(document: Document) -> list[dict[str, Any]]:
+    """The lines of its file of pages."""
+    return [json.loads(line) for line in content(document.pages_file).splitlines()]
+
+
+def content(file: Any) -> bytes:
+    """A stored file, whole."""
+    return Path(file.path).read_bytes()
+
+
+def paper_of(*lines: str) -> bytes:
+    return made_pdfs.document([made_pdfs.text_content(*(lines or PROSE))])
+
+
+# From a file to its report
+
+
+def test_a_paper_on_disk_becomes_a_report(papers: Papers) -> None:
+    papers.take_in(PAPER)
+    papers.work()
+    document = Document.objects.get()
+    assert papers.outcomes() == [(step, "done") for step in STEPS]
+    assert (document.pages, document.references, document.problem) == (5, 17, "")
+    assert document.pages_by == {"pypdf": 5}
+    assert document.characters == sum(len(page["text"]) for page in pages_of(document))
+    assert document.analysis["title"] in content(document.report_markdown).decode()
+    assert document.title == document.analysis["title"], "a local file has no other title"
+    assert json.loads(content(document.report_json))["references"]["count"] == 17
+    assert content(document.text).startswith(b"[PAGE 1]\n")
+    assert content(document.pdf) == PAPER.read_bytes()
+    assert not any((papers.files.parent / "scratch").iterdir())
+
+
+def test_every_reference_is_kept_with_its_doi(papers: Papers) -> None:
+    """A8"""
+    papers.take_in(PAPER)
+    papers.work()
+    document = Document.objects.get()
+    kept = [json.loads(line) for line in content(document.references_file).splitlines()]
+    assert [entry["number"] for entry in kept] == list(range(1, 18))
+    assert kept[0]["text"].startswith("Averill, C. (2004). Mayfly drift")
+    assert (kept[0]["doi"], kept[2]["doi"]) == ("10.5555/qse.2004.1803", "")
+
+
+def test_each_page_says_who_read_it_how_long_it_is_and_why_not_the_first(
+    papers: Papers, tmp_path: Path
+) -> None:
+    papers.take_in(made_pdfs.written(tmp_path, made_pdfs.looping_page_tree(*PROSE)))
+    papers.work()
+    document = Document.objects.get()
+    [page] = pages_of(document)
+    assert (page["number"], page["source"], page["characters"]) == (1, "pdfium", len(page["text"]))
+    assert page["reason"] == "pypdf: it cannot open the file (PdfReadError)"
+    assert (document.pages_by, document.problem) == ({"pdfium": 1}, "")
+
+
+def test_a_partial_reading_says_so(
+    papers: Papers, tmp_path: Path, set_knobs: Callable[..., None]
+) -> None:
+    set_knobs(extract_pages=2)
+    pages = made_pdfs.document([made_pdfs.text_content(*PROSE)] * 3)
+    papers.take_in(made_pdfs.written(tmp_path, pages))
+    papers.work()
+    assert Document.objects.get().problem == "Only the first 2 of 3 pages were read."
+
+
+def test_files_that_cannot_be_read_fail_once_each_with_a_kind_of_its_own(
+    papers: Papers, tmp_path: Path
+) -> None:
+    """P7-01"""
+    made = {
+        "no_pages": made_pdfs.empty_pages(0),
+        "damaged": made_pdfs.cut_array(),
+        "encrypted": (SAMPLES / "troubled" / "encrypted.pdf").read_bytes(),
+    }
+    for kind, whole in made.items():
+        papers.take_in(made_pdfs.written(tmp_path, whole, f"{kind}.pdf"))
+        papers.work()
+    failed = Execution.objects.filter(state=State.FAILED)
+    assert sorted(failed.values_list("error_kind", flat=True)) == sorted(made)
+    assert Attempt.objects.filter(step="extract").count() == len(made)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_work_lost_at_any_step_goes_on_from_there_and_redoes_nothing_finished(
+    step: str, papers: Papers, tmp_path: Path
+) -> None:
+    papers.take_in(paper(tmp_path))
+    papers.begun(step)
+    Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
+    housekeeping.tick()
+    papers.work()
+    assert Counter(papers.outcomes()) == {(step, "lost"): 1, **{(s, "done"): 1 for s in STEPS}}
+    assert Execution.objects.get().state == State.DONE
+
+
+def test_a_paper_already_stored_is_not_fetched_again(papers: Papers, site: Site) -> None:
+    """A7"""
+    site.pages["/a.pdf"] = paper_of()
+    papers.take_in(f"{site.url}/a.pdf")
+    papers.work()
+    Execution.objects.all().delete()
+    papers.take_in(f"{site.url}/a.pdf")
+    papers.work()
+    assert site.asked == ["/a.pdf"]
+    assert Execution.objects.get().state == State.DONE
+
+
+def test_the_same_file_by_any_of_its_names_is_one_document(
+    papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = paper(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names = (made, "made.pdf", "./made.pdf", made.as_uri(), f"{tmp_path}/x/../made.pdf")
+    taken = papers.take_in(*names)
+    assert (taken.new, taken.already) == (1, 4)
+    assert Document.objects.count() == Execution.objects.count() == 1
+
+
+def test_two_names_of_the_same_bytes_share_one_stored_pdf(papers: Papers, tmp_path: Path) -> None:
+    papers.take_in(paper(tmp_path), paper(tmp_path, name="copy.pdf"))
+    papers.work()
+    papers.work()
+    assert Document.objects.count() == 2
+    assert len([name for name in papers.stored() if name.startswith("pdf/")]) == 1
+
+
+# OCR
+
+
+def test_a_paper_whose_pages_all_have_text_is_never_sent_to_ocr(
+    papers: Papers, tmp_path: Path
+) -> None:
+    papers.take_in(paper(tmp_path))
+    papers.work()
+    assert "ocr" not in dict(papers.outcomes())
+
+
+def test_a_scan_waits_for_ocr_under_the_limit_of_its_engine(papers: Papers, tmp_path: Path) -> None:
+    scan = made_pdfs.scanned([made_pdfs.picture_of_text([["A page of ink"]], 300, 400)])
+    papers.take_in(made_pdfs.written(tmp_path, scan))
+    assert papers.begun("ocr").limit_keys == "engine:ocr"
+    assert Execution.objects.get().context["pages_without_text"] == [1]
+
+
+def test_a_blank_page_among_text_is_called_blank_and_spoils_nothing(
+    papers: Papers, tmp_path: Path
+) -> None:
+    pages = made_pdfs.document([made_pdfs.text_content(*PROSE), b""])
+    papers.take_in(made_pdfs.written(tmp_path, pages))
+    papers.work()
+    document = Document.objects.get()
+    assert ("ocr", "done") in papers.outcomes()
+    assert (document.pages_by, document.problem) == ({"pypdf": 1, "blank": 1}, "")
+
+
+# Whoever lost its lease stores nothing
+
+
+@pytest.mark.parametrize("step", ["fetch", "extract", "report"])
+def test_a_step_whose_lease_is_gone_promotes_no_file_and_stores_nothing(
+    step: str, papers: Papers, tmp_path: Path
+) -> None:
+    """C6"""
+    papers.take_in(paper(tmp_path))
+    grant = papers.begun(step)
+    before, row = papers.stored(), Document.objects.values().get()
+    Lease.objects.all().delete()
+    result = papers.run(grant)
+    papers.worker.end(grant, result)
+    assert isinstance(result, Interrupted)
+    assert papers.stored() == before
+    assert Document.objects.values().get() == row
+    assert not any((papers.files.parent / "scratch").iterdir())
+
+
+def test_a_lease_that_ends_while_the_paper_comes_down_promotes_no_file(
+    papers: Papers, site: Site
+) -> None:
+    site.pages["/a.pdf"] = paper_of()
+    papers.take_in(f"{site.url}/a.pdf")
+    grant = papers.begun("fetch")
+    ours = connections["default"]
+    ours.inc_thread_sharing()
+
+    def end_the_lease() -> None:
+        connections["default"] = ours
+        Lease.objects.all().delete()
+
+    site.when_asked = end_the_lease
+    result = papers.run(grant)
+    ours.dec_thread_sharing()
+    papers.worker.end(grant, result)
+    assert isinstance(result, Interrupted)
+    assert papers.stored() == set()
+    assert Document.objects.get().pdf.name == ""
+
+
+def test_a_download_told_to_stop_leaves_no_file_behind(papers: Papers, site: Site) -> None:
+    site.pages["/a.pdf"] = paper_of()
+    papers.take_in(f"{site.url}/a.pdf")
+    grant, signal = papers.begun("fetch"), AbortSignal()
+    site.when_asked = lambda: signal.abort("cancelled")
+    assert papers.run(grant, signal) == Interrupted("cancelled")
+    assert papers.stored() == set()
+    assert not any((papers.files.parent / "scratch").iterdir())
+
+
+# What papers and models may send us
+
+
+def test_text_with_nul_and_other_controls_is_stored_on_any_database(
+    papers: Papers, tmp_path: Path
+) -> None:
+    """P7-02"""
+    papers.take_in(paper(tmp_path, *(line.replace("gates", "ga\x00tes\x01") for line in PROSE)))
+    papers.work()
+    document = Document.objects.get()
+    assert Execution.objects.get().state == State.DONE
+    assert b"\x00" not in content(document.text)
+    assert "\x00" not in json.dumps(document.analysis)
+    [page] = pages_of(document)
+    assert page["cleaned"] == Execution.objects.get().context["characters_cleaned"] == 2
+    assert document.problem == "", "what was removed is a note, nothing is missing"
+
+
+def test_an_answer_with_nul_and_half_a_surrogate_is_stored_on_any_database(
+    papers: Papers, model: Site
+) -> None:
+    model.answers = [GOOD.replace("On gates", r"On \u0000 \ud83d gates")]
+    papers.take_in(PAPER)
+    papers.work()
+    assert Execution.objects.get().state == State.DONE
+    assert "\x00" not in Document.objects.get().analysis["title"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "10.1000/../../../../etc/passwd",
+        "10.1000/../..x",
+        "10.1000//abs/olute",
+        "10.1000/%2e%2e%2fup",
+        "10.1000/a\\..\\..\\b",
+        "10.1000/<script>alert(1)</script>",
+        "10.1000/CON",
+        "10.1000/\N{SLICE OF PIZZA}",
+        "10.1000/" + "é" * 200,
+        "hep-th/9901001",
+    ],
+)
+def test_no_name_of_a_paper_leads_out_of_the_files_folder(
+    name: str, papers: Papers, site: Site
+) -> None:
+    """P6-12"""
+    link = {"URL": f"{site.url}/a.pdf", "content-type": "application/pdf"}
+    site.pages["/a.pdf"] = site.pages["/pdf/hep-th/9901001"] = paper_of()
+    outside = {path for path in papers.files.parent.rglob("*") if path.is_file()}
+    papers.take_in(name)
+    found = json.dumps({"message": {"title": ["../../t"], "link": [link]}}).encode()
+    site.pages = _AnyWork(site.pages, found)
+    papers.work()
+    assert Execution.objects.get().state == State.DONE, Execution.objects.get().error_message
+    files = [f.name for f in Document._meta.fields if f.get_internal_type() == "FileField"]
+    assert papers.stored() == {name for name in Document.objects.values_list(*files).get() if name}
+    everywhere = {path for path in papers.files.parent.rglob("*") if path.is_file()}
+    assert all(path.is_relative_to(papers.files) for path in everywhere - outside)
+    stem = Document.objects.get().file_stem
+    assert not set(stem) & set("/\\.%<>") and len(stem) < 80
+
+
+class _AnyWork(dict[str, bytes]):
+    """Pages, and the same catalogue entry for every work there is."""
+
+    def __init__(self, pages: dict[str, bytes], entry: bytes) -> None:
+        super().__init__(pages)
+        self._entry = entry
+
+    def get(self, path: str, default: Any = None) -> Any:
+        return self._entry if path.startswith("/works/") else super().get(path, default)
+
+
+def test_names_that_look_alike_once_made_safe_keep_files_of_their_own() -> None:
+    """P6-12: also where a file system takes `A` and `a`, or two forms of an accent, for one."""
+    names = [
+        "10.1/a/b",
+        "10.1/x/b",
+        "10.1/a_b",
+        "10.1/a?b",
+        "10.1/A_B",
+        "10.1/\xe9",
+        "10.1/e\u0301",
+    ]
+    assert len({Document(key=name).file_stem.lower() for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("name", ["10.1000/a\0b", "10.1000/" + "x" * 5000, "2101.0\x1b0001"])
+def test_a_name_no_row_or_file_could_bear_is_refused_when_given(name: str, papers: Papers) -> None:
+    """P6-12"""
+    with pytest.raises(BadInput, match="cannot be used"):
+        papers.take_in(name)
+    assert not Document.objects.exists()
+
+
+def test_an_address_of_4000_characters_is_taken_in_and_told_from_its_neighbour(
+    papers: Papers, site: Site
+) -> None:
+    paths = [f"/{'long' * 985}{end}.pdf" for end in "ab"]
+    site.pages = dict.fromkeys(paths, paper_of())
+    assert papers.take_in(*(site.url + path for path in paths)).new == 2
+    papers.work()
+    papers.work()
+    assert sorted(site.asked) == sorted(paths), "whichever came first"
+    assert all(len(key) <= MAX_KEY for key in Execution.objects.values_list("key", flat=True))
+    assert set(Execution.objects.values_list("state", flat=True)) == {State.DONE}
+
+
+# What an analysis costs
+
+
+def test_without_an_endpoint_the_analysis_is_local_says_so_and_costs_one(papers: Papers) -> None:
+    papers.take_in(PAPER)
+    papers.work()
+    document = Document.objects.get()
+    assert (document.method, document.requests) == ("extractive", 0)
+    assert b"No language model was used" in content(document.report_markdown)
+    assert spent() == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "requests"), [([GOOD], 1), (["no JSON at all", GOOD], 2)], ids=["at once", "mended"]
+)
+def test_the_model_is_asked_and_its_true_number_of_requests_is_charged(
+    answers: list[str | int], requests: int, papers: Papers, model: Site
+) -> None:
+    """G5: two are reserved, since the answer may have to be mended."""
+    model.answers = answers
+    papers.take_in(PAPER)
+    grant = papers.begun("analyse")
+    assert (grant.limit_keys, Lease.objects.get().cost) == ("llm:chat", 2)
+    papers.worker.end(grant, papers.run(grant))
+    document = Document.objects.get()
+    assert (document.method, document.requests) == ("model:m-1", requests)
+    assert document.analysis["title"] == "On gates"
+    assert model.asked == ["/v1/chat/completions"] * requests
+    assert (spent(), Attempt.objects.get(step="analyse").cost) == (requests, requests)
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind"), [([500], "server_error"), (["no JSON", "still none"], "bad_answer")]
+)
+def test_an_analysis_that_fails_is_charged_what_it_asked(
+    answers: list[str | int], kind: str, papers: Papers, model: Site
+) -> None:
+    model.answers = list(answers)
+    papers.take_in(PAPER)
+    papers.work()
+    attempt = Attempt.objects.get(step="analyse")
+    assert (attempt.outcome, attempt.error_kind) == ("retried", kind)
+    assert spent() == len(answers)
+    assert "sk-for-this-test" not in attempt.error_message
+
+
+def spent() -> int:
+    return sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True))

@@ -1,0 +1,141 @@
+"""A report is written in three forms, replaces the one before it, and is never harmed by a lost lease."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+
+from pipeline import intake, tasks
+from pipeline.models import FLOW, Document
+from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr.flows.outcomes import Done, Interrupted, Result
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.publish import task_of
+from queuemgr.models import Lease
+from queuemgr.worker.leased_task import Work, as_result
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PAPER = Path(__file__).resolve().parents[3] / "samples" / "author-year.pdf"
+FORMS = ("report_markdown", "report_json", "report_html")
+OVERWRITES = "django.core.files.storage.FileSystemStorage"
+KEEPS_BOTH = {"BACKEND": OVERWRITES, "OPTIONS": {"allow_overwrite": False}}
+
+
+@pytest.fixture(autouse=True)
+def _folders(settings: Any, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path / "files"
+    settings.SLUICE_SCRATCH = tmp_path / "scratch"
+    settings.SLUICE_INBOX = tmp_path / "inbox"
+
+
+class Reporter:
+    """A worker the test plays: it does the steps of one paper, up to its report."""
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+        enqueue_many(FLOW, [intake.take_in(str(PAPER))])
+
+    def begun(self) -> Grant:
+        """Its report step, begun."""
+        (grant,) = self.worker.begin_all()
+        while grant.step != "report":
+            (grant,) = self.worker.end(grant, run(grant))
+        return grant
+
+
+@pytest.fixture
+def reporter(played: Callable[..., Any]) -> Reporter:
+    return Reporter(played(slots=1))
+
+
+def run(grant: Grant) -> Result:
+    """Do one step, and make of an exception what a worker makes of it."""
+    step = getattr(tasks, f"{task_of(grant).removeprefix('papers.')}_step")
+    try:
+        return step.run(Work(grant, AbortSignal())) or Done()
+    except Exception as error:
+        return as_result(error, AbortSignal())
+
+
+def reports(settings: Any) -> dict[str, bytes]:
+    """Every report on the storage."""
+    return {p.name: p.read_bytes() for p in Path(settings.MEDIA_ROOT, "reports").iterdir()}
+
+
+def read(document: Document, form: str) -> str:
+    with getattr(document, form).open("rb") as stored:
+        return str(stored.read().decode())
+
+
+def test_a_report_has_three_forms_that_tell_the_same(reporter: Reporter) -> None:
+    grant = reporter.begun()
+    references = [{"text": "[1] On seals.", "doi": "10.1000/182", "arxiv_id": ""}]
+    lines = "".join(json.dumps(line) + "\n" for line in references)
+    Document.objects.update(
+        authors=["Ada Brook"], year=2024, licence="CC BY", doi="10.5555/1",
+        lookups=[{"source": "crossref", "found": True}], prompt_tokens=9,
+        references_file=default_storage.save("references/r.jsonl", ContentFile(lines.encode())),
+    )  # fmt: skip
+    reporter.worker.end(grant, run(grant))
+    document = Document.objects.get()
+    said = json.loads(read(document, "report_json"))
+    assert said["references"]["list"] == references
+    assert said["pages"]["read"] == [{"source": "pypdf", "numbers": [1, 2, 3, 4, 5], "reason": ""}]
+    for form in ("report_markdown", "report_html"):
+        text = read(document, form)
+        for told in ("Ada Brook", "CC BY", "10.5555/1", "crossref", "found: yes", "On seals."):
+            assert told in text, form
+    assert "https://doi.org/10.1000/182" in read(document, "report_html")
+
+
+@pytest.mark.parametrize("storage", ["replaces", "keeps both"])
+def test_a_report_made_again_leaves_no_copy_of_the_one_before(
+    storage: str, reporter: Reporter, settings: Any
+) -> None:
+    """C6: also on a storage that gives a file another name where there is one of that name."""
+    if storage == "keeps both":
+        settings.STORAGES = {**settings.STORAGES, "default": KEEPS_BOTH}
+    grant = reporter.begun()
+    Document.objects.update(title="The first title")
+    first = run(grant)
+    assert isinstance(first, Done) and first.store
+    first.store()
+    Document.objects.update(title="The second title")
+    reporter.worker.end(grant, run(grant))
+    document = Document.objects.get()
+    assert len(reports(settings)) == 3
+    assert all("The second title" in read(document, form) for form in FORMS)
+
+
+def test_a_lost_lease_harms_no_report_made_earlier(reporter: Reporter, settings: Any) -> None:
+    """C6"""
+    grant = reporter.begun()
+    first = run(grant)
+    assert isinstance(first, Done) and first.store
+    first.store()
+    earlier, row = reports(settings), Document.objects.values().get()
+    Document.objects.update(title="Another title")
+    Lease.objects.all().delete()
+    assert isinstance(run(grant), Interrupted)
+    Document.objects.update(title=row["title"])
+    assert reports(settings) == earlier and len(earlier) == 3
+    assert Document.objects.values().get() == row
+    assert not any(Path(settings.SLUICE_SCRATCH).iterdir())
+
+
+def test_a_report_of_a_paper_whose_pages_and_references_are_gone_is_still_written(
+    reporter: Reporter,
+) -> None:
+    grant = reporter.begun()
+    default_storage.delete(Document.objects.get().pages_file.name)
+    Document.objects.update(references_file="references/never-made.jsonl")
+    reporter.worker.end(grant, run(grant))
+    assert json.loads(read(Document.objects.get(), "report_json"))["pages"]["read"] == []

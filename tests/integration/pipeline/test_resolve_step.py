@@ -1,0 +1,141 @@
+"""The resolve step in turns: one limit at a time, a record of each turn, answers kept, gates told."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pipeline.models import Document, Lookup
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.models import Attempt, Execution, Gate, Lease, State
+from queuemgr.operations import executions
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import breakers
+from tests.integration.conftest import let_time_pass
+from tests.integration.pipeline.steps.faulty_server import FaultyServer
+from tests.integration.pipeline.test_papers import Papers, Site
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DOI = "10.1000/182"
+UNPAYWALL = "/v2/10.1000%2F182?email=p%40example.org"
+CROSSREF = "/works/10.1000%2F182?mailto=p%40example.org"
+
+
+@pytest.fixture(autouse=True)
+def _folders(settings: Any, tmp_path: Any) -> None:
+    settings.MEDIA_ROOT, settings.SLUICE_SCRATCH = tmp_path / "files", tmp_path / "scratch"
+    settings.SLUICE_INBOX = tmp_path / "inbox"
+
+
+@pytest.fixture
+def sources(site: Site, set_knobs: Any) -> Site:
+    set_knobs(contact_email="p@example.org", unpaywall_url=site.url, resolvers="unpaywall,crossref")
+    return site
+
+
+def say(site: Site, path: str, record: Any) -> None:
+    site.pages[path] = json.dumps(record).encode()
+
+
+def resolve(papers: Papers) -> list[str]:
+    """Take turns until the paper may be fetched or must wait; returns the limits each turn held."""
+    held: list[str] = []
+    grants = papers.worker.begin_all()
+    while grants and grants[0].step == "resolve":
+        held.append(Lease.objects.get().limit_keys)
+        grants = papers.worker.end(grants[0], papers.run(grants[0]))
+    return held
+
+
+def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources: Site) -> None:
+    """E3, E4"""
+    say(sources, UNPAYWALL, {"title": "T", "oa_status": "closed", "best_oa_location": None})
+    say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
+    papers.take_in(DOI)
+    assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref"]
+    assert sources.asked == [UNPAYWALL, CROSSREF]
+    document = Document.objects.get()
+    assert (document.pdf_url, document.title, document.open_access) == (
+        "https://p.org/x",
+        "T",
+        "closed",
+    )
+    assert [(said["source"], said["outcome"]) for said in document.lookups] == [
+        ("unpaywall", "no address"), ("crossref", "found"), ("resolve", "found"),
+    ]  # fmt: skip
+    context = Execution.objects.get().context
+    assert (context["host_key"], context["landing"]) == ("host:p.org:443", True)
+    assert "example.org" not in json.dumps(document.lookups)
+    assert set(Attempt.objects.values_list("outcome", flat=True)) == {"snoozed", "done"}
+
+
+def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_next_try(
+    papers: Papers,
+    sources: Site,
+    set_knobs: Any,
+) -> None:
+    """P3-08"""
+    with FaultyServer() as busy:
+        refusal = busy.url("/status?code=429&retry-after=900&rest=")
+        set_knobs(unpaywall_url=refusal)
+        papers.take_in(DOI)
+        assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref", ""]
+    assert Execution.objects.get().error_kind == "rate_limited"
+    closed = Gate.objects.filter(closed_until__gt=database_now() + timedelta(seconds=800))
+    assert [gate.name for gate in closed] == ["resolver:unpaywall"]
+    assert Lookup.objects.get().source == "crossref"
+    set_knobs(unpaywall_url=sources.url)
+    say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
+    breakers.open_now(["resolver:unpaywall"])
+    let_time_pass(Execution.objects.all())
+    dispatch()
+    assert resolve(papers) == ["", "resolver:unpaywall"]
+    assert sources.asked.count(CROSSREF) == 1, "its answer is still fresh"
+
+
+def test_a_source_that_answers_opens_its_limit_again_though_the_step_goes_on_elsewhere(
+    papers: Papers,
+    sources: Site,
+) -> None:
+    papers.take_in(DOI)
+    Gate.objects.create(name="resolver:unpaywall", clock=0, failures=3, opening=0, turn=0)
+    resolve(papers)
+    assert Gate.objects.get(name="resolver:unpaywall").failures == 0
+
+
+def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -> None:
+    papers.take_in(DOI)
+    resolve(papers)
+    execution = Execution.objects.get()
+    assert (execution.state, execution.error_kind) == (State.FAILED, "unresolvable")
+    assert Document.objects.get().lookups[-1]["outcome"] == "unresolvable"
+    say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
+    executions.retry([execution], By("ann", "test", "found at last"))
+    resolve(papers)
+    assert Document.objects.get().pdf_url == "https://p.org/x"
+    assert sources.asked == [UNPAYWALL, CROSSREF] * 2
+
+
+def test_an_answer_kept_is_not_asked_for_again(papers: Papers, sources: Site) -> None:
+    say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
+    papers.take_in(DOI)
+    resolve(papers)
+    Lease.objects.all().delete()
+    Execution.objects.all().delete()
+    papers.take_in(DOI)
+    assert resolve(papers) == [""]
+    assert sources.asked.count(UNPAYWALL) == 1
+    assert Document.objects.get().lookups[0]["cached"] is True
+
+
+def test_the_version_asked_for_is_the_one_fetched(papers: Papers, site: Site) -> None:
+    papers.take_in("2101.00001v2")
+    assert resolve(papers) == ["", "resolver:arxiv"]
+    document = Document.objects.get()
+    assert (document.source, document.arxiv_id) == ("2101.00001v2", "2101.00001v2")
+    assert document.pdf_url == f"{site.url}/pdf/2101.00001v2"
+    assert set(Execution.objects.get().route.limit_keys.split()) >= {"resolver:arxiv"}

@@ -1,0 +1,373 @@
+"""What the pages of limits, policies, queues and usage promise: every figure seen, set, and recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.retry_policy import Policy
+from queuemgr.lifecycle.begin import begin
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import (
+    Attempt,
+    Change,
+    DailyUsage,
+    Execution,
+    Gate,
+    Lease,
+    Limit,
+    Outcome,
+    Queue,
+    RetryPolicy,
+    Wakeup,
+)
+from queuemgr.models import Worker as WorkerRow
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import breakers, limit_rows, retry_policies
+from tests.integration.web.admin.admin_pages import act, figures_of, page, text_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+ANN = By("ann", "test", "because")
+HOST = "host:a.example:443"
+
+
+@pytest.fixture(autouse=True)
+def _rows(sent: list[Any]) -> None:
+    limit_rows.sync()
+
+
+def listed(client: Client, model: str) -> dict[str, Any]:
+    return {str(row): row for row in client.get(page(model)).context["cl"].result_list}
+
+
+def page_of(client: Client, row: Any) -> str:
+    return text_of(client.get(page(row._meta.model_name, row.pk, view="change")))
+
+
+def close(name: str, seconds: float = 600, because: str = "5 x timeout in a row") -> None:
+    breakers.close(name, database_now() + timedelta(seconds=seconds), because)
+
+
+def probe(key: str = "doc:1", **payload: Any) -> Execution:
+    enqueue("probe", key, payload)
+    return Execution.objects.get(key=key)
+
+
+def test_a_limits_page_sets_every_figure_and_keeps_the_reason(operator: Client) -> None:
+    limit = Limit.objects.get(name="host:*")
+    figures = {
+        "max_running": 9, "reserved_high": 3, "rate": "50/s burst 100", "daily_budget": 1000,
+        "budget_zone": "Europe/Berlin", "kept_for_high": 20, "kept_from_low": 30, "share": 4,
+        "breaker_after": 0,
+    }  # fmt: skip
+    posted = figures_of(limit, **figures, reason="new contract")
+    text_of(operator.post(page("limit", limit.pk, view="change"), posted, follow=True))
+    limit.refresh_from_db()
+    assert {name: getattr(limit, name) for name in limit_rows.FIGURES} == figures
+    change = Change.objects.get()
+    assert (change.reason, change.after["rate"]) == ("new contract", "50/s burst 100")
+
+
+def test_the_list_says_when_a_rate_lets_the_next_start_through(
+    operator: Client, make_worker: Callable[..., WorkerRow]
+) -> None:
+    controls.edit_limit(HOST, ANN, rate="1/30s")
+    worker = make_worker()
+    probe(limit_key=HOST)
+    dispatch()
+    assert listed(operator, "limit")[HOST].standing.rate().startswith("1/30s\nnext in 30.0 s")
+    begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk)
+    Gate.objects.update(clock=database_now().timestamp())
+    assert listed(operator, "limit")[HOST].standing.rate() == "1/30s"
+
+
+def test_a_budget_is_told_with_its_reset_even_when_nothing_runs_or_waits(operator: Client) -> None:
+    zone = "Pacific/Kiritimati"
+    controls.edit_limit(HOST, ANN, daily_budget=100, budget_zone=zone)
+    today = (database_now() + timedelta(hours=14)).date()
+    DailyUsage.objects.create(day=today, limit=HOST, spent=80)
+    DailyUsage.objects.create(day=today - timedelta(days=1), limit=HOST, spent=99)
+    spent = listed(operator, "limit")[HOST].spent
+    assert spent == f"80 of 100\nresets {today + timedelta(days=1):%-d %b} 00:00 {zone}"
+
+
+def test_a_closed_limit_says_until_when_and_why_and_one_that_reopens_how_far(
+    operator: Client,
+) -> None:
+    Limit.objects.create(name=HOST)
+    close("host:b.example:443")
+    close(HOST, -1, "it asked for 30 s")
+    rows = listed(operator, "limit")
+    assert rows[HOST].standing.closed_keys() == "reopening, 1 at a time, after it asked for 30 s"
+    told = rows["host:*"].standing.closed_keys()
+    assert told.startswith("host:b.example:443 closed until ")
+    assert told.endswith(": 5 x timeout in a row")
+
+
+def test_a_patterns_page_shows_its_keys_the_fullest_first(
+    operator: Client, make_worker: Callable[..., WorkerRow]
+) -> None:
+    make_worker()
+    controls.edit_limit("host:*", ANN, max_running=2)
+    for n, host in enumerate("abbb"):
+        probe(f"doc:{n}", limit_key=f"host:{host}")
+    dispatch()
+    close("host:c")
+    text = page_of(operator, Limit.objects.get(name="host:*"))
+    assert text.index("<td>host:b</td><td>2</td>") < text.index("<td>host:a</td><td>1</td>")
+    assert "<td>host:c</td><td>0</td><td>0</td><td>closed until " in text
+    assert "<td>1</td><td>host:b 2/2</td><td>as soon as something under it ends</td>" in text
+
+
+@pytest.mark.parametrize("name", ["fleet", "phase:prep", "cpu", HOST])
+def test_a_limits_page_shows_what_holds_it(
+    operator: Client, make_worker: Callable[..., WorkerRow], name: str
+) -> None:
+    Limit.objects.create(name=HOST)
+    make_worker()
+    probe("holds:it", limit_key=HOST, tokens={"cpu": 2, "io": 1})
+    probe("holds:it-not", phase="wrap", limit_key="host:b")
+    dispatch()
+    text = page_of(operator, Limit.objects.get(name=name))
+    assert "probe/holds:it</a>" in text
+    assert ("probe/holds:it-not</a>" in text) == (name == "fleet")
+
+
+def test_a_limits_page_says_when_each_thing_it_stops_can_change(
+    operator: Client, make_worker: Callable[..., WorkerRow]
+) -> None:
+    make_worker()
+    limit = controls.edit_limit(HOST, ANN, max_running=1)
+    controls.pause(HOST, ANN)
+    probe(limit_key=HOST)
+    close(HOST)
+    text = page_of(operator, limit)
+    until = f"{Gate.objects.get().closed_until:%H:%M:%S} UTC"
+    assert f"<td>{until}</td>" in text
+    assert "<td>when someone resumes it</td>" in text
+
+
+def test_open_now_opens_a_closed_limit_and_is_recorded(operator: Client) -> None:
+    limit = Limit.objects.create(name=HOST)
+    close(HOST)
+    assert f"Opened: {HOST}." in text_of(act(operator, "limit", "open_now", limit))
+    gate = Gate.objects.get(name=HOST)
+    assert (gate.closed_until, gate.opening) == (None, 0)
+    change = Change.objects.get()
+    assert (change.actor, change.action, change.target) == ("sam", "open limit", HOST)
+    assert "None of these was closed." in text_of(act(operator, "limit", "open_now", limit))
+    assert Change.objects.count() == 1
+
+
+def test_open_now_on_a_pattern_opens_the_keys_that_go_by_it_alone(operator: Client) -> None:
+    Limit.objects.create(name=HOST)
+    for name in (HOST, "host:b", "host:c", "resolver:x"):
+        close(name)
+    text = text_of(act(operator, "limit", "open_now", Limit.objects.get(name="host:*")))
+    assert "Opened: host:b, host:c." in text
+    closed = Gate.objects.filter(closed_until__isnull=False).order_by("name")
+    assert [gate.name for gate in closed] == [HOST, "resolver:x"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_work_parked_on_a_limit_goes_on_once_it_is_opened(
+    operator: Client, make_worker: Callable[..., WorkerRow]
+) -> None:
+    limit = Limit.objects.create(name=HOST)
+    make_worker()
+    close(HOST)
+    probe(limit_key=HOST)
+    dispatch()
+    assert not Lease.objects.exists()
+    act(operator, "limit", "open_now", limit)
+    assert Lease.objects.count() == 1
+    assert not Wakeup.objects.exists()
+
+
+def test_who_may_only_look_sees_how_limits_stand_and_opens_none(
+    staff: Callable[..., Client],
+) -> None:
+    viewer = staff("view_limit")
+    limit = Limit.objects.create(name=HOST)
+    close(HOST)
+    assert "closed until" in page_of(viewer, limit)
+    act(viewer, "limit", "open_now", limit)
+    assert Gate.objects.get().closed_until is not None
+
+
+def test_hostile_keys_are_shown_and_never_run(
+    operator: Client, make_worker: Callable[..., WorkerRow]
+) -> None:
+    make_worker()
+    hostile = "host:<script>alert(1)</script>"
+    controls.edit_limit("host:*", ANN, max_running=1)
+    for n in range(2):
+        probe(f"doc:{n}", limit_key=hostile)
+    dispatch()
+    close(hostile, because="<script>alert(2)</script>")
+    pages = [text_of(operator.get(page(model))) for model in ("limit", "execution")]
+    pages.append(page_of(operator, Limit.objects.get(name="host:*")))
+    for text in pages:
+        assert "<script>alert" not in text
+        assert "&lt;script&gt;alert(1)" in text
+
+
+# Retry policies.
+
+
+def test_a_policy_is_edited_with_its_reason(operator: Client) -> None:
+    policy = RetryPolicy.objects.get(kind="network", phase="")
+    posted = {"max_attempts": 2, "base": 5, "ceiling": 600, "jitter": 5, "reason": "it is down"}
+    url = page("retrypolicy", policy.pk, view="change")
+    text_of(operator.post(url, posted, follow=True))
+    assert retry_policies.policy_for("network", "prep").max_attempts == 2
+    change = Change.objects.get()
+    assert (change.target, change.reason) == ("network", "it is down")
+    assert (change.before, change.after) == ({"max_attempts": 6}, {"max_attempts": 2})
+
+
+def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase(
+    operator: Client,
+) -> None:
+    posted = {"kind": "network", "phase": "prep", "max_attempts": 9, "base": "", "ceiling": "",
+              "jitter": "", "reason": "flaky line"}  # fmt: skip
+    text_of(operator.post(page("retrypolicy", view="add"), posted, follow=True))
+    assert retry_policies.policy_for("network", "prep") == Policy(
+        9, 5, 600, 5, "connection refused, reset or cut off"
+    )
+    assert retry_policies.policy_for("network", "wrap").max_attempts == 6
+    assert (Change.objects.get().target, Change.objects.get().reason) == (
+        "network in prep", "flaky line",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("posted", "complaint"),
+    [
+        ({"kind": "netwrok"}, "no error is called &#x27;netwrok&#x27;; there are: bad_answer, "),
+        ({"phase": "nowhere"}, "no phase is called &#x27;nowhere&#x27;; there are: "),
+        ({"phase": ""}, "already exists"),
+        ({"ceiling": 1}, "a ceiling not below the base"),
+    ],
+)
+def test_a_policy_nothing_could_go_by_is_refused(
+    operator: Client, posted: dict[str, Any], complaint: str
+) -> None:
+    given = {"kind": "network", "phase": "prep", "max_attempts": 3, "reason": ""}
+    text = text_of(operator.post(page("retrypolicy", view="add"), {**given, **posted}))
+    assert complaint in text
+    assert not Change.objects.exists()
+
+
+def test_a_policy_for_a_phase_may_go_and_one_for_every_phase_stays(operator: Client) -> None:
+    row = controls.edit_policy("network", "prep", ANN, max_attempts=2)
+    stays = RetryPolicy.objects.get(kind="network", phase="")
+    url = page("retrypolicy", stays.pk, view="delete")
+    assert operator.post(url, {"post": "yes"}).status_code == 403
+    with pytest.raises(BadInput, match="stays"):
+        controls.delete_policy("network", "", ANN)
+    text_of(operator.post(page("retrypolicy", row.pk, view="delete"), {"post": "yes"}, follow=True))
+    assert not RetryPolicy.objects.filter(phase="prep").exists()
+    change = Change.objects.order_by("-pk")[0]
+    assert (change.actor, change.action, change.target) == (
+        "sam", "delete retry policy", "network in prep",
+    )  # fmt: skip
+    assert change.before["max_attempts"] == 2
+
+
+def test_a_policy_is_neither_edited_nor_deleted_by_who_may_only_look(
+    staff: Callable[..., Client],
+) -> None:
+    viewer = staff("view_retrypolicy")
+    row = controls.edit_policy("network", "prep", ANN, max_attempts=2)
+    assert "5-10 s" in page_of(viewer, row)
+    for view, posted in (("change", {"max_attempts": 9}), ("delete", {"post": "yes"})):
+        assert viewer.post(page("retrypolicy", row.pk, view=view), posted).status_code == 403
+    assert viewer.get(page("retrypolicy", view="add")).status_code == 403
+
+
+# Queues, executions, attempts, usage.
+
+
+def test_a_queues_cap_is_set_with_its_reason_and_shown_beside_its_depth(operator: Client) -> None:
+    queue = Queue.objects.get(name="prep.normal")
+    probe()
+    url = page("queue", queue.pk, view="change")
+    text_of(operator.post(url, {"max_pending": 5000, "reason": "small disk"}, follow=True))
+    change = Change.objects.get()
+    assert (change.action, change.reason, change.after) == (
+        "edit queue", "small disk", {"max_pending": 5000},
+    )  # fmt: skip
+    assert "1 / 5,000" in text_of(operator.get(page("queue")))
+    assert "1 / 5,000" in page_of(operator, queue)
+    text_of(operator.post(url, {"max_pending": 5000, "reason": "again"}, follow=True))
+    assert Change.objects.count() == 1
+    assert "greater than or equal to 0" in text_of(operator.post(url, {"max_pending": -1}))
+
+
+def test_an_execution_tells_its_keys_and_the_earliest_time_it_could_start(
+    operator: Client, make_worker: Callable[..., WorkerRow]
+) -> None:
+    make_worker()
+    close(HOST)
+    close("host:b", 900)
+    execution = probe(limit_key=f"{HOST} host:b", weight=3, tokens={"cpu": 2})
+    until = Gate.objects.get(name="host:b").closed_until
+    text = page_of(operator, execution)
+    assert f"Not before {until:%Y-%m-%d %H:%M:%S} UTC" in text
+    taken = re.findall(
+        r'<th scope="row">(?:<a[^>]*>)?([^<]+)(?:</a>)?</th>\s*<td class="sg-number">(\d)</td>',
+        text,
+    )
+    assert {(HOST, "3"), ("host:b", "3"), ("cpu", "2")} <= set(taken)
+    assert f"{HOST} host:b" in text_of(operator.get(page("execution")))
+    Gate.objects.update(closed_until=None, opening=0)
+    assert "at any moment" in page_of(operator, execution)
+
+
+def test_an_attempt_tells_what_it_took_whether_it_was_a_retry_and_how_long_it_waited(
+    operator: Client,
+) -> None:
+    now = timezone.now()
+    execution = probe()
+    attempt = Attempt.objects.create(
+        lease_id=uuid4(), execution=execution, phase="prep", step="probe", priority=1, cost=2,
+        limit_keys=HOST, tokens="cpu=2", weight=3, retrying=True, due_at=now - timedelta(seconds=70),
+        leased_at=now, started_at=now, ended_at=now, outcome=Outcome.DONE,
+    )  # fmt: skip
+    listing = text_of(operator.get(page("attempt") + "?retrying__exact=1"))
+    for text in (listing, page_of(operator, attempt)):
+        assert "70.0 s" in text
+    assert "1 min 10 s" in page_of(operator, execution)
+    assert f"{HOST}, weight 3, cpu=2" in listing
+    assert "No results found" in text_of(operator.get(page("attempt") + "?retrying__exact=0"))
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", {"fleet", "host:a", "host:b"}),
+        ("?limit=host:*", {"host:a", "host:b"}),
+        ("?limit=fleet", {"fleet"}),
+        ("?q=host:b", {"host:b"}),
+        ("?q=ost", set()),
+    ],
+)
+def test_usage_is_found_by_limit(operator: Client, query: str, found: set[str]) -> None:
+    controls.edit_limit("host:*", ANN, daily_budget=1234)
+    for name in ("fleet", "host:a", "host:b"):
+        DailyUsage.objects.create(day=timezone.now().date(), limit=name, spent=5)
+    response = operator.get(page("dailyusage") + query)
+    assert {row.limit for row in response.context["cl"].result_list} == found
+    assert ("1,234" in text_of(response)) == bool({"host:a", "host:b"} & found)

@@ -1,0 +1,126 @@
+"""What the board remembers between looks, and that all of one look is of one moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from threading import Thread
+
+import pytest
+from django.db import connection
+
+from queuemgr.base.consistent_read import one_moment
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.timed_cache import KEEP, Kept
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import Execution, Minute, Outcome
+from queuemgr.reporting import dashboard
+from queuemgr.reporting.dashboard import trend_cache
+from queuemgr.reporting.dashboard.trends import Window
+from queuemgr.scheduling import limit_rows
+from tests.integration.web.admin.dashboard_fleet import a_minute
+from tests.patience import patient
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _new() -> None:
+    dashboard.forget()
+
+
+def windows() -> tuple[Window, ...]:
+    return trend_cache.recent(database_now()).windows()
+
+
+def tries() -> list[int]:
+    return [window.speeds["all"].tries for window in windows()]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_all_of_one_look_is_of_one_moment(sent: list[object], database: str) -> None:
+    if database == "sqlite":
+        pytest.skip("the tests' SQLite is in memory, where a reader locks out whoever writes")
+    limit_rows.sync()
+    enqueue("probe", "before")
+
+    def meanwhile() -> None:
+        enqueue("probe", "meanwhile")
+        connection.close()
+
+    with one_moment():
+        assert Execution.objects.count() == 1
+        other = Thread(target=meanwhile)
+        other.start()
+        other.join(timeout=patient(20))
+        assert not other.is_alive(), "a look keeps nobody from writing"
+        assert Execution.objects.count() == 1
+    assert Execution.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_look_that_fails_leaves_no_transaction_behind() -> None:
+    with pytest.raises(RuntimeError, match="oh"), one_moment():
+        raise RuntimeError("oh")
+    limit_rows.sync()
+    assert enqueue("probe", "after")
+
+
+@pytest.mark.django_db
+def test_minutes_rolled_up_between_looks_are_added() -> None:
+    a_minute(timedelta(hours=2), attempts=5)
+    a_minute(timedelta(minutes=30), attempts=2)
+    assert tries() == [2, 7, 7]
+    a_minute(timedelta(minutes=2), attempts=1)
+    assert tries() == [3, 8, 8]
+    assert tries() == [3, 8, 8]
+
+
+@pytest.mark.django_db
+def test_a_minute_that_grows_while_it_may_is_counted_as_it_is() -> None:
+    newest = a_minute(timedelta(minutes=2), attempts=1)
+    assert tries() == [1, 1, 1]
+    Minute.objects.filter(pk=newest.pk).update(attempts=4)
+    assert tries() == [4, 4, 4]
+
+
+@pytest.mark.django_db
+def test_minutes_rolled_up_hours_late_are_not_missed() -> None:
+    """The chore was away: it goes on where it left off, whatever was looked at meanwhile."""
+    a_minute(timedelta(hours=5), attempts=1)
+    assert tries() == [0, 1, 1]
+    for hours in (4, 3, 2):
+        a_minute(timedelta(hours=hours), attempts=1)
+    assert tries() == [0, 4, 4]
+
+
+@pytest.mark.django_db
+def test_a_week_is_read_back_some_rows_at_a_time_and_says_how_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trend_cache, "ROWS", 4)
+    for hours in range(2, 12):
+        a_minute(timedelta(hours=hours), attempts=1)
+        a_minute(timedelta(hours=hours), attempts=1, outcome=Outcome.FAILED)
+    seen = []
+    for _ in range(8):
+        week = windows()[2]
+        seen.append((week.speeds["all"].tries, week.is_partial))
+    assert seen[0][1]
+    assert seen[0][0] < 20
+    assert seen[-1] == (20, False)
+    assert sorted(seen) == seen
+
+
+def test_a_reading_is_kept_for_a_multiple_of_what_it_took_and_never_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter([0.0, 0.1, 0.0, 60.0, 0.0, 0.0])
+    monkeypatch.setattr("queuemgr.base.timed_cache.time.monotonic", lambda: next(clock))
+    kept, readings = Kept[int](), iter(range(10))
+
+    def at(seconds: float) -> int:
+        return kept.at(NOW + timedelta(seconds=seconds), lambda: next(readings))
+
+    assert [at(0), at(4.9), at(5.1)] == [0, 0, 1]
+    assert at(5 + KEEP.total_seconds()) == 1
+    assert at(6 + KEEP.total_seconds()) == 2

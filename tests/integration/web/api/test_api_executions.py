@@ -1,0 +1,256 @@
+"""Executions through the API: enqueued once by key, listed by cursor, explained, steered."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from pipeline.models import Document
+from queuemgr.flows.flow import LOW, Intake
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.models import Attempt, Change, Execution, Outcome, State
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.scheduling import limit_rows
+from tests.integration.web.api.api_client import ANN, Api, api, problem
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
+
+
+@pytest.fixture
+def caller() -> Api:
+    return api()
+
+
+def probes(count: int, prefix: str = "p", **payload: Any) -> list[Execution]:
+    enqueue_many("probe", [Intake(f"{prefix}{n}", payload) for n in range(count)])
+    return list(Execution.objects.filter(key__startswith=prefix).order_by("pk"))
+
+
+def failed(key: str = "f") -> Execution:
+    (execution,) = probes(1, key)
+    Execution.objects.filter(pk=execution.pk).update(
+        state=State.FAILED, route=None, finished_at=timezone.now(), error_kind="network",
+        error_message="refused",
+    )  # fmt: skip
+    return Execution.objects.get(pk=execution.pk)
+
+
+def test_the_same_key_twice_is_one_execution_and_the_second_answer_says_so(caller: Api) -> None:
+    body = {"flow": "probe", "key": "a", "payload": {"seconds": 1}, "priority": "high"}
+    first, second = caller.post("executions", body), caller.post("executions", body)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert (first.json()["new"], second.json()["new"]) == (True, False)
+    assert first.json()["id"] == second.json()["id"] == Execution.objects.get().pk
+
+
+def test_a_paper_is_enqueued_by_what_names_it(caller: Api) -> None:
+    made = caller.post("executions", {"item": "arXiv:2101.00001v2"}).json()
+    assert (made["flow"], made["new"]) == ("papers", True)
+    assert Document.objects.get(key=made["key"])
+
+
+@pytest.mark.parametrize("item", ["/etc/passwd", "./paper.pdf", "C:\\secret.pdf", "file:///x.pdf"])
+def test_a_path_of_the_server_is_not_taken_from_the_network(caller: Api, item: str) -> None:
+    problem(caller.post("executions", {"item": item}), "invalid")
+    assert not Document.objects.exists()
+
+
+def test_many_are_told_in_the_order_given_and_each_key_is_new_once(caller: Api) -> None:
+    items = [{"key": key} for key in ("b", "a", "b", "c")]
+    caller.post("executions", {"flow": "probe", "key": "c"})
+    told = caller.post("executions/many", {"flow": "probe", "items": items}).json()
+    assert (told["new"], told["already"]) == (2, 2)
+    assert [(one["key"], one["new"]) for one in told["executions"]] == [
+        ("b", True), ("a", True), ("b", False), ("c", False),
+    ]  # fmt: skip
+
+
+def test_one_bad_item_of_many_is_named_and_nothing_of_the_call_is_kept(caller: Api) -> None:
+    response = caller.post("executions/many", {"items": ["arXiv:2101.00001", "no such thing"]})
+    assert problem(response, "invalid")["item"] == 1
+    assert not Document.objects.exists()
+    assert not Execution.objects.exists()
+
+
+def test_a_full_queue_is_429_with_its_depth_and_cap_and_loses_nothing(caller: Api) -> None:
+    limit_rows.sync()
+    controls.edit_queue("prep.normal", ANN, max_pending=2)
+    items = [{"key": key} for key in "abcd"]
+    body = problem(caller.post("executions/many", {"flow": "probe", "items": items}), "queue-full")
+    assert {n: body[n] for n in ("queue", "depth", "cap", "new")} == {
+        "queue": "prep.normal", "depth": 2, "cap": 2, "new": 2,
+    }  # fmt: skip
+    assert list(Execution.objects.order_by("pk").values_list("key", flat=True)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"flow": "probe"},
+        {"flow": "probe", "key": "a", "item": "b"},
+        {"item": "arXiv:2101.00001", "payload": {}},
+        {"flow": "papers", "key": "a"},
+        {"flow": "nowhere", "key": "a"},
+        {"flow": "probe", "item": "a"},
+        {"flow": "probe", "key": ""},
+        {"flow": "probe", "key": "a" * 256},
+        {"flow": "probe", "key": "a\u0000b"},
+        {"flow": "probe", "key": "a\nb"},
+        {"flow": "probe", "key": "a", "payload": {"x": "\u0000"}},
+        {"flow": "probe", "key": "a", "payload": {"trace": "/tmp/x"}},
+        {"flow": "probe", "key": "a", "payload": {"die": True}},
+        {"flow": "probe", "key": "a", "payload": {"requests": "many"}},
+        {"flow": "probe", "key": "a", "priority": "urgent"},
+        {"flow": "probe", "key": "a", "run_after": "tomorrow"},
+        {"flow": "probe", "key": "a", "run_after": "2026-01-01T00:00:00"},
+        {"flow": "probe", "key": "a", "kee": "b"},
+        {"flow": "\u0000", "key": "a"},
+    ],
+)
+def test_what_cannot_be_enqueued_is_422_on_both_databases(caller: Api, body: Any) -> None:
+    """P7-02: PostgreSQL refuses a NUL in text and JSON, SQLite takes it; here both do alike."""
+    problem(caller.post("executions", body), "invalid")
+    assert not Execution.objects.exists()
+
+
+def test_work_that_could_never_start_is_refused(caller: Api) -> None:
+    limit_rows.sync()
+    controls.edit_limit("host:small", ANN, max_running=1)
+    body = {"flow": "probe", "key": "a", "payload": {"limit_key": "host:small", "weight": 5}}
+    assert "host:small" in problem(caller.post("executions", body), "never-fits")["detail"]
+
+
+def test_pages_by_cursor_meet_every_row_once_whatever_is_enqueued_meanwhile(caller: Api) -> None:
+    here = probes(7)
+    met, cursor = list[int](), ""
+    for number in range(10):
+        page = caller.get("executions", rows=3, cursor=cursor).json()
+        met += [row["id"] for row in page["executions"]]
+        probes(2, f"new{number}-")
+        if page["next"] is None:
+            break
+        cursor = page["next"]
+    assert met == [execution.pk for execution in reversed(here)]
+
+
+def test_a_page_reads_a_constant_number_of_statements(caller: Api) -> None:
+    counts = []
+    for prefix in ("a", "b"):
+        probes(20, prefix)
+        with CaptureQueriesContext(connection) as seen:
+            assert caller.get("executions", rows=100).status_code == 200
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("cursor", ["x", "MTow", "MTox", "AAAA", "MTo5OTk5OTk5OTk5OTk5OTk5OTk5OTk"])
+def test_a_cursor_that_is_none_of_ours_is_refused(caller: Api, cursor: str) -> None:
+    response = caller.get("executions", cursor=cursor)
+    if response.status_code != 200:
+        problem(response, "invalid")
+    else:
+        assert cursor == "MTox", "it stands for row 1"
+
+
+def test_a_filter_narrows_and_one_nobody_knows_is_refused(caller: Api) -> None:
+    probes(2)
+    enqueue_many("probe", [Intake("low")], priority=LOW)
+    assert [
+        row["key"] for row in caller.get("executions", priority="low").json()["executions"]
+    ] == ["low"]
+    assert len(caller.get("executions", key_prefix="p").json()["executions"]) == 2
+    for wrong in ({"fase": "prep"}, {"state": "gone"}, {"status": "gone"}, {"key": "\x00"}):
+        problem(caller.get("executions", **wrong), "invalid")
+
+
+def test_an_execution_says_why_it_waits_its_place_and_what_may_be_expected(caller: Api) -> None:
+    limit_rows.sync()
+    first, second = probes(2)
+    controls.pause("prep.normal", By("ann", "admin", "moving"))
+    told = caller.get(f"executions/{second.pk}/why").json()
+    assert "paused by ann: moving" in told["why"]
+    assert ("paused", "prep.normal") in {(r["kind"], r["limit"]) for r in told["reasons"]}
+    assert (told["queue"], told["position"]) == ("prep.normal", 2)
+    assert caller.get(f"executions/{first.pk}/why").json()["position"] == 1
+
+
+def test_attempts_are_told_newest_first(caller: Api) -> None:
+    (execution,) = probes(1)
+    now = timezone.now()
+    for number in range(3):
+        Attempt.objects.create(
+            lease_id=f"00000000-0000-0000-0000-00000000000{number}", execution=execution,
+            phase="prep", step="probe", priority=1, cost=0, worker=f"w{number}", leased_at=now,
+            started_at=now, ended_at=now, outcome=Outcome.RETRIED,
+        )  # fmt: skip
+    page = caller.get(f"executions/{execution.pk}/attempts", rows=2).json()
+    assert [attempt["worker"] for attempt in page["attempts"]] == ["w2", "w1"]
+    rest = caller.get(f"executions/{execution.pk}/attempts", cursor=page["next"]).json()
+    assert ([attempt["worker"] for attempt in rest["attempts"]], rest["next"]) == (["w0"], None)
+
+
+def test_links_name_the_pages_of_an_execution_and_of_its_paper(caller: Api) -> None:
+    paper = caller.post("executions", {"item": "arXiv:2101.00001"}).json()["id"]
+    (probe,) = probes(1)
+    found = caller.get(f"executions/{paper}/links").json()
+    document = Document.objects.get()
+    assert found["item"].endswith(f"/admin/pipeline/document/{document.pk}/change/")
+    assert found["artifacts"] == []
+    Document.objects.update(pdf="pdfs/a.pdf")
+    (made,) = caller.get(f"executions/{paper}/links").json()["artifacts"]
+    assert made["url"].endswith(f"/documents/{document.pk}/pdf")
+    assert found["execution"].endswith(f"/admin/queuemgr/execution/{paper}/change/")
+    assert caller.get(f"executions/{probe.pk}/links").json()["item"] is None
+
+
+def test_retry_cancel_skip_priority_and_time_change_one_execution_and_are_recorded(
+    caller: Api,
+) -> None:
+    broken, (first, second, third, fourth) = failed(), probes(4)
+    later = (timezone.now() + timedelta(hours=1)).isoformat()
+    for pk, verb, body in (
+        (broken.pk, "retry", {"reason": "mended"}),
+        (first.pk, "cancel", None),
+        (second.pk, "skip", {}),
+        (third.pk, "priority", {"priority": "high"}),
+        (fourth.pk, "run-after", {"run_after": later}),
+    ):
+        assert caller.post(f"executions/{pk}/{verb}", body).json() == {"changed": 1}, verb
+    states = dict(Execution.objects.values_list("pk", "state"))
+    assert [states[e.pk] for e in (broken, first, second)] == ["waiting", "cancelled", "skipped"]
+    assert caller.get(f"executions/{third.pk}").json()["priority"] == "high"
+    assert caller.get(f"executions/{fourth.pk}").json()["run_after"][:16] == later[:16]
+    actions = {change.action: change for change in Change.objects.filter(source="api")}
+    assert set(actions) == {"retry", "cancel", "skip", "set priority", "set run after"}
+    assert actions["retry"].reason == "mended"
+
+
+def test_a_verb_its_state_does_not_allow_is_409_and_says_the_state(caller: Api) -> None:
+    (waiting,) = probes(1)
+    assert problem(caller.post(f"executions/{waiting.pk}/retry"), "conflict")["state"] == "waiting"
+    caller.post(f"executions/{waiting.pk}/cancel")
+    refused = problem(caller.post(f"executions/{waiting.pk}/cancel"), "conflict")
+    assert refused["state"] == "cancelled"
+
+
+def test_a_retry_with_another_payload_needs_the_right_to_edit_payloads() -> None:
+    broken, body = failed(), {"payload": {"seconds": 3}, "from_start": True}
+    may_retry = api(permissions=["retry_execution", "view_execution"], name="operator")
+    refused = problem(may_retry.post(f"executions/{broken.pk}/retry", body), "permission-missing")
+    assert refused["permission"] == "queuemgr.edit_payload"
+    assert api().post(f"executions/{broken.pk}/retry", body).json() == {"changed": 1}
+    assert Execution.objects.get().payload == {"seconds": 3}
+
+
+@pytest.mark.parametrize("path", ["", "/why", "/attempts", "/links"])
+def test_what_is_not_there_is_404(caller: Api, path: str) -> None:
+    problem(caller.get(f"executions/{2**62}{path}"), "not-found")
+    problem(caller.get(f"executions/0{path}"), "invalid")
+    problem(caller.get(f"executions/{10**30}{path}"), "invalid")

@@ -1,0 +1,130 @@
+"""Limits, queues, pauses and figures through the API: the verbs of the commands, recorded alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import Change, Gate, Limit, Queue
+from queuemgr.reporting import stats as standing
+from queuemgr.scheduling import limit_rows
+from tests.integration.web.api.api_client import Api, api, problem
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
+
+
+@pytest.fixture
+def caller() -> Api:
+    limit_rows.sync()
+    return api()
+
+
+def test_a_limit_shows_its_figures_use_and_what_waits_on_it(caller: Api) -> None:
+    enqueue("probe", "a", {"limit_key": "host:a"})
+    caller.post("pause", {"target": "host:a", "reason": "they asked"})
+    found = caller.get("limits/host:a").json()
+    assert (found["limit"], found["goes_by"], found["max_running"]) == ("host:a", "host:a", 4)
+    (waits,) = found["waiting_on_it"]
+    assert (waits["waiting"], "they asked" in waits["reason"]) == (1, True)
+    names = {one["limit"] for one in caller.get("limits").json()["limits"]}
+    assert {"fleet", "phase:prep", "host:*", "host:a"} <= names
+
+
+def test_figures_are_set_and_recorded_and_those_not_given_stay(caller: Api) -> None:
+    body = {"max_running": 7, "rate": "10/m burst 3", "reason": "a new contract"}
+    edited = caller.patch("limits/host:b", body).json()
+    assert (edited["max_running"], edited["rate"], edited["breaker_after"]) == (
+        7,
+        "10/m burst 3",
+        10,
+    )
+    change = Change.objects.get(action="edit limit")
+    assert (change.source, change.reason, change.target) == ("api", "a new contract", "host:b")
+    assert caller.patch("limits/fleet", {"daily_budget": None}).json()["daily_budget"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("fleet", {}),
+        ("fleet", {"max_running": None}),
+        ("fleet", {"max_running": -1}),
+        ("fleet", {"max_running": 2**31}),
+        ("fleet", {"max_running": 3, "reserved_high": 3}),
+        ("fleet", {"rate": "often"}),
+        ("fleet", {"budget_zone": "Mars/Base"}),
+        ("fleet", {"kept_for_high": 101}),
+        ("fleet", {"spent": 0}),
+        ("flet", {"max_running": 3}),
+        ("hots:a", {"max_running": 3}),
+    ],
+)
+def test_figures_that_cannot_be_are_422_and_change_nothing(
+    caller: Api, name: str, body: dict[str, Any]
+) -> None:
+    before = list(Limit.objects.order_by("pk").values())
+    problem(caller.patch(f"limits/{name}", body), "invalid")
+    assert list(Limit.objects.order_by("pk").values()) == before
+    assert not Change.objects.filter(source="api").exists()
+
+
+def test_a_limit_nobody_knows_is_404(caller: Api) -> None:
+    assert "fleet" in problem(caller.get("limits/flet"), "not-found")["detail"]
+
+
+def test_limits_the_fleet_closed_are_opened_by_name_or_pattern(caller: Api) -> None:
+    later = database_now() + timedelta(hours=1)
+    for name in ("host:a", "host:b", "fleet"):
+        Gate.objects.create(name=name, closed_until=later, because="429")
+    assert caller.post("limits/open", {"limits": ["host:*"]}).json() == {
+        "opened": ["host:a", "host:b"]
+    }
+    assert Gate.objects.get(name="fleet").closed_until == later
+
+
+@pytest.mark.parametrize("target", ["everything", "prep.low", "prep", "host:a"])
+def test_a_pause_holds_until_it_is_resumed(caller: Api, target: str) -> None:
+    assert caller.post("pause", {"target": target}).json() == {"target": target, "paused": True}
+    rows = [
+        *Queue.objects.filter(paused_at__isnull=False),
+        *Limit.objects.filter(paused_at__isnull=False),
+    ]
+    assert len(rows) == 1
+    assert caller.post("resume", {"target": target}).json()["paused"] is False
+    assert not Queue.objects.filter(paused_at__isnull=False).exists()
+    assert not Limit.objects.filter(paused_at__isnull=False).exists()
+
+
+def test_a_pause_of_nothing_or_until_the_past_is_refused(caller: Api) -> None:
+    problem(caller.post("pause", {"target": "nothing"}), "invalid")
+    past = {"target": "prep.low", "until": "2020-01-01T00:00:00Z"}
+    assert "passed" in problem(caller.post("pause", past), "invalid")["detail"]
+
+
+def test_whoever_may_pause_queues_may_not_pause_limits_by_it() -> None:
+    limit_rows.sync()
+    caller = api(permissions=["view_queue", "pause_queue"])
+    assert caller.post("pause", {"target": "prep.low"}).status_code == 200
+    refused = problem(caller.post("pause", {"target": "everything"}), "permission-missing")
+    assert refused["permission"] == "queuemgr.pause_limit"
+
+
+def test_queues_show_what_waits_and_their_caps_can_be_set(caller: Api) -> None:
+    enqueue("probe", "a")
+    by_name = {queue["queue"]: queue for queue in caller.get("queues").json()["queues"]}
+    assert (by_name["prep.normal"]["waiting"], by_name["prep.high"]["waiting"]) == (1, 0)
+    edited = caller.patch("queues/prep.normal", {"max_pending": 5}).json()
+    assert (edited["max_pending"], edited["waiting"]) == (5, 1)
+    problem(caller.patch("queues/nowhere", {"max_pending": 5}), "not-found")
+
+
+def test_stats_are_those_of_the_command(caller: Api) -> None:
+    enqueue("probe", "a")
+    told, stats = caller.get("stats").json(), standing.stats()
+    assert set(told) == set(stats)
+    assert told["statuses"] == {"pending": 1}
+    assert {limit["limit"] for limit in told["limits"]} == {one["limit"] for one in stats["limits"]}

@@ -1,0 +1,184 @@
+"""The dashboard and the alerts ask for metrics that are really there, by labels they really have."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import yaml
+
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.outcomes import Failed
+from queuemgr.lifecycle import minute_stats
+from queuemgr.models import Chore, Execution
+from queuemgr.web.metrics.definitions import DECLARED, as_table
+from tests.compose_file import ROOT, services
+from tests.integration.web.metrics.scraping import scrape
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
+COMPOSE = ROOT / "compose"
+ALERTS = yaml.safe_load((COMPOSE / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
+DASHBOARD = json.loads((COMPOSE / "grafana" / "dashboards" / "sluicegate.json").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+TARGETS = [target for panel in PANELS for target in panel["targets"]]
+EXPRESSIONS = [rule["expr"] for rule in ALERTS] + [target["expr"] for target in TARGETS]
+
+FUNCTIONS = {"histogram_quantile", "increase", "max", "rate", "sum", "time"}
+WORDS = {"and", "by", "group_left", "on", "unless"}
+TOKEN = re.compile(
+    r"""\s+|(?P<selector>[a-z_]\w*\{[^}]*\})|(?P<word>[a-z_]\w*)|(?P<range>\[\d+[smhd]\])
+    |(?P<number>\d+(\.\d+)?)|(?P<operator>==|!=|>=|<=|[-+*/><])|(?P<open>\()|(?P<close>\))|(?P<comma>,)""",
+    re.VERBOSE,
+)
+
+
+def tokens(expression: str) -> Iterator[tuple[str, str]]:
+    """The parts of an expression; fails on anything that is none."""
+    at = 0
+    while at < len(expression):
+        found = TOKEN.match(expression, at)
+        assert found, f"cannot read {expression[at : at + 20]!r} in {expression!r}"
+        at = found.end()
+        if found.lastgroup:
+            yield found.lastgroup, found[0]
+
+
+def metrics_in(expression: str) -> dict[str, set[str]]:
+    """The metrics an expression asks for, and the labels it picks them by."""
+    asked: dict[str, set[str]] = {}
+    for kind, text in tokens(expression):
+        name, _, picks = text.partition("{")
+        if kind in ("selector", "word") and (name.startswith("sluicegate_") or name == "up"):
+            asked.setdefault(name, set()).update(re.findall(r'(\w+)\s*(?:=~|!~|!=|=)"', picks))
+    return asked
+
+
+def grouped_by(expression: str) -> set[str]:
+    named = re.findall(r"\b(?:by|on|group_left) \(([^)]*)\)", expression)
+    return {label.strip() for labels in named for label in labels.split(",") if label.strip()}
+
+
+@pytest.fixture
+def there(
+    played: Callable[..., Any], probes: Callable[..., list[Execution]]
+) -> dict[str, set[str]]:
+    """Each name a busy fleet's scrape has, with the labels of its series."""
+    worker = played(slots=2)
+    probes(4, requests=1)
+    one, other = worker.begin_all()
+    worker.end(one)
+    worker.end(other, Failed("network", "refused"))
+    Chore.objects.create(name="tick", ran_at=database_now())
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
+    found: dict[str, set[str]] = {"up": {"job"}}
+    for name, labels in scrape().samples:
+        found.setdefault(name, set()).update(label for label, _ in labels)
+    return found
+
+
+def test_every_metric_and_label_asked_for_is_in_a_scrape(there: dict[str, set[str]]) -> None:
+    for expression in EXPRESSIONS:
+        asked = metrics_in(expression)
+        assert asked or expression == "time()", expression
+        for name, labels in asked.items():
+            assert name in there, f"{name} in {expression}"
+            assert labels <= there[name], f"{labels} of {name} in {expression}"
+        known = set[str]().union(*(there[name] for name in asked))
+        assert grouped_by(expression) <= known, expression
+
+
+def test_every_metric_is_shown_or_watched(there: dict[str, set[str]]) -> None:
+    """What nobody looks at need not be read at each scrape."""
+    asked = {name.removesuffix("_bucket") for e in EXPRESSIONS for name in metrics_in(e)}
+    unused = {metric.name for metric in DECLARED} - asked
+    assert unused == {"sluicegate_build_info", "sluicegate_queue_due"} - asked
+    assert {metric.name for metric in DECLARED} - {
+        n.removesuffix("_bucket") for n in there
+    } == set()
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_expressions_can_be_read(expression: str) -> None:
+    depth, parts = 0, list(tokens(expression))
+    for kind, text in parts:
+        depth += (kind == "open") - (kind == "close")
+        assert depth >= 0
+        known = FUNCTIONS | WORDS | {"up", "queue", "phase", "priority", "limit", "outcome"}
+        known |= {"error_kind", "chore", "le"}
+        assert kind != "word" or text.startswith("sluicegate_") or text in known, text
+    assert depth == 0
+    for (kind, text), (after, _) in pairwise([*parts, ("end", "")]):
+        assert text not in FUNCTIONS or after in ("open", "word"), expression
+        assert kind != "operator" or after in ("open", "word", "number", "selector"), expression
+    assert all("_total" in name or "_bucket" in name for name in _ranged(expression)), expression
+
+
+def _ranged(expression: str) -> list[str]:
+    """What rates and increases are taken of."""
+    return re.findall(r"(\w+)(?:\{[^}]*\})?\[\d+", expression)
+
+
+def test_counters_are_read_by_their_growth_and_gauges_as_they_are() -> None:
+    counters = {metric.name for metric in DECLARED if metric.kind == "counter"}
+    for expression in EXPRESSIONS:
+        grown = set(_ranged(expression))
+        assert {name for name in metrics_in(expression) if name in counters} <= grown, expression
+
+
+def test_legends_name_labels_their_expression_keeps() -> None:
+    for target in TARGETS:
+        kept = grouped_by(target["expr"])
+        assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept, target["expr"]
+
+
+def test_alerts_are_named_once_and_say_what_to_do() -> None:
+    assert len({rule["alert"] for rule in ALERTS}) == len(ALERTS)
+    for rule in ALERTS:
+        assert rule["labels"]["severity"] in ("info", "warning", "critical")
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["remedy"]
+        used = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        assert used <= grouped_by(rule["expr"])
+
+
+def test_panels_are_told_apart_explained_and_do_not_overlap() -> None:
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        columns = range(place["x"], place["x"] + place["w"])
+        cells = {(x, y) for x in columns for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken, panel["title"]
+        assert max(columns) < 24
+        taken |= cells
+    assert all(panel["description"] and panel["title"] for panel in PANELS)
+    assert all(target["datasource"]["uid"] == "${datasource}" for target in TARGETS)
+
+
+def test_prometheus_asks_where_the_web_service_answers() -> None:
+    told = yaml.safe_load((COMPOSE / "prometheus" / "prometheus.yml").read_text())
+    (job,) = told["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["web:8000"]}]
+    assert job["job_name"] == "sluicegate"
+    assert told["rule_files"] == ["alerts.yml"]
+    assert "web" in services()["web"]["environment"]["SLUICE_ALLOWED_HOSTS"].split(",")
+    (script,) = services()["prometheus"]["command"]
+    assert f"> {job['authorization']['credentials_file']}\n" in script
+    assert "SLUICE_METRICS_TOKEN" in services()["prometheus"]["environment"]
+    provided = COMPOSE / "grafana" / "provisioning"
+    source = yaml.safe_load((provided / "datasources" / "prometheus.yml").read_text())
+    assert source["datasources"][0]["url"] == "http://prometheus:9090"
+    boards = yaml.safe_load((provided / "dashboards" / "sluicegate.yml").read_text())
+    mounted = [volume.split(":")[1] for volume in services()["grafana"]["volumes"]]
+    assert boards["providers"][0]["options"]["path"] in mounted
+
+
+def test_the_page_of_metrics_lists_what_the_code_declares() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert as_table() in page, "put declared.as_table() into docs/metrics.md"
+    assert {rule["alert"] for rule in ALERTS} <= set(re.findall(r"`(\w+)`", page))

@@ -1,0 +1,337 @@
+"""Metrics: what the rows say, in labels that do not grow, by counters that only rise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, Intake
+from queuemgr.flows.outcomes import Done, Failed
+from queuemgr.lifecycle import begin, finish, minute_stats
+from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.enqueue import enqueue_many
+from queuemgr.lifecycle.finish import Ending
+from queuemgr.models import Attempt, Execution, Gate, Lease, Limit, Minute, Route
+from queuemgr.operations import controls
+from queuemgr.operations.controls import By
+from queuemgr.web.metrics import collector
+from queuemgr.web.metrics.definitions import BY_NAME
+from queuemgr.worker import housekeeping
+from tests.integration.web.metrics.scraping import OPEN_METRICS, Scrape, scrape
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
+Played = Callable[..., Any]
+Probes = Callable[..., list[Execution]]
+ANN = By("ann", "admin")
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let so many seconds pass for whoever scrapes."""
+
+    def at(seconds: float) -> None:
+        monkeypatch.setattr(
+            collector, "database_now", lambda: database_now() + timedelta(seconds=seconds)
+        )
+
+    return at
+
+
+def test_a_scrape_is_read_by_prometheus_in_both_formats(played: Played, probes: Probes) -> None:
+    worker = played()
+    probes(3)
+    for grant in worker.begin_all():
+        worker.end(grant)
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
+    plain, openly = scrape(), scrape(accept=OPEN_METRICS)
+    assert openly.text.endswith("# EOF\n")
+    for family in plain.families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        declared = BY_NAME[name]
+        assert (family.type, family.documentation) == (declared.kind, declared.help)
+        for sample in family.samples:
+            assert set(sample.labels) - {"le"} == set(declared.labels)
+    assert {family.name for family in plain.families} == {family.name for family in openly.families}
+
+
+def test_depth_counts_every_priority_and_phase_exactly(make_worker: Any, sent: list[Any]) -> None:
+    """P8-03, P8-01: workers off, 30 high, 50 normal, 20 low in two phases."""
+    for phase in ("prep", "wrap"):
+        for rank, count in ((HIGH, 30), (NORMAL, 50), (LOW, 20)):
+            keys = [Intake(f"{phase}{rank}-{n}", {"phase": phase}) for n in range(count)]
+            enqueue_many("probe", keys, priority=rank)
+    seen = scrape()
+    for phase in ("prep", "wrap"):
+        for name, count in (("high", 30), ("normal", 50), ("low", 20)):
+            queue = f"{phase}.{name}"
+            assert seen("sluicegate_queue_executions", queue=queue, state="waiting") == count
+            assert seen("sluicegate_queue_due", queue=queue) == count
+    assert seen.total("sluicegate_queue_executions") == 200
+
+
+def test_depth_follows_work_from_waiting_to_its_end(played: Played, probes: Probes) -> None:
+    """P8-01: what is done is shown running nowhere."""
+    worker = played(slots=2)
+    probes(3)
+
+    def depths() -> list[float]:
+        seen = scrape()
+        states = ("waiting", "leased", "running")
+        return [
+            *(seen.total("sluicegate_queue_executions", state=state) for state in states),
+            seen("sluicegate_executions_ended", state="done"),
+            seen("sluicegate_worker_slots_busy"),
+        ]
+
+    assert depths() == [1, 2, 0, 0, 0]
+    one, other = worker.begin_all()
+    assert depths() == [1, 0, 2, 0, 2]
+    (third,) = worker.end(one)
+    assert depths() == [0, 0, 2, 1, 2]
+    worker.end(other)
+    worker.end(third)
+    assert depths() == [0, 0, 0, 3, 0]
+
+
+def test_the_oldest_wait_is_that_of_what_is_due(probes: Probes) -> None:
+    probes(1, phase="wrap")
+    Execution.objects.update(run_after=database_now() - timedelta(seconds=100))
+    probes(1, priority=HIGH, prefix="later")
+    Execution.objects.filter(key__startswith="later").update(
+        run_after=database_now() + timedelta(seconds=500)
+    )
+    seen = scrape()
+    assert 100 <= seen("sluicegate_queue_oldest_wait_seconds", queue="wrap.normal") < 130
+    assert seen("sluicegate_queue_oldest_wait_seconds", queue="prep.high") == 0
+    assert seen("sluicegate_queue_executions", queue="prep.high", state="waiting") == 1
+    assert seen("sluicegate_queue_due", queue="prep.high") == 0
+
+
+def test_counters_count_starts_endings_and_requests_at_once(played: Played, probes: Probes) -> None:
+    worker = played()
+    probes(2)
+    probes(1, priority=HIGH, prefix="h")
+    grants = {grant.key: grant for grant in worker.begin_all()}
+    worker.end(grants["p0"])
+    worker.end(grants["p1"], Failed("network", "refused", cost=3))
+    seen = scrape()
+    assert seen("sluicegate_starts_total", phase="prep", priority="normal") == 2
+    assert seen("sluicegate_starts_total", phase="prep", priority="high") == 1
+    assert seen("sluicegate_starts_total", phase="wrap", priority="low") == 0
+    labels = {"phase": "prep", "priority": "normal"}
+    done = seen("sluicegate_attempts_total", **labels, outcome="done", error_kind="")
+    retried = seen("sluicegate_attempts_total", **labels, outcome="retried", error_kind="network")
+    assert (done, retried) == (1, 1)
+    assert seen("sluicegate_requests_total", phase="prep") == 3
+
+
+def _counters(seen: Scrape) -> dict[Any, float]:
+    return {
+        key: value for key, value in seen.samples.items() if key[0].endswith(("_total", "_bucket"))
+    }
+
+
+def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minutes_pruned(
+    played: Played, probes: Probes, knobs: Callable[..., None], later: Callable[[float], None]
+) -> None:
+    worker = played()
+    seen, began = [scrape()], database_now()
+    for turn in range(4):
+        probes(3, prefix=f"t{turn}-")
+        grants = worker.begin_all()
+        seen.append(scrape())
+        for grant in grants:
+            worker.end(grant, next_too=False)
+        seen.append(scrape())
+        ended = minute_stats.whole_minute(began) - timedelta(minutes=9 - turn)
+        Attempt.objects.filter(execution__key__startswith=f"t{turn}-").update(ended_at=ended)
+        minute_stats.roll_up(began)
+        seen.append(scrape())
+    knobs(keep_attempts_days=1e-9, keep_minutes_days=1)
+    for hours in (0, 50):
+        now = began + timedelta(hours=hours)
+        housekeeping._prune_attempts(now)
+        minute_stats.prune(now, rows=100)
+        seen.append(scrape())
+    assert Attempt.objects.count() == 9
+    for before, after in pairwise(seen):
+        now = _counters(after)
+        assert all(now[key] >= value for key, value in _counters(before).items())
+    assert seen[-1]("sluicegate_starts_total", phase="prep", priority="normal") == 12
+
+
+def test_an_attempt_written_late_leaves_no_dent_in_a_counter(
+    played: Played, probes: Probes
+) -> None:
+    """It bears a minute that is rolled up already, and its lease is gone: it counts all the same."""
+    worker = played()
+    probes(2)
+    one, other = worker.begin_all()
+    worker.end(one, next_too=False)
+    past = minute_stats.whole_minute(database_now()) - timedelta(seconds=30)
+    Attempt.objects.update(ended_at=past)
+    minute_stats.roll_up(database_now())
+    worker.end(other, next_too=False)
+    Attempt.objects.update(ended_at=past)
+    assert scrape().total("sluicegate_starts_total") == 2
+    minute_stats.roll_up(database_now())
+    assert scrape().total("sluicegate_starts_total") == 2
+
+
+def test_counters_are_left_out_while_rolling_up_is_far_behind(
+    played: Played, probes: Probes, later: Callable[[float], None]
+) -> None:
+    """Rather than counting millions of attempts at each scrape, or falling."""
+    worker = played()
+    probes(1)
+    worker.end(worker.begin_all()[0])
+    later(3600)
+    seen = scrape()
+    assert seen("sluicegate_rollup_lag_seconds") > 3500
+    assert not seen.has("sluicegate_starts_total")
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
+    seen = scrape()
+    assert (seen("sluicegate_rollup_lag_seconds"), seen.total("sluicegate_starts_total")) == (0, 1)
+
+
+def test_histograms_hold_every_attempt_rolled_up(played: Played, probes: Probes) -> None:
+    worker = played()
+    probes(4)
+    for grant in worker.begin_all():
+        worker.end(grant, next_too=False)
+    minute_stats.roll_up(database_now() + timedelta(minutes=2))
+    seen = scrape()
+    assert seen("sluicegate_wait_seconds_bucket", phase="prep", priority="normal", le="+Inf") == 4
+    assert seen("sluicegate_run_seconds_bucket", phase="prep", le="+Inf") == 4
+    assert seen("sluicegate_run_seconds_bucket", phase="prep", le="86400.0") == 4
+
+
+def test_second_deliveries_and_endings_after_the_lease_are_counted(
+    played: Played, probes: Probes
+) -> None:
+    worker = played()
+    probes(1)
+    (grant,) = worker.begin_all()
+    assert begin.begin([grant.lease_id, uuid4()], worker.row.pk).grants == []
+    worker.end(grant)
+    worker.end(grant)
+    probes(2, prefix="q")
+    Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
+    housekeeping.tick()
+    seen = scrape()
+    assert seen("sluicegate_messages_refused_total") == 2
+    assert seen("sluicegate_endings_refused_total") == 1
+    assert seen("sluicegate_leases_unbegun_total") == 2
+    assert seen.total("sluicegate_starts_total") == 1, "a mishap is no start"
+    assert Minute.objects.by_minute().mishaps().count() == 3
+    assert minute_stats.rolled_up_to() is None
+
+
+def test_lease_health_shows_renewals_missed_and_leases_run_out(
+    played: Played, probes: Probes
+) -> None:
+    worker = played()
+    probes(3)
+    worker.begin_all()
+    ids = list(Lease.objects.values_list("pk", flat=True))
+    now = database_now()
+    Lease.objects.filter(pk=ids[0]).update(expires_at=now + timedelta(seconds=20))
+    Lease.objects.filter(pk=ids[1]).update(expires_at=now - timedelta(seconds=5))
+    seen = scrape()
+    assert seen("sluicegate_leases_expiring_soon") == 2
+    assert seen("sluicegate_leases_overdue") == 1
+    assert 95 <= seen("sluicegate_lease_oldest_renewal_seconds") < 110
+    assert seen("sluicegate_lease_seconds") == 90
+
+
+def test_limits_show_use_caps_reserve_budget_pauses_and_closures(
+    played: Played, probes: Probes, knobs: Callable[..., None]
+) -> None:
+    knobs(max_workers=10, high_priority_reserved=2, daily_budget=100)
+    worker = played()
+    probes(2, requests=5, limit_key="host:a.example:443")
+    probes(1, priority=HIGH, prefix="h", limit_key="host:b.example:443")
+    (*_, grant) = worker.begin_all()
+    worker.end(grant, Done(cost=4), next_too=False)
+    controls.pause("phase:wrap", ANN)
+    controls.pause("wrap.low", ANN)
+    soon = database_now() + timedelta(minutes=5)
+    Gate.objects.create(name="host:c.example:443", closed_until=soon)
+    Gate.objects.create(name="host:d.example:443", opening=2)
+    seen = scrape()
+    assert seen("sluicegate_limit_max_running", limit="fleet") == 10
+    assert seen("sluicegate_limit_reserved_high", limit="fleet") == 2
+    assert seen("sluicegate_limit_running", limit="fleet") == 2
+    assert seen("sluicegate_limit_running", limit="host:*") == 2
+    assert seen("sluicegate_limit_budget_requests", limit="fleet") == 100
+    spent = seen("sluicegate_limit_budget_spent_requests", limit="fleet")
+    reserved = seen("sluicegate_limit_budget_reserved_requests", limit="fleet")
+    assert spent + reserved == (9 if grant.key.startswith("p") else 14)
+    assert seen("sluicegate_limit_paused", limit="phase:wrap") == 1
+    assert seen("sluicegate_limit_paused", limit="fleet") == 0
+    assert seen("sluicegate_queue_paused", queue="wrap.low") == 1
+    assert seen("sluicegate_limit_closed", limit="host:*") == 1
+    assert seen("sluicegate_limit_reopening", limit="host:*") == 1
+
+
+def _many_hosts(count: int) -> None:
+    """Gates of so many hosts, rows of a tenth of them and of tenants, and errors of a kind of their own."""
+    now, execution = database_now(), Execution.objects.first()
+    hosts = [f"host:h{number}.example:443" for number in range(count)]
+    gates = [Gate(name=host, closed_until=now + timedelta(hours=1)) for host in hosts]
+    Gate.objects.bulk_create(gates, batch_size=5000)
+    names = [*hosts[::10], *(f"tenant:t{number}" for number in range(count // 10))]
+    Limit.objects.bulk_create([Limit(name=name, max_running=1) for name in names])
+    Attempt.objects.bulk_create(
+        Attempt(
+            lease_id=uuid4(), execution=execution, phase="prep", step="probe", priority=1, cost=1,
+            leased_at=now, started_at=now, ended_at=now, outcome="failed", error_kind=f"odd-{number}",
+            limit_keys=hosts[number], worker=f"w{number}@h",
+        )
+        for number in range(count // 20)
+    )  # fmt: skip
+
+
+def test_ten_thousand_hosts_errors_and_workers_make_no_series(
+    played: Played, probes: Probes
+) -> None:
+    """P8-05"""
+    played()
+    probes(2, limit_key="host:a.example:443")
+    with CaptureQueriesContext(connection) as few:
+        before = scrape()
+    _many_hosts(10_000)
+    with CaptureQueriesContext(connection) as many:
+        after = scrape()
+    assert len(few) == len(many) < 30
+    assert len(after.samples) - len(before.samples) <= 3, "an outcome not met before"
+    assert after("sluicegate_limit_closed", limit="host:*") == 10_000
+    failed = after.total("sluicegate_attempts_total", outcome="failed", error_kind="other")
+    assert failed == 500
+    assert "example" not in after.text
+
+
+def test_keys_payloads_and_messages_are_in_no_metric(played: Played, probes: Probes) -> None:
+    worker = played()
+    probes(1, prefix="secret-key-", note="secret payload")
+    worker.end(worker.begin_all()[0], Failed("not_found", "secret message"))
+    dispatch()
+    assert "secret" not in scrape().text
+    assert Route.objects.count() > 0
+
+
+def test_an_ending_beside_others_is_refused_alone(played: Played, probes: Probes) -> None:
+    worker = played()
+    probes(2)
+    one, other = worker.begin_all()
+    finish.end([Ending(one.lease_id, Done()), Ending(uuid4(), Done())], None)
+    worker.end(other)
+    assert scrape()("sluicegate_endings_refused_total") == 1

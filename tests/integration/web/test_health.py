@@ -1,0 +1,137 @@
+"""Health: alive asks nobody, ready names what is missing, progress sees work that stands still."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import current_app
+from django.db import OperationalError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from queuemgr.base.fleet_lock import database_now
+from queuemgr.lifecycle import begin
+from queuemgr.models import Attempt, Execution, Lease, Worker
+from queuemgr.operations import controls
+from queuemgr.web import health
+from tests.integration.web.api.api_client import ANN
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
+
+
+def ask(what: str) -> tuple[int, dict[str, Any]]:
+    response = Client().get(f"/health/{what}")
+    return response.status_code, response.json()
+
+
+def test_alive_asks_neither_the_database_nor_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P8-10: an outage elsewhere is no reason to restart this process."""
+    monkeypatch.setattr(current_app.conf, "broker_url", "redis://127.0.0.1:1/0")
+    with CaptureQueriesContext(connection) as seen:
+        assert ask("live") == (200, {"status": "ok"})
+    assert len(seen) == 0
+
+
+def test_ready_when_database_migrations_and_broker_answer() -> None:
+    assert ask("ready") == (200, {"status": "ok"})
+
+
+def test_not_ready_without_the_broker_which_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P8-10, P8-12: the dependency is named; its address and password are not."""
+    app = current_app._get_current_object()
+    real, gone = app.connection_for_write, "redis://:hunter2@127.0.0.1:1/0"
+    monkeypatch.setattr(app, "connection_for_write", lambda **given: real(gone, **given))
+    status, body = ask("ready")
+    assert (status, set(body["missing"])) == (503, {"broker"})
+    assert "hunter2" not in str(body)
+    assert "127.0.0.1" not in str(body)
+    assert ask("live")[0] == 200
+
+
+def test_not_ready_with_a_migration_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_migrated", set())
+    newest = MigrationLoader(connection).graph.leaf_nodes("queuemgr")[0]
+    MigrationRecorder(connection).record_unapplied(*newest)
+    try:
+        status, body = ask("ready")
+    finally:
+        MigrationRecorder(connection).record_applied(*newest)
+    assert (status, set(body["missing"])) == (503, {"migrations"})
+
+
+def test_not_ready_without_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise OperationalError("password authentication failed for user hunter2")
+
+    monkeypatch.setattr(health, "_database", away)
+    status, body = ask("ready")
+    assert (status, body["missing"]["database"]) == (503, "does not answer")
+    assert "hunter2" not in str(body)
+
+
+LONG_AGO = timedelta(minutes=30)
+
+
+def wait_since_long() -> None:
+    Execution.objects.update(run_after=database_now() - LONG_AGO)
+    Lease.objects.update(due_at=database_now() - LONG_AGO)
+
+
+def test_no_progress_when_work_waits_slots_are_free_and_nothing_started(
+    played: Any, probes: Any
+) -> None:
+    """The messages of its leases were lost: the workers are idle and hear of nothing."""
+    played(slots=4)
+    probes(2)
+    assert ask("progress")[0] == 200, "it waits for a moment only"
+    wait_since_long()
+    status, body = ask("progress")
+    assert (status, body["workers"], body["idle_slots"]) == (503, 1, 4)
+    assert "nothing started" in body["status"]
+
+
+def test_a_busy_worker_is_never_a_lack_of_progress(played: Any, probes: Any) -> None:
+    """P8-10: all slots taken for half an hour, and more work waits."""
+    worker = played(slots=1)
+    probes(3)
+    worker.begin_all()
+    wait_since_long()
+    Lease.objects.update(started_at=database_now() - LONG_AGO)
+    assert ask("progress")[0] == 200
+
+
+def test_a_pause_an_empty_queue_and_work_not_due_are_no_lack_of_progress(
+    played: Any, probes: Any
+) -> None:
+    played(slots=4)
+    assert ask("progress")[0] == 200
+    controls.pause("everything", ANN)
+    probes(2)
+    wait_since_long()
+    assert ask("progress")[0] == 200
+
+
+def test_a_start_a_moment_ago_is_progress(played: Any, probes: Any) -> None:
+    worker = played(slots=2)
+    probes(2)
+    wait_since_long()
+    (first, _) = Lease.objects.order_by("pk")
+    begin.begin([first.pk], worker.row.pk)
+    assert ask("progress")[0] == 200
+    Lease.objects.filter(started_at__isnull=False).update(started_at=database_now() - LONG_AGO)
+    assert ask("progress")[0] == 503
+    assert not Attempt.objects.exists()
+
+
+def test_work_that_waits_while_no_worker_lives_is_no_progress(probes: Any) -> None:
+    probes(1)
+    wait_since_long()
+    Worker.objects.all().delete()
+    status, body = ask("progress")
+    assert (status, "no worker" in body["status"]) == (503, True)

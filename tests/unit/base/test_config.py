@@ -1,0 +1,205 @@
+"""Knobs: which of four places wins, where a value came from, and what a bad one says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import PipelineKnobs
+from project.knobs import ProjectKnobs
+from queuemgr.base.config import (
+    COMMAND_LINE,
+    DJANGO_SETTINGS,
+    QueueKnobs,
+    queue_knobs,
+    tell_children,
+)
+from queuemgr.base.errors import ConfigurationError
+
+ROOT = Path(__file__).resolve().parents[3]
+SECRET = "sk-do-not-show-me"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No command line, and none left behind."""
+    monkeypatch.setenv(COMMAND_LINE, "{}")
+    yield
+    queue_knobs.cache_clear()
+
+
+def told(monkeypatch: pytest.MonkeyPatch, **knobs: object) -> None:
+    monkeypatch.setenv(COMMAND_LINE, json.dumps(knobs))
+
+
+def test_a_knob_set_nowhere_has_its_default():
+    assert QueueKnobs.load().max_prep == 0
+    assert QueueKnobs.source("max_prep") == "default"
+
+
+def test_the_environment_wins_over_the_default(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_MAX_PREP", "3")
+    assert QueueKnobs.load().max_prep == 3
+    assert QueueKnobs.source("max_prep") == "environment"
+
+
+def test_settings_win_over_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_MAX_PREP", "3")
+    settings = {"SLUICE_MAX_PREP": 5}
+    assert QueueKnobs.load(settings).max_prep == 5
+    assert QueueKnobs.source("max_prep", settings) == "settings"
+
+
+def test_the_command_line_wins_over_all(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_MAX_PREP", "3")
+    told(monkeypatch, max_prep="7")
+    settings = {"SLUICE_MAX_PREP": 5}
+    assert QueueKnobs.load(settings).max_prep == 7
+    assert QueueKnobs.source("max_prep", settings) == "command line"
+
+
+def test_a_zero_on_the_command_line_counts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_DAILY_BUDGET", "50")
+    told(monkeypatch, daily_budget=0)
+    assert QueueKnobs.load().daily_budget == 0
+
+
+def test_django_s_settings_are_settings(settings, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_MAX_WRAP", "1")
+    settings.SLUICE_MAX_WRAP = 2
+    assert QueueKnobs.load(DJANGO_SETTINGS).max_wrap == 2
+    assert QueueKnobs.source("max_wrap", DJANGO_SETTINGS) == "settings"
+
+
+def test_what_a_command_is_told_holds_at_once_and_adds_up(monkeypatch: pytest.MonkeyPatch):
+    assert queue_knobs().max_prep == 0
+    tell_children({"max_prep": "4"})
+    tell_children({"max_wrap": "2"})
+    assert (queue_knobs().max_prep, queue_knobs().max_wrap) == (4, 2)
+
+
+def test_what_a_command_is_told_reaches_the_processes_it_starts(monkeypatch: pytest.MonkeyPatch):
+    tell_children({"max_prep": "4"})
+    code = "from queuemgr.base.config import QueueKnobs as K; print(K.load().max_prep, K.source('max_prep'))"
+    child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert child.stdout == "4 command line\n"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "right"),
+    [
+        ("SLUICE_MAX_WORKERS", "0", "greater than or equal to 1"),
+        ("SLUICE_MAX_WORKERS", "many", "integer"),
+        ("SLUICE_LEASE_SECONDS", "0.5", "greater than or equal to 1"),
+        ("SLUICE_POLL_INTERVAL", "7200", "less than or equal to 3600"),
+        ("SLUICE_DAILY_BUDGET", "-1", "greater than or equal to 0"),
+    ],
+)
+def test_a_value_out_of_range_is_named_with_what_would_be_right(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, right: str
+):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigurationError) as refused:
+        QueueKnobs.load()
+    assert variable in str(refused.value)
+    assert value in str(refused.value)
+    assert right in str(refused.value)
+
+
+def test_every_bad_value_is_named_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_MAX_PREP", "-1")
+    monkeypatch.setenv("SLUICE_MAX_WRAP", "-2")
+    with pytest.raises(ConfigurationError, match=r"SLUICE_MAX_PREP='-1'.*SLUICE_MAX_WRAP='-2'"):
+        QueueKnobs.load()
+
+
+def test_a_bad_value_in_the_settings_is_named_too():
+    with pytest.raises(ConfigurationError, match="SLUICE_SEED_LIMIT=0"):
+        QueueKnobs.load({"SLUICE_SEED_LIMIT": 0})
+
+
+def test_a_lease_must_outlive_two_heartbeats(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_LEASE_SECONDS", "50")
+    with pytest.raises(
+        ConfigurationError, match=r"SLUICE_HEARTBEAT_SECONDS=30.*half of SLUICE_LEASE_SECONDS=50"
+    ):
+        QueueKnobs.load()
+
+
+def test_the_reserve_must_leave_room(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_MAX_WORKERS", "4")
+    monkeypatch.setenv("SLUICE_HIGH_PRIORITY_RESERVED", "4")
+    with pytest.raises(
+        ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"
+    ):
+        QueueKnobs.load()
+
+
+def test_one_slot_needs_no_reserve(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_MAX_WORKERS", "1")
+    assert QueueKnobs.load().max_workers == 1
+
+
+@pytest.mark.parametrize("variable", ["DATABASE_URL", "BROKER_URL"])
+def test_names_without_our_prefix_are_read(monkeypatch: pytest.MonkeyPatch, variable: str):
+    monkeypatch.setenv(variable, "a://b")
+    assert getattr(ProjectKnobs.load(), variable.lower()) == "a://b"
+    assert ProjectKnobs.source(variable.lower()) == "environment"
+
+
+def test_a_secret_shows_in_no_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_LLM_API_KEY", SECRET)
+    monkeypatch.setenv("SLUICE_HTTP_TIMEOUT", "-1")
+    with pytest.raises(ConfigurationError) as refused:
+        PipelineKnobs.load()
+    assert "SLUICE_HTTP_TIMEOUT='-1'" in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_secret_does_not_show_when_knobs_are_printed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_LLM_API_KEY", SECRET)
+    assert SECRET not in repr(PipelineKnobs.load())
+
+
+def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments], env={**os.environ, **environment},
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_a_command_with_knobs_that_cannot_work_says_so_in_a_line(tmp_path: Path):
+    own = {"SLUICE_DATA_DIR": str(tmp_path), "DATABASE_URL": ""}
+    assert manage("migrate", "--verbosity", "0", **own).returncode == 0
+    refused = manage(
+        "queue", "stats", SLUICE_LEASE_SECONDS="5", SLUICE_HEARTBEAT_SECONDS="30", **own
+    )
+    assert refused.returncode == 3
+    assert refused.stdout == ""
+    assert "SLUICE_HEARTBEAT_SECONDS=30" in refused.stderr
+    assert "SLUICE_LEASE_SECONDS=5" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_ctrl_c_while_it_starts_ends_a_command_without_a_traceback(tmp_path: Path):
+    (tmp_path / "pressed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    own = {"DJANGO_SETTINGS_MODULE": "pressed", "PYTHONPATH": str(tmp_path)}
+    stopped = manage("check", **own)
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://someone:hush-hush@host/name", "postgres://someone:hush-hush@[host/name"]
+)
+def test_a_database_url_that_cannot_work_is_refused_without_showing_its_password(url: str):
+    refused = manage("check", DATABASE_URL=url)
+    assert refused.returncode != 0
+    assert "DATABASE_URL" in refused.stderr
+    assert "hush-hush" not in refused.stderr + refused.stdout
+    assert "Traceback" not in refused.stderr

@@ -1,0 +1,201 @@
+"""Whatever the fleet looks like: no limit is passed, no reason is false, no slot idles that could be
+used, and the order of starts is the order promised."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from queuemgr.flows.flow import HIGH, NORMAL, PRIORITY_NAMES
+from queuemgr.scheduling.admission import Ordering, Rule, Snapshot, WaitingRoute, admit, open_queues
+from tests.private_servers import MODEL_EXAMPLES
+from tests.unit.scheduling.generated_fleets import (
+    HEAVY_WAIT,
+    NOW,
+    PHASES,
+    QUEUES,
+    STARVATION,
+    Standing,
+    matchable,
+    rule_of,
+    snapshots,
+)
+
+often = settings(max_examples=max(60, 6 * MODEL_EXAMPLES), deadline=None)
+
+
+@given(snapshots())
+@often
+def test_no_start_ever_passes_a_limit(seen: Snapshot) -> None:
+    """Each start in turn is stopped by nothing, given those before it."""
+    standing = Standing(seen)
+    for start in admit(seen).starts:
+        assert not standing.stops(standing.routes[start])
+        standing.add(standing.routes[start])
+
+
+@given(snapshots())
+@often
+def test_rates_hold_however_late_what_was_granted_begins(seen: Snapshot) -> None:
+    starts = admit(seen).starts
+    standing = Standing(seen, starts)
+    for name in {name for start in starts for name, _ in standing.routes[start].claims}:
+        rate = rule_of(seen, name).rate
+        assert not rate or standing.conforms(name, rate)
+
+
+@given(snapshots())
+@often
+def test_all_that_did_not_start_has_reasons_and_each_of_them_is_true_and_none_is_missing(
+    seen: Snapshot,
+) -> None:
+    decision = admit(seen)
+    end = Standing(seen, decision.starts)
+    kept = Standing(seen).keeps()
+    for route in seen.routes:
+        started, reasons = end.started[route.id], decision.reasons.get(route.id, ())
+        assert started <= route.due
+        assert bool(reasons) is (started < route.due or not route.due)
+        for reason in reasons:
+            assert reason.text
+            if reason.kind == "run_after":
+                assert not route.due
+            elif reason.kind == "workers":
+                assert _no_slot_for_one_more(seen, end, route)
+            elif reason.kind == "kept":
+                others = [heavy for heavy in kept[reason.limit] if heavy.id != route.id]
+                assert any(Standing(seen).rank(heavy) <= end.rank(route) for heavy in others)
+            else:
+                assert (reason.limit, reason.kind) in end.stops(route)
+
+
+@given(snapshots())
+@often
+def test_nothing_admissible_is_left_but_what_yields_to_heavy_work(seen: Snapshot) -> None:
+    decision = admit(seen)
+    end = Standing(seen, decision.starts)
+    kept = Standing(seen).keeps()
+    for route in seen.routes:
+        if end.started[route.id] < route.due and not end.stops(route):
+            yields = any(
+                heavy.id != route.id and Standing(seen).rank(heavy) <= end.rank(route)
+                for name, _ in route.claims
+                for heavy in kept.get(name, ())
+            )
+            assert yields or _no_slot_for_one_more(seen, end, route)
+
+
+def _no_slot_for_one_more(seen: Snapshot, standing: Standing, route: WaitingRoute) -> bool:
+    taken = [queue for queue, count in seen.on_their_way.items() for _ in range(count)]
+    taken += [
+        standing.routes[pk].queue for pk, count in standing.started.items() for _ in range(count)
+    ]
+    return matchable(seen, [*taken, route.queue]) == matchable(seen, taken)
+
+
+@given(snapshots())
+@often
+def test_every_start_can_be_matched_with_an_idle_slot_that_consumes_its_queue(
+    seen: Snapshot,
+) -> None:
+    queues = {route.id: route.queue for route in seen.routes}
+    starts = [queues[start] for start in admit(seen).starts]
+    on_their_way = [queue for queue, count in seen.on_their_way.items() for _ in range(count)]
+    assert matchable(seen, on_their_way + starts) == matchable(seen, on_their_way) + len(starts)
+
+
+AS_OLD = NOW - STARVATION
+HEAVY_BESIDE_RAISED = Snapshot(
+    now=NOW,
+    routes=(
+        WaitingRoute(1, "prep", NORMAL, False, "", 0, 1, 1, AS_OLD, NOW),
+        WaitingRoute(2, "prep", HIGH, False, "", 0, 1, 1, AS_OLD, AS_OLD, tokens="cpu=2"),
+    ),
+    rules={}, use={}, paused_queues={}, idle={frozenset(QUEUES): 2}, on_their_way={},
+    ordering=Ordering(STARVATION, HEAVY_WAIT),
+)  # fmt: skip
+"""Both go by age and are equally old: seldom drawn."""
+
+
+@given(snapshots())
+@example(HEAVY_BESIDE_RAISED)
+@often
+def test_better_classes_start_first_and_work_that_waited_too_long_before_younger_of_its_new_class(
+    seen: Snapshot,
+) -> None:
+    """Of any two that both start, whichever the order promises first is first: class, then what was
+    raised or is heavy and old by its age, and of two such the older."""
+    standing, last = Standing(seen), (HIGH, False, NOW - 9 * STARVATION)
+    for start in admit(seen).starts:
+        route = standing.routes[start]
+        by_age = standing.goes_by_age(route)
+        place = (standing.rank(route), not by_age, route.head_at if by_age else NOW)
+        assert place >= last, "a start came after one that should have waited for it"
+        last = place
+        standing.add(route)
+
+
+@given(snapshots())
+@often
+def test_nothing_of_its_class_or_below_takes_the_room_kept_for_heavy_work(seen: Snapshot) -> None:
+    standing = Standing(seen)
+    kept = {
+        name: min(standing.rank(heavy) for heavy in heavies)
+        for name, heavies in standing.keeps().items()
+    }
+    for start in admit(seen).starts:
+        route = standing.routes[start]
+        for name, _ in route.claims:
+            assert name not in kept or standing.rank(route) < kept[name]
+        standing.add(route)
+
+
+@given(snapshots(), st.randoms(use_true_random=False))
+@often
+def test_the_decision_depends_on_nothing_but_what_there_is(seen: Snapshot, rng: object) -> None:
+    """The same again, and with everything told in another order."""
+    routes, idle = list(seen.routes), list(seen.idle.items())
+    rng.shuffle(routes)  # type: ignore[attr-defined]
+    rng.shuffle(idle)  # type: ignore[attr-defined]
+    decision = admit(seen)
+    assert admit(seen) == decision
+    assert admit(replace(seen, routes=tuple(routes), idle=dict(idle))).starts == decision.starts
+
+
+@given(snapshots())
+@often
+def test_a_queue_is_called_stopped_only_if_nothing_of_it_would_start(seen: Snapshot) -> None:
+    every = [(phase, rank) for phase in PHASES for rank in PRIORITY_NAMES]
+    stopped = {queue for queue, reasons in open_queues(seen, every).items() if reasons}
+    queues = {route.id: route.queue for route in seen.routes}
+    assert not stopped & {queues[start] for start in admit(seen).starts}
+    assert set(open_queues(seen, every)) == set(QUEUES)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(0, 60))
+@settings(max_examples=100, deadline=None)
+def test_tenants_with_work_enough_are_served_by_their_shares_at_every_moment(
+    share: int, other_share: int, keys: int, slots: int
+) -> None:
+    """Neither is ever more than one turn ahead, however many routes it has."""
+    tenants = ["tenant:x"] * keys + ["tenant:y"]
+    seen = Snapshot(
+        now=NOW,
+        routes=tuple(
+            WaitingRoute(
+                number, "prep", NORMAL, False, f"host:{number} {tenant}", 0, 1, slots, NOW, NOW
+            )
+            for number, tenant in enumerate(tenants)
+        ),
+        rules={"tenant:x": Rule(share=share), "tenant:y": Rule(share=other_share)},
+        use={}, paused_queues={}, idle={frozenset(QUEUES): slots}, on_their_way={},
+    )  # fmt: skip
+    served = Counter[str]()
+    for start in admit(seen).starts:
+        served[seen.routes[start].tenant] += 1
+        ahead = served["tenant:x"] / share - served["tenant:y"] / other_share
+        assert -1 / other_share - 1e-9 <= ahead <= 1 / share + 1e-9
+    assert served.total() == slots
