@@ -14,7 +14,7 @@ from uuid import UUID
 from bench.asides import answer, set_up_django
 
 if TYPE_CHECKING:
-    from queuemgr.lifecycle.leases import Hands
+    from queuemgr.lifecycle.leases import FreeSlots
     from queuemgr.models import Worker
 
 FULL, OPEN = "full", "open"
@@ -34,13 +34,13 @@ def load(rows: int, waiting_full: int, held_full: int, open_keys: int, leases: i
 
     from bench import played
     from queuemgr.models import Execution
-    from queuemgr.operations.controls import By, edit_limit
+    from queuemgr.operations.controls import Actor, edit_limit
     from queuemgr.scheduling import limit_rows
 
     began = time.perf_counter()
     call_command("migrate", verbosity=0)
     limit_rows.sync()
-    by = By("bench", "command")
+    by = Actor("bench", "command")
     edit_limit(f"{FULL}:*", by, max_running=1)
     edit_limit(f"{OPEN}:*", by, max_running=leases)
     played.catch_messages()
@@ -171,9 +171,9 @@ def _finish_once(worker: Worker, held: deque[UUID]) -> float:
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import finish
 
-    ending, hands = finish.Ending(held.popleft(), Done()), _one_of(worker)
+    ending, hands = finish.Finish(held.popleft(), Done()), _one_of(worker)
     began = time.perf_counter()
-    granted = finish.end([ending], hands).granted
+    granted = finish.finish_batch([ending], hands).granted
     took = (time.perf_counter() - began) * 1000
     [grant] = granted.handed
     held.append(grant.lease_id)
@@ -185,12 +185,12 @@ def _dispatch_once(worker: Worker, held: deque[UUID]) -> float:
     from django.db import transaction
 
     from bench.played import sent
-    from queuemgr.base.fleet_lock import database_now
+    from queuemgr.base.scheduler_lock import database_now
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import begin, dispatch, finish
 
     with transaction.atomic():
-        finish.settle([finish.Ending(held.popleft(), Done())], database_now())
+        finish.finish_leases([finish.Finish(held.popleft(), Done())], database_now())
     sent.clear()
     began = time.perf_counter()
     dispatch.dispatch()
@@ -201,10 +201,10 @@ def _dispatch_once(worker: Worker, held: deque[UUID]) -> float:
     return took
 
 
-def _one_of(worker: Worker) -> Hands:
-    from queuemgr.lifecycle.leases import Hands
+def _one_of(worker: Worker) -> FreeSlots:
+    from queuemgr.lifecycle.leases import FreeSlots
 
-    return Hands(worker.pk, frozenset(worker.queues), 1)
+    return FreeSlots(worker.pk, frozenset(worker.queues), 1)
 
 
 if __name__ == "__main__":

@@ -56,9 +56,9 @@ def finish(seconds: float) -> Any:
     worker, held = backlog._fleet()
     took, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
-        ending, hands = finish.Ending(held.popleft(), Done()), backlog._one_of(worker)
+        ending, hands = finish.Finish(held.popleft(), Done()), backlog._one_of(worker)
         began = time.perf_counter()
-        handed = finish.end([ending], hands).granted.handed
+        handed = finish.finish_batch([ending], hands).granted.handed
         took.append((time.perf_counter() - began) * 1000)
         held += [grant.lease_id for grant in handed] or _begun_by_message(worker.pk)
         time.sleep(0.01)
@@ -81,18 +81,18 @@ def retry(seconds: float) -> Any:
     from queuemgr.models import BulkAction
     from queuemgr.operations import bulk
     from queuemgr.operations.bulk import runner as bulk_runner
-    from queuemgr.operations.controls import By
+    from queuemgr.operations.controls import Actor
 
     played.catch_messages()
-    publish.chore = lambda task: None
+    publish.periodic_job = lambda task: None
     began = time.monotonic()
-    made = bulk.begin(bulk.Wanted("retry", FILTER, per_minute=0), By("bench", "bench"))
+    made = bulk.begin(bulk.Wanted("retry", FILTER, per_minute=0), Actor("bench", "bench"))
     counted = time.monotonic() - began
     began = time.monotonic()
     changed = bulk_runner.run(seconds)
     took = time.monotonic() - began
     if BulkAction.objects.running().exists():
-        bulk.stop(made.pk, By("bench", "bench"))
+        bulk.stop(made.pk, Actor("bench", "bench"))
     return {"changed": changed, "seconds": took, "counted": counted}
 
 
@@ -111,11 +111,11 @@ def carry_out() -> Any:
     from queuemgr.lifecycle import publish
     from queuemgr.operations import bulk
     from queuemgr.operations.bulk import runner as bulk_runner
-    from queuemgr.operations.controls import By
+    from queuemgr.operations.controls import Actor
 
     played.catch_messages()
-    publish.chore = lambda task: None
-    by, made = By("bench", "bench"), []
+    publish.periodic_job = lambda task: None
+    by, made = Actor("bench", "bench"), []
     counted = _milliseconds(
         lambda: made.append(bulk.create(bulk.Wanted("retry", FILTER, per_minute=0), by))
     )

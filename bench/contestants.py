@@ -136,9 +136,9 @@ def sluicegate(load: Load, redis: RedisServer, root: Path, database_url: str) ->
     return Result(rate, *(read(trace) if load.traced else ([], [])))
 
 
-def fleet_environment(redis: RedisServer, database: Database, **knobs: object) -> dict[str, str]:
-    """What a process of a bench's fleet is told: broker, database, no budget, and these knobs."""
-    stated = {"max_workers": 1000, "daily_budget": 0, "log_level": "WARNING", **knobs}
+def fleet_environment(redis: RedisServer, database: Database, **config: object) -> dict[str, str]:
+    """What a process of a bench's fleet is told: broker, database, no budget, and these settings."""
+    stated = {"max_workers": 1000, "daily_budget": 0, "log_level": "WARNING", **config}
     return {
         **os.environ,
         **database.environment,

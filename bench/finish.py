@@ -71,11 +71,11 @@ def played(slots: int) -> float:
     django.setup()
     from django.core.management import call_command
 
-    from queuemgr.base.fleet_lock import database_now
-    from queuemgr.flows.flow import Intake, all_queues
+    from queuemgr.base.scheduler_lock import database_now
+    from queuemgr.flows.flow import NewExecution, all_queues
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import begin, enqueue, finish, publish
-    from queuemgr.lifecycle.leases import Hands, of_leases
+    from queuemgr.lifecycle.leases import FreeSlots, of_leases
     from queuemgr.models import Lease, Worker
     from queuemgr.scheduling import limit_rows
 
@@ -88,15 +88,15 @@ def played(slots: int) -> float:
         started_at=now, seen_at=now + timedelta(days=1),
     )  # fmt: skip
     count = 400 + 90 * slots
-    enqueue.enqueue_many("probe", (Intake(f"p{n}") for n in range(count)))
+    enqueue.enqueue_many("probe", (NewExecution(f"p{n}") for n in range(count)))
     leases = list(Lease.objects.values_list("pk", flat=True))
     begin.begin(leases, worker.pk)
     held = of_leases(leases)
-    hands = Hands(worker.pk, frozenset(all_queues()), slots)
+    hands = FreeSlots(worker.pk, frozenset(all_queues()), slots)
     began = time.perf_counter()
     while held:
-        ends = [finish.Ending(grant.lease_id, Done()) for grant in held]
-        held = finish.end(ends, hands).granted.handed
+        ends = [finish.Finish(grant.lease_id, Done()) for grant in held]
+        held = finish.finish_batch(ends, hands).granted.handed
     return count / (time.perf_counter() - began)
 
 

@@ -77,7 +77,7 @@ def load(executions: int) -> Any:
     from django.core.management import call_command
 
     from bench import played
-    from queuemgr.models import Attempt, Change, Execution
+    from queuemgr.models import Attempt, AuditEntry, Execution
     from queuemgr.scheduling import limit_rows
 
     began = time.perf_counter()
@@ -89,14 +89,14 @@ def load(executions: int) -> Any:
     for first in range(1, executions // ORIGINALS, COPIES_AT_A_TIME):
         _copy_all(first, min(first + COPIES_AT_A_TIME, executions // ORIGINALS) - 1)
     _settle_down()
-    rows = {m.__name__: m._default_manager.count() for m in (Execution, Attempt, Change)}
+    rows = {m.__name__: m._default_manager.count() for m in (Execution, Attempt, AuditEntry)}
     return {"rows": rows, "seconds": time.perf_counter() - began}
 
 
 def _make_originals() -> None:
     from pipeline.models import Document
-    from queuemgr.base.fleet_lock import database_now
-    from queuemgr.models import Change, Execution
+    from queuemgr.base.scheduler_lock import database_now
+    from queuemgr.models import AuditEntry, Execution
 
     now, dice = database_now(), random.Random(1)
     rows = [_execution(number, now, dice) for number in range(ORIGINALS)]
@@ -106,8 +106,8 @@ def _make_originals() -> None:
                  year=2020 + e.pk % 6, pages=12, references=30)
         for e in rows
     )  # fmt: skip
-    Change.objects.bulk_create(
-        Change(at=e.created_at, actor="ada", source="admin", action="retry", target=str(e),
+    AuditEntry.objects.bulk_create(
+        AuditEntry(at=e.created_at, actor="ada", source="admin", action="retry", target=str(e),
                before={"state": "failed"}, after={"state": "waiting"})
         for e in rows if e.state == "failed"
     )  # fmt: skip
@@ -121,7 +121,7 @@ def _execution(number: int, now: datetime, dice: random.Random) -> Execution:
     from queuemgr.scheduling import routes
 
     state = ENDINGS[number % len(ENDINGS)]
-    place = dice.choice(list(get_flow("papers").places()))
+    place = dice.choice(list(get_flow("papers").steps()))
     payload = {"host_key": f"host:host{number % HOSTS}.example:443", "tenant": f"t{number % 9}"}
     kind, message = FAILURES[number % len(FAILURES)] if state == "failed" else ("", "")
     message = message.format(n=number)
@@ -130,7 +130,7 @@ def _execution(number: int, now: datetime, dice: random.Random) -> Execution:
     return Execution(
         flow="papers", key=f"arxiv:{number:04}.00000", phase=place.phase.name, step=place.step.name,
         priority=number % 3, state=state, payload=payload, created_at=created, run_after=created,
-        tries_from=created, error_kind=kind, error_message=message,
+        attempts_counted_since=created, error_kind=kind, error_message=message,
         error_fingerprint=_fingerprint(kind, place.step.name, message) if kind else "",
         route_id=routes.route_id(route) if state == "waiting" else None,
         finished_at=created + timedelta(minutes=5) if state in FINAL else None,
@@ -166,7 +166,7 @@ def _record_attempts(execution: Execution, now: datetime, dice: random.Random) -
 def _copy_all(first: int, last: int) -> None:
     """Copies `first` to `last` of the thousand, each ten minutes older than the one before."""
     from pipeline.models import Document
-    from queuemgr.models import Attempt, Change, Execution
+    from queuemgr.models import Attempt, AuditEntry, Execution
 
     dialect = _dialect()
     originals = "h.key LIKE 'arxiv:%.00000'"
@@ -177,7 +177,7 @@ def _copy_all(first: int, last: int) -> None:
         (Execution, originals, {**new_id, **new_key}),
         (Document, originals, {**new_id, **new_key}),
         (Attempt, f"h.execution_id < {SPACE}", of_copy),
-        (Change, f"h.id < {SPACE}", new_id),
+        (AuditEntry, f"h.id < {SPACE}", new_id),
     ):
         _copy(model, which, differ, first, last)
 
@@ -219,7 +219,7 @@ def _say(*statements: str) -> None:
 
 def _settle_down() -> None:
     """What a server and its chores do by themselves in time is done before anything is measured."""
-    from queuemgr.base.fleet_lock import database_now
+    from queuemgr.base.scheduler_lock import database_now
     from queuemgr.lifecycle import minute_stats
 
     while minute_stats.roll_up(database_now()):

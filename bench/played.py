@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import Intake, all_queues
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import NewExecution, all_queues
 from queuemgr.lifecycle import begin, enqueue, publish
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
@@ -33,10 +33,10 @@ def catch_messages() -> None:
     publish.send = caught
 
 
-def probes(name: str, keys: Iterable[str], **payload: object) -> Iterable[Intake]:
+def probes(name: str, keys: Iterable[str], **payload: object) -> Iterable[NewExecution]:
     """A probe for each limit key, in this order."""
     return (
-        Intake(f"{name}-{n}", {**payload, **({"limit_key": key} if key else {})})
+        NewExecution(f"{name}-{n}", {**payload, **({"limit_key": key} if key else {})})
         for n, key in enumerate(keys)
     )
 

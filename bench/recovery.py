@@ -191,18 +191,18 @@ FAULTS: dict[str, Fault] = {
 def main() -> None:
     options = _options()
     console = Console(width=110, stderr=options.json)
-    knobs = {
+    config = {
         "lease_seconds": options.lease,
         "heartbeat_seconds": options.heartbeat,
         "poll_interval": options.poll,
     }
-    stated = ", ".join(f"{name}={value:g}" for name, value in knobs.items())
+    stated = ", ".join(f"{name}={value:g}" for name, value in config.items())
     console.print(f"{stated}; {options.rounds} rounds, {SLOTS} slots a worker, "
                   f"load {os.getloadavg()[0]:.1f} at the start")  # fmt: skip
-    report: dict[str, Any] = {"knobs": knobs}
+    report: dict[str, Any] = {"settings": config}
     for kind in kinds(options.database):
         found = [
-            measure(kind, name, fault, options.rounds, knobs) for name, fault in FAULTS.items()
+            measure(kind, name, fault, options.rounds, config) for name, fault in FAULTS.items()
         ]
         columns = ["", "next start: median, highest", "all it hit started again"]
         console.print(table(NAMES[kind], columns, [each.cells() for each in found]))
@@ -228,10 +228,10 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(kind: str, name: str, fault: Fault, rounds: int, knobs: dict[str, float]) -> Found:
+def measure(kind: str, name: str, fault: Fault, rounds: int, config: dict[str, float]) -> Found:
     """Let one kind of fault happen so many times to a fleet of its own."""
-    within = 3 * knobs["lease_seconds"] + 10 * knobs["poll_interval"] + 60
-    with _fleet(kind, knobs) as fleet:
+    within = 3 * config["lease_seconds"] + 10 * config["poll_interval"] + 60
+    with _fleet(kind, config) as fleet:
         recoveries = list(fault(fleet, rounds, within))
     return found_of(name, recoveries)
 
@@ -247,7 +247,7 @@ def found_of(name: str, recoveries: Sequence[Recovery]) -> Found:
 
 
 @contextmanager
-def _fleet(kind: str, knobs: dict[str, float]) -> Iterator[Fleet]:
+def _fleet(kind: str, config: dict[str, float]) -> Iterator[Fleet]:
     """A fleet whose every start goes by message, and nothing left of it afterwards."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
@@ -255,7 +255,7 @@ def _fleet(kind: str, knobs: dict[str, float]) -> Iterator[Fleet]:
         with _migrated(kind, root) as made:
             home = root / "fleet"
             home.mkdir()
-            fleet = Fleet(home, made.copy(home), **knobs, slice_seconds=0)
+            fleet = Fleet(home, made.copy(home), **config, slice_seconds=0)
             try:
                 yield fleet
             finally:

@@ -1,4 +1,4 @@
-"""Write the tables of docs/configuration.md from the definitions of the knobs themselves.
+"""Write the tables of docs/configuration.md from the definitions of the settings themselves.
 
     python docs/make_configuration.py
 
@@ -23,21 +23,27 @@ from pydantic import SecretStr
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "configuration.md"
-HEAD = ("knob", "meaning", "default", "range")
+HEAD = ("setting", "meaning", "default", "range")
 COMMANDS = ("queue", "up", "worker")
 
 Options = Mapping[str, Mapping[str, list[str]]]
-"""For each knob the options that set it, and for each of these the commands that take it."""
+"""For each setting the options that set it, and for each of these the commands that take it."""
 
 
 def page(text: str) -> str:
     """The page with its tables as the code has them now."""
-    from pipeline.config import PipelineKnobs
-    from project.knobs import ProjectKnobs
-    from queuemgr.base.config import LaneKnobs, QueueKnobs, WatchKnobs
+    from pipeline.config import PipelineSettings
+    from project.config import ProjectSettings
+    from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 
     options = _options()
-    for group in (ProjectKnobs, QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs):
+    for group in (
+        ProjectSettings,
+        QueueSettings,
+        LaneSettings,
+        ObservabilitySettings,
+        PipelineSettings,
+    ):
         table = "\n".join(_table(group, options))
         place = re.compile(rf"(<!-- {group.__name__} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, found = place.subn(partial(_filled, table), text)
@@ -99,7 +105,7 @@ def _limit(bound: object) -> str:
 
 
 def _options() -> Options:
-    """Which options of which commands set a knob, read off the commands' own parsers."""
+    """Which options of which commands set a setting, read off the commands' own parsers."""
     from queuemgr.cli.config_options import PREFIX
 
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))

@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 
 
-class PipelineConfig(AppConfig):
+class PipelineAppConfig(AppConfig):
     """Papers: importing the app makes the papers flow known."""
 
     name = "pipeline"

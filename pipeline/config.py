@@ -1,4 +1,4 @@
-"""The knobs of the papers pipeline: whom to ask, how politely, and how much one document may cost."""
+"""The settings of the papers pipeline: whom to ask, how politely, and how much one document may cost."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pipeline.steps.analyse.chunks import LEAST_ROOM, room_for
 from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
 from pipeline.steps.identify import host_key
 from pipeline.steps.resolve.resolve import FOR_DOIS
-from queuemgr.base.config import DJANGO_SETTINGS, Knobs, forget_on_change
+from queuemgr.base.config import DJANGO_SETTINGS, SettingsGroup, forget_on_change
 from queuemgr.base.errors import BadInput
-from queuemgr.base.redaction import keep_secret
+from queuemgr.base.redaction import register_secret
 
 
-class PipelineKnobs(Knobs):
-    """The knobs of the papers pipeline."""
+class PipelineSettings(SettingsGroup):
+    """The settings of the papers pipeline."""
 
     http_max_conn: int = Field(
         128, ge=1, le=10_000, description="HTTP connections per worker process"
@@ -175,22 +175,22 @@ def named(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def pipeline_knobs() -> PipelineKnobs:
-    """The pipeline's knobs of this process, read once."""
-    knobs = PipelineKnobs.load(DJANGO_SETTINGS)
+def pipeline_settings() -> PipelineSettings:
+    """The pipeline's settings of this process, read once."""
+    config = PipelineSettings.load(DJANGO_SETTINGS)
     for secret in (
-        knobs.llm_api_key,
-        knobs.ocr_api_key,
-        knobs.openalex_api_key,
-        knobs.semanticscholar_api_key,
+        config.llm_api_key,
+        config.ocr_api_key,
+        config.openalex_api_key,
+        config.semanticscholar_api_key,
     ):
-        keep_secret(secret.get_secret_value())
-    return knobs
+        register_secret(secret.get_secret_value())
+    return config
 
 
-forget_on_change(pipeline_knobs)
+forget_on_change(pipeline_settings)
 
 
-def parts_at_once(knobs: PipelineKnobs) -> int:
+def parts_at_once(config: PipelineSettings) -> int:
     """Parts of one paper at the model at once: never more than the whole fleet may ask."""
-    return min(knobs.llm_parts_inflight, knobs.max_llm_requests or knobs.llm_parts_inflight)
+    return min(config.llm_parts_inflight, config.max_llm_requests or config.llm_parts_inflight)

@@ -4,51 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.ocr_config import ocr_options
 from pipeline.steps.ocr.ocr import engine_for
 from queuemgr.base.errors import StepFailed
-from queuemgr.flows.flow import Finding
+from queuemgr.flows.flow import CheckResult
 
 
-def checkup() -> Iterator[Finding]:
+def checkup() -> Iterator[CheckResult]:
     """The OCR engine, the model's endpoint, and the address the sources ask for."""
-    knobs = pipeline_knobs()
+    config = pipeline_settings()
     yield _ocr()
     yield _model()
-    if not knobs.contact_email:
-        yield Finding("note", "SLUICE_CONTACT_EMAIL is not set: Unpaywall is not asked for DOIs",
+    if not config.contact_email:
+        yield CheckResult("note", "SLUICE_CONTACT_EMAIL is not set: Unpaywall is not asked for DOIs",
                       "set it to an address where the sources can reach you")  # fmt: skip
-    if "openalex" in knobs.sources and not knobs.openalex_api_key.get_secret_value():
-        yield Finding("note", "SLUICE_OPENALEX_API_KEY is not set: OpenAlex answers little without",
+    if "openalex" in config.sources and not config.openalex_api_key.get_secret_value():
+        yield CheckResult("note", "SLUICE_OPENALEX_API_KEY is not set: OpenAlex answers little without",
                       "get a free key at openalex.org, or drop openalex from SLUICE_RESOLVERS")  # fmt: skip
 
 
-def _ocr() -> Finding:
-    """The engine these knobs come to. An endpoint is not asked: that would cost a request."""
-    knobs = pipeline_knobs()
-    if knobs.ocr_api_key.get_secret_value() and not knobs.ocr_base_url:
-        return Finding(
+def _ocr() -> CheckResult:
+    """The engine these settings come to. An endpoint is not asked: that would cost a request."""
+    config = pipeline_settings()
+    if config.ocr_api_key.get_secret_value() and not config.ocr_base_url:
+        return CheckResult(
             "bad",
             "SLUICE_OCR_API_KEY is set without SLUICE_OCR_BASE_URL: pages are read locally",
             "set the endpoint's address, or unset the key",
         )
     try:
-        chosen = engine_for(ocr_options(knobs))
+        chosen = engine_for(ocr_options(config))
     except StepFailed as error:
-        return Finding("note", "no OCR engine: pages without text stay unread", error.message)
+        return CheckResult("note", "no OCR engine: pages without text stay unread", error.message)
     if chosen.engine == "remote":
-        return Finding("good", f"pages without text are read by {knobs.ocr_model}")
-    return Finding("good", "the local OCR engine is installed")
+        return CheckResult("good", f"pages without text are read by {config.ocr_model}")
+    return CheckResult("good", "the local OCR engine is installed")
 
 
-def _model() -> Finding:
-    knobs = pipeline_knobs()
-    if not knobs.llm_base_url:
-        return Finding("note", "no SLUICE_LLM_BASE_URL: analyses are extractive, made locally",
+def _model() -> CheckResult:
+    config = pipeline_settings()
+    if not config.llm_base_url:
+        return CheckResult("note", "no SLUICE_LLM_BASE_URL: analyses are extractive, made locally",
                        "set SLUICE_LLM_BASE_URL, SLUICE_LLM_MODEL and SLUICE_LLM_API_KEY")  # fmt: skip
-    if not knobs.llm_model:
-        return Finding(
+    if not config.llm_model:
+        return CheckResult(
             "bad", "SLUICE_LLM_BASE_URL is set without SLUICE_LLM_MODEL", "name the model"
         )
-    return Finding("good", f"analyses are made by {knobs.llm_model}")
+    return CheckResult("good", f"analyses are made by {config.llm_model}")

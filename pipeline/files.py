@@ -142,7 +142,7 @@ def remove(name: str) -> None:
         logger.warning("%s is no longer used and could not be removed", name, exc_info=True)
 
 
-def tidy() -> int:
+def cleanup() -> int:
     """Remove half-made files of workers that were killed: those untouched for a day; and pages of OCR
     kept for a retry that never came."""
     old = time.time() - LEFT_BEHIND_SECONDS

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import intake
-from pipeline.config import parts_at_once, pipeline_knobs
+from pipeline.config import parts_at_once, pipeline_settings
 from pipeline.doctor import checkup
 from pipeline.export import export
-from pipeline.files import tidy
+from pipeline.files import cleanup
 from pipeline.host_limits import POLITE, asked_for_pdf
 from pipeline.ocr_config import (
     KEY,
@@ -42,7 +42,7 @@ def _resolver(given: Context) -> tuple[str, ...]:
 
 
 def _host(given: Context) -> tuple[str, ...]:
-    return (*asked_for_pdf(given, pipeline_knobs().arxiv_url), *_tenant(given))
+    return (*asked_for_pdf(given, pipeline_settings().arxiv_url), *_tenant(given))
 
 
 def _has_bare_pages(given: Context) -> bool:
@@ -51,21 +51,21 @@ def _has_bare_pages(given: Context) -> bool:
 
 def _ocr(given: Context) -> tuple[str, ...]:
     """The endpoint's limit where pages go to one, else that of the engine on this machine."""
-    return (KEY if is_remote(pipeline_knobs()) else "engine:ocr", *_tenant(given))
+    return (KEY if is_remote(pipeline_settings()) else "engine:ocr", *_tenant(given))
 
 
 def _ocr_cost(given: Context) -> int:
     """A request a page and some for second tries, given back when unused; the local engine is free."""
-    knobs = pipeline_knobs()
-    return requests_reserved(knobs, _bare_pages(given)) if is_remote(knobs) else 0
+    config = pipeline_settings()
+    return requests_reserved(config, _bare_pages(given)) if is_remote(config) else 0
 
 
 def _ocr_tokens(given: Context) -> dict[str, int]:
     """At the endpoint a document takes as many places as it has pages there at once."""
-    knobs = pipeline_knobs()
-    if not is_remote(knobs):
+    config = pipeline_settings()
+    if not is_remote(config):
         return _cpu(given)
-    return {**_cpu(given), REQUESTS: pages_at_once(knobs, _bare_pages(given))}
+    return {**_cpu(given), REQUESTS: pages_at_once(config, _bare_pages(given))}
 
 
 def _bare_pages(given: Context) -> int:
@@ -73,16 +73,16 @@ def _bare_pages(given: Context) -> int:
 
 
 def _model(given: Context) -> tuple[str, ...]:
-    model = ("llm:chat",) if pipeline_knobs().llm_base_url else ()
+    model = ("llm:chat",) if pipeline_settings().llm_base_url else ()
     return (*model, *_tenant(given))
 
 
 def _model_tokens(given: Context) -> dict[str, int]:
     """Where requests are capped a paper takes as many places as it has parts at the model at once."""
-    knobs = pipeline_knobs()
-    if not (knobs.llm_base_url and knobs.max_llm_requests):
+    config = pipeline_settings()
+    if not (config.llm_base_url and config.max_llm_requests):
         return {}
-    return {LLM_REQUESTS: min(parts_at_once(knobs), rounded_up(known_parts(given)))}
+    return {LLM_REQUESTS: min(parts_at_once(config), rounded_up(known_parts(given)))}
 
 
 def _cpu(given: Context) -> dict[str, int]:
@@ -96,20 +96,20 @@ def _io(given: Context) -> dict[str, int]:
 def _analysis_cost(given: Context) -> int:
     """One request locally. A model is asked once a part and once to merge them, and once more where
     an answer must be mended; what is not needed is given back."""
-    return requests_for(known_parts(given)) if pipeline_knobs().llm_base_url else 1
+    return requests_for(known_parts(given)) if pipeline_settings().llm_base_url else 1
 
 
 def _limits() -> dict[str, Mapping[str, Any]]:
     """OCR fills a core each, an endpoint may allow only so many requests at once, and the services
     papers come from want to be asked slowly."""
-    knobs = pipeline_knobs()
+    config = pipeline_settings()
     return {
         **POLITE,
-        "engine:ocr": {"max_running": knobs.max_ocr},
+        "engine:ocr": {"max_running": config.max_ocr},
         KEY: {"max_running": 0},
-        REQUESTS: {"max_running": knobs.max_ocr_requests},
-        "llm:chat": {"max_running": knobs.max_llm},
-        LLM_REQUESTS: {"max_running": knobs.max_llm_requests},
+        REQUESTS: {"max_running": config.max_ocr_requests},
+        "llm:chat": {"max_running": config.max_llm},
+        LLM_REQUESTS: {"max_running": config.max_llm_requests},
     }
 
 
@@ -142,14 +142,14 @@ PAPERS = Flow(
             steps=(Step("report", "papers.report", key=_tenant, tokens=_io),),
         ),
     ),
-    take_in=intake.take_in,
-    take_in_from_afar=intake.take_in_from_afar,
-    know=intake.know_items,
-    seed=intake.seed,
+    parse_item=intake.parse_item,
+    parse_remote_item=intake.parse_remote_item,
+    register_items=intake.register_items,
+    backfill=intake.backfill,
     limits=_limits,
-    checkup=checkup,
+    checks=checkup,
     link=intake.link,
     artifacts=artifacts,
     export=export,
-    tidy=tidy,
+    cleanup=cleanup,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from django.urls import reverse
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import Identifier, identify
 from queuemgr.base.errors import BadInput
-from queuemgr.flows.flow import Intake
+from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, enqueue_many
 from queuemgr.models import Execution
 
@@ -27,21 +27,21 @@ SETTLED_SECONDS = 2.0
 """A file in the inbox is taken once it has not changed for so long: it may still be copied."""
 
 
-def take_in(item: str) -> Intake:
+def parse_item(item: str) -> NewExecution:
     """Know the document an item, or a line of a list, names.
 
     Raises `BadInput` quoting what cannot be understood.
     """
     found = identify(item_of(item))
-    know([found])
+    register([found])
     return intake_of(key_of(found), found.kind)
 
 
-def take_in_from_afar(item: str) -> Intake:
+def parse_remote_item(item: str) -> NewExecution:
     """The same for an item that came over the network: a path would name a file of this machine."""
     if identify(item_of(item)).kind == "file":
         raise BadInput("a path names a file of the server: give an arXiv id, a DOI or a URL")
-    return take_in(item)
+    return parse_item(item)
 
 
 def key_of(found: Identifier) -> str:
@@ -54,25 +54,25 @@ def key_of(found: Identifier) -> str:
     return f"{readable[: MAX_KEY - 33]}~{digest}"
 
 
-def intake_of(key: str, kind: str) -> Intake:
-    return Intake(key, {"kind": kind})
+def intake_of(key: str, kind: str) -> NewExecution:
+    return NewExecution(key, {"kind": kind})
 
 
-def know(items: Iterable[Identifier]) -> None:
+def register(items: Iterable[Identifier]) -> None:
     """Remember documents without starting them."""
     Document.objects.bulk_create(
         [Document(key=key_of(i), kind=i.kind, source=i.text) for i in items], ignore_conflicts=True
     )
 
 
-def know_items(items: Iterable[str]) -> None:
+def register_items(items: Iterable[str]) -> None:
     """Remember what these items name; raises `BadInput` on the first that cannot be understood."""
-    know([identify(item_of(item)) for item in items])
+    register([identify(item_of(item)) for item in items])
 
 
-def seed(limit: int) -> int:
+def backfill(limit: int) -> int:
     """Make executions of at most `limit` known documents, oldest first; returns how many."""
-    know(inbox())
+    register(inbox())
     _mark_begun()
     chosen = list(Document.objects.not_under_way().order_by("pk")[:limit])
     return start(chosen).new

@@ -1,10 +1,10 @@
-"""What the knobs mean for OCR: which engine, how hard the endpoint is asked, and what that costs."""
+"""What the settings mean for OCR: which engine, how hard the endpoint is asked, and what that costs."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from pipeline.config import PipelineKnobs
+from pipeline.config import PipelineSettings
 from pipeline.steps.llm.client import Tally
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.ocr.ocr import OcrOptions
@@ -19,27 +19,27 @@ REQUESTS = "ocr_requests"
 """The tokens that count pages at the endpoint at once, over all documents."""
 
 
-def is_remote(knobs: PipelineKnobs) -> bool:
+def is_remote(config: PipelineSettings) -> bool:
     """Whether pages go to the endpoint."""
-    return bool(knobs.ocr_base_url) and knobs.ocr_engine in ("auto", "remote")
+    return bool(config.ocr_base_url) and config.ocr_engine in ("auto", "remote")
 
 
-def pages_at_once(knobs: PipelineKnobs, pages: int) -> int:
+def pages_at_once(config: PipelineSettings, pages: int) -> int:
     """Pages of one document at the endpoint at once, as few numbers as will do: each makes a route
     of its own in the queue."""
-    most = min(knobs.ocr_inflight, knobs.max_ocr_requests or knobs.ocr_inflight)
+    most = min(config.ocr_inflight, config.max_ocr_requests or config.ocr_inflight)
     return min(most, rounded_up(pages))
 
 
-def requests_reserved(knobs: PipelineKnobs, pages: int) -> int:
+def requests_reserved(config: PipelineSettings, pages: int) -> int:
     """Requests a document's OCR may cost: one a page, and room for second tries.
 
     Nine tries in ten are the only one, so a quarter more, and never less than one page's worth.
     What is not used is given back; when the room is used up failing pages are not tried again, so
     the number is never passed.
     """
-    spare = max(knobs.ocr_max_retries, -(-pages // 4))
-    return rounded_up(pages + min(spare, pages * knobs.ocr_max_retries))
+    spare = max(config.ocr_max_retries, -(-pages // 4))
+    return rounded_up(pages + min(spare, pages * config.ocr_max_retries))
 
 
 def rounded_up(number: int) -> int:
@@ -48,18 +48,18 @@ def rounded_up(number: int) -> int:
     return -(-number // step) * step
 
 
-def tempo(knobs: PipelineKnobs, inflight: int) -> Tempo:
+def tempo(config: PipelineSettings, inflight: int) -> Tempo:
     return Tempo(
         inflight,
-        knobs.ocr_window or 2 * inflight,
-        knobs.ocr_max_retries,
-        knobs.ocr_base_delay,
-        knobs.ocr_max_delay,
+        config.ocr_window or 2 * inflight,
+        config.ocr_max_retries,
+        config.ocr_base_delay,
+        config.ocr_max_delay,
     )
 
 
 def ocr_options(
-    knobs: PipelineKnobs,
+    config: PipelineSettings,
     *,
     inflight: int | None = None,
     spare: int | None = None,
@@ -67,24 +67,24 @@ def ocr_options(
     before_request: Callable[[], Awaitable[object]] = nothing,
     tally: Tally | None = None,
 ) -> OcrOptions:
-    """The options of the engines as the knobs have them."""
+    """The options of the engines as the settings have them."""
     local = LocalOptions(
-        page_seconds=knobs.ocr_page_seconds,
-        document_seconds=knobs.ocr_document_seconds,
-        threads=knobs.ocr_threads,
+        page_seconds=config.ocr_page_seconds,
+        document_seconds=config.ocr_document_seconds,
+        threads=config.ocr_threads,
     )
-    if not knobs.ocr_base_url:
-        return OcrOptions(knobs.ocr_engine, knobs.ocr_languages, local)
-    key = knobs.ocr_api_key.get_secret_value()
-    endpoint = Endpoint(knobs.ocr_base_url, knobs.ocr_model, key, knobs.ocr_timeout)
+    if not config.ocr_base_url:
+        return OcrOptions(config.ocr_engine, config.ocr_languages, local)
+    key = config.ocr_api_key.get_secret_value()
+    endpoint = Endpoint(config.ocr_base_url, config.ocr_model, key, config.ocr_timeout)
     remote = RemoteOptions(
         endpoint,
-        tempo(knobs, inflight or knobs.ocr_inflight),
-        knobs.ocr_max_tokens,
-        drawers=knobs.ocr_drawers,
+        tempo(config, inflight or config.ocr_inflight),
+        config.ocr_max_tokens,
+        drawers=config.ocr_drawers,
         spare=spare,
         patience=patience,
         before_request=before_request,
         tally=tally or Tally(),
     )
-    return OcrOptions(knobs.ocr_engine, knobs.ocr_languages, local, remote)
+    return OcrOptions(config.ocr_engine, config.ocr_languages, local, remote)

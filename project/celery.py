@@ -18,7 +18,7 @@ app.autodiscover_tasks()
 def _wire(sender: Celery, **kwargs: Any) -> None:
     """Needs models, hence Django's app registry, hence not at import."""
     from queuemgr.worker.beat import beat_schedule
-    from queuemgr.worker.registration import Presence
+    from queuemgr.worker.registration import WorkerRegistration
 
-    sender.steps["worker"].add(Presence)
+    sender.steps["worker"].add(WorkerRegistration)
     sender.conf.beat_schedule = beat_schedule()

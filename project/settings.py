@@ -1,4 +1,4 @@
-"""Django settings: wiring only. Every knob is read, checked and explained in a `knobs.py`."""
+"""Django settings: wiring only. Every setting is read, checked and explained in a `settings.py`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 import dj_database_url
 
-from pipeline.config import PipelineKnobs
-from project.knobs import ProjectKnobs
-from queuemgr.base.config import LaneKnobs, QueueKnobs, WatchKnobs
+from pipeline.config import PipelineSettings
+from project.config import ProjectSettings
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.base.redaction import keep_secret
+from queuemgr.base.redaction import register_secret
 from queuemgr.flows.flow import HOUSEKEEPING
 
 COULD_NOT_RUN = 3
@@ -29,11 +29,11 @@ def stop(problem: str) -> NoReturn:
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 try:
-    KNOBS = ProjectKnobs.load()
+    CONFIG = ProjectSettings.load()
 except ConfigurationError as error:
     stop(str(error))
 
-DATA_DIR = (BASE_DIR / KNOBS.data_dir).resolve()
+DATA_DIR = (BASE_DIR / CONFIG.data_dir).resolve()
 try:
     DATA_DIR.mkdir(parents=True, exist_ok=True)
 except OSError as error:
@@ -45,8 +45,8 @@ except OSError as error:
 def _secret_key() -> str:
     """The key given, or one made once for this data directory and readable by its owner only."""
     kept = DATA_DIR / "secret-key"
-    if KNOBS.secret_key:
-        return KNOBS.secret_key
+    if CONFIG.secret_key:
+        return CONFIG.secret_key
     if not kept.exists():
         beside = kept.with_suffix(f".{os.getpid()}")
         beside.write_text(secrets.token_urlsafe(50))
@@ -60,10 +60,10 @@ FROZEN_SECONDS = 30
 
 
 def _database() -> dict[str, Any]:
-    if not KNOBS.database_url:
+    if not CONFIG.database_url:
         return sqlite(DATA_DIR / "sluice.sqlite3")
     try:
-        config: dict[str, Any] = {**dj_database_url.parse(KNOBS.database_url)}
+        config: dict[str, Any] = {**dj_database_url.parse(CONFIG.database_url)}
     except ValueError:
         stop("DATABASE_URL cannot be read; right is postgres://user:password@host:5432/name")
     if config["ENGINE"].endswith("sqlite3"):
@@ -94,11 +94,11 @@ def sqlite(path: Path) -> dict[str, Any]:
 
 
 SECRET_KEY = _secret_key()
-keep_secret(SECRET_KEY)
-DEBUG = KNOBS.debug
-ALLOWED_HOSTS = [host.strip() for host in KNOBS.allowed_hosts.split(",")]
-CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in KNOBS.trusted_origins.split(",") if origin]
-if KNOBS.behind_tls_proxy:
+register_secret(SECRET_KEY)
+DEBUG = CONFIG.debug
+ALLOWED_HOSTS = [host.strip() for host in CONFIG.allowed_hosts.split(",")]
+CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in CONFIG.trusted_origins.split(",") if origin]
+if CONFIG.behind_tls_proxy:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
@@ -191,7 +191,7 @@ STORAGES = {
 }
 SLUICE_DATA_DIR = DATA_DIR
 SLUICE_CELERY_APP = "project"
-SLUICE_FLOWER_URL = KNOBS.flower_url
+SLUICE_FLOWER_URL = CONFIG.flower_url
 SLUICE_INBOX = DATA_DIR / "inbox"
 SLUICE_SCRATCH = DATA_DIR / "scratch"
 WHITENOISE_USE_FINDERS = True
@@ -204,7 +204,7 @@ def _private_broker() -> str:
     return kept.read_text() if kept.exists() else "redis://127.0.0.1:1/0"
 
 
-BROKER_URL = KNOBS.broker_url or _private_broker()
+BROKER_URL = CONFIG.broker_url or _private_broker()
 CELERY_BROKER_URL = BROKER_URL
 CELERY_RESULT_BACKEND = "django-db"
 CELERY_RESULT_EXTENDED = True
@@ -233,9 +233,9 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = True
 
-for knobs in (QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs):
+for config in (QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings):
     try:
-        knobs.load(globals())
+        config.load(globals())
     except ConfigurationError as error:
         stop(str(error))
 
@@ -250,7 +250,7 @@ LOGGING = {
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",
-            "formatter": WatchKnobs.load(globals()).log_format,
+            "formatter": ObservabilitySettings.load(globals()).log_format,
             "filters": ["about"],
         }
     },

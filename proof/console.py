@@ -82,7 +82,7 @@ def _queue(*arguments: str) -> str:
 def _edit(limit: str, figures: Mapping[str, Any]) -> str:
     from queuemgr.operations import controls
 
-    controls.edit_limit(limit, controls.By("proof", "command"), **figures)
+    controls.edit_limit(limit, controls.Actor("proof", "command"), **figures)
     return ""
 
 

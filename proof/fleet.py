@@ -20,7 +20,7 @@ from tests.acceptance.console import REPOSITORY
 from tests.acceptance.fleet import STEP_QUEUES
 from tests.acceptance.processes import Process, using
 
-KNOBS = {
+SETTINGS = {
     "lease_seconds": LEASE_SECONDS, "heartbeat_seconds": 2, "poll_interval": 0.5, "stale_interval": 5,
     "shutdown_grace": 2, "slice_seconds": 3, "allow_private_addresses": True,
     "max_workers": FIGURES["fleet"]["max_running"],
@@ -169,9 +169,9 @@ class Fleet:
         path = os.pathsep.join((str(CLOCK), str(REPOSITORY)))
         broker = self.broker_url.replace(f":{real}/", f":{through}/")
         database = {"DATABASE_URL": self.postgres.url} if self.postgres else {}
-        knobs = {f"SLUICE_{name.upper()}": str(value) for name, value in KNOBS.items()}
+        config = {f"SLUICE_{name.upper()}": str(value) for name, value in SETTINGS.items()}
         own = {"BROKER_URL": broker, "PYTHONPATH": path, "SLUICE_DATA_DIR": str(self.directory)}
-        return {**_inherited(), **knobs, **database, **own, "SLUICE_LOG_LEVEL": "WARNING"}
+        return {**_inherited(), **config, **database, **own, "SLUICE_LOG_LEVEL": "WARNING"}
 
     def _migrate(self) -> None:
         subprocess.run(

@@ -86,7 +86,7 @@ FIGURES: Mapping[str, Mapping[str, Any]] = {
 """The limits a run begins with."""
 
 BY_HAND = ("tenant:*", RATED)
-"""Those of them that no knob states: they are set before work comes."""
+"""Those of them that no setting states: they are set before work comes."""
 
 RATES = (Rate(RATED, starts=4, period=1, burst=3),)
 """The same rate, as the checker knows it."""

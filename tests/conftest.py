@@ -13,10 +13,10 @@ import pytest
 from django.db import connection
 from django.test import override_settings
 
-from queuemgr.base.config import COMMAND_LINE, lane_knobs, queue_knobs, watch_knobs
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.config import COMMAND_LINE, lane_settings, observability_settings, queue_settings
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_queues
-from queuemgr.lifecycle.leases import Hands
+from queuemgr.lifecycle.leases import FreeSlots
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows, routes
 from queuemgr.scheduling.capacity import Group
@@ -74,22 +74,22 @@ def _fresh_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget() -> None:
-    routes.forget()
-    for cached in (queue_knobs, lane_knobs, watch_knobs, lanes):
+    routes.reset()
+    for cached in (queue_settings, lane_settings, observability_settings, lanes):
         cached.cache_clear()
 
 
 @pytest.fixture
-def knobs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Set knobs for one test: `knobs(max_workers=3)`."""
+def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set settings for one test: `settings(max_workers=3)`."""
 
-    def set_knobs(**values: Any) -> None:
+    def set_settings(**values: Any) -> None:
         for name, value in values.items():
             monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-        queue_knobs.cache_clear()
-        watch_knobs.cache_clear()
+        queue_settings.cache_clear()
+        observability_settings.cache_clear()
 
-    return set_knobs
+    return set_settings
 
 
 @pytest.fixture
@@ -129,11 +129,11 @@ def in_threads() -> Callable[..., list[Any]]:
 
 
 @pytest.fixture
-def hands_of() -> Callable[..., Hands]:
+def free_slots_of() -> Callable[..., FreeSlots]:
     """The free slots of a worker that just ended so many steps."""
 
-    def hands(worker: Worker, free: int = 1) -> Hands:
-        return Hands(worker.pk, Group(worker.queues), free)
+    def hands(worker: Worker, free: int = 1) -> FreeSlots:
+        return FreeSlots(worker.pk, Group(worker.queues), free)
 
     return hands
 

@@ -10,7 +10,7 @@ from typing import Any
 from celery import shared_task
 from django.db import transaction
 
-from pipeline.config import parts_at_once, pipeline_knobs
+from pipeline.config import parts_at_once, pipeline_settings
 from pipeline.models import METHOD_CHARACTERS, Document
 from pipeline.steps.analyse.analyse import (
     Analysed,
@@ -64,7 +64,7 @@ def _store_and_forget(made: Done, kept: KeptNotes) -> None:
 
 def _cost(tally: Tally) -> int | None:
     """Requests sent, where there is somebody to send them to."""
-    return tally.requests if pipeline_knobs().llm_base_url else None
+    return tally.requests if pipeline_settings().llm_base_url else None
 
 
 def expected_parts(text: str) -> dict[str, int]:
@@ -91,20 +91,20 @@ def _text(document: Document) -> str:
 
 
 def _options(given: dict[str, Any]) -> AnalyseOptions:
-    knobs = pipeline_knobs()
+    config = pipeline_settings()
     return AnalyseOptions(
         endpoint=_endpoint(),
-        context_tokens=knobs.llm_context_tokens,
-        max_tokens=knobs.llm_max_tokens,
-        max_parts=knobs.llm_max_parts,
-        parts_inflight=parts_at_once(knobs),
+        context_tokens=config.llm_context_tokens,
+        max_tokens=config.llm_max_tokens,
+        max_parts=config.llm_max_parts,
+        parts_inflight=parts_at_once(config),
         learnt=Learnt.of(given),
     )
 
 
 def _endpoint() -> Endpoint | None:
-    knobs = pipeline_knobs()
-    if not knobs.llm_base_url:
+    config = pipeline_settings()
+    if not config.llm_base_url:
         return None
-    key = knobs.llm_api_key.get_secret_value()
-    return Endpoint(knobs.llm_base_url, knobs.llm_model, key, knobs.llm_timeout)
+    key = config.llm_api_key.get_secret_value()
+    return Endpoint(config.llm_base_url, config.llm_model, key, config.llm_timeout)

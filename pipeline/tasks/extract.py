@@ -5,23 +5,23 @@ from __future__ import annotations
 from celery import shared_task
 
 from pipeline import files
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.steps.extract.extract import ExtractOptions, extract
 from pipeline.tasks.documents import load
 from pipeline.tasks.pages import pages_done
 from queuemgr.flows.outcomes import Done
-from queuemgr.steptools.lane_slots import place_in
+from queuemgr.steptools.lane_slots import lane_slot
 from queuemgr.worker.leased_task import LeasedTask, Work
 
 
 @shared_task(base=LeasedTask, name="papers.extract")
 def extract_step(work: Work) -> Done:
     """Read the text layer, page by page. Pages that failed go to OCR, which says what it made of them."""
-    document, knobs = load(work), pipeline_knobs()
+    document, config = load(work), pipeline_settings()
     options = ExtractOptions(
-        knobs.page_seconds, knobs.document_seconds, knobs.extract_memory, knobs.extract_pages
+        config.page_seconds, config.document_seconds, config.extract_memory, config.extract_pages
     )
-    with place_in("cpu", work.signal), files.on_disk(document.pdf) as pdf:
+    with lane_slot("cpu", work.signal), files.on_disk(document.pdf) as pdf:
         read = extract(pdf, options, work.signal)
     context = {"pages_without_text": list(read.without_text)}
     read_columns = {"pages": read.page_count, "problem": read.document_problem}

@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils import timezone
 
 from pipeline import files
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.host_limits import ARXIV, asked_for_pdf
 from pipeline.models import Document
 from pipeline.steps.fetch.download import Asked, EarlierCopy, FetchOptions
@@ -76,12 +76,12 @@ def _adopted(document: Document, work: Work) -> Done:
 
 
 def _options() -> FetchOptions:
-    knobs = pipeline_knobs()
+    config = pipeline_settings()
     return FetchOptions(
-        knobs.fetch_max_bytes,
-        knobs.fetch_deadline,
-        knobs.allow_private_addresses,
-        speed=MinimumSpeed(knobs.fetch_min_speed, knobs.fetch_min_speed_seconds),
+        config.fetch_max_bytes,
+        config.fetch_deadline,
+        config.allow_private_addresses,
+        speed=MinimumSpeed(config.fetch_min_speed, config.fetch_min_speed_seconds),
     )
 
 
@@ -114,7 +114,7 @@ class _Fetching:
 
     def _as_its_host_means(self, failure: StepFailed) -> StepFailed:
         """arXiv takes requests after a 403 for an attack: it is left alone, by the whole fleet."""
-        if ARXIV not in asked_for_pdf(self._work.given, pipeline_knobs().arxiv_url):
+        if ARXIV not in asked_for_pdf(self._work.given, pipeline_settings().arxiv_url):
             return failure
         meant = refused(failure)
         meant.limit = meant.limit or ARXIV
@@ -311,11 +311,13 @@ class _Fetching:
     @cached_property
     def _round(self) -> str:
         """Since when the tries of this execution count."""
-        return str(self._execution.tries_from.isoformat())
+        return str(self._execution.attempts_counted_since.isoformat())
 
     @cached_property
     def _execution(self) -> Execution:
-        return Execution.objects.only("tries_from").get(pk=self._work.grant.execution_id)
+        return Execution.objects.only("attempts_counted_since").get(
+            pk=self._work.grant.execution_id
+        )
 
     @cached_property
     def _failures(self) -> list[tuple[str, str]]:
@@ -325,7 +327,7 @@ class _Fetching:
             phase=self._work.grant.phase,
             step=self._work.grant.step,
             outcome__in=(Outcome.RETRIED, Outcome.FAILED),
-            leased_at__gte=self._execution.tries_from,
+            leased_at__gte=self._execution.attempts_counted_since,
         )
         return list(tries.order_by("pk").values_list("error_kind", "error_message"))
 

@@ -14,7 +14,7 @@ from celery import shared_task
 from django.db import transaction
 
 from pipeline import files
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from pipeline.ocr_config import KEY, is_remote, ocr_options, pages_at_once, requests_reserved
 from pipeline.steps.extract.extract import PageText
@@ -38,7 +38,7 @@ from queuemgr.base.errors import StepFailed
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Result
 from queuemgr.steptools.lane_slots import Name as LaneName
-from queuemgr.steptools.lane_slots import place_in
+from queuemgr.steptools.lane_slots import lane_slot
 from queuemgr.worker.leased_task import LeasedTask, Work
 
 LANES: Mapping[str, LaneName] = {"rapidocr": "embedding", "tesseract": "proc"}
@@ -87,7 +87,7 @@ class Booking:
     @property
     def paid(self) -> int | None:
         """Requests booked; None where there is no endpoint to send them to."""
-        return self._booked if is_remote(pipeline_knobs()) else None
+        return self._booked if is_remote(pipeline_settings()) else None
 
     async def one(self) -> None:
         """Book one request. Raises as `booking.book` does."""
@@ -120,15 +120,15 @@ def _read(
 def _place(options: OcrOptions, signal: AbortSignal) -> AbstractContextManager[None]:
     """The place an engine of this machine takes in its lane; a model elsewhere takes none."""
     lane = LANES.get(engine_for(options).engine)
-    return place_in(lane, signal) if lane else nullcontext()
+    return lane_slot(lane, signal) if lane else nullcontext()
 
 
 def _options(pages: int, booking: Booking) -> OcrOptions:
-    knobs = pipeline_knobs()
+    config = pipeline_settings()
     return ocr_options(
-        knobs,
-        inflight=pages_at_once(knobs, pages),
-        spare=requests_reserved(knobs, pages) - pages,
+        config,
+        inflight=pages_at_once(config, pages),
+        spare=requests_reserved(config, pages) - pages,
         patience=PATIENCE,
         before_request=booking.one,
         tally=booking.tally,

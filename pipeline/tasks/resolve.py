@@ -9,7 +9,7 @@ from typing import Any
 from celery import shared_task
 
 from pipeline import files, lookup_cache
-from pipeline.config import PipelineKnobs, pipeline_knobs
+from pipeline.config import PipelineSettings, pipeline_settings
 from pipeline.models import Document
 from pipeline.steps.identify import Identifier, host_key, identify
 from pipeline.steps.resolve.resolve import (
@@ -41,23 +41,23 @@ def resolve_step(work: Work) -> Result:
     identifier = _identified(document)
     if found := at_hand(identifier):
         return done(document, _onward(found), **_columns(found))
-    return _Turn(work, document, identifier, options_of(pipeline_knobs())).taken()
+    return _Turn(work, document, identifier, options_of(pipeline_settings())).taken()
 
 
-def options_of(knobs: PipelineKnobs) -> ResolveOptions:
+def options_of(config: PipelineSettings) -> ResolveOptions:
     return ResolveOptions(
-        contact_email=knobs.contact_email,
-        order=knobs.sources,
-        ask_every_source=knobs.ask_every_source,
-        arxiv_metadata=knobs.arxiv_metadata,
-        arxiv_url=knobs.arxiv_url,
-        unpaywall_url=knobs.unpaywall_url,
-        crossref_url=knobs.crossref_url,
-        openalex_url=knobs.openalex_url,
-        semanticscholar_url=knobs.semanticscholar_url,
-        openalex_api_key=knobs.openalex_api_key.get_secret_value(),
-        semanticscholar_api_key=knobs.semanticscholar_api_key.get_secret_value(),
-        deadline=knobs.http_timeout,
+        contact_email=config.contact_email,
+        order=config.sources,
+        ask_every_source=config.ask_every_source,
+        arxiv_metadata=config.arxiv_metadata,
+        arxiv_url=config.arxiv_url,
+        unpaywall_url=config.unpaywall_url,
+        crossref_url=config.crossref_url,
+        openalex_url=config.openalex_url,
+        semanticscholar_url=config.semanticscholar_url,
+        openalex_api_key=config.openalex_api_key.get_secret_value(),
+        semanticscholar_api_key=config.semanticscholar_api_key.get_secret_value(),
+        deadline=config.http_timeout,
     )
 
 
@@ -86,8 +86,8 @@ class _Turn:
 
     def _so_far(self) -> Round:
         """The round under way, and after it what is still known from earlier ones."""
-        knobs, name = pipeline_knobs(), self.document.key
-        known = lookup_cache.kept(name, knobs.lookup_days, knobs.lookup_unknown_days)
+        config, name = pipeline_settings(), self.document.key
+        known = lookup_cache.kept(name, config.lookup_days, config.lookup_unknown_days)
         past = this_round(self.document.lookups) or excused(self.identifier, self.options)
         so_far = Round()
         for inquiry in past:

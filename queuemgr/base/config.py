@@ -1,4 +1,4 @@
-"""Every knob of the queue: its name, unit, default and range, and where its value came from.
+"""Every setting of the queue: its name, unit, default and range, and where its value came from.
 
 A value is looked for on the command line, then in Django's settings, then in the environment, then
 here. Commands hand what they were told to the processes they start in one variable.
@@ -17,18 +17,18 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from queuemgr.base.budget_day import zone
 from queuemgr.base.errors import BadInput, ConfigurationError
-from queuemgr.base.redaction import keep_secret
+from queuemgr.base.redaction import register_secret
 
 COMMAND_LINE = "SLUICE_COMMAND_LINE"
 
 
 def from_command_line() -> dict[str, Any]:
-    """What the command that started this process was told, by knob."""
+    """What the command that started this process was told, by setting."""
     return dict(json.loads(os.environ.get(COMMAND_LINE, "{}")))
 
 
 def tell_children(chosen: Mapping[str, Any]) -> None:
-    """Put knobs given on the command line where this process and its children find them."""
+    """Put settings given on the command line where this process and its children find them."""
     os.environ[COMMAND_LINE] = json.dumps({**from_command_line(), **chosen})
     for forget in _forgetters:
         forget()
@@ -38,12 +38,12 @@ _forgetters: list[Callable[[], None]] = []
 
 
 def forget_on_change(loader: Any) -> None:
-    """Let a cached loader of knobs read again when the command line sets some."""
+    """Let a cached loader of settings read again when the command line sets some."""
     _forgetters.append(loader.cache_clear)
 
 
-class Knobs(BaseSettings):
-    """Base of the groups of knobs; each group reads `SLUICE_<NAME>`."""
+class SettingsGroup(BaseSettings):
+    """Base of the groups of settings; each group reads `SLUICE_<NAME>`."""
 
     model_config = SettingsConfigDict(
         env_prefix="SLUICE_",
@@ -55,14 +55,14 @@ class Knobs(BaseSettings):
 
     @classmethod
     def variable(cls, name: str) -> str:
-        """The environment variable, and Django setting, of a knob."""
+        """The environment variable, and Django setting, of a setting."""
         field = cls.model_fields[name]
         alias = field.validation_alias
         return str(alias) if alias else f"SLUICE_{name.upper()}"
 
     @classmethod
     def load(cls, settings: Mapping[str, Any] | None = None) -> Self:
-        """Read this group; raises `ConfigurationError` naming the knob, its value and the range."""
+        """Read this group; raises `ConfigurationError` naming the setting, its value and the range."""
         chosen = from_command_line()
         given = {
             name: _given(cls, name, chosen, {} if settings is None else settings)
@@ -75,7 +75,7 @@ class Knobs(BaseSettings):
 
     @classmethod
     def source(cls, name: str, settings: Mapping[str, Any] | None = None) -> str:
-        """Where the value of a knob comes from, in a word or two."""
+        """Where the value of a setting comes from, in a word or two."""
         variable = cls.variable(name)
         if name in from_command_line():
             return "command line"
@@ -85,17 +85,17 @@ class Knobs(BaseSettings):
 
 
 def _given(
-    group: type[Knobs], name: str, chosen: Mapping[str, Any], settings: Mapping[str, Any]
+    group: type[SettingsGroup], name: str, chosen: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Any:
     return chosen[name] if name in chosen else settings.get(group.variable(name))
 
 
-def _explain(group: type[Knobs], error: ValidationError) -> str:
+def _explain(group: type[SettingsGroup], error: ValidationError) -> str:
     """Each problem as `VARIABLE=value: what is wrong`; the value of a secret is not shown."""
     return "; ".join(_sentence(group, problem) for problem in error.errors())
 
 
-def _sentence(group: type[Knobs], problem: Any) -> str:
+def _sentence(group: type[SettingsGroup], problem: Any) -> str:
     said = str(problem["msg"]).removeprefix("Value error, ")
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if name not in group.model_fields:
@@ -105,8 +105,8 @@ def _sentence(group: type[Knobs], problem: Any) -> str:
     return f"{group.variable(name)}{value}: {said}"
 
 
-class QueueKnobs(Knobs):
-    """The knobs of the queue itself."""
+class QueueSettings(SettingsGroup):
+    """The settings of the queue itself."""
 
     max_workers: int = Field(200, ge=1, le=100_000, description="slots of the whole fleet")
     max_prep: int = Field(0, ge=0, description="slots phase prep may hold; 0: no cap of its own")
@@ -117,7 +117,7 @@ class QueueKnobs(Knobs):
     high_priority_reserved: int = Field(1, ge=0, description="fleet slots only high work may take")
     daily_budget: int = Field(10_000, ge=0, description="requests a day may cost; 0: none")
     budget_zone: str = Field("UTC", description="IANA time zone the budgets' days are kept in")
-    budget_kept_for_high: int = Field(
+    budget_reserved_for_high_percent: int = Field(
         10,
         ge=0,
         le=100,
@@ -208,13 +208,13 @@ class QueueKnobs(Knobs):
         return min(self.lease_seconds, max(5.0, self.heartbeat_seconds))
 
     @property
-    def presence_seconds(self) -> float:
+    def worker_timeout_interval(self) -> float:
         """Seconds between a worker's signs of life; it counts as gone after three missed."""
         return min(self.heartbeat_seconds, 10.0)
 
 
-class LaneKnobs(Knobs):
-    """The knobs of what one worker process does at once (`worker --explain` shows what they come to)."""
+class LaneSettings(SettingsGroup):
+    """The settings of what one worker process does at once (`worker --explain` shows what they come to)."""
 
     slots: int = Field(8, ge=1, le=10_000, description="steps a worker runs at once")
     threads: int = Field(
@@ -243,8 +243,8 @@ class LaneKnobs(Knobs):
     )
 
 
-class WatchKnobs(Knobs):
-    """The knobs of what others may see: metrics, traces and logs."""
+class ObservabilitySettings(SettingsGroup):
+    """The settings of what others may see: metrics, traces and logs."""
 
     metrics: bool = Field(True, description="serve metrics for Prometheus at /metrics")
     metrics_token: SecretStr = Field(
@@ -271,7 +271,7 @@ class WatchKnobs(Knobs):
 
 
 class _DjangoSettings(Mapping[str, Any]):
-    """Django's settings as a mapping, so that a knob may be set there under its variable's name."""
+    """Django's settings as a mapping, so that a setting may be set there under its variable's name."""
 
     def __getitem__(self, name: str) -> Any:
         from django.conf import settings
@@ -292,29 +292,29 @@ DJANGO_SETTINGS = _DjangoSettings()
 
 
 @lru_cache(maxsize=1)
-def queue_knobs() -> QueueKnobs:
-    """The queue's knobs of this process, read once."""
-    return QueueKnobs.load(DJANGO_SETTINGS)
+def queue_settings() -> QueueSettings:
+    """The queue's settings of this process, read once."""
+    return QueueSettings.load(DJANGO_SETTINGS)
 
 
-forget_on_change(queue_knobs)
-
-
-@lru_cache(maxsize=1)
-def lane_knobs() -> LaneKnobs:
-    """The knobs of this process's lanes, read once."""
-    return LaneKnobs.load(DJANGO_SETTINGS)
-
-
-forget_on_change(lane_knobs)
+forget_on_change(queue_settings)
 
 
 @lru_cache(maxsize=1)
-def watch_knobs() -> WatchKnobs:
+def lane_settings() -> LaneSettings:
+    """The settings of this process's lanes, read once."""
+    return LaneSettings.load(DJANGO_SETTINGS)
+
+
+forget_on_change(lane_settings)
+
+
+@lru_cache(maxsize=1)
+def observability_settings() -> ObservabilitySettings:
     """What others may see of this process, read once."""
-    knobs = WatchKnobs.load(DJANGO_SETTINGS)
-    keep_secret(knobs.metrics_token.get_secret_value())
-    return knobs
+    config = ObservabilitySettings.load(DJANGO_SETTINGS)
+    register_secret(config.metrics_token.get_secret_value())
+    return config
 
 
-forget_on_change(watch_knobs)
+forget_on_change(observability_settings)

@@ -17,7 +17,7 @@ _BEGIN = {
 
 
 @contextmanager
-def one_moment() -> Iterator[None]:
+def consistent_read() -> Iterator[None]:
     """Every statement inside sees the rows as they were at the first one; none may write.
 
     Inside a transaction already under way, that one's view has to do.

@@ -52,11 +52,11 @@ class BadInput(SluiceError):
     """What a person gave cannot be used; the message quotes it and says what would be right."""
 
 
-class RecordStays(SluiceError):
+class AuditLogIsImmutable(SluiceError):
     """A row of the record of changes was to be altered or deleted."""
 
     def __init__(self) -> None:
-        super().__init__("the record of changes is only ever added to: undo a change instead")
+        super().__init__("the audit log is append-only: undo a change instead")
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), ())

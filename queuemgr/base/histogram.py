@@ -26,7 +26,7 @@ def count_into(counts: list[int], seconds: float) -> None:
     counts[bisect_left(BOUNDS, seconds)] += 1
 
 
-def merged(many: Iterable[Sequence[int]]) -> list[int]:
+def merge(many: Iterable[Sequence[int]]) -> list[int]:
     """The sum of histograms; an empty list is a histogram of nothing."""
     total = empty()
     for counts in many:

@@ -18,7 +18,7 @@ _VALUES = """
 """
 
 
-def values_by_index(model: type[Model], *columns: str) -> Mapping[str, list[str]]:
+def loose_index_scan(model: type[Model], *columns: str) -> Mapping[str, list[str]]:
     """The distinct values of columns an index begins with, ascending; all in one statement.
 
     SQLite uses the partial index on errors only for a condition worded as the index words it.

@@ -15,7 +15,7 @@ from django.db.migrations.operations import AddConstraint, AddIndex
 from django.db.models import CheckConstraint
 
 
-class AddIndexBeside(AddIndex):
+class AddIndexConcurrently(AddIndex):
     """`AddIndex` that lets writers go on."""
 
     def database_forwards(
@@ -31,7 +31,7 @@ class AddIndexBeside(AddIndex):
             schema_editor.execute(self.index.create_sql(model, schema_editor, concurrently=True))
 
 
-class AddConstraintBeside(AddConstraint):
+class AddConstraintNotValid(AddConstraint):
     """`AddConstraint` of a check, or of a unique index with a condition, that lets writers go on."""
 
     def database_forwards(

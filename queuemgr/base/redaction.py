@@ -13,13 +13,13 @@ _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 _QUERY = re.compile(r"(?P<address>\b[a-z][a-z0-9+.-]{0,20}://[^\s?#\"'<>]*)[?#][^\s\"'<>]*", re.I)
 
 
-def keep_secret(value: str) -> None:
+def register_secret(value: str) -> None:
     """Never show this value again; values too short to be secrets are ignored."""
     if len(value) >= 6:
         _secrets.add(value)
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The class of an error and its words; an error that cannot be told is still named."""
     name = type(error).__name__
     try:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 
-def plain(text: str) -> str:
+def safe_text(text: str) -> str:
     """Text as it can be put on a terminal: what would steer it is shown by its code."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Generic, NamedTuple, TypeVar
 
-KEEP = timedelta(seconds=30)
+MIN_SECONDS = timedelta(seconds=30)
 SHARE = 50
 
 Reading = TypeVar("Reading")
@@ -23,7 +23,7 @@ class _Read(NamedTuple, Generic[Reading]):
     until: datetime
 
 
-class Kept(Generic[Reading]):
+class TimedCache(Generic[Reading]):
     """The last reading, as long as it is kept."""
 
     def __init__(self) -> None:
@@ -40,5 +40,5 @@ class Kept(Generic[Reading]):
             began = time.monotonic()
             value = read()
             took = timedelta(seconds=time.monotonic() - began)
-            last = self._last = _Read(value, now, now + min(KEEP, SHARE * took))
+            last = self._last = _Read(value, now, now + min(MIN_SECONDS, SHARE * took))
         return last.value

@@ -13,7 +13,7 @@ from queuemgr.cli.output import by_command
 from queuemgr.flows.flow import PRIORITIES, get_flow
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import handing_in
+from queuemgr.operations.audited_enqueue import audited_enqueue
 
 NAME = "batch"
 HELP = "executions enqueued together: followed, ended and handed over as one, in order"
@@ -135,11 +135,13 @@ def _add(options: dict[str, Any], out: Any) -> int:
     )
     if bool(options["file"]) == bool(options["items"]):
         raise BadInput("name items, or a file of them with --file, not both")
-    with handing_in(
+    with audited_enqueue(
         batch.flow, by_command(), priority=options["priority"], batch=batch.name
     ) as counted:
         if options["file"]:
-            return import_file.take_in(options["file"], flow, lambda some: counted(add(some)), out)
+            return import_file.parse_item(
+                options["file"], flow, lambda some: counted(add(some)), out
+            )
         out.write(str(counted(add(items_of(flow, options["items"])))))
     return 0
 

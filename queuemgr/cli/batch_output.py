@@ -41,7 +41,7 @@ def show_list(options: dict[str, Any], out: Any) -> int:
 def _row(batch: Batch, found: Progress) -> list[Any]:
     eta = f"{found.eta:%Y-%m-%d %H:%M} UTC" if found.eta else ""
     return [
-        batch.name, batch.flow, batches.standing_of(batch), found.ended, found.total, found.failed, eta,
+        batch.name, batch.flow, batches.counts_of(batch), found.ended, found.total, found.failed, eta,
     ]  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def _picture(batch: Batch, found: Progress) -> Group:
         ["batch", batch.name],
         ["flow", batch.flow],
         ["rules", batches.rules_of(batch) or "best effort"],
-        ["is", batches.standing_of(batch)],
+        ["is", batches.counts_of(batch)],
         ["progress", str(found)],
         ["likely done", f"{found.eta:%Y-%m-%d %H:%M} UTC" if found.eta else found.unknown],
     ]

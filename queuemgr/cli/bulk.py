@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.safe_text import as_json
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import bulk_output
 from queuemgr.cli.config_options import above_zero, natural
 from queuemgr.cli.output import by_command
@@ -15,7 +15,7 @@ from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import Wanted
 from queuemgr.operations.bulk import runner as bulk_runner
-from queuemgr.operations.bulk.actions import ARGUMENTS, VERBS
+from queuemgr.operations.bulk.actions import ACTIONS, ARGUMENTS
 from queuemgr.operations.bulk.progress import facts_of
 from queuemgr.reporting.filtering import FILTERS
 
@@ -43,7 +43,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 def add_arguments(parser: Any) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, (says, _, options) in ACTIONS.items():
+    for name, (says, _, options) in SUBCOMMANDS.items():
         sub = actions.add_parser(
             name, help=says, description=says, epilog="examples:" + _examples(name),
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -57,8 +57,8 @@ def _examples(action: str) -> str:
 
 
 def _wanted_options(sub: Any) -> None:
-    verbs = "; ".join(f"{verb.name}: each {verb.does}" for verb in VERBS.values())
-    sub.add_argument("verb", choices=VERBS, help=verbs)
+    verbs = "; ".join(f"{verb.name}: each {verb.does}" for verb in ACTIONS.values())
+    sub.add_argument("verb", choices=ACTIONS, help=verbs)
     sub.add_argument(
         "filters", nargs="*", metavar="NAME=VALUE", help=f"one of {', '.join(FILTERS)}"
     )
@@ -98,7 +98,7 @@ def _list_options(sub: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    _, act, _ = ACTIONS[options["action"]]
+    _, act, _ = SUBCOMMANDS[options["action"]]
     return act(options, out)
 
 
@@ -189,7 +189,7 @@ def _filter(text: str) -> tuple[str, Any]:
 
 
 Act = Callable[[dict[str, Any], Any], int]
-ACTIONS: dict[str, tuple[str, Act, Callable[[Any], None]]] = {
+SUBCOMMANDS: dict[str, tuple[str, Act, Callable[[Any], None]]] = {
     "preview": ("what it would meet: count and sample; changes nothing", _preview, _wanted_options),
     "start": ("start one, on what its filter meets now", _start, _start_options),
     "stop": ("let it change no more; what it changed stays", _stop, _stop_options),

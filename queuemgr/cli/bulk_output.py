@@ -6,8 +6,8 @@ import time
 from dataclasses import fields
 from typing import Any
 
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.safe_text import as_json
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli.limits import clock
 from queuemgr.cli.output import show, table
 from queuemgr.cli.progress_bar import bar, shown

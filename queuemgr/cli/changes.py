@@ -9,7 +9,7 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.cli.config_options import positive
 from queuemgr.cli.output import show, table
 from queuemgr.cli.replay import moment
-from queuemgr.models import Change
+from queuemgr.models import AuditEntry
 from queuemgr.operations import audit_log
 
 NAME = "changes"
@@ -43,7 +43,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     newest = _chosen(options).order_by("-pk")[: options["limit"]]
-    rows = audit_log.told(Change.objects.filter(pk__in=newest.values("pk")).order_by("pk"))
+    rows = audit_log.as_dict(AuditEntry.objects.filter(pk__in=newest.values("pk")).order_by("pk"))
     if options["json"]:
         for row in rows:
             out.write(as_json(row))
@@ -55,9 +55,9 @@ def run(options: dict[str, Any], out: Any) -> int:
     return 0
 
 
-def _chosen(options: dict[str, Any]) -> QuerySet[Change]:
+def _chosen(options: dict[str, Any]) -> QuerySet[AuditEntry]:
     words = options["words"]
-    found: QuerySet[Change] = audit_log.with_words(words) if words else Change.objects.all()
+    found: QuerySet[AuditEntry] = audit_log.with_words(words) if words else AuditEntry.objects.all()
     if options["target"]:
         found = found.filter(audit_log.begins("target", options["target"]))
     exact = {"actor": options["actor"], "action": options["action"]}

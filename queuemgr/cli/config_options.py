@@ -1,4 +1,4 @@
-"""Knobs as command line options, made from their own definitions: `--max-prep`, `--lease-seconds`."""
+"""SettingsGroup as command line options, made from their own definitions: `--max-prep`, `--lease-seconds`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from queuemgr.base.config import Knobs, tell_children
+from queuemgr.base.config import SettingsGroup, tell_children
 
-PREFIX = "knob_"
+PREFIX = "setting_"
 
 
 def add(
-    parser: Any, group: type[Knobs], names: Iterable[str] | None = None, **aliases: str
+    parser: Any, group: type[SettingsGroup], names: Iterable[str] | None = None, **aliases: str
 ) -> None:
-    """Offer knobs of a group as options; `aliases` gives one a second name (`daily_budget="--budget"`).
+    """Offer settings of a group as options; `aliases` gives one a second name (`daily_budget="--budget"`).
 
     Secrets are not offered: a command line shows in the process list.
     """
-    section = parser.add_argument_group(f"knobs ({str(group.__doc__).strip()[:-1].lower()})")
+    section = parser.add_argument_group(f"settings ({str(group.__doc__).strip()[:-1].lower()})")
     for name in names or group.model_fields:
         field = group.model_fields[name]
         if field.annotation is SecretStr:
@@ -40,7 +40,7 @@ def add(
 
 
 def apply(options: dict[str, Any]) -> dict[str, Any]:
-    """Put the knobs given into force, here and in the processes started from here; returns them."""
+    """Put the settings given into force, here and in the processes started from here; returns them."""
     chosen = {
         name.removeprefix(PREFIX): value
         for name, value in options.items()

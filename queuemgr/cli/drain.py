@@ -37,7 +37,7 @@ LOOK_SHARE = 5
 class Drained:
     """How a run ended: the counts, and what stops the work that is left."""
 
-    standing: standing.Standing
+    standing: standing.Counts
     stopped: Sequence[Stopped] = ()
 
     @property
@@ -58,7 +58,7 @@ def drain(
             bulk = list(
                 BulkAction.objects.running()
             )  # looked for first: what one brings is then seen
-            now = standing.standing()
+            now = standing.counts()
             unfinished = now.unfinished(phases)
             show(now, () if unfinished else bulk)
             if not unfinished and not bulk:
@@ -70,7 +70,7 @@ def drain(
             time.sleep(max(LOOK_SECONDS, LOOK_SHARE * (time.monotonic() - began)))
 
 
-Show = Callable[[standing.Standing, Sequence[BulkAction]], None]
+Show = Callable[[standing.Counts, Sequence[BulkAction]], None]
 """Tells how the work stands, and which bulk actions are all that is waited for."""
 
 
@@ -95,7 +95,7 @@ class _Lines:
         self._out, self._next = out, 0.0
         self._seen = self._written = ""
 
-    def __call__(self, now: standing.Standing, awaited: Sequence[BulkAction]) -> None:
+    def __call__(self, now: standing.Counts, awaited: Sequence[BulkAction]) -> None:
         counts = (f"{status} {count}" for status, count in sorted(now.by_status.items()))
         self._seen = "  ".join([*counts, *_waits_for(awaited)]) or "nothing to do"
         if time.monotonic() >= self._next:
@@ -119,7 +119,7 @@ class _Bars:
         }
         self._said: list[str] = []
 
-    def __call__(self, now: standing.Standing, awaited: Sequence[BulkAction]) -> None:
+    def __call__(self, now: standing.Counts, awaited: Sequence[BulkAction]) -> None:
         said = _waits_for(awaited)
         if said and said != self._said:
             self._progress.console.print(*said)

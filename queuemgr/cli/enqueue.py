@@ -10,11 +10,11 @@ from queuemgr.base.errors import BadInput
 from queuemgr.cli.config_options import above_zero, natural, positive
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
-from queuemgr.flows.flow import PRIORITIES, Flow, Intake, all_phases, get_flow
+from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases, get_flow
 from queuemgr.lifecycle.enqueue import enqueue_many, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import handing_in
+from queuemgr.operations.audited_enqueue import audited_enqueue
 
 NAME = "enqueue"
 HELP = "make executions of items (papers: arXiv ids, DOIs, URLs, paths) or of probes"
@@ -78,7 +78,7 @@ def run(options: dict[str, Any], out: Any) -> int:
         intakes, "enqueuing", lambda: options["count"] if probes else len(options["items"])
     )
     how = {"priority": options["priority"], "batch": options["batch"]}
-    with handing_in(options["flow"], by_command(), **how) as counted:
+    with audited_enqueue(options["flow"], by_command(), **how) as counted:
         done = counted(enqueue(many))
     out.write(str(done))
     return 0
@@ -91,13 +91,13 @@ def _batch(options: dict[str, Any]) -> Batch:
     return batch
 
 
-def items_of(flow: Flow, items: Sequence[str]) -> list[Intake]:
+def items_of(flow: Flow, items: Sequence[str]) -> list[NewExecution]:
     """All of them understood before any is enqueued."""
-    if flow.take_in is None:
+    if flow.parse_item is None:
         raise BadInput(f"flow {flow.name!r} takes no items")
     if not items:
         raise BadInput("no items given: name arXiv ids, DOIs, URLs or paths")
-    return [flow.take_in(item) for item in items]
+    return [flow.parse_item(item) for item in items]
 
 
 PROBE_PAYLOAD = (
@@ -106,9 +106,9 @@ PROBE_PAYLOAD = (
 )  # fmt: skip
 
 
-def _probes(options: dict[str, Any]) -> Iterator[Intake]:
+def _probes(options: dict[str, Any]) -> Iterator[NewExecution]:
     if options["items"]:
         raise BadInput("probes take no items: say --count")
     prefix = options["key_prefix"] or f"probe-{secrets.token_hex(4)}"
     payload = {name: options[name] for name in PROBE_PAYLOAD if options[name]}
-    return (Intake(f"{prefix}-{n}", payload) for n in range(options["count"]))
+    return (NewExecution(f"{prefix}-{n}", payload) for n in range(options["count"]))

@@ -11,10 +11,10 @@ from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
-from queuemgr.flows.flow import PRIORITIES, Flow, Intake, get_flow
+from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many, priority_of
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import handing_in, record_handed_in
+from queuemgr.operations.audited_enqueue import audited_enqueue, record_enqueue
 
 NAME = "import"
 HELP = "make executions of the items in a file, a line each (JSON or bare); - reads standard input"
@@ -29,7 +29,7 @@ EXAMPLES = """
 
 LINES_AT_A_TIME = 500
 
-Enqueue = Callable[[Iterable[Intake]], Enqueued]
+Enqueue = Callable[[Iterable[NewExecution]], Enqueued]
 
 Numbered = list[tuple[int, str]]
 """Lines by their numbers, or what is wrong with them."""
@@ -48,11 +48,11 @@ def run(options: dict[str, Any], out: Any) -> int:
         return _into_batch(options, out)
     flow = get_flow(options["flow"] or "papers")
     if options["later"]:
-        return take_in(options["file"], flow, None, out)
+        return parse_item(options["file"], flow, None, out)
     priority = priority_of(options["priority"])
     enqueue = partial(enqueue_many, flow.name, priority=priority)
-    with handing_in(flow.name, by_command(), priority=options["priority"]) as counted:
-        return take_in(options["file"], flow, lambda some: counted(enqueue(some)), out)
+    with audited_enqueue(flow.name, by_command(), priority=options["priority"]) as counted:
+        return parse_item(options["file"], flow, lambda some: counted(enqueue(some)), out)
 
 
 def _into_batch(options: dict[str, Any], out: Any) -> int:
@@ -62,16 +62,18 @@ def _into_batch(options: dict[str, Any], out: Any) -> int:
     if options["flow"] not in (None, batch.flow):
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     add = partial(batches.add, batch, priority=priority_of(options["priority"]))
-    with handing_in(
+    with audited_enqueue(
         batch.flow, by_command(), priority=options["priority"], batch=batch.name
     ) as counted:
-        return take_in(options["file"], get_flow(batch.flow), lambda some: counted(add(some)), out)
+        return parse_item(
+            options["file"], get_flow(batch.flow), lambda some: counted(add(some)), out
+        )
 
 
-def take_in(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:
+def parse_item(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:
     """Enqueue every line that is good (or, without `enqueue`, know it for later), say how many, and
     name those that were not; the exit code."""
-    if flow.take_in is None or (enqueue is None and flow.know is None):
+    if flow.parse_item is None or (enqueue is None and flow.register_items is None):
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     bad: Numbered = []
     try:
@@ -92,7 +94,7 @@ def _bytes(file: str) -> float | None:
 
 def _know_all(flow: Flow, chunks: Iterator[Numbered], bad: Numbered) -> str:
     known = sum(_know(flow, some, bad) for some in chunks)
-    record_handed_in(flow.name, known, by_command(), later=True)
+    record_enqueue(flow.name, known, by_command(), later=True)
     return f"{known} known for later"
 
 
@@ -131,26 +133,26 @@ def _chunks(lines: Any) -> Iterator[Numbered]:
     yield some
 
 
-def _understood(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[Intake]:
-    assert flow.take_in is not None
+def _understood(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[NewExecution]:
+    assert flow.parse_item is not None
     for number, line in lines:
         try:
-            yield flow.take_in(_utf8(line))
+            yield flow.parse_item(_utf8(line))
         except BadInput as error:
             bad.append((number, str(error)))
 
 
 def _know(flow: Flow, lines: Numbered, bad: Numbered) -> int:
     """Know all of them at once, or, when some are bad, one by one to learn which."""
-    assert flow.know is not None
+    assert flow.register_items is not None
     try:
-        flow.know([_utf8(line) for _, line in lines])
+        flow.register_items([_utf8(line) for _, line in lines])
         return len(lines)
     except BadInput:
         known = 0
     for number, line in lines:
         try:
-            flow.know([_utf8(line)])
+            flow.register_items([_utf8(line)])
             known += 1
         except BadInput as error:
             bad.append((number, str(error)))

@@ -11,8 +11,8 @@ from queuemgr.flows.flow import all_phases
 from queuemgr.models import Limit
 from queuemgr.operations import controls
 from queuemgr.reporting import explain, stats
-from queuemgr.scheduling.limit_input import checked, limit_to_edit, no_limit, read_figure
-from queuemgr.scheduling.limit_rows import FIGURES
+from queuemgr.scheduling.limit_input import limit_to_edit, no_limit, parse_limit_field, validate
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 
 NAME = "limit"
 HELP = "one limit: its figures, its use and who waits on it; or set figures of it"
@@ -28,7 +28,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "name", help="fleet, phase:prep, host:arxiv.org:443, host:*, tenant:acme, cpu"
     )
-    for figure in FIGURES:
+    for figure in LIMIT_FIELDS:
         field: Any = Limit._meta.get_field(figure)
         about = str(field.help_text or "weight that may run at once").replace("%", "%%")
         parser.add_argument(f"--{figure.replace('_', '-')}", metavar="VALUE", help=about)
@@ -38,7 +38,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     name = _in_full(options["name"])
-    given = {figure: options[figure] for figure in FIGURES if options[figure] is not None}
+    given = {figure: options[figure] for figure in LIMIT_FIELDS if options[figure] is not None}
     if given:
         _edit(name, given, options["reason"], out)
     if options["json"] or not given:
@@ -52,11 +52,11 @@ def _in_full(name: str) -> str:
 
 
 def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
-    figures = {figure: read_figure(name, figure, text) for figure, text in given.items()}
+    figures = {figure: parse_limit_field(name, figure, text) for figure, text in given.items()}
     limit = limit_to_edit(name)
     for figure, value in figures.items():
         setattr(limit, figure, value)
-    checked(limit)
+    validate(limit)
     pattern = "" if limit.pk else stats.pattern_of(name)
     controls.edit_limit(name, by_command(reason), **figures)
     said = ", ".join(f"{figure}={given[figure]}" for figure in figures)

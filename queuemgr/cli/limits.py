@@ -13,7 +13,7 @@ NAME = "limits"
 HELP = "every limit: what runs, its rate, its budget, whether it is closed or paused"
 EXAMPLES = """
   queue limits
-  queue limits --json | jq -r 'select(.closed_until != null) | .limit'
+  queue limits --json | jq -r 'select(.open_until != null) | .limit'
 """
 
 
@@ -54,8 +54,8 @@ def _budget(facts: Mapping[str, Any]) -> str:
 
 def _state(facts: Mapping[str, Any]) -> str:
     said = [facts["paused"]] if facts["paused"] else []
-    if facts["closed_until"]:
-        said.append(f"closed until {clock(facts['closed_until'])}: {facts['closed_because']}")
+    if facts["open_until"]:
+        said.append(f"closed until {clock(facts['open_until'])}: {facts['closed_because']}")
     if facts["opening"]:
         because = facts["opening_because"]
         said.append(f"reopening after {because}: {facts['opening']} at a time")

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from queuemgr.base.safe_text import plain
-from queuemgr.operations.controls import By
+from queuemgr.base.safe_text import safe_text
+from queuemgr.operations.controls import Actor
 
 
 def console(stream: Any) -> Console:
@@ -39,10 +39,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     for column in columns:
         made.add_column(column, overflow="fold")
     for row in rows:
-        made.add_row(*(Text("" if value is None else plain(str(value))) for value in row))
+        made.add_row(*(Text("" if value is None else safe_text(str(value))) for value in row))
     return made
 
 
-def by_command(reason: str = "") -> By:
+def by_command(reason: str = "") -> Actor:
     """Whoever runs this command, as changes are recorded."""
-    return By(getpass.getuser(), "command", reason)
+    return Actor(getpass.getuser(), "command", reason)

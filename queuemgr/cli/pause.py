@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli.config_options import above_zero
 from queuemgr.cli.output import by_command
 from queuemgr.operations import controls

@@ -13,7 +13,7 @@ from queuemgr.flows.retry_policy import Policy
 from queuemgr.models import RetryPolicy
 from queuemgr.operations import controls
 from queuemgr.scheduling import retry_policies
-from queuemgr.scheduling.limit_input import checked, read_policy_figure
+from queuemgr.scheduling.limit_input import parse_policy_field, validate
 
 NAME = "policy"
 HELP = "how one kind of error is tried again: the shortest and longest of each wait; or set figures"
@@ -45,7 +45,7 @@ def run(options: dict[str, Any], out: Any) -> int:
     _check(kind, phase)
     given = {figure: options[figure] for figure in UNITS if options[figure] is not None}
     if given:
-        figures = {name: read_policy_figure(kind, name, text) for name, text in given.items()}
+        figures = {name: parse_policy_field(kind, name, text) for name, text in given.items()}
         _check_makes_sense(kind, phase, figures)
         controls.edit_policy(kind, phase, by_command(options["reason"]), **figures)
     _show(kind, phase, retry_policies.policy_for(kind, phase), options["json"], out)
@@ -67,7 +67,7 @@ def _check_makes_sense(kind: str, phase: str, figures: dict[str, Any]) -> None:
     policy = policy or retry_policies.new_row(kind, phase)
     for figure, value in figures.items():
         setattr(policy, figure, value)
-    checked(policy)
+    validate(policy)
 
 
 def _show(kind: str, phase: str, policy: Policy, json: bool, out: Any) -> None:

@@ -37,11 +37,11 @@ def run(options: dict[str, Any], out: Any) -> int:
     if options["payload"]:
         if len(options["keys"]) > 1:
             raise BadInput("--payload is for one execution: name one key")
-        payload = payload_validation.read(_text(options["payload"]))
+        payload = payload_validation.parse(_text(options["payload"]))
 
     def act(execution: Execution) -> int:
         if options["payload"]:
-            given = payload_validation.restored(payload, execution.payload)
+            given = payload_validation.restore_masked(payload, execution.payload)
             return executions.retry_with_payload(execution, given, by, from_start=from_start)
         return (executions.retry_from_start if from_start else executions.retry)([execution], by)
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.cli.config_options import natural
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.models import Execution, ExecutionQuerySet
 from queuemgr.operations import bulk, executions
 from queuemgr.operations.bulk import AT_ONCE, Wanted
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting.filtering import executions_matching
 
 NAME = "retry-failed"
@@ -57,12 +57,12 @@ def run(options: dict[str, Any], out: Any) -> int:
 
 
 def _is_many(failed: ExecutionQuerySet) -> bool:
-    """So many that they trickle in, if the knobs say so."""
+    """So many that they trickle in, if the settings say so."""
     some = failed.order_by().values_list("pk", flat=True)[: AT_ONCE + 1]
-    return len(some) > AT_ONCE and queue_knobs().bulk_retries_per_minute > 0
+    return len(some) > AT_ONCE and queue_settings().bulk_retries_per_minute > 0
 
 
-def _retried(failed: ExecutionQuerySet, by: By) -> int:
+def _retried(failed: ExecutionQuerySet, by: Actor) -> int:
     """A chunk at a time, so that memory is flat and it can be told how far it is."""
     ids = list(failed.order_by("pk").values_list("pk", flat=True))
     chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]

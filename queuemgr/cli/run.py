@@ -3,11 +3,11 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from queuemgr.base.config import QueueKnobs
+from queuemgr.base.config import QueueSettings
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import config_options, drain
-from queuemgr.local.local_fleet import Wanted, running
+from queuemgr.local.local_fleet import FleetSpec, running
 from queuemgr.models import Execution
 from queuemgr.scheduling import limit_rows
 
@@ -31,14 +31,14 @@ def add_arguments(parser: Any) -> None:
         "--pool", choices=("threads", "prefork"), default="threads", help="default threads"
     )
     parser.add_argument("--prep-only", action="store_true", help="only the first phase, prep")
-    config_options.add(parser, QueueKnobs, daily_budget="--budget")
+    config_options.add(parser, QueueSettings, daily_budget="--budget")
 
 
 def run(options: dict[str, Any], out: Any) -> int:
     phases = ("prep",) if options["prep_only"] else ()
     forced = config_options.apply(options)
     began = database_now()
-    wanted = Wanted(options["workers"], options["pool"], phases)
+    wanted = FleetSpec(options["workers"], options["pool"], phases)
     try:
         with running(wanted, prepare=lambda: limit_rows.sync(forced)) as fleet:
             if not options["drain"]:

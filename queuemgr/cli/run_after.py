@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import by_key
 from queuemgr.cli.output import by_command
 from queuemgr.cli.replay import moment

@@ -5,7 +5,7 @@ from typing import Any
 from queuemgr.cli.config_options import positive
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import busy
-from queuemgr.operations.audited_enqueue import record_handed_in
+from queuemgr.operations.audited_enqueue import record_enqueue
 from queuemgr.worker import housekeeping
 
 NAME = "seed"
@@ -22,8 +22,8 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     with busy("looking for what is known and not under way"):
-        seeded_by_flow = housekeeping.seed(options["limit"])
+        seeded_by_flow = housekeeping.backfill(options["limit"])
     for flow, seeded in seeded_by_flow.items():
-        record_handed_in(flow, seeded, by_command(), seeded=True)
+        record_enqueue(flow, seeded, by_command(), seeded=True)
         out.write(f"{flow}: {seeded} started")
     return 0

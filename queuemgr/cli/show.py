@@ -68,7 +68,7 @@ def _facts(execution: Execution) -> dict[str, Any]:
         "phase": execution.phase,
         "step": execution.step,
         "priority": PRIORITY_NAMES[execution.priority],
-        "why": explain.why(execution),
+        "why": explain.why_waiting(execution),
         "error_kind": execution.error_kind,
         "error": execution.error_message,
         "created": execution.created_at,

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.safe_text import as_json
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli.config_options import above_zero
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.models import ApiToken
@@ -82,7 +82,7 @@ def _facts(token: ApiToken, now: datetime) -> dict[str, Any]:
         "created_at": token.created_at,
         "used_at": token.used_at,
         "revoked_at": token.revoked_at,
-        "problem": api_tokens.why_not(token, now),
+        "problem": api_tokens.blocking_reasons(token, now),
     }
 
 
@@ -93,7 +93,7 @@ def _row(token: ApiToken, now: datetime) -> tuple[Any, ...]:
     )
     owner, scopes = token.owner.get_username(), ", ".join(token.scopes)
     return (
-        token.name, owner, scopes, token.rate, used, expires, api_tokens.why_not(token, now) or "ok",
+        token.name, owner, scopes, token.rate, used, expires, api_tokens.blocking_reasons(token, now) or "ok",
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from queuemgr.base.errors import BadInput
 from queuemgr.cli.config_options import positive
 from queuemgr.cli.output import by_command
-from queuemgr.models import Change
+from queuemgr.models import AuditEntry
 from queuemgr.operations import undo
 from queuemgr.operations.audit_log import in_words
 
@@ -26,7 +26,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    change = Change.objects.filter(pk=options["id"]).first()
+    change = AuditEntry.objects.filter(pk=options["id"]).first()
     if change is None:
         raise BadInput(f"there is no change {options['id']}; `queue changes` lists them")
     undone = undo.undo(change, by_command(options["reason"]))
@@ -34,7 +34,7 @@ def run(options: dict[str, Any], out: Any) -> int:
     return 0
 
 
-def _said(undone: Change) -> str:
+def _said(undone: AuditEntry) -> str:
     if undone.action_id:
         return (
             f"is being undone in the background, by {undone.target} (change {undone.pk}); "

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli.config_options import above_zero
 from queuemgr.cli.limits import clock, limits_table
 from queuemgr.cli.output import console, show, table
@@ -101,7 +101,7 @@ def _look(at: Callable[[], Any]) -> Any:
 
 def sentence() -> str:
     """The counts of executions by status, in a line."""
-    found = stats.standing().by_status
+    found = stats.counts().by_status
     return "  ".join(f"{status} {count}" for status, count in sorted(found.items())) or "nothing"
 
 
@@ -134,7 +134,7 @@ def _busiest(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those that stop something first, then those most in use."""
 
     def weight(facts: dict[str, Any]) -> tuple[bool, int]:
-        return not (facts["paused"] or facts["closed_until"] or facts["opening"]), -facts["running"]
+        return not (facts["paused"] or facts["open_until"] or facts["opening"]), -facts["running"]
 
     return sorted(limits, key=weight)[:LIMITS]
 

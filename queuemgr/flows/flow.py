@@ -60,7 +60,7 @@ class Phase:
     steps: tuple[Step, ...]
 
 
-class Place(NamedTuple):
+class StepRef(NamedTuple):
     """Where an execution stands: a step of a phase."""
 
     phase: Phase
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Intake:
+class NewExecution:
     """What an item a person named becomes: its key, unique in the flow, and its payload."""
 
     key: str
@@ -76,7 +76,7 @@ class Intake:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One thing looked at: `good`, `note` (works, but know it) or `bad`, and what to do about it."""
 
     level: str
@@ -95,50 +95,51 @@ class Link(NamedTuple):
 class Flow:
     """A named list of phases.
 
-    `take_in` turns what a person typed into an `Intake` (raising `BadInput`), `take_in_from_afar` what
-    came over the network, from someone whom this machine's files are none of the business of; `know`
-    remembers it for later; `seed(limit)` makes executions of at most that many known items and says how many;
-    `limits()` states the limits its steps' keys need, as figures of `Limit` rows by name; `checkup()`
-    looks for what is wrong with the set-up; `link(key)` is a page about an item, or empty;
-    `artifacts(key)` are links to what was made of it so far;
-    `export(keys)` is what is known of these items, a JSON object by key, unknown ones left out;
-    `tidy()` removes what killed workers left behind and says how much.
+    `parse_item` turns what a person typed into a `NewExecution`; `parse_remote_item` does the same for
+    input from the network, which may not name local files. Both raise `BadInput`.
+    `register_items` stores items for later; `backfill(limit)` enqueues at most `limit` of those and
+    returns how many.
+    `limits()` returns the `Limit` rows its steps' keys need: field values by limit name.
+    `checks()` yields what `doctor` should report about this flow.
+    `link(key)` is the address of a page about an item, or empty; `artifacts(key)` are links to its files.
+    `export(keys)` returns what is known of these items, a JSON object by key, without unknown ones.
+    `cleanup()` deletes what killed workers left behind and returns how many files.
     """
 
     name: str
     phases: tuple[Phase, ...]
-    take_in: Callable[[str], Intake] | None = None
-    take_in_from_afar: Callable[[str], Intake] | None = None
-    know: Callable[[Iterable[str]], None] | None = None
-    seed: Callable[[int], int] | None = None
+    parse_item: Callable[[str], NewExecution] | None = None
+    parse_remote_item: Callable[[str], NewExecution] | None = None
+    register_items: Callable[[Iterable[str]], None] | None = None
+    backfill: Callable[[int], int] | None = None
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
-    checkup: Callable[[], Iterable[Finding]] = tuple
+    checks: Callable[[], Iterable[CheckResult]] = tuple
     link: Callable[[str], str] = lambda key: ""
     artifacts: Callable[[str], Sequence[Link]] = lambda key: ()
     export: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] = lambda keys: {}
-    tidy: Callable[[], int] = lambda: 0
+    cleanup: Callable[[], int] = lambda: 0
 
-    def places(self) -> Iterator[Place]:
-        return (Place(phase, step) for phase in self.phases for step in phase.steps)
+    def steps(self) -> Iterator[StepRef]:
+        return (StepRef(phase, step) for phase in self.phases for step in phase.steps)
 
-    def first(self, context: Context) -> Place:
+    def first(self, context: Context) -> StepRef:
         """The first step this execution needs; raises `ConfigurationError` when it needs none."""
-        place = next((p for p in self.places() if p.step.needed(context)), None)
+        place = next((p for p in self.steps() if p.step.needed(context)), None)
         if place is None:
             raise ConfigurationError(f"flow {self.name}: no step is needed for {dict(context)!r}")
         return place
 
-    def at(self, phase: str, step: str) -> Place:
+    def at(self, phase: str, step: str) -> StepRef:
         """The place of these names; raises `UnknownStep`."""
-        for place in self.places():
+        for place in self.steps():
             if (place.phase.name, place.step.name) == (phase, step):
                 return place
         raise UnknownStep(f"flow {self.name} has no step {phase}/{step}")
 
-    def after(self, phase: str, step: str, context: Context) -> Place | None:
+    def after(self, phase: str, step: str, context: Context) -> StepRef | None:
         """The next step this execution needs, or None when it has come to its end."""
         here = self.at(phase, step)
-        places = list(self.places())
+        places = list(self.steps())
         rest = places[places.index(here) + 1 :]
         return next((p for p in rest if p.step.needed(context)), None)
 

@@ -10,11 +10,11 @@ from typing import Any
 from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import MESSAGE_LIMIT, masked
 
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 """Bytes of JSON: a payload names the work, it does not carry it. The figure is ours."""
 
 
-def checked(payload: Any) -> dict[str, Any]:
+def validate(payload: Any) -> dict[str, Any]:
     """The payload as it will be stored; raises `BadInput` saying what is wrong with it."""
     if not isinstance(payload, Mapping):
         raise BadInput(f"a payload is a JSON object, as {{}}, not {_kind(payload)}")
@@ -25,18 +25,18 @@ def checked(payload: Any) -> dict[str, Any]:
         raise BadInput("the payload holds half a surrogate pair, which is no character") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"the payload is no JSON ({error}): NaN and Infinity are not") from None
-    if size > MOST_BYTES:
-        raise BadInput(f"the payload has {size:,} bytes of JSON; at most {MOST_BYTES:,} fit")
+    if size > MAX_BYTES:
+        raise BadInput(f"the payload has {size:,} bytes of JSON; at most {MAX_BYTES:,} fit")
     if "\\u0000" in text and _has_nul(payload):
         raise BadInput("the payload holds a NUL character (\\u0000), which no row can hold")
     stored: dict[str, Any] = json.loads(text)
     return stored
 
 
-def read(text: str) -> dict[str, Any]:
+def parse(text: str) -> dict[str, Any]:
     """The payload somebody wrote as JSON; raises `BadInput` with the line and column of what is wrong."""
-    if len(text) > MOST_BYTES * 2:
-        raise BadInput(f"the payload has {len(text):,} characters; {MOST_BYTES:,} bytes fit")
+    if len(text) > MAX_BYTES * 2:
+        raise BadInput(f"the payload has {len(text):,} characters; {MAX_BYTES:,} bytes fit")
     try:
         payload = json.loads(text, object_pairs_hook=_once_each)
     except json.JSONDecodeError as error:
@@ -46,7 +46,7 @@ def read(text: str) -> dict[str, Any]:
         raise BadInput("this JSON is nested too deeply") from None
     except ValueError as error:  # a number of thousands of digits
         raise BadInput(f"this JSON cannot be read: {error}") from None
-    return checked(payload)
+    return validate(payload)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _kind(value: Any) -> str:
 MASK = "***"
 
 
-def restored(typed: Any, before: Any) -> Any:
+def restore_masked(typed: Any, before: Any) -> Any:
     """What somebody made of a payload shown to them masked: whatever they left as it was shown keeps
     its value. Raises `BadInput` for a mask that stands where no such value stood."""
     if isinstance(typed, dict):
@@ -83,10 +83,12 @@ def restored(typed: Any, before: Any) -> Any:
         if len(names) < len(inner):
             raise BadInput("two names of this payload look alike masked: it cannot be edited here")
         pairs = ((names.get(name, name), value) for name, value in typed.items())
-        return {name: restored(value, inner.get(name)) for name, value in pairs}
+        return {name: restore_masked(value, inner.get(name)) for name, value in pairs}
     if isinstance(typed, list):
         others = before if isinstance(before, list) else []
-        return [restored(one, other) for one, other in zip_longest(typed, others[: len(typed)])]
+        return [
+            restore_masked(one, other) for one, other in zip_longest(typed, others[: len(typed)])
+        ]
     if isinstance(typed, str) and isinstance(before, str) and typed == masked(before):
         return before
     if isinstance(before, str) and len(before) > MESSAGE_LIMIT and str(typed).endswith("…"):

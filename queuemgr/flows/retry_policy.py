@@ -31,7 +31,7 @@ class RetryDecision:
     wait: float = 0.0
 
 
-def once(meaning: str) -> Policy:
+def no_retry(meaning: str) -> Policy:
     """The document or the request itself is at fault: another try would end the same."""
     return Policy(max_attempts=1, meaning=meaning)
 
@@ -49,38 +49,38 @@ POLICIES: dict[str, Policy] = {
         2, 5, 60, 5, "a child process died; once more, then the document is at fault"
     ),
     "unexpected": Policy(3, 60, 900, 15, "an exception nobody named: a bug until shown otherwise"),
-    "not_found": once("no such document at the source"),
-    "not_pdf": once("what was fetched is not a PDF"),
-    "encrypted": once("the PDF asks for a password"),
-    "damaged": once("the PDF cannot be read"),
-    "no_pages": once("the PDF has no pages"),
-    "no_text": once("neither a text layer nor OCR gave any text"),
-    "no_engine": once("no OCR engine is installed where the step ran"),
-    "too_large": once("larger than the configured limit"),
-    "resource_limit": once("reading it passed the time or memory allowed"),
-    "http_error": once("4xx: the other side refuses this request"),
-    "refused_address": once("the address may not be fetched: private, local, or not http(s)"),
-    "quota": once("the account's quota is used up"),
-    "bad_request": once("the request itself is wrong"),
-    "too_long": once("more text than the model takes at once, also when halved"),
-    "cut_off": once("the model's answer did not fit, also at twice the length"),
-    "withheld": once("the model refused to answer, or its answer was filtered"),
-    "unresolvable": once("no source offers a PDF for this identifier"),
-    "over_reserved": once("the step wanted more requests than were reserved for it"),
-    "poison": once("it ended its worker three times"),
+    "not_found": no_retry("no such document at the source"),
+    "not_pdf": no_retry("what was fetched is not a PDF"),
+    "encrypted": no_retry("the PDF asks for a password"),
+    "damaged": no_retry("the PDF cannot be read"),
+    "no_pages": no_retry("the PDF has no pages"),
+    "no_text": no_retry("neither a text layer nor OCR gave any text"),
+    "no_engine": no_retry("no OCR engine is installed where the step ran"),
+    "too_large": no_retry("larger than the configured limit"),
+    "resource_limit": no_retry("reading it passed the time or memory allowed"),
+    "http_error": no_retry("4xx: the other side refuses this request"),
+    "refused_address": no_retry("the address may not be fetched: private, local, or not http(s)"),
+    "quota": no_retry("the account's quota is used up"),
+    "bad_request": no_retry("the request itself is wrong"),
+    "too_long": no_retry("more text than the model takes at once, also when halved"),
+    "cut_off": no_retry("the model's answer did not fit, also at twice the length"),
+    "withheld": no_retry("the model refused to answer, or its answer was filtered"),
+    "unresolvable": no_retry("no source offers a PDF for this identifier"),
+    "over_reserved": no_retry("the step wanted more requests than were reserved for it"),
+    "poison": no_retry("it ended its worker three times"),
 }
 
-MAX_LOST = 3
+MAX_LOSSES = 3
 """Attempts that may end with their worker before the work is called poison."""
 
-MAX_LOST_IN_COMPANY = 10
+MAX_LOSSES_WITH_NEIGHBOURS = 10
 """The same where other work was lost with it each time, and it cannot be told which is to blame."""
 
 
-def apart(lost: int, lease_seconds: float) -> float:
+def loss_delay(lost: int, lease_seconds: float) -> float:
     """Seconds to wait after loss number `lost`: at once first, then anywhere within a lease, so that
     work lost together is not run together again and the one to blame stands alone."""
-    return 0.0 if lost < MAX_LOST else _rng.uniform(0.0, lease_seconds)
+    return 0.0 if lost < MAX_LOSSES else _rng.uniform(0.0, lease_seconds)
 
 
 def policy_for(kind: str) -> Policy:

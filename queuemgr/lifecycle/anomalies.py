@@ -9,7 +9,7 @@ from datetime import datetime
 
 from queuemgr.base import sql
 from queuemgr.lifecycle.minute_stats import whole_minute
-from queuemgr.models import EVER, MISHAP, Priority
+from queuemgr.models import ALL_TIME, ANOMALY, Priority
 
 MESSAGE_REFUSED = "message_refused"
 """A message whose lease had begun, ended or run out before: a second delivery, or one far too late."""
@@ -30,8 +30,8 @@ _ADD = """
 """
 
 
-def note(kind: str, count: int, now: datetime) -> None:
+def count(kind: str, count: int, now: datetime) -> None:
     """Count so many mishaps of a kind; nothing is written for none."""
     if count:
-        same = [Priority.NORMAL.value, MISHAP, kind, count]
-        sql.run(_ADD, [EVER, *same, whole_minute(now), *same])
+        same = [Priority.NORMAL.value, ANOMALY, kind, count]
+        sql.run(_ADD, [ALL_TIME, *same, whole_minute(now), *same])

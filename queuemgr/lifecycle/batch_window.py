@@ -19,21 +19,21 @@ from typing import Any
 
 from django.db.models import F, Q
 
-from queuemgr.base import fleet_lock, sql
+from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.redaction import clean
 from queuemgr.lifecycle import revoke, states
 from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
 from queuemgr.scheduling import wakeups
-from queuemgr.scheduling.admission import HELD_BACK
+from queuemgr.scheduling.admission import BEYOND_WINDOW
 
 MAX_WINDOW = 10_000
 """Members. Bounds what a decision reads when a window moves; a wider one holds nothing back that matters."""
 
-CANCELLED_AT_A_TIME = 500
+CANCEL_BATCH_SIZE = 500
 """Members cancelled in one decision, so that the end of a large batch holds up no other work."""
 
 
-def go_on(batches: Collection[int], unswept: Collection[int], now: datetime) -> bool:
+def advance_batches(batches: Collection[int], unswept: Collection[int], now: datetime) -> bool:
     """Do what the ends of members ask for, and go on sweeping up what was cancelled; to be called
     holding the fleet's lock.
 
@@ -42,19 +42,19 @@ def go_on(batches: Collection[int], unswept: Collection[int], now: datetime) -> 
     if not batches and not unswept:
         return False
     found = Batch.objects.filter(pk__in={*batches, *unswept})
-    left = [batch.pk for batch in found if _goes_on(batch, now, sweeping=batch.pk in unswept)]
-    wakeups.leave(unswept=left)
+    left = [batch.pk for batch in found if _advance(batch, now, sweeping=batch.pk in unswept)]
+    wakeups.post(unswept=left)
     return bool(left)
 
 
-def _goes_on(batch: Batch, now: datetime, *, sweeping: bool) -> bool:
+def _advance(batch: Batch, now: datetime, *, sweeping: bool) -> bool:
     """Sweeps only when told to: members retried since are passed over one by one, which the end of
     each of them must not cost."""
     if batch.fail_fast and batch.cancelled_at is None:
         sweeping = _stop_if_one_failed(batch, now) or sweeping
-    left = sweeping and sweep(batch, now) == CANCELLED_AT_A_TIME
+    left = sweeping and cancel_members(batch, now) == CANCEL_BATCH_SIZE
     if batch.window:
-        release(batch, now)
+        start_within_window(batch, now)
     return left
 
 
@@ -74,28 +74,30 @@ def mark_cancelled(batch: Batch, because: str, now: datetime) -> bool:
     if locked.cancelled_at is not None:
         return False
     # No earlier than whoever was adding until this moment: what they added is met.
-    at = max(now, fleet_lock.database_now())
+    at = max(now, scheduler_lock.database_now())
     batch.cancelled_at, batch.closed_at = at, locked.closed_at or at
     batch.cancelled_because = clean(because)[:200]
     batch.save(update_fields=("cancelled_at", "closed_at", "cancelled_because"))
     return True
 
 
-def sweep(batch: Batch, now: datetime) -> int:
+def cancel_members(batch: Batch, now: datetime) -> int:
     """Cancel what waits of a cancelled batch, some hundreds at a time, and ask what runs to stop.
 
     Returns how many were cancelled. Left alone are members a person retried since. To be called
     holding the fleet's lock.
     """
-    members = batch.executions.filter(tries_from__lte=batch.cancelled_at)
+    members = batch.executions.filter(attempts_counted_since__lte=batch.cancelled_at)
     held = Lease.objects.filter(execution__in=members.held()).order_by("pk")
     list(held.select_for_update().values_list("pk"))  # in the order in which endings take them
     sent = Lease.objects.unstarted().filter(execution__in=members.filter(state=State.LEASED))
-    revoke.give_back(list(sent.values_list("pk", flat=True)))
+    revoke.revoke_unstarted(list(sent.values_list("pk", flat=True)))
     running = members.filter(state=State.RUNNING)
-    Lease.objects.filter(execution__in=running, cancel_by="").update(cancel_by=_name(batch))
+    Lease.objects.filter(execution__in=running, cancel_requested_by="").update(
+        cancel_requested_by=_name(batch)
+    )
     waiting = members.waiting().order_by("batch_seq").values_list("pk", flat=True)
-    return _cancel(list(waiting[:CANCELLED_AT_A_TIME]), batch, now)
+    return _cancel(list(waiting[:CANCEL_BATCH_SIZE]), batch, now)
 
 
 def _cancel(members: Collection[int], batch: Batch, now: datetime) -> int:
@@ -108,7 +110,7 @@ def _name(batch: Batch) -> str:
     return f"batch {batch.name}"[:150]
 
 
-def without_the_cancelled(taken: Iterable[tuple[Any, ...]], now: datetime) -> list[tuple[Any, ...]]:
+def drop_cancelled(taken: Iterable[tuple[Any, ...]], now: datetime) -> list[tuple[Any, ...]]:
     """Of executions just taken to be leased (as `states.take_heads` gives them) those that may be:
     members of a batch cancelled meanwhile, and not swept up yet, are cancelled instead."""
     rows = list(taken)
@@ -119,7 +121,7 @@ def without_the_cancelled(taken: Iterable[tuple[Any, ...]], now: datetime) -> li
 
 def _cancel_taken(members: Collection[int], now: datetime) -> set[int]:
     late = Execution.objects.select_related("batch").filter(
-        pk__in=members, tries_from__lte=F("batch__cancelled_at")
+        pk__in=members, attempts_counted_since__lte=F("batch__cancelled_at")
     )
     by_batch: dict[Batch, list[int]] = defaultdict(list)
     for execution in late:
@@ -130,7 +132,7 @@ def _cancel_taken(members: Collection[int], now: datetime) -> set[int]:
     return {pk for some in by_batch.values() for pk in some}
 
 
-def release(batch: Batch, now: datetime) -> None:
+def start_within_window(batch: Batch, now: datetime) -> None:
     """Let those members start that came within the window; holding the fleet's lock."""
     head = first_unfinished([batch.pk]).get(batch.pk)
     if head is None:
@@ -138,21 +140,21 @@ def release(batch: Batch, now: datetime) -> None:
     released = sql.rows(
         "UPDATE queuemgr_execution SET run_after = %s WHERE batch_id = %s AND state = 'waiting' "
         "AND batch_seq >= %s AND batch_seq < %s AND run_after = %s RETURNING route_id",
-        [now, batch.pk, head, head + batch.window, HELD_BACK],
+        [now, batch.pk, head, head + batch.window, BEYOND_WINDOW],
     )
     routes = {route for (route,) in released}
     Route.objects.filter(pk__in=routes, head_at__gt=now).update(head_at=now)
     wakeups.unpark(routes)
 
 
-def hold_back(members: Collection[int]) -> None:
+def defer_beyond_window(members: Collection[int]) -> None:
     """Have those of these waiting executions that lie beyond the windows of their batches wait for
     their turn, whatever time they were given; holding the fleet's lock."""
     waiting = Execution.objects.waiting().filter(pk__in=members, batch__window__gt=0)
     found = list(waiting.values_list("pk", "batch_id", "batch_seq", "batch__window"))
     heads = first_unfinished({batch for _, batch, _, _ in found if batch}) if found else {}
     beyond = [pk for pk, batch, seq, n in found if (seq or 0) >= heads.get(batch or 0, 0) + n]
-    Execution.objects.filter(pk__in=beyond).update(run_after=HELD_BACK)
+    Execution.objects.filter(pk__in=beyond).update(run_after=BEYOND_WINDOW)
 
 
 _OF_STATE = """
@@ -180,7 +182,7 @@ def first_unfinished(batches: Collection[int]) -> dict[int, int]:
     return {batch: head for batch, head in found if head is not None}
 
 
-class Turns:
+class WindowPositions:
     """What the members that wait for their turn wait for, in a sentence.
 
     Read when first asked, for all windows at once (of the newest batches), so that a page of such

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from queuemgr.base import fleet_lock
+from queuemgr.base import scheduler_lock
 from queuemgr.lifecycle import anomalies, states
 from queuemgr.lifecycle import leases as grant
 from queuemgr.models import Lease, State
@@ -20,7 +20,7 @@ class Begun:
     """What began, and in how many seconds a rate it moved on may let another through."""
 
     grants: list[grant.Grant]
-    look_again: float | None = None
+    next_wakeup: float | None = None
 
 
 @transaction.atomic
@@ -29,18 +29,18 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
 
     A second delivery, or one that comes after the lease ran out, finds no unstarted row.
     """
-    now = fleet_lock.database_now()
+    now = scheduler_lock.database_now()
     unstarted = Lease.objects.unstarted().filter(pk__in=lease_ids)
     if connection.features.has_select_for_update:
         unstarted = unstarted.order_by("pk").select_for_update()  # as endings take them
     found = list(unstarted.values_list("pk", "execution_id", "rated"))
     leases = {pk: execution for pk, execution, _ in found}
-    anomalies.note(anomalies.MESSAGE_REFUSED, len(lease_ids) - len(leases), now)
+    anomalies.count(anomalies.MESSAGE_REFUSED, len(lease_ids) - len(leases), now)
     if not leases:
         return Begun([])
     Lease.objects.filter(pk__in=leases).update(
-        worker_id=worker_id, started_at=now, expires_at=grant.expiry(now, started=True)
+        worker_id=worker_id, started_at=now, expires_at=grant.lease_expiry(now, started=True)
     )
     states.move(leases.values(), State.RUNNING)
-    again = breakers.advance_begun((note for _, _, note in found if note), now)
+    again = breakers.advance_clocks_of_begun((note for _, _, note in found if note), now)
     return Begun(grant.of_leases(list(leases)), again)

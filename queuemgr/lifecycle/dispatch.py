@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from queuemgr.base.fleet_lock import PlaceInLine, deciding
+from queuemgr.base.scheduler_lock import PendingDispatch, hold_scheduler_lock
 from queuemgr.lifecycle import leases, publish, redispatch_timer, tracing
 
 
@@ -18,19 +18,19 @@ def dispatch() -> int:
 
     Must not be called inside a transaction: use `transaction.on_commit(dispatch)` there.
     """
-    granted = lease_out()
-    redispatch_timer.ring_in(granted.look_again)
+    granted = grant_leases()
+    redispatch_timer.schedule_redispatch(granted.next_wakeup)
     publish.send(granted.to_send)
     return len(granted.to_send)
 
 
-def lease_out() -> leases.Granted:
+def grant_leases() -> leases.GrantResult:
     """Lease what may start; the caller publishes. Nothing when another is about to look anyway."""
-    with PlaceInLine() as line:
+    with PendingDispatch() as line:
         if not line.mine:
-            return leases.NOTHING
-        with deciding(line) as now:
+            return leases.NO_GRANTS
+        with hold_scheduler_lock(line) as now:
             began = time.time()
-            granted = leases.start_what_may(now)
-        tracing.decided(began, granted)
+            granted = leases.schedule(now)
+        tracing.record_decision(began, granted)
         return granted

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from queuemgr.base.errors import BadInput, QueueFull
-from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, Intake, get_flow
+from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, NewExecution, get_flow
 from queuemgr.lifecycle import tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution
@@ -24,7 +24,7 @@ from queuemgr.scheduling import backpressure, routes, wakeups
 ROWS_PER_STATEMENT = 500
 MAX_KEY = 255
 
-FURTHEST = timedelta(days=3660)
+MAX_HORIZON = timedelta(days=3660)
 """How far ahead a person may set a time: further is a typing error, and the database's last year is near."""
 
 
@@ -72,9 +72,9 @@ def check_rank(priority: int) -> None:
         raise BadInput(f"priority {priority} is not one of {ranks}")
 
 
-def check_not_far(what: str, when: datetime) -> None:
+def check_horizon(what: str, when: datetime) -> None:
     """Raise `BadInput` for a time more than ten years ahead."""
-    if when - timezone.now() > FURTHEST:
+    if when - timezone.now() > MAX_HORIZON:
         raise BadInput(f"{what} {when:%Y-%m-%d} is more than ten years ahead: give an earlier time")
 
 
@@ -91,13 +91,13 @@ def enqueue(
     Raises `UnknownFlow`, `BadInput` (key empty or too long, no such priority), `NeverFits` and
     `QueueFull`.
     """
-    intake = Intake(key, dict(payload or {}))
+    intake = NewExecution(key, dict(payload or {}))
     return enqueue_many(flow, [intake], priority=priority, run_after=run_after).new == 1
 
 
 def enqueue_many(
     flow: str,
-    intakes: Iterable[Intake],
+    intakes: Iterable[NewExecution],
     *,
     priority: int = NORMAL,
     run_after: datetime | None = None,
@@ -111,7 +111,7 @@ def enqueue_many(
     """
     check_rank(priority)
     if run_after is not None:
-        check_not_far("run_after", run_after)
+        check_horizon("run_after", run_after)
     total, fits = Enqueued(), set[routes.RouteKind]()
     iterator = iter(intakes)
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
@@ -127,7 +127,7 @@ def enqueue_many(
 Done = TypeVar("Done")
 
 
-def as_one(enter: Callable[[], Done]) -> Done:
+def atomically(enter: Callable[[], Done]) -> Done:
     """Enqueue all of it, or as much as a full queue takes; any other refusal undoes what went in before.
 
     Nobody sees a part of it: neither what it made known, nor the executions of that.
@@ -152,18 +152,18 @@ def insert(rows: Rows) -> tuple[Enqueued, QueueFull | None]:
     """Insert these rows, as far as their queues have room, and leave word for the next decision; in
     the caller's transaction. What went in, and the refusal of the first that did not."""
     with tracing.enqueuing(rows[0].flow, rows) as span:
-        taken, full = backpressure.fitting(rows)
+        taken, full = backpressure.admit_new(rows)
         new = _insert_new(taken) if taken else []
         if span is not None:
             span.set_attribute("sluicegate.new", len(new))
-    wakeups.leave({row.route_id for row in taken if row.route_id})
+    wakeups.post({row.route_id for row in taken if row.route_id})
     transaction.on_commit(dispatch)
     return Enqueued(len(new), len(taken) - len(new), tuple(new)), full
 
 
 def _execution(
     flow_name: str,
-    intake: Intake,
+    intake: NewExecution,
     priority: int,
     run_after: datetime | None,
     fits: set[routes.RouteKind],
@@ -189,7 +189,7 @@ def _execution(
         payload=intake.payload,
         run_after=run_after or now,
         created_at=now,
-        tries_from=now,
+        attempts_counted_since=now,
     )
 
 

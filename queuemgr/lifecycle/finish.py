@@ -17,14 +17,14 @@ from uuid import UUID
 
 from django.db import transaction
 
-from queuemgr.base import fleet_lock, sql
+from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.errors import StepFailed
-from queuemgr.base.redaction import clean, told
+from queuemgr.base.redaction import clean, describe_error
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
 from queuemgr.lifecycle import anomalies, leases, revoke, states, tracing
-from queuemgr.lifecycle.dispatch import lease_out
-from queuemgr.lifecycle.outcome_rules import HeldLease, Settlement, follow_up
+from queuemgr.lifecycle.dispatch import grant_leases
+from queuemgr.lifecycle.outcome_rules import HeldLease, OutcomeEffects, apply_outcome
 from queuemgr.models import Lease
 from queuemgr.scheduling import breakers, wakeups
 from queuemgr.scheduling.admission import rule_for
@@ -38,7 +38,7 @@ LOCK_WAIT_MS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Finish:
     """A lease and how its step ended."""
 
     lease_id: UUID
@@ -46,30 +46,30 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FinishResult:
     """What came of a batch of endings: how each attempt was recorded (leases no longer held are
     missing), and the work granted to the freed slots and to messages."""
 
     outcomes: Mapping[UUID, str]
-    granted: leases.Granted
+    granted: leases.GrantResult
 
 
-def end(endings: Sequence[Ending], hands: leases.Hands | None) -> Ended:
+def finish_batch(endings: Sequence[Finish], hands: leases.FreeSlots | None) -> FinishResult:
     """End these leases and hand the freed slots on, all in one transaction.
 
     The caller publishes `granted.to_send` after it returns.
     """
     with transaction.atomic():
-        now = fleet_lock.take_within(LOCK_WAIT_MS)
-        at = now or fleet_lock.database_now()
-        outcomes = settle(endings, at, locked=bool(now))
-        anomalies.note(anomalies.ENDING_REFUSED, len(endings) - len(outcomes), at)
+        now = scheduler_lock.try_acquire(LOCK_WAIT_MS)
+        at = now or scheduler_lock.database_now()
+        outcomes = finish_leases(endings, at, locked=bool(now))
+        anomalies.count(anomalies.ENDING_REFUSED, len(endings) - len(outcomes), at)
         began = time.time()
-        granted = leases.start_what_may(now, hands) if now else leases.NOTHING
-    tracing.decided(began, granted)
+        granted = leases.schedule(now, hands) if now else leases.NO_GRANTS
+    tracing.record_decision(began, granted)
     if not now:
-        granted = lease_out()
-    return Ended(outcomes, granted)
+        granted = grant_leases()
+    return FinishResult(outcomes, granted)
 
 
 def expire(now: datetime) -> list[HeldLease]:
@@ -78,78 +78,86 @@ def expire(now: datetime) -> list[HeldLease]:
     To be called holding the fleet's lock.
     """
     expired = Lease.objects.expired(now)
-    unbegun = revoke.give_back(list(expired.unstarted().values_list("pk", flat=True)))
-    anomalies.note(anomalies.LEASE_UNBEGUN, unbegun, now)
-    lost = [Ending(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
-    return [s.lease for s in _settle(lost, now, expired_by=now, locked=True)]
+    unbegun = revoke.revoke_unstarted(list(expired.unstarted().values_list("pk", flat=True)))
+    anomalies.count(anomalies.LEASE_UNBEGUN, unbegun, now)
+    lost = [Finish(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
+    return [s.lease for s in _finish(lost, now, expired_by=now, locked=True)]
 
 
 def end_leases_of_dead_worker(worker_id: int, now: datetime) -> list[HeldLease]:
     """End the leases of a worker known to be dead, without waiting for them to run out."""
     held = Lease.objects.filter(worker_id=worker_id).values_list("pk", flat=True)
-    return [s.lease for s in _settle([Ending(pk, Lost()) for pk in held], now, locked=True)]
+    return [s.lease for s in _finish([Finish(pk, Lost()) for pk in held], now, locked=True)]
 
 
-def settle(endings: Iterable[Ending], now: datetime, *, locked: bool = False) -> dict[UUID, str]:
+def finish_leases(
+    endings: Iterable[Finish], now: datetime, *, locked: bool = False
+) -> dict[UUID, str]:
     """Write what these endings mean; returns the outcome recorded for each lease still held.
 
     `locked`: the caller holds the fleet's lock.
     """
-    return {s.lease.lease_id: s.outcome.value for s in _settle(endings, now, locked=locked)}
+    return {s.lease.lease_id: s.outcome.value for s in _finish(endings, now, locked=locked)}
 
 
-def _settle(
-    endings: Iterable[Ending],
+def _finish(
+    endings: Iterable[Finish],
     now: datetime,
     expired_by: datetime | None = None,
     *,
     locked: bool = False,
-) -> list[Settlement]:
+) -> list[OutcomeEffects]:
     results = {ending.lease_id: ending.result for ending in endings}
     if not results:
         return []
-    held = _take(list(results), expired_by)
-    settled = [follow_up(lease, _stored(results[lease.lease_id]), now) for lease in held]
+    held = _lock_held(list(results), expired_by)
+    settled = [apply_outcome(lease, _stored(results[lease.lease_id]), now) for lease in held]
     _write_attempts(settled, now)
     _delete([lease.lease_id for lease in held])
     _write_moves(settled)
     _write_usage(settled)
-    _wake(settled, _tell(settled, now), locked=locked)
+    _unpark(settled, _report_to_limits(settled, now), locked=locked)
     return settled
 
 
-def _tell(settled: Iterable[Settlement], now: datetime) -> set[str]:
+def _report_to_limits(settled: Iterable[OutcomeEffects], now: datetime) -> set[str]:
     """Tell the limits' gates how the services behind them did; returns those that opened further."""
-    keyed = [s for s in settled if s.lease.limit_keys or getattr(_heard(s.result), "limit", "")]
+    keyed = [
+        s for s in settled if s.lease.limit_keys or getattr(_service_result(s.result), "limit", "")
+    ]
     if not keyed:
         return set()
-    words = [breakers.Word(s.lease.limit_keys, s.lease.leased_at, _heard(s.result)) for s in keyed]
+    words = [
+        breakers.ServiceReport(s.lease.limit_keys, s.lease.leased_at, _service_result(s.result))
+        for s in keyed
+    ]
     names = {name for word in words for name in word.about}
-    return breakers.learn(words, rules_of(names, now), now) if names else set()
+    return breakers.record_results(words, rules_of(names, now), now) if names else set()
 
 
-def _heard(result: Result) -> Result:
+def _service_result(result: Result) -> Result:
     """What limits are told: how the service did that the step says it has asked, else how it ended."""
     service = result.service if isinstance(result, Snoozed | Done) else None
     return service or result
 
 
-def _wake(settled: Iterable[Settlement], opened: set[str], *, locked: bool) -> None:
+def _unpark(settled: Iterable[OutcomeEffects], opened: set[str], *, locked: bool) -> None:
     """What these endings may let go on: the routes their work waits on, and what they made room for."""
     routes = {s.changes["route_id"] for s in settled if s.changes.get("route_id")}
     limits = opened.union(*(_freed(s) for s in settled))
     if routes or limits:
-        (wakeups.unpark if locked else wakeups.leave)(routes, limits)
+        (wakeups.unpark if locked else wakeups.post)(routes, limits)
 
 
-def _freed(s: Settlement) -> set[str]:
+def _freed(s: OutcomeEffects) -> set[str]:
     refunded = s.spent < s.lease.cost
     return wakeups.freed_by(s.lease.phase, s.lease.limit_keys, s.lease.tokens, refunded=refunded)
 
 
 _TAKE = """
     SELECT l.id, l.execution_id, e.flow, l.phase, l.step, e.priority, l.limit_keys, l.tokens, l.cost,
-           l.weight, l.spent, w.name, l.cancel_by, l.leased_at, e.tries_from, e.payload, e.context
+           l.weight, l.spent, w.name, l.cancel_requested_by, l.leased_at,
+           e.attempts_counted_since, e.payload, e.context
       FROM queuemgr_lease l
       JOIN queuemgr_execution e ON e.id = l.execution_id
       JOIN queuemgr_worker w ON w.id = l.worker_id
@@ -159,7 +167,7 @@ _TAKE = """
 """
 
 
-def _take(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]:
+def _lock_held(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]:
     """Lock the rows of begun leases still held, against a renewal or an expiry at this moment, and their
     executions, so that one who changed a priority meanwhile is waited for and theirs is read."""
     statement = sql.typed(
@@ -172,11 +180,11 @@ def _take(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]
 
 
 def _held(lease_id: Any, *row: Any) -> HeldLease:
-    *columns, leased_at, tries_from, payload, context = row
+    *columns, leased_at, attempts_counted_since, payload, context = row
     rest = [
         *columns,
         sql.as_datetime(leased_at),
-        sql.as_datetime(tries_from),
+        sql.as_datetime(attempts_counted_since),
         sql.as_json(payload),
         sql.as_json(context),
     ]
@@ -195,7 +203,7 @@ def _stored(result: Result) -> Result:
         return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
     except Exception as error:
         logger.exception("storing a step's result failed")
-        return Failed("unexpected", told(error), cost=cost)
+        return Failed("unexpected", describe_error(error), cost=cost)
     return result
 
 
@@ -210,7 +218,7 @@ _ATTEMPTS = """
 """
 
 
-def _write_attempts(settled: Iterable[Settlement], now: datetime) -> None:
+def _write_attempts(settled: Iterable[OutcomeEffects], now: datetime) -> None:
     """One statement for all that ended alike, copied from the leases inside the database."""
     alike: dict[tuple[Any, ...], list[UUID]] = defaultdict(list)
     for s in settled:
@@ -225,7 +233,7 @@ def _delete(lease_ids: list[UUID]) -> None:
         sql.run(f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))})", lease_ids)
 
 
-def _write_moves(settled: Iterable[Settlement]) -> None:
+def _write_moves(settled: Iterable[OutcomeEffects]) -> None:
     alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for s in settled:
         alike[s.to, *s.changes.items()].append(s.lease.execution_id)
@@ -238,7 +246,7 @@ def _write_moves(settled: Iterable[Settlement]) -> None:
         states.move(ids, to, **dict(changes))
 
 
-def _write_usage(settled: Iterable[Settlement]) -> None:
+def _write_usage(settled: Iterable[OutcomeEffects]) -> None:
     """Charge what was spent to every limit it passed, on the day of that limit's zone when it was
     leased: the day it was reserved against."""
     paid = [s for s in settled if s.spent]

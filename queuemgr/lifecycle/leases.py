@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from queuemgr.base import sql
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import batch_window, states
 from queuemgr.models import State
@@ -46,7 +46,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class FreeSlots:
     """Slots of one worker that just came free and want work: its row, its queues, how many."""
 
     worker_id: int
@@ -55,63 +55,65 @@ class Hands:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class GrantResult:
     """Leases for the free hands, leases to be sent as messages, and in how many seconds another look
     is worth while though nothing else happens (None: then it is not)."""
 
     handed: list[Grant]
     to_send: list[Grant]
-    look_again: float | None = None
+    next_wakeup: float | None = None
 
 
-NOTHING = Granted([], [])
+NO_GRANTS = GrantResult([], [])
 
 
-def start_what_may(now: datetime, hands: Hands | None = None) -> Granted:
+def schedule(now: datetime, hands: FreeSlots | None = None) -> GrantResult:
     """Read, decide, write the leases; to be called holding the fleet's lock."""
-    goes_on = batch_window.go_on(*wakeups.answer(), now)
-    fleet = snapshot.look_at_fleet(now)
-    if not snapshot.spare(fleet):
-        return Granted([], [], 0.0) if goes_on else NOTHING
+    goes_on = batch_window.advance_batches(*wakeups.consume(), now)
+    fleet = snapshot.read_fleet(now)
+    if not snapshot.free_slots(fleet):
+        return GrantResult([], [], 0.0) if goes_on else NO_GRANTS
     seen, decision = _decide(fleet)
     routes = {route.id: route for route in seen.snapshot.routes}
-    parking.remember(seen, decision)
-    breakers.remember_turns(decision.turns)
-    again = 0.0 if goes_on else _look_again(now, seen, decision)
+    parking.save_parking(seen, decision)
+    breakers.save_virtual_times(decision.virtual_times)
+    again = 0.0 if goes_on else _next_wakeup(now, seen, decision)
     if not decision.starts:
-        return Granted([], [], again)
+        return GrantResult([], [], again)
     queue_of = {pk: route.queue for pk, route in routes.items()}
-    handed = _for_hands(decision, queue_of, hands) if hands else Counter()
+    handed = _assign_to_free_slots(decision, queue_of, hands) if hands else Counter()
     to_send = count_starts(decision) - handed
-    rated = {pk: breakers.rated(seen.snapshot, routes[pk]) for pk in set(decision.starts)}
-    return Granted(
-        _lease_out(now, handed, routes, rated, hands.worker_id) if hands and handed else [],
-        _lease_out(now, to_send, routes, rated, None) if to_send else [],
+    rated = {pk: breakers.rate_debits(seen.snapshot, routes[pk]) for pk in set(decision.starts)}
+    return GrantResult(
+        _grant_leases(now, handed, routes, rated, hands.worker_id) if hands and handed else [],
+        _grant_leases(now, to_send, routes, rated, None) if to_send else [],
         again,
     )
 
 
-MORE = 8
+LOOKAHEAD_FACTOR = 8
 """How many times as many routes are looked at when those before did not fill the room."""
 
 
-def _decide(fleet: Snapshot) -> tuple[snapshot.Seen, Decision]:
+def _decide(fleet: Snapshot) -> tuple[snapshot.RouteScan, Decision]:
     """Look at as many routes as there are idle slots; at more only while slots would stay idle."""
-    spare = at_most = snapshot.spare(fleet)
+    spare = at_most = snapshot.free_slots(fleet)
     while True:
-        seen = snapshot.look_at_routes(fleet, at_most)
+        seen = snapshot.read_routes(fleet, at_most)
         decision = admit(seen.snapshot)
-        if len(decision.starts) >= spare or not parking.may_fill(seen, decision):
+        if len(decision.starts) >= spare or not parking.has_candidates(seen, decision):
             return seen, decision
-        at_most *= MORE
+        at_most *= LOOKAHEAD_FACTOR
 
 
-def _look_again(now: datetime, seen: snapshot.Seen, decision: Decision) -> float | None:
+def _next_wakeup(now: datetime, seen: snapshot.RouteScan, decision: Decision) -> float | None:
     times = [moment for moment in (seen.opens_at, decision.wake_at) if moment]
     return max(0.0, (min(times) - now).total_seconds()) if times else None
 
 
-def _for_hands(decision: Decision, queue_of: Mapping[int, str], hands: Hands) -> Counter[int]:
+def _assign_to_free_slots(
+    decision: Decision, queue_of: Mapping[int, str], hands: FreeSlots
+) -> Counter[int]:
     """Which starts go to the free hands: first those matched with this worker, then any it can run."""
     free, handed = hands.free, Counter[int]()
     matched = {queue: decision.capacity.matched(hands.queues, queue) for queue in hands.queues}
@@ -128,7 +130,7 @@ def _for_hands(decision: Decision, queue_of: Mapping[int, str], hands: Hands) ->
     return handed
 
 
-def _lease_out(
+def _grant_leases(
     now: datetime,
     counts: Counter[int],
     routes: Mapping[int, WaitingRoute],
@@ -138,13 +140,13 @@ def _lease_out(
     """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
     to = State.RUNNING if worker_id else State.LEASED
     granted = []
-    taken = batch_window.without_the_cancelled(states.take_heads(counts, to, now), now)
+    taken = batch_window.drop_cancelled(states.take_heads(counts, to, now), now)
     for pk, route_id, due_at, _, *columns, payload, context, trace in taken:
         keys = routes[route_id].limit_keys
         known = [keys, sql.as_json(payload), sql.as_json(context), trace]
         granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id], due_at))
     if worker_id is not None:
-        breakers.advance(Counter(route.id for _, route, _ in granted), rated, now)
+        breakers.advance_clocks(Counter(route.id for _, route, _ in granted), rated, now)
     _insert(granted, rated, now, worker_id)
     return [grant for grant, _, _ in granted]
 
@@ -155,7 +157,7 @@ COLUMNS, ROWS_PER_STATEMENT = 18, 1000
 _INSERT = """
     INSERT INTO queuemgr_lease (id, execution_id, phase, step, priority, limit_keys, due_at,
                                 route_id, tokens, cost, weight, retrying, rated,
-                                worker_id, leased_at, started_at, expires_at, cancel_by, spent)
+                                worker_id, leased_at, started_at, expires_at, cancel_requested_by, spent)
     VALUES {rows}
 """
 
@@ -167,7 +169,13 @@ def _insert(
     worker_id: int | None,
 ) -> None:
     born_started = worker_id is not None
-    shared = [worker_id, now, now if born_started else None, expiry(now, started=born_started), ""]
+    shared = [
+        worker_id,
+        now,
+        now if born_started else None,
+        lease_expiry(now, started=born_started),
+        "",
+    ]
     parameters: list[Any] = []
     for g, route, due_at in granted:
         moves_on = "" if born_started or not rated[route.id] else json.dumps(rated[route.id])
@@ -208,7 +216,7 @@ def _grant(lease_id: Any, *row: Any) -> Grant:
     return Grant(*[sql.as_uuid(lease_id), *columns, *known])
 
 
-def expiry(now: datetime, *, started: bool) -> datetime:
+def lease_expiry(now: datetime, *, started: bool) -> datetime:
     """When a lease given or renewed now runs out; one nobody began is given out again sooner."""
-    knobs = queue_knobs()
-    return now + timedelta(seconds=knobs.lease_seconds if started else knobs.start_seconds)
+    config = queue_settings()
+    return now + timedelta(seconds=config.lease_seconds if started else config.start_seconds)

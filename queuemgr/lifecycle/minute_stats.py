@@ -17,10 +17,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from queuemgr.base import histogram
-from queuemgr.base.config import queue_knobs
-from queuemgr.models import EVER, Attempt, Chore, Minute, MinuteQuerySet
+from queuemgr.base.config import queue_settings
+from queuemgr.models import ALL_TIME, Attempt, MinuteStats, MinuteStatsQuerySet, PeriodicJob
 
-CHORE = "minutes"
+JOB = "minutes"
 MINUTE = timedelta(minutes=1)
 
 GRACE = timedelta(seconds=10)
@@ -48,7 +48,7 @@ class Kind(NamedTuple):
 
     @property
     def ever(self) -> Kind:
-        return self._replace(minute=EVER)
+        return self._replace(minute=ALL_TIME)
 
 
 @dataclass
@@ -78,9 +78,9 @@ class Span:
     ends: datetime
 
 
-def since(start: datetime, phase: str | None = None) -> MinuteQuerySet:
+def since(start: datetime, phase: str | None = None) -> MinuteStatsQuerySet:
     """The minutes from `start` on (of one phase), as far as they are rolled up: attempts, no mishaps."""
-    found = Minute.objects.by_minute().attempts_only().filter(minute__gte=start)
+    found = MinuteStats.objects.by_minute().attempts_only().filter(minute__gte=start)
     return found.filter(phase=phase) if phase else found
 
 
@@ -99,7 +99,7 @@ def roll_up(now: datetime) -> int:
 
 def rolled_up_to() -> datetime | None:
     """The end of the last minute rolled up; None when there is none."""
-    rolled = Minute.objects.by_minute().attempts_only().order_by("-minute")
+    rolled = MinuteStats.objects.by_minute().attempts_only().order_by("-minute")
     last = rolled.values_list("minute", flat=True).first()
     return last + MINUTE if last else None
 
@@ -112,7 +112,7 @@ def settled_to() -> datetime | None:
 
 def oldest_waiting() -> datetime | None:
     """When the first attempt ended that is not rolled up yet; None when there is none."""
-    ended = Attempt.objects.filter(ended_at__gte=rolled_up_to() or EVER).order_by("ended_at")
+    ended = Attempt.objects.filter(ended_at__gte=rolled_up_to() or ALL_TIME).order_by("ended_at")
     return ended.values_list("ended_at", flat=True).first()
 
 
@@ -123,10 +123,10 @@ def prune(now: datetime, rows: int) -> int:
     which of the attempts that are not settled the sums hold.
     """
     oldest = min(_oldest_kept(now), settled_to() or now)
-    old = Minute.objects.by_minute().filter(minute__lt=oldest).order_by("minute")
+    old = MinuteStats.objects.by_minute().filter(minute__lt=oldest).order_by("minute")
     pruned = 0
     while some := list(old.values_list("pk", flat=True)[:rows]):
-        pruned += Minute.objects.filter(pk__in=some).delete()[0]
+        pruned += MinuteStats.objects.filter(pk__in=some).delete()[0]
     return pruned
 
 
@@ -136,7 +136,7 @@ def whole_minute(moment: datetime) -> datetime:
 
 
 def _oldest_kept(now: datetime) -> datetime:
-    return whole_minute(now - timedelta(days=queue_knobs().keep_minutes_days))
+    return whole_minute(now - timedelta(days=queue_settings().keep_minutes_days))
 
 
 def _changed(over: datetime) -> list[Span]:
@@ -156,7 +156,7 @@ def _changed(over: datetime) -> list[Span]:
 
 def _next(over: datetime) -> Span | None:
     """The next minutes not yet rolled up, from the first in which an attempt ended."""
-    begins = max(_oldest_kept(over), rolled_up_to() or EVER)
+    begins = max(_oldest_kept(over), rolled_up_to() or ALL_TIME)
     ended = _ended(begins, over).order_by("ended_at").values_list("ended_at", flat=True)
     first = ended.first()
     if first is None:
@@ -198,13 +198,15 @@ def _count(span: Span) -> Rows:
 def _store(span: Span, found: Rows) -> None:
     """Write what is new, one at a time: whoever comes second finds it stored and adds nothing."""
     _wait_for_others()
-    stored = _read(Minute.objects.by_minute().filter(minute__gte=span.begins, minute__lt=span.ends))
+    stored = _read(
+        MinuteStats.objects.by_minute().filter(minute__gte=span.begins, minute__lt=span.ends)
+    )
     grown = {
         kind: counted
         for kind, counted in found.items()
         if kind not in stored or counted.attempts > stored[kind].attempts
     }
-    sums = _read(Minute.objects.ever()) if grown else {}
+    sums = _read(MinuteStats.objects.ever()) if grown else {}
     changed: Rows = {}
     for kind, counted in grown.items():
         total = changed.setdefault(kind.ever, sums.get(kind.ever) or Counted())
@@ -216,20 +218,22 @@ def _store(span: Span, found: Rows) -> None:
 
 def _wait_for_others() -> None:
     """Hold the chore's row until the transaction ends."""
-    Chore.objects.get_or_create(name=CHORE, defaults={"ran_at": EVER})
-    Chore.objects.select_for_update().get(name=CHORE)
+    PeriodicJob.objects.get_or_create(name=JOB, defaults={"ran_at": ALL_TIME})
+    PeriodicJob.objects.select_for_update().get(name=JOB)
 
 
-def _read(rows: MinuteQuerySet) -> Rows:
+def _read(rows: MinuteStatsQuerySet) -> Rows:
     columns = (*Kind._fields, "attempts", "cost", "waited", "ran")
     found = rows.attempts_only().values_list(*columns)
     return {Kind(*row[:5]): Counted(*row[5:]) for row in found}
 
 
 def _write(rows: Mapping[Kind, Counted]) -> None:
-    Minute.objects.bulk_create(
+    MinuteStats.objects.bulk_create(
         [
-            Minute(**kind._asdict(), attempts=c.attempts, cost=c.cost, waited=c.waited, ran=c.ran)
+            MinuteStats(
+                **kind._asdict(), attempts=c.attempts, cost=c.cost, waited=c.waited, ran=c.ran
+            )
             for kind, c in rows.items()
         ],
         batch_size=500,

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.base.redaction import clean
 from queuemgr.flows import retry_policy
-from queuemgr.flows.flow import Place, get_flow
+from queuemgr.flows.flow import StepRef, get_flow
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost, Result, Skipped, Snoozed
 from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.models import Attempt, Outcome, State
@@ -40,15 +40,15 @@ class HeldLease:
     weight: int
     said_spent: int
     worker: str
-    cancel_by: str
+    cancel_requested_by: str
     leased_at: datetime
-    tries_from: datetime
+    attempts_counted_since: datetime
     payload: dict[str, Any]
     context: dict[str, Any]
 
 
 @dataclass(slots=True)
-class Settlement:
+class OutcomeEffects:
     """What one ending means, as rows to be: the execution's state and columns, the attempt, the cost."""
 
     lease: HeldLease
@@ -71,43 +71,43 @@ class Settlement:
         return self.lease.said_spent or (0 if broken_off else self.lease.cost)
 
 
-def follow_up(lease: HeldLease, result: Result, now: datetime) -> Settlement:
+def apply_outcome(lease: HeldLease, result: Result, now: datetime) -> OutcomeEffects:
     """What this result of this lease means."""
     try:
         settled = _RULES[type(result)](lease, result, now)
     except (UnknownFlow, UnknownStep) as error:
-        settled = _given_up(lease, Failed("unexpected", str(error)), now)
+        settled = _give_up(lease, Failed("unexpected", str(error)), now)
     settled.result = result
-    if lease.cancel_by and settled.to == State.WAITING:
+    if lease.cancel_requested_by and settled.to == State.WAITING:
         settled.to, settled.outcome = State.CANCELLED, Outcome.CANCELLED
-        settled.changes = _final(now, wait_reason=f"cancelled by {lease.cancel_by}")
+        settled.changes = _final(now, wait_reason=f"cancelled by {lease.cancel_requested_by}")
     return settled
 
 
-def _after_done(lease: HeldLease, done: Done, now: datetime) -> Settlement:
+def _on_done(lease: HeldLease, done: Done, now: datetime) -> OutcomeEffects:
     context = {**lease.context, **done.context}
     known = {**lease.payload, **context}
     place = get_flow(lease.flow).after(lease.phase, lease.step, known)
     if place is None:
-        settled = Settlement(lease, State.DONE, Outcome.DONE, done, _final(now))
+        settled = OutcomeEffects(lease, State.DONE, Outcome.DONE, done, _final(now))
     else:
-        changes = _next(place, lease, known, now)
-        settled = Settlement(lease, State.WAITING, Outcome.DONE, done, changes)
+        changes = _advance(place, lease, known, now)
+        settled = OutcomeEffects(lease, State.WAITING, Outcome.DONE, done, changes)
     settled.context = context if done.context else None
     settled.cost = done.cost
     return settled
 
 
-def _after_skip(lease: HeldLease, skipped: Skipped, now: datetime) -> Settlement:
+def _on_skipped(lease: HeldLease, skipped: Skipped, now: datetime) -> OutcomeEffects:
     changes = _final(now, wait_reason=clean(skipped.reason)[:200])
-    return Settlement(
+    return OutcomeEffects(
         lease, State.SKIPPED, Outcome.SKIPPED, skipped, changes, message=skipped.reason
     )
 
 
-def _after_snooze(lease: HeldLease, snoozed: Snoozed, now: datetime) -> Settlement:
-    changes = _again(lease, now + timedelta(seconds=snoozed.seconds), snoozed.reason)
-    settled = Settlement(lease, State.WAITING, Outcome.SNOOZED, snoozed, changes)
+def _on_snoozed(lease: HeldLease, snoozed: Snoozed, now: datetime) -> OutcomeEffects:
+    changes = _requeue(lease, now + timedelta(seconds=snoozed.seconds), snoozed.reason)
+    settled = OutcomeEffects(lease, State.WAITING, Outcome.SNOOZED, snoozed, changes)
     settled.message, settled.cost = snoozed.reason, lease.said_spent
     if snoozed.context:
         settled.context = {**lease.context, **snoozed.context}
@@ -115,35 +115,37 @@ def _after_snooze(lease: HeldLease, snoozed: Snoozed, now: datetime) -> Settleme
     return settled
 
 
-def _route_of(place: Place, settled: Settlement) -> int:
+def _route_of(place: StepRef, settled: OutcomeEffects) -> int:
     """Where work waits for this step of a phase already begun, by all that is known of it now."""
     lease = settled.lease
     known = {**lease.payload, **(settled.context or lease.context)}
     return routes.route_id(routes.kind_of(place, lease.priority, known, resumed=True))
 
 
-def _after_interruption(lease: HeldLease, stopped: Interrupted, now: datetime) -> Settlement:
-    changes = _again(lease, now, "")
-    return Settlement(
+def _on_interrupted(lease: HeldLease, stopped: Interrupted, now: datetime) -> OutcomeEffects:
+    changes = _requeue(lease, now, "")
+    return OutcomeEffects(
         lease, State.WAITING, Outcome.INTERRUPTED, stopped, changes, message=stopped.reason
     )
 
 
-def _after_failure(lease: HeldLease, failed: Failed, now: datetime) -> Settlement:
+def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffects:
     number = 1 + _attempts(lease, Outcome.RETRIED, Outcome.FAILED).count()
     policy = retry_policies.policy_for(failed.kind, lease.phase)
     decision = retry_policy.decide(policy, number, retry_after=failed.retry_after)
     if not decision.again:
-        return _given_up(lease, failed, now)
+        return _give_up(lease, failed, now)
     reason = f"try {number + 1} of {policy.max_attempts} after {failed.kind}"
-    changes = _again(lease, now + timedelta(seconds=decision.wait), reason, retrying=True)
+    changes = _requeue(lease, now + timedelta(seconds=decision.wait), reason, retrying=True)
     changes |= _error(lease, failed.kind, failed.message)
-    return _with_error(Settlement(lease, State.WAITING, Outcome.RETRIED, failed, changes), failed)
+    return _with_error(
+        OutcomeEffects(lease, State.WAITING, Outcome.RETRIED, failed, changes), failed
+    )
 
 
-def _given_up(lease: HeldLease, failed: Failed, now: datetime) -> Settlement:
+def _give_up(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffects:
     changes = _final(now, **_error(lease, failed.kind, failed.message))
-    return _with_error(Settlement(lease, State.FAILED, Outcome.FAILED, failed, changes), failed)
+    return _with_error(OutcomeEffects(lease, State.FAILED, Outcome.FAILED, failed, changes), failed)
 
 
 def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
@@ -153,27 +155,27 @@ def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
     return {"error_kind": kind, "error_message": kept, "error_fingerprint": found}
 
 
-def _with_error(settled: Settlement, failed: Failed) -> Settlement:
+def _with_error(settled: OutcomeEffects, failed: Failed) -> OutcomeEffects:
     settled.kind, settled.message, settled.cost = failed.kind, failed.message, failed.cost
     return settled
 
 
-def _after_loss(lease: HeldLease, lost: Lost, now: datetime) -> Settlement:
+def _on_lost(lease: HeldLease, lost: Lost, now: datetime) -> OutcomeEffects:
     message = f"worker {lease.worker} stopped renewing its lease"
     losses = _attempts(lease, Outcome.LOST)
     number = 1 + losses.count()
-    if number < retry_policy.MAX_LOST or (
-        number < retry_policy.MAX_LOST_IN_COMPANY and _in_company(losses)
+    if number < retry_policy.MAX_LOSSES or (
+        number < retry_policy.MAX_LOSSES_WITH_NEIGHBOURS and _lost_with_neighbours(losses)
     ):
-        wait = retry_policy.apart(number, queue_knobs().lease_seconds)
-        changes = _again(lease, now + timedelta(seconds=wait), "")
-        return Settlement(lease, State.WAITING, Outcome.LOST, lost, changes, message=message)
+        wait = retry_policy.loss_delay(number, queue_settings().lease_seconds)
+        changes = _requeue(lease, now + timedelta(seconds=wait), "")
+        return OutcomeEffects(lease, State.WAITING, Outcome.LOST, lost, changes, message=message)
     message = f"its worker was lost {number} times at step {lease.step}; last: {message}"
     changes = _final(now, **_error(lease, "poison", message))
-    return Settlement(lease, State.FAILED, Outcome.LOST, lost, changes, None, "poison", message)
+    return OutcomeEffects(lease, State.FAILED, Outcome.LOST, lost, changes, None, "poison", message)
 
 
-def _in_company(losses: QuerySet[Attempt]) -> bool:
+def _lost_with_neighbours(losses: QuerySet[Attempt]) -> bool:
     """Was some other work under way beside each of these, and lost too? It may be the one to blame.
 
     Leases of one dead worker that were renewed at different times run out at different ticks, so
@@ -192,13 +194,13 @@ def _in_company(losses: QuerySet[Attempt]) -> bool:
     return bool(suspects)
 
 
-_RULES: Mapping[type, Callable[[HeldLease, Any, datetime], Settlement]] = {
-    Done: _after_done,
-    Skipped: _after_skip,
-    Snoozed: _after_snooze,
-    Failed: _after_failure,
-    Interrupted: _after_interruption,
-    Lost: _after_loss,
+_RULES: Mapping[type, Callable[[HeldLease, Any, datetime], OutcomeEffects]] = {
+    Done: _on_done,
+    Skipped: _on_skipped,
+    Snoozed: _on_snoozed,
+    Failed: _on_failed,
+    Interrupted: _on_interrupted,
+    Lost: _on_lost,
 }
 
 
@@ -209,12 +211,12 @@ def _attempts(lease: HeldLease, *outcomes: Outcome) -> QuerySet[Attempt]:
         phase=lease.phase,
         step=lease.step,
         outcome__in=outcomes,
-        leased_at__gte=lease.tries_from,
+        leased_at__gte=lease.attempts_counted_since,
     )
 
 
-def _next(
-    place: Place, lease: HeldLease, known: Mapping[str, Any], now: datetime
+def _advance(
+    place: StepRef, lease: HeldLease, known: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
     """At the next step; work in a phase already begun goes before work that would begin it."""
     resumed = place.phase.name == lease.phase
@@ -228,7 +230,7 @@ def _next(
     }
 
 
-def _again(
+def _requeue(
     lease: HeldLease, when: datetime, reason: str, *, retrying: bool = False
 ) -> dict[str, Any]:
     """The same step once more, ahead of work whose phase was not begun."""

@@ -13,7 +13,7 @@ from typing import Any
 from celery import current_app
 from kombu.exceptions import OperationalError
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.base.redaction import clean
 from queuemgr.flows.flow import HOUSEKEEPING, get_flow
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 UNKNOWN_STEP = "queuemgr.unknown_step"
 
-CHORE_PERIODS = 2
+JOB_PERIODS = 2
 """Ticks after which a message for a chore is worth nothing: a tick has sent another."""
 
 
@@ -55,9 +55,9 @@ def send(grants: Sequence[Grant]) -> int:
     return sent
 
 
-def chore(task: str) -> None:
+def periodic_job(task: str) -> None:
     """Ask the housekeeping worker for a chore now; a hint, that nobody misses for long."""
-    expires = queue_knobs().poll_interval * CHORE_PERIODS
+    expires = queue_settings().poll_interval * JOB_PERIODS
     try:
         with current_app.producer_or_acquire(None) as producer:
             current_app.send_task(

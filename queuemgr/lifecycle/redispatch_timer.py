@@ -16,11 +16,11 @@ from django.db import connection
 
 logger = logging.getLogger(__name__)
 
-SOONEST = 0.002
+MIN_DELAY = 0.002
 """Seconds: looking again sooner would see the same."""
 
 
-class Alarm:
+class RedispatchTimer:
     """Calls `look` once the earliest of the times it was told has come."""
 
     def __init__(self, look: Callable[[], object]) -> None:
@@ -30,7 +30,7 @@ class Alarm:
         threading.Thread(target=self._keep, name="sluice-alarm", daemon=True).start()
 
     def ring_in(self, seconds: float) -> None:
-        at = time.monotonic() + max(seconds, SOONEST)
+        at = time.monotonic() + max(seconds, MIN_DELAY)
         with self._changed:
             if at < self._at:
                 self._at = at
@@ -54,16 +54,16 @@ class Alarm:
             self._at = float("inf")
 
 
-_alarm: Alarm | None = None
+_timer: RedispatchTimer | None = None
 
 
 def start(look: Callable[[], object]) -> None:
     """Give this process its alarm."""
-    global _alarm
-    _alarm = Alarm(look)
+    global _timer
+    _timer = RedispatchTimer(look)
 
 
-def ring_in(seconds: float | None) -> None:
+def schedule_redispatch(seconds: float | None) -> None:
     """Look again in so many seconds; nothing without a time, or in a process without an alarm."""
-    if seconds is not None and _alarm is not None:
-        _alarm.ring_in(seconds)
+    if seconds is not None and _timer is not None:
+        _timer.ring_in(seconds)

@@ -11,7 +11,7 @@ from queuemgr.models import State
 from queuemgr.scheduling import wakeups
 
 
-def give_back(lease_ids: Sequence[UUID]) -> int:
+def revoke_unstarted(lease_ids: Sequence[UUID]) -> int:
     """Withdraw leases nobody began: their executions wait again, and no attempt is recorded."""
     if not lease_ids:
         return 0
@@ -22,5 +22,5 @@ def give_back(lease_ids: Sequence[UUID]) -> int:
     )
     states.move([row[0] for row in withdrawn], State.WAITING)
     freed = (wakeups.freed_by(*names, refunded=cost > 0) for _, _, *names, cost in withdrawn)
-    wakeups.leave({row[1] for row in withdrawn}, set[str]().union(*freed))
+    wakeups.post({row[1] for row in withdrawn}, set[str]().union(*freed))
     return len(withdrawn)

@@ -78,7 +78,7 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
 
 def _end(statement: str, parameters: Sequence[Any]) -> int:
     ended = sql.rows(f"{statement} RETURNING batch_id", parameters)
-    wakeups.leave(batches={batch for (batch,) in ended if batch})
+    wakeups.post(batches={batch for (batch,) in ended if batch})
     return len(ended)
 
 

@@ -120,7 +120,7 @@ def _connect(connection: Any, hostname: str) -> EventDispatcher:
     )
 
 
-def lost(leases: Iterable[HeldLease]) -> None:
+def connection_lost(leases: Iterable[HeldLease]) -> None:
     """Tell of steps whose worker can no longer tell itself, so that no screen shows them running."""
     senders = {lease.worker: StepEvents(lease.worker, enabled=True) for lease in leases}
     for lease in leases:

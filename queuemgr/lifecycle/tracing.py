@@ -24,11 +24,11 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from queuemgr.base.config import watch_knobs
-from queuemgr.base.redaction import keep_secret
+from queuemgr.base.config import observability_settings
+from queuemgr.base.redaction import register_secret
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.outcomes import Failed, Result
-from queuemgr.lifecycle.leases import Grant, Granted
+from queuemgr.lifecycle.leases import Grant, GrantResult
 from queuemgr.models import Execution
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def enqueuing(flow: str, rows: Sequence[Execution]) -> Iterator[Span | None]:
         yield span
 
 
-def decided(began: float, granted: Granted) -> None:
+def record_decision(began: float, granted: GrantResult) -> None:
     """A span of a decision that started something, from `began` (`time.time()`) until now."""
     tracing = tracer() if granted.handed or granted.to_send else None
     if tracing is None:
@@ -193,7 +193,7 @@ def _links(grants: Sequence[Grant]) -> list[Link]:
 
 
 def _configure_once() -> None:
-    """Set up what the knobs ask for; slots that come meanwhile wait for it. A forked child of a process
+    """Set up what the settings ask for; slots that come meanwhile wait for it. A forked child of a process
     that has done so goes on with it: the SDK renews its thread after a fork."""
     global _configured
     with _configuring:
@@ -204,7 +204,7 @@ def _configure_once() -> None:
 
 def _configure() -> None:
     global _processor
-    if not watch_knobs().otlp_endpoint:
+    if not observability_settings().otlp_endpoint:
         return
     if importlib.util.find_spec("opentelemetry.sdk") is None:
         logger.warning(
@@ -230,4 +230,4 @@ def _keep_headers_secret() -> None:
     """What is sent along with traces is most often a key."""
     for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
         for pair in os.environ.get(name, "").split(","):
-            keep_secret(pair.partition("=")[2].strip())
+            register_secret(pair.partition("=")[2].strip())

@@ -17,25 +17,25 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from queuemgr.base.config import COMMAND_LINE, Knobs, queue_knobs
+from queuemgr.base.config import COMMAND_LINE, SettingsGroup, queue_settings
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import Finding, all_flows, all_queues
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import CheckResult, all_flows, all_queues
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.local.local_fleet import PRIVATE_BROKER, check_broker
-from queuemgr.models import Chore, Execution, Lease, Worker
+from queuemgr.models import Execution, Lease, PeriodicJob, Worker
 from queuemgr.scheduling import snapshot
 
 SKEW_SECONDS = 5
 FREE_BYTES = 1 << 30
 
 
-def findings() -> Iterator[Finding]:
+def run_checks() -> Iterator[CheckResult]:
     """Every check in turn; one that breaks is itself a finding, and stops no other. A database that
     does not answer is asked once: waiting for it again would tell no more."""
-    flows = [flow.checkup for flow in all_flows()]
+    flows = [flow.checks for flow in all_flows()]
     answers = True
-    for check in (variables, data_directory, database, migrations, clock, broker, workers, chores,
+    for check in (variables, data_directory, database, migrations, clock, broker, workers, periodic_jobs,
                   leases, *flows):  # fmt: skip
         if check in ASK_DATABASE and not answers:
             continue
@@ -43,7 +43,7 @@ def findings() -> Iterator[Finding]:
             yield from check()
         except DatabaseError as error:
             answers = False
-            yield Finding(
+            yield CheckResult(
                 "bad", f"{_name(check)}: {str(error).splitlines()[0]}", "mend the database first"
             )
 
@@ -52,27 +52,29 @@ def _name(check: Callable[[], object]) -> str:
     return getattr(check, "__name__", "check").replace("_", " ")
 
 
-def variables() -> Iterator[Finding]:
-    """Environment variables that look like knobs and are none: a typo is otherwise silent."""
-    known = {knobs.variable(name) for knobs in _groups(Knobs) for name in knobs.model_fields}
+def variables() -> Iterator[CheckResult]:
+    """Environment variables that look like settings and are none: a typo is otherwise silent."""
+    known = {
+        config.variable(name) for config in _groups(SettingsGroup) for name in config.model_fields
+    }
     known |= {COMMAND_LINE, "SLUICE_LOG_LEVEL"}
     for name in sorted(os.environ):
         if name.startswith("SLUICE_") and name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             meant = f"is {near[0]} meant?" if near else "docs/configuration.md lists them all"
-            yield Finding("note", f"{name} is set and no knob has that name", meant)
+            yield CheckResult("note", f"{name} is set and no setting has that name", meant)
 
 
-def _groups(base: type[Knobs]) -> Iterator[type[Knobs]]:
+def _groups(base: type[SettingsGroup]) -> Iterator[type[SettingsGroup]]:
     for group in base.__subclasses__():
         yield group
         yield from _groups(group)
 
 
-def data_directory() -> Iterator[Finding]:
+def data_directory() -> Iterator[CheckResult]:
     folder = Path(settings.SLUICE_DATA_DIR)
     if not os.access(folder, os.W_OK):
-        yield Finding(
+        yield CheckResult(
             "bad", f"{folder} is not writable", "set SLUICE_DATA_DIR to a directory that is"
         )
         return
@@ -80,62 +82,62 @@ def data_directory() -> Iterator[Finding]:
     level, remedy = (
         ("good", "") if free > FREE_BYTES else ("bad", "make room: files and reports go there")
     )
-    yield Finding(level, f"{folder} is writable, {free >> 20} MiB free", remedy)
+    yield CheckResult(level, f"{folder} is writable, {free >> 20} MiB free", remedy)
 
 
-def database() -> Iterator[Finding]:
+def database() -> Iterator[CheckResult]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     if connection.vendor == "postgresql":
-        yield Finding("good", f"PostgreSQL {connection.pg_version // 10000} answers")  # type: ignore[attr-defined]  # PostgreSQL's connection has it
+        yield CheckResult("good", f"PostgreSQL {connection.pg_version // 10000} answers")  # type: ignore[attr-defined]  # PostgreSQL's connection has it
         return
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA journal_mode")
         mode = str(cursor.fetchone()[0])
     if mode == "wal":
-        yield Finding(
+        yield CheckResult(
             "note", "SQLite (WAL): one machine only", "set DATABASE_URL for more than one"
         )
     else:
-        yield Finding(
+        yield CheckResult(
             "bad", f"SQLite in journal mode {mode}", "use project.settings.sqlite() for WAL"
         )
 
 
-def migrations() -> Iterator[Finding]:
+def migrations() -> Iterator[CheckResult]:
     executor = MigrationExecutor(connection)
     missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     if missing:
-        yield Finding("bad", f"{missing} migrations are not applied", "run `manage.py migrate`")
+        yield CheckResult("bad", f"{missing} migrations are not applied", "run `manage.py migrate`")
     else:
-        yield Finding("good", "every migration is applied")
+        yield CheckResult("good", "every migration is applied")
 
 
-def clock() -> Iterator[Finding]:
+def clock() -> Iterator[CheckResult]:
     skew = abs((database_now() - timezone.now()).total_seconds())
     if skew > SKEW_SECONDS:
-        yield Finding("note", f"this clock is {skew:.0f} s off the database's",
+        yield CheckResult("note", f"this clock is {skew:.0f} s off the database's",
                       "leases go by the database's clock; set this one right for readable logs")  # fmt: skip
     else:
-        yield Finding("good", "this clock and the database's agree")
+        yield CheckResult("good", "this clock and the database's agree")
 
 
-def broker() -> Iterator[Finding]:
+def broker() -> Iterator[CheckResult]:
     private = Path(settings.SLUICE_DATA_DIR) / PRIVATE_BROKER
     if not os.environ.get("BROKER_URL") and not private.exists():
-        yield Finding("note", "no BROKER_URL: `up` and `queue run` start a private broker",
+        yield CheckResult("note", "no BROKER_URL: `up` and `queue run` start a private broker",
                       "set BROKER_URL for workers started by hand")  # fmt: skip
         return
     try:
         check_broker()
-        yield Finding("good", f"broker {current_app.connection_for_write().as_uri()} answers")
+        yield CheckResult("good", f"broker {current_app.connection_for_write().as_uri()} answers")
         yield from _eviction()
     except ConfigurationError as error:
         what, _, remedy = str(error).partition("): ")
-        yield Finding("bad", f"{what})", f"{remedy}; work waits in the database meanwhile")
+        yield CheckResult("bad", f"{what})", f"{remedy}; work waits in the database meanwhile")
 
 
-def _eviction() -> Iterator[Finding]:
+def _eviction() -> Iterator[CheckResult]:
     """A policy by which a full Redis forgets messages; one that does not say is not asked further."""
     with current_app.connection_for_write() as link:
         if link.transport.driver_type != "redis":
@@ -146,48 +148,50 @@ def _eviction() -> Iterator[Finding]:
         except broker_errors():
             return
     if policy not in (None, "noeviction"):
-        yield Finding("note", f"the broker forgets messages when full: maxmemory-policy {policy}",
+        yield CheckResult("note", f"the broker forgets messages when full: maxmemory-policy {policy}",
                       "set it to noeviction; a message forgotten is sent again, but late")  # fmt: skip
 
 
-def workers() -> Iterator[Finding]:
+def workers() -> Iterator[CheckResult]:
     alive = Worker.objects.filter(
         seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True
     )
     served = {queue for queues in alive.values_list("queues", flat=True) for queue in queues}
     idle = [queue for queue in all_queues() if queue not in served]
     if not served:
-        yield Finding("note", "no worker is alive", "start `manage.py up`, `queue run` or `worker`")
+        yield CheckResult(
+            "note", "no worker is alive", "start `manage.py up`, `queue run` or `worker`"
+        )
     elif idle:
-        yield Finding(
+        yield CheckResult(
             "bad", f"no live worker consumes {', '.join(idle)}", "start one with these in -Q"
         )
     else:
-        yield Finding("good", f"{len(alive)} workers alive, every queue consumed")
+        yield CheckResult("good", f"{len(alive)} workers alive, every queue consumed")
 
 
-def chores() -> Iterator[Finding]:
-    last = Chore.objects.filter(name="tick").values_list("ran_at", flat=True).first()
-    every = timedelta(seconds=queue_knobs().poll_interval)
+def periodic_jobs() -> Iterator[CheckResult]:
+    last = PeriodicJob.objects.filter(name="tick").values_list("ran_at", flat=True).first()
+    every = timedelta(seconds=queue_settings().poll_interval)
     if last is None or not Worker.objects.exists():
         return
     late = database_now() - last
     if late > 6 * every:
-        yield Finding("note", f"the last tick was {late.total_seconds():.0f} s ago",
+        yield CheckResult("note", f"the last tick was {late.total_seconds():.0f} s ago",
                       "start `celery -A project beat` and a worker on the queue housekeeping")  # fmt: skip
     else:
-        yield Finding("good", "chores run on time")
+        yield CheckResult("good", "chores run on time")
 
 
-def leases() -> Iterator[Finding]:
+def leases() -> Iterator[CheckResult]:
     expired = Lease.objects.expired(database_now() - timedelta(seconds=60)).count()
     if expired:
-        yield Finding("bad", f"{expired} leases ran out over a minute ago and were not released",
+        yield CheckResult("bad", f"{expired} leases ran out over a minute ago and were not released",
                       "no tick runs: see the line on chores")  # fmt: skip
     waiting = Execution.objects.waiting().exists()
     if waiting and not expired:
-        yield Finding("good", "work is waiting; `queue stats` says on what")
+        yield CheckResult("good", "work is waiting; `queue stats` says on what")
 
 
-ASK_DATABASE = (migrations, clock, workers, chores, leases)
+ASK_DATABASE = (migrations, clock, workers, periodic_jobs, leases)
 """Checks that can say nothing when the database does not answer."""

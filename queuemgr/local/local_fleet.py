@@ -15,9 +15,9 @@ from celery import current_app
 from django.conf import settings
 from django.db.models import Sum
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HOUSEKEEPING, PRIORITY_NAMES, all_phases, all_queues, queue_name
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.local.private_servers import RedisServer
@@ -32,7 +32,7 @@ ALREADY_CHECKED = {"CELERY_SKIP_CHECKS": "1"}
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FleetSpec:
     """What to run here: slots, the pool they live in, and phases (none: all)."""
 
     slots: int
@@ -69,9 +69,9 @@ def queues_of(phases: Sequence[str]) -> list[str]:
     return [queue_name(p, rank) for p in phases for rank in PRIORITY_NAMES] or all_queues()
 
 
-def programs(wanted: Wanted) -> list[Program]:
+def programs(wanted: FleetSpec) -> list[Program]:
     """The workers, the chores and beat. Chores have a worker of their own: steps may be long."""
-    grace = queue_knobs().shutdown_grace + 5
+    grace = queue_settings().shutdown_grace + 5
     found = []
     if wanted.slots:
         command = worker_command(
@@ -90,7 +90,7 @@ def programs(wanted: Wanted) -> list[Program]:
 
 @contextmanager
 def running(
-    wanted: Wanted,
+    wanted: FleetSpec,
     also: Sequence[Program] = (),
     prepare: Callable[[], None] = lambda: None,
 ) -> Iterator[Supervisor]:

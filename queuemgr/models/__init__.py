@@ -3,51 +3,59 @@
 Fields, constraints, indexes and adjectives. Verbs live in modules named after them.
 """
 
-from queuemgr.models.api import ApiToken, GivenAnswer
-from queuemgr.models.audit import Change, Chore
+from queuemgr.models.api import ApiToken, IdempotencyRecord
+from queuemgr.models.audit import AuditEntry, PeriodicJob
 from queuemgr.models.batches import Batch
 from queuemgr.models.bulk import BulkAction
-from queuemgr.models.enums import FINAL, HELD, NOT_TRIES, ActionState, Outcome, Priority, State
+from queuemgr.models.enums import (
+    FINAL,
+    HELD,
+    NOT_COUNTED_AS_ATTEMPT,
+    ActionState,
+    Outcome,
+    Priority,
+    State,
+)
 from queuemgr.models.limits import (
     DailyUsage,
-    Gate,
     Limit,
+    LimitState,
     Pausable,
     PausableQuerySet,
     Queue,
     RetryPolicy,
     pause_sentence,
 )
-from queuemgr.models.minute_stats import EVER, MISHAP, Minute, MinuteQuerySet
+from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteStatsQuerySet
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet, Worker
 
 __all__ = [
-    "EVER",
+    "ALL_TIME",
+    "ANOMALY",
     "FINAL",
     "HELD",
-    "MISHAP",
-    "NOT_TRIES",
+    "NOT_COUNTED_AS_ATTEMPT",
     "ActionState",
     "ApiToken",
     "Attempt",
+    "AuditEntry",
     "Batch",
     "BulkAction",
-    "Change",
-    "Chore",
     "DailyUsage",
     "Execution",
     "ExecutionQuerySet",
-    "Gate",
-    "GivenAnswer",
+    "IdempotencyRecord",
     "Lease",
     "LeaseQuerySet",
     "Limit",
-    "Minute",
-    "MinuteQuerySet",
+    "LimitState",
+    "MinuteStats",
+    "MinuteStatsQuerySet",
     "Outcome",
     "Pausable",
     "PausableQuerySet",
+    "PeriodicJob",
     "Priority",
     "Queue",
     "RetryPolicy",

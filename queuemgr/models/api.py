@@ -33,7 +33,7 @@ class ApiToken(models.Model):
         return self.name
 
 
-class GivenAnswer(models.Model):
+class IdempotencyRecord(models.Model):
     """The answer once given to an idempotency key, given again to the same request."""
 
     token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="+")
@@ -44,6 +44,7 @@ class GivenAnswer(models.Model):
     at = models.DateTimeField(default=timezone.now, db_index=True)
 
     class Meta:
+        db_table = "queuemgr_givenanswer"
         constraints = (models.UniqueConstraint(fields=("token", "key"), name="one_answer_per_key"),)
 
     def __str__(self) -> str:

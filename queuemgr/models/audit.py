@@ -8,31 +8,33 @@ from typing import Any, NoReturn
 from django.db import models
 from django.utils import timezone
 
-from queuemgr.base.errors import RecordStays
+from queuemgr.base.errors import AuditLogIsImmutable
 
 
-class ChangeQuerySet(models.QuerySet["Change"]):
+class AuditQuerySet(models.QuerySet["AuditEntry"]):
     """Rows are added and read; anything else is refused before the database has to."""
 
     def update(self, **columns: Any) -> NoReturn:
-        raise RecordStays
+        raise AuditLogIsImmutable
 
     def delete(self) -> NoReturn:
-        raise RecordStays
+        raise AuditLogIsImmutable
 
     def bulk_update(self, *given: Any, **named: Any) -> NoReturn:
-        raise RecordStays
+        raise AuditLogIsImmutable
 
-    def bulk_create(self, objs: Iterable[Change], *given: Any, **named: Any) -> list[Change]:
+    def bulk_create(
+        self, objs: Iterable[AuditEntry], *given: Any, **named: Any
+    ) -> list[AuditEntry]:
         if named.get("update_conflicts"):
-            raise RecordStays
+            raise AuditLogIsImmutable
         return super().bulk_create(objs, *given, **named)
 
 
-class Change(models.Model):
+class AuditEntry(models.Model):
     """A change made by a person: who, when, through what, what before and after, why.
 
-    It is written once. The database refuses to alter or to delete it (migration 0007).
+    It is written once. The database refuses to alter or to delete it (see the first migration).
     """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
@@ -53,11 +55,13 @@ class Change(models.Model):
         null=True, blank=True, help_text="The bulk action it was part of."
     )
 
-    objects = ChangeQuerySet.as_manager()
+    objects = AuditQuerySet.as_manager()
 
     class Meta:
+        db_table = "queuemgr_change"
+        verbose_name_plural = "audit log"
         ordering = ("-id",)
-        permissions = (("undo_change", "Can undo changes"),)
+        permissions = (("undo_auditentry", "Can undo changes"),)
         indexes = (
             # Found by the beginning of a target, for which PostgreSQL wants these operators.
             models.Index(
@@ -73,18 +77,21 @@ class Change(models.Model):
     def save(self, *given: Any, **named: Any) -> None:
         """Write a new row; raises `RecordStays` for one that is there."""
         if not self._state.adding:
-            raise RecordStays
+            raise AuditLogIsImmutable
         super().save(*given, **{**named, "force_insert": True})
 
     def delete(self, *given: Any, **named: Any) -> NoReturn:
-        raise RecordStays
+        raise AuditLogIsImmutable
 
 
-class Chore(models.Model):
+class PeriodicJob(models.Model):
     """When a periodic chore last ran: whoever advances it runs it, so two beats do no harm."""
 
     name = models.CharField(max_length=32, unique=True)
     ran_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "queuemgr_chore"
 
     def __str__(self) -> str:
         return self.name

@@ -38,7 +38,7 @@ class Outcome(models.TextChoices):
     LOST = "lost", "worker lost"
 
 
-NOT_TRIES = (Outcome.SNOOZED, Outcome.INTERRUPTED)
+NOT_COUNTED_AS_ATTEMPT = (Outcome.SNOOZED, Outcome.INTERRUPTED)
 """Endings that are nobody's failure: not counted as tries."""
 
 

@@ -68,7 +68,7 @@ class Queue(Pausable):
 
 
 class Limit(Pausable):
-    """A rule every start under this name must pass: what people set. What is met is a `Gate`.
+    """A rule every start under this name must pass: what people set. What is met is a `LimitState`.
 
     Names: `fleet`, `phase:prep`, a key such as `host:arxiv.org:443` or `tenant:acme`, a token such as
     `cpu`, or a pattern such as `host:*` that gives each of its keys these figures where the key has no
@@ -93,14 +93,14 @@ class Limit(Pausable):
     budget_zone = models.CharField(
         max_length=64,
         blank=True,
-        help_text="IANA time zone the budget's day is kept in; empty: the SLUICE_BUDGET_ZONE knob.",
+        help_text="IANA time zone the budget's day is kept in; empty: the SLUICE_BUDGET_ZONE setting.",
     )
-    kept_for_high = models.PositiveSmallIntegerField(
+    reserved_for_high_percent = models.PositiveSmallIntegerField(
         default=10,
         help_text="Percent of the day's budget, its last, that only high-priority work may spend "
         "(nothing of a budget below 100).",
     )
-    kept_from_low = models.PositiveSmallIntegerField(
+    blocked_for_low_percent = models.PositiveSmallIntegerField(
         default=0, help_text="Percent of the day's budget, its last, that low work may not spend."
     )
     share = models.PositiveIntegerField(
@@ -126,7 +126,11 @@ class Limit(Pausable):
                 violation_error_message="The reserve must be smaller than the limit it is part of.",
             ),
             models.CheckConstraint(
-                condition=Q(kept_for_high__lte=100, kept_from_low__lte=100, share__gte=1),
+                condition=Q(
+                    reserved_for_high_percent__lte=100,
+                    blocked_for_low_percent__lte=100,
+                    share__gte=1,
+                ),
                 name="limit_percents_and_share",
                 violation_error_message="Percents are 0 to 100, and a share is at least 1.",
             ),
@@ -148,7 +152,7 @@ class Limit(Pausable):
             raise ValidationError(problems)
 
 
-class Gate(models.Model):
+class LimitState(models.Model):
     """What workers met behind a limit: written by the fleet alone, edited by nobody.
 
     Apart from `Limit`, since the keys of a pattern have no row of their own, and since what the fleet
@@ -156,16 +160,23 @@ class Gate(models.Model):
     """
 
     name = models.CharField(max_length=255, unique=True)
-    clock = models.FloatField(default=0, help_text="The rate's clock, Unix seconds (see rate.py).")
-    closed_until = models.DateTimeField(null=True)
-    because = models.CharField(max_length=200, blank=True)
-    opening = models.PositiveIntegerField(
+    rate_clock = models.FloatField(
+        default=0, help_text="The rate's clock, Unix seconds (see rate.py)."
+    )
+    open_until = models.DateTimeField(null=True)
+    open_reason = models.CharField(max_length=200, blank=True)
+    half_open_starts = models.PositiveIntegerField(
         default=0, help_text="How many may run while it reopens; 0: fully open."
     )
     failures = models.PositiveIntegerField(
         default=0, help_text="Failures to reach the service since one succeeded."
     )
-    turn = models.FloatField(default=0, help_text="How far a tenant has come in taking turns.")
+    virtual_time = models.FloatField(
+        default=0, help_text="How far a tenant has come in taking turns."
+    )
+
+    class Meta:
+        db_table = "queuemgr_gate"
 
     def __str__(self) -> str:
         return self.name

@@ -10,51 +10,53 @@ from django.db.models import Q
 
 from queuemgr.models.enums import Outcome, Priority
 
-EVER = datetime(1970, 1, 1, tzinfo=UTC)
+ALL_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The minute under which all that was ever rolled up is added up."""
 
-MISHAP = "mishap"
+ANOMALY = "anomaly"
 """The outcome under which a thing that is no attempt is counted; `error_kind` says which."""
 
 
-class MinuteQuerySet(models.QuerySet["Minute"]):
+class MinuteStatsQuerySet(models.QuerySet["MinuteStats"]):
     def by_minute(self) -> Self:
         """The minutes, without the sums of all time."""
-        return self.filter(minute__gt=EVER)
+        return self.filter(minute__gt=ALL_TIME)
 
     def ever(self) -> Self:
         """The sums of all time, of minutes no longer kept too."""
-        return self.filter(minute=EVER)
+        return self.filter(minute=ALL_TIME)
 
     def attempts_only(self) -> Self:
-        return self.filter(~Q(outcome=MISHAP))
+        return self.filter(~Q(outcome=ANOMALY))
 
-    def mishaps(self) -> Self:
-        return self.filter(outcome=MISHAP)
+    def anomalies(self) -> Self:
+        return self.filter(outcome=ANOMALY)
 
 
-class Minute(models.Model):
+class MinuteStats(models.Model):
     """The attempts of one phase, priority, outcome and kind of error that ended within one minute.
 
     `waited` and `ran` are histograms (`queuemgr.base.histogram`): how many fell into each bucket, the last
     without an upper end. Written for a minute that is over, from the attempts' rows. Beside them, at the
-    minute `EVER`, stand the sums of all that was rolled up since the beginning, and under the outcome
-    `MISHAP` what is no attempt (`queuemgr.lifecycle.anomalies`).
+    minute `ALL_TIME`, stand the sums of all that was rolled up since the beginning, and under the outcome
+    `ANOMALY` what is no attempt (`queuemgr.lifecycle.anomalies`).
     """
 
     minute = models.DateTimeField()
     phase = models.CharField(max_length=32)
     priority = models.SmallIntegerField(choices=Priority)
-    outcome = models.CharField(max_length=12, choices=[*Outcome.choices, (MISHAP, MISHAP)])
+    outcome = models.CharField(max_length=12, choices=[*Outcome.choices, (ANOMALY, ANOMALY)])
     error_kind = models.CharField(max_length=32, blank=True)
     attempts = models.PositiveBigIntegerField()
     cost = models.PositiveBigIntegerField(default=0)
     waited = models.JSONField(default=list)
     ran = models.JSONField(default=list)
 
-    objects = MinuteQuerySet.as_manager()
+    objects = MinuteStatsQuerySet.as_manager()
 
     class Meta:
+        db_table = "queuemgr_minute"
+        verbose_name_plural = "minute stats"
         constraints = (
             models.UniqueConstraint(
                 fields=("minute", "phase", "priority", "outcome", "error_kind"),

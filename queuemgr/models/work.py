@@ -75,7 +75,7 @@ class Execution(models.Model):
         help_text="The trace it was enqueued in (W3C Trace Context).",
     )
     created_at = models.DateTimeField(default=timezone.now)
-    tries_from = models.DateTimeField(default=timezone.now)
+    attempts_counted_since = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     objects = ExecutionQuerySet.as_manager()
@@ -204,7 +204,7 @@ class Lease(models.Model):
     leased_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(db_index=True)
-    cancel_by = models.CharField(max_length=150, blank=True)
+    cancel_requested_by = models.CharField(max_length=150, blank=True)
 
     objects = LeaseQuerySet.as_manager()
 

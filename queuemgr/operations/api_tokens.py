@@ -20,10 +20,10 @@ from django.db.models import F, Q, Value
 from django.db.models.functions import Greatest
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.rate import parse_rate
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
 PREFIX = "sluice_"
 """So that scanners of leaked secrets, and people, know one when they see it."""
@@ -47,7 +47,7 @@ def make(
     name: str,
     owner: Any,
     scopes: Sequence[str],
-    by: By,
+    by: Actor,
     *,
     rate: str = "600/minute",
     expires_at: datetime | None = None,
@@ -114,7 +114,7 @@ def facts(token: ApiToken) -> dict[str, Any]:
     }
 
 
-def revoke(tokens: Iterable[ApiToken], by: By) -> list[str]:
+def revoke(tokens: Iterable[ApiToken], by: Actor) -> list[str]:
     """Let these open nothing from now on; returns the names of those that did until now."""
     revoked = []
     for token in tokens:
@@ -143,7 +143,7 @@ def find(secret: str) -> ApiToken | None:
     return tokens.filter(digest=digest_of(secret)).first()
 
 
-def why_not(token: ApiToken, now: datetime) -> str:
+def blocking_reasons(token: ApiToken, now: datetime) -> str:
     """Why this token opens nothing, or empty."""
     if token.revoked_at is not None:
         return f"token {token.name} was revoked"

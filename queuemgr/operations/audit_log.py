@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Max, Q, QuerySet
 
-from queuemgr.models import Change
+from queuemgr.models import AuditEntry
 
 READ_THROUGH = 200_000
 """How many of the newest changes are read for words in their reasons, which no index finds."""
@@ -33,20 +33,20 @@ def begins(column: str, beginning: str) -> Q:
     return Q(**{f"{column}__startswith": beginning})
 
 
-def with_words(words: str) -> QuerySet[Change]:
+def with_words(words: str) -> QuerySet[AuditEntry]:
     """Those among the newest `READ_THROUGH` whose reason holds these words, in either case."""
-    newest = Change.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    return Change.objects.filter(pk__gt=newest - READ_THROUGH, reason__icontains=words)
+    newest = AuditEntry.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    return AuditEntry.objects.filter(pk__gt=newest - READ_THROUGH, reason__icontains=words)
 
 
-def searched(changes: QuerySet[Change], term: str) -> QuerySet[Change]:
+def searched(changes: QuerySet[AuditEntry], term: str) -> QuerySet[AuditEntry]:
     """Those of the person called so; else of a target that begins so; else with these words in the
     reason. One of them, since no index serves all three at once."""
     term = term.strip()
     if not term:
         return changes
     for found in (Q(actor=term), begins("target", term)):
-        if Change.objects.filter(found).order_by().exists():
+        if AuditEntry.objects.filter(found).order_by().exists():
             return changes.filter(found)
     return changes.filter(pk__in=with_words(term).values("pk"))
 
@@ -71,7 +71,7 @@ def _word(value: Any) -> str:
     return "none" if value in (None, "") else str(value)
 
 
-def told(changes: QuerySet[Change]) -> Iterator[dict[str, Any]]:
+def as_dict(changes: QuerySet[AuditEntry]) -> Iterator[dict[str, Any]]:
     """What there is to tell of each, read a thousand at a time."""
     columns = [name if name != "undoes" else "undoes_id" for name in FIELDS]
     for row in changes.values_list(*columns).iterator(chunk_size=1000):

@@ -11,19 +11,19 @@ from typing import Any
 
 from queuemgr.base.errors import QueueFull
 from queuemgr.lifecycle.enqueue import Enqueued
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
 Counted = Callable[[Enqueued], Enqueued]
 """To be called with each part that was enqueued, which it gives back."""
 
 
-def record_handed_in(flow: str, new: int, by: By, **how: Any) -> None:
+def record_enqueue(flow: str, new: int, by: Actor, **how: Any) -> None:
     if new:
         by.record("enqueue", flow, {}, {"new": new, **how}, affected=new)
 
 
 @contextmanager
-def handing_in(flow: str, by: By, **how: Any) -> Iterator[Counted]:
+def audited_enqueue(flow: str, by: Actor, **how: Any) -> Iterator[Counted]:
     """Count what is enqueued in here, and record it however this ends, with what of `how` is said."""
     new = 0
 
@@ -38,4 +38,4 @@ def handing_in(flow: str, by: By, **how: Any) -> Iterator[Counted]:
         new = max(new, full.new)
         raise
     finally:
-        record_handed_in(flow, new, by, **{name: said for name, said in how.items() if said})
+        record_enqueue(flow, new, by, **{name: said for name, said in how.items() if said})

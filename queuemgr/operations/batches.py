@@ -15,19 +15,19 @@ from functools import partial
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from queuemgr.base import fleet_lock
+from queuemgr.base import scheduler_lock
 from queuemgr.base.errors import BadInput, QueueFull
-from queuemgr.flows.flow import NORMAL, Intake, get_flow
+from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.lifecycle import batch_window
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
 from queuemgr.models import HELD, Batch, Execution, State
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import Progress, progress
 from queuemgr.reporting.batch_results import Result, results
 from queuemgr.scheduling import backpressure, wakeups
-from queuemgr.scheduling.admission import HELD_BACK
+from queuemgr.scheduling.admission import BEYOND_WINDOW
 
 __all__ = (
     "Progress", "Result", "add", "cancel", "close", "find", "open_batch", "progress", "results",
@@ -40,7 +40,9 @@ SUGGESTED = 5
 """Names told to whoever asks for a batch there is not."""
 
 
-def open_batch(name: str, flow: str, by: By, *, fail_fast: bool = False, window: int = 0) -> Batch:
+def open_batch(
+    name: str, flow: str, by: Actor, *, fail_fast: bool = False, window: int = 0
+) -> Batch:
     """Make a batch of executions of this flow.
 
     `fail_fast`: the first member that fails for good cancels the rest. `window`: no member may start
@@ -52,7 +54,7 @@ def open_batch(name: str, flow: str, by: By, *, fail_fast: bool = False, window:
         raise BadInput(f"window {window} is not 0 (any may start) to {MAX_WINDOW}")
     batch = Batch(
         name=name, flow=get_flow(flow).name, fail_fast=fail_fast, window=window,
-        created_at=fleet_lock.database_now(), created_by=by.actor[:150],
+        created_at=scheduler_lock.database_now(), created_by=by.actor[:150],
     )  # fmt: skip
     with suppress(IntegrityError), transaction.atomic():
         batch.save()
@@ -87,7 +89,7 @@ def find(name: str) -> Batch:
     return found
 
 
-def add(batch: Batch, intakes: Iterable[Intake], *, priority: int = NORMAL) -> Enqueued:
+def add(batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL) -> Enqueued:
     """Make members of these, numbered in their order after those there are.
 
     A key that is there already is left as it is: a member keeps its place, so adding the same again
@@ -104,10 +106,10 @@ def _enter(batch: Batch, rows: Rows) -> Enqueued:
     """
     with transaction.atomic():
         if batch.window or backpressure.is_capped(rows):
-            fleet_lock.hold()
+            scheduler_lock.acquire()
         locked = Batch.objects.select_for_update().get(pk=batch.pk)
         _check_open(locked)
-        fresh, there = _sorted_out(locked, rows)
+        fresh, there = _partition(locked, rows)
         _number(locked, fresh)
         done, full = insert(fresh) if fresh else (Enqueued(), None)
     if full:
@@ -125,7 +127,7 @@ def _check_open(batch: Batch) -> None:
         raise BadInput(f"batch {batch.name} is closed since {since}: open another")
 
 
-def _sorted_out(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
+def _partition(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
     """Those not yet there, each key once; and how many were."""
     known = Execution.objects.filter(flow=batch.flow, key__in=[row.key for row in rows])
     batch_of = dict(known.values_list("key", "batch_id"))
@@ -143,63 +145,63 @@ def _number(batch: Batch, rows: Rows) -> None:
 
     Their times are the database's, by which a batch is cancelled: what was added before is met.
     """
-    now = fleet_lock.database_now()
+    now = scheduler_lock.database_now()
     last = batch.executions.aggregate(last=Max("batch_seq"))["last"]
     first = 0 if last is None else last + 1
     head = batch_window.first_unfinished([batch.pk]).get(batch.pk, first) if batch.window else first
     for seq, row in enumerate(rows, start=first):
         row.batch, row.batch_seq = batch, seq
-        row.created_at = row.tries_from = now
+        row.created_at = row.attempts_counted_since = now
         held = batch.window and seq >= head + batch.window
-        row.run_after = HELD_BACK if held else now
+        row.run_after = BEYOND_WINDOW if held else now
 
 
-def close(batch: Batch, by: By) -> bool:
+def close(batch: Batch, by: Actor) -> bool:
     """Let nothing more be added: when all members have ended, so has the batch. False when it was
     closed before."""
     with transaction.atomic():
         locked = Batch.objects.select_for_update().get(pk=batch.pk)
         if locked.closed_at is not None:
             return False
-        locked.closed_at = batch.closed_at = fleet_lock.database_now()
+        locked.closed_at = batch.closed_at = scheduler_lock.database_now()
         locked.save(update_fields=("closed_at",))
         by.record("close batch", _target(batch), {"is": "open"}, {"is": "closed"})
     return True
 
 
-def cancel(batch: Batch, by: By) -> int:
+def cancel(batch: Batch, by: Actor) -> int:
     """Cancel what waits, ask what runs to stop (its worker hears within seconds), and close it.
 
     Returns how many members had not ended when it was cancelled: 0 when it was cancelled before. From
     then on nothing of it starts, however many are left to be swept up: by this call or, if that is broken
     off, by the decisions that follow.
     """
-    with fleet_lock.deciding() as now:
+    with scheduler_lock.hold_scheduler_lock() as now:
         because = f"by {by.actor}{f': {by.reason}' if by.reason else ''}"
         unfinished = 0
         if batch_window.mark_cancelled(batch, because, now):
             unfinished = batch.executions.filter(state__in=UNFINISHED).count()
             _record_cancel(batch, by, unfinished)
-            wakeups.leave(unswept=[batch.pk])
+            wakeups.post(unswept=[batch.pk])
     batch.refresh_from_db()
-    _swept(batch)
+    _cancel_next_members(batch)
     # The rest in transactions of their own, whatever transaction this was called in.
-    transaction.on_commit(partial(_sweep_the_rest, batch))
+    transaction.on_commit(partial(_cancel_remaining_members, batch))
     return unfinished
 
 
-def _sweep_the_rest(batch: Batch) -> None:
-    while _swept(batch):
+def _cancel_remaining_members(batch: Batch) -> None:
+    while _cancel_next_members(batch):
         pass
     dispatch()
 
 
-def _swept(batch: Batch) -> int:
-    with fleet_lock.deciding() as now:
-        return batch_window.sweep(batch, now)
+def _cancel_next_members(batch: Batch) -> int:
+    with scheduler_lock.hold_scheduler_lock() as now:
+        return batch_window.cancel_members(batch, now)
 
 
-def _record_cancel(batch: Batch, by: By, unfinished: int) -> None:
+def _record_cancel(batch: Batch, by: Actor, unfinished: int) -> None:
     by.record(
         "cancel batch", _target(batch), {"unfinished": unfinished}, {"is": "cancelled"}, unfinished
     )
@@ -220,7 +222,7 @@ def rules_of(batch: Batch) -> str:
     return "; ".join(said)
 
 
-def standing_of(batch: Batch) -> str:
+def counts_of(batch: Batch) -> str:
     """Open, closed or cancelled, and why."""
     if batch.cancelled_at:
         return f"cancelled: {batch.cancelled_because}"

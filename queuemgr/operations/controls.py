@@ -14,15 +14,15 @@ from django.db import transaction
 from django.db.models import Q
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.redaction import clean
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.lifecycle.enqueue import check_not_far
+from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import (
-    Change,
+    AuditEntry,
     Execution,
-    Gate,
     Limit,
+    LimitState,
     Pausable,
     Queue,
     RetryPolicy,
@@ -30,18 +30,18 @@ from queuemgr.models import (
 )
 from queuemgr.scheduling import breakers, limit_rows, retry_policies, wakeups
 from queuemgr.scheduling.admission import FLEET
-from queuemgr.scheduling.limit_rows import FIGURES, new_limit
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 
 ROWS_AT_A_TIME = 500
 
 REASON_CHARACTERS = 200
 """Room for a reason in the record; a longer one is cut."""
 
-Fact = Callable[[Execution], dict[str, str]]
+Describe = Callable[[Execution], dict[str, str]]
 
 
 @dataclass(frozen=True)
-class By:
+class Actor:
     """Who acts, through what (admin, command, api), and why; and the change this undoes, if any."""
 
     actor: str
@@ -57,15 +57,15 @@ class By:
         change.save()
 
     def record_each(
-        self, action: str, executions: Iterable[Execution], before: Fact, after: Fact
+        self, action: str, executions: Iterable[Execution], before: Describe, after: Describe
     ) -> None:
         """One record per execution, written together."""
-        Change.objects.bulk_create(
+        AuditEntry.objects.bulk_create(
             self._change(action, str(e), before(e), after(e)) for e in executions
         )
 
-    def _change(self, action: str, target: str, before: Any, after: Any) -> Change:
-        return Change(
+    def _change(self, action: str, target: str, before: Any, after: Any) -> AuditEntry:
+        return AuditEntry(
             actor=self.actor,
             source=self.source,
             reason=clean(self.reason)[:REASON_CHARACTERS],
@@ -77,54 +77,54 @@ class By:
         )
 
 
-def pause(target: str, by: By, until: datetime | None = None) -> None:
+def pause(target: str, by: Actor, until: datetime | None = None) -> None:
     """Stop starts through a queue (`prep.high`), a limit (`host:…`), a phase or `everything`.
 
     What runs goes on. Raises `BadInput` when there is no such thing to pause.
     """
     if until is not None:
-        check_not_far("until", until)
+        check_horizon("until", until)
     for row in _pausable(target):
         set_pause(row, by, Pause(database_now(), by.actor, by.reason[:200], until))
 
 
-def resume(target: str, by: By) -> None:
+def resume(target: str, by: Actor) -> None:
     """Undo `pause`, and open a limit the fleet had closed; raises `BadInput` when there is no such
     thing, also for a key without a row that is not closed: it may be mistyped."""
     for row in _pausable(target):
         known = row.pk is not None
         if known:
             set_pause(row, by, RUNNING)
-        if not _open_gates([str(row)], by) and not known:
+        if not _reset_breakers([str(row)], by) and not known:
             raise BadInput(f"{target!r} is neither paused nor closed; `queue limits` shows what is")
     transaction.on_commit(dispatch)
 
 
-def open_limits(names: Iterable[str], by: By) -> list[str]:
+def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
     """Open limits the fleet had closed at once, and let them through in full; a pattern stands for
     every key that goes by it. Returns those that were closed or reopening."""
-    opened = _open_gates(_closed_under(names), by)
+    opened = _reset_breakers(_open_breakers_under(names), by)
     transaction.on_commit(dispatch)
     return opened
 
 
-def _closed_under(names: Iterable[str]) -> list[str]:
+def _open_breakers_under(names: Iterable[str]) -> list[str]:
     """The limits of these names that are closed or reopening, and those that go by these patterns."""
     wanted = set(names)
-    owner = limit_rows.owner_among(Limit.objects.values_list("name", flat=True))
-    closed = Gate.objects.filter(Q(closed_until__isnull=False) | Q(opening__gt=0))
+    owner = limit_rows.rule_resolver(Limit.objects.values_list("name", flat=True))
+    closed = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
     found = closed.order_by("name").values_list("name", flat=True)
     return [name for name in found if name in wanted or owner(name) in wanted]
 
 
 @transaction.atomic
-def _open_gates(names: Sequence[str], by: By) -> list[str]:
+def _reset_breakers(names: Sequence[str], by: Actor) -> list[str]:
     opened: list[str] = []
     for start in range(0, len(names), ROWS_AT_A_TIME):
-        opened += breakers.open_now(names[start : start + ROWS_AT_A_TIME])
+        opened += breakers.reset(names[start : start + ROWS_AT_A_TIME])
     for name in opened:
         by.record("open limit", name, {"is": "closed"}, {"is": "open"})
-    wakeups.leave(limits=opened)
+    wakeups.post(limits=opened)
     return opened
 
 
@@ -159,7 +159,7 @@ class Pause:
 
 
 RUNNING = Pause()
-NO_ROW = {"row": None}
+ABSENT = {"row": None}
 """What a change says was there before, when it made a row."""
 
 
@@ -170,11 +170,11 @@ def pause_of(row: Pausable) -> Pause:
     return Pause(row.paused_at, row.paused_by, row.pause_reason, row.paused_until)
 
 
-def figures_of(row: Any, figures: Iterable[str]) -> dict[str, Any]:
+def field_values(row: Any, figures: Iterable[str]) -> dict[str, Any]:
     return {figure: getattr(row, figure) for figure in figures}
 
 
-def edit_limit(name: str, by: By, **figures: Any) -> Limit:
+def edit_limit(name: str, by: Actor, **figures: Any) -> Limit:
     """Set figures of a limit (`max_running`, `rate`, `daily_budget`, …), making its row if need be;
     work waiting for room starts at once. A new row begins with the figures of the pattern its name went
     by so far. Raises `ValidationError` on impossible ones."""
@@ -182,18 +182,18 @@ def edit_limit(name: str, by: By, **figures: Any) -> Limit:
     limit_rows.sync()
     with transaction.atomic():
         limit = Limit.objects.select_for_update().filter(name=name).first() or new_limit(name)
-        new, before = limit.pk is None, figures_of(limit, figures)
+        new, before = limit.pk is None, field_values(limit, figures)
         for field, value in figures.items():
             setattr(limit, field, value)
         limit.full_clean()
         limit.save()
-        by.record("edit limit", name, *_told(limit, new, before, figures, FIGURES))
-        wakeups.leave(limits=[wakeups.EVERYTHING])
+        by.record("edit limit", name, *_audit_diff(limit, new, before, figures, LIMIT_FIELDS))
+        wakeups.post(limits=[wakeups.EVERYTHING])
         transaction.on_commit(dispatch)
     return limit
 
 
-def remove_limit(name: str, by: By) -> None:
+def remove_limit(name: str, by: Actor) -> None:
     """Let a key go by its pattern again, or a pattern's keys without one; raises `BadInput` for a
     limit the settings state, which would be made again."""
     with transaction.atomic():
@@ -202,27 +202,27 @@ def remove_limit(name: str, by: By) -> None:
             raise BadInput(f"the limit {name!r} has no row")
         if limit.from_settings:
             raise BadInput(f"the limit {name!r} is stated by the settings and stays: edit it")
-        before = {**pause_of(limit).facts(), "row": figures_of(limit, FIGURES)}
-        by.record("remove limit", name, before, NO_ROW)
+        before = {**pause_of(limit).facts(), "row": field_values(limit, LIMIT_FIELDS)}
+        by.record("remove limit", name, before, ABSENT)
         limit.delete()
-        wakeups.leave(limits=[wakeups.EVERYTHING])
+        wakeups.post(limits=[wakeups.EVERYTHING])
         transaction.on_commit(dispatch)
 
 
-def restore_limit(name: str, by: By, figures: Mapping[str, Any], pause: Pause) -> None:
+def restore_limit(name: str, by: Actor, figures: Mapping[str, Any], pause: Pause) -> None:
     """Make the row of a limit again, with these figures and so paused. Raises `ValidationError` when
     there is one."""
     with transaction.atomic():
         limit = Limit(name=name, **figures, **asdict(pause))
         limit.full_clean()
         limit.save()
-        after = {**pause.facts(), "row": figures_of(limit, FIGURES)}
-        by.record("restore limit", name, NO_ROW, after)
-        wakeups.leave(limits=[wakeups.EVERYTHING])
+        after = {**pause.facts(), "row": field_values(limit, LIMIT_FIELDS)}
+        by.record("restore limit", name, ABSENT, after)
+        wakeups.post(limits=[wakeups.EVERYTHING])
         transaction.on_commit(dispatch)
 
 
-def edit_queue(name: str, by: By, *, max_pending: int) -> Queue:
+def edit_queue(name: str, by: Actor, *, max_pending: int) -> Queue:
     """Set how many executions may wait in a queue (0: no cap). Raises `ValidationError` on what is
     no such number."""
     limit_rows.sync()
@@ -236,7 +236,7 @@ def edit_queue(name: str, by: By, *, max_pending: int) -> Queue:
     return queue
 
 
-def edit_policy(kind: str, phase: str, by: By, **figures: Any) -> RetryPolicy:
+def edit_policy(kind: str, phase: str, by: Actor, **figures: Any) -> RetryPolicy:
     """Set figures of a retry policy, making the row of this phase if need be (empty: every phase);
     the next failure goes by it. Raises `ValidationError` on impossible ones, and `BadInput` for a
     kind or a phase nobody knows."""
@@ -246,24 +246,24 @@ def edit_policy(kind: str, phase: str, by: By, **figures: Any) -> RetryPolicy:
     with transaction.atomic():
         rows = RetryPolicy.objects.select_for_update()
         policy = rows.filter(kind=kind, phase=phase).first() or retry_policies.new_row(kind, phase)
-        new, before = policy.pk is None, figures_of(policy, figures)
+        new, before = policy.pk is None, field_values(policy, figures)
         for field, value in figures.items():
             setattr(policy, field, value)
         policy.full_clean()
         policy.save()
-        told = _told(policy, new, before, figures, retry_policies.FIGURES)
+        told = _audit_diff(policy, new, before, figures, retry_policies.POLICY_FIELDS)
         by.record("edit retry policy", str(policy), *told)
     return policy
 
 
-def _told(
+def _audit_diff(
     row: Any, new: bool, before: Mapping[str, Any], after: Mapping[str, Any], all_figures: Any
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """What a change says was before and after: the figures set, and of a new row all there are."""
-    return (NO_ROW, {**after, "row": figures_of(row, all_figures)}) if new else (before, after)
+    return (ABSENT, {**after, "row": field_values(row, all_figures)}) if new else (before, after)
 
 
-def delete_policy(kind: str, phase: str, by: By) -> None:
+def delete_policy(kind: str, phase: str, by: Actor) -> None:
     """Let a phase go by the policy for every phase again; raises `BadInput` for that one itself."""
     if not phase:
         raise BadInput(
@@ -272,8 +272,8 @@ def delete_policy(kind: str, phase: str, by: By) -> None:
     with transaction.atomic():
         rows = RetryPolicy.objects.select_for_update().filter(kind=kind, phase=phase)
         for policy in rows:
-            before = figures_of(policy, retry_policies.FIGURES)
-            by.record("delete retry policy", str(policy), before, NO_ROW)
+            before = field_values(policy, retry_policies.POLICY_FIELDS)
+            by.record("delete retry policy", str(policy), before, ABSENT)
             policy.delete()
 
 
@@ -297,7 +297,7 @@ def _pausable(target: str) -> Sequence[Pausable]:
 
 
 @transaction.atomic
-def set_pause(row: Pausable, by: By, pause: Pause) -> None:
+def set_pause(row: Pausable, by: Actor, pause: Pause) -> None:
     """Pause a queue or a limit so, or let it run (`RUNNING`), making its row if it had none."""
     new = row.pk is None
     if new:
@@ -307,9 +307,9 @@ def set_pause(row: Pausable, by: By, pause: Pause) -> None:
         row.refresh_from_db()
     before, after = pause_of(row).facts(), pause.facts()
     if new:
-        before, after = {**before, **NO_ROW}, {**after, "row": figures_of(row, FIGURES)}
+        before, after = {**before, **ABSENT}, {**after, "row": field_values(row, LIMIT_FIELDS)}
     for column, value in asdict(pause).items():
         setattr(row, column, value)
     row.save(update_fields=list(asdict(pause)))
-    wakeups.leave(limits=[wakeups.EVERYTHING])
+    wakeups.post(limits=[wakeups.EVERYTHING])
     by.record("pause" if pause.paused_at else "resume", str(row), before, after)

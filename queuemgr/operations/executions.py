@@ -16,31 +16,31 @@ from typing import Any
 from django.db import transaction
 
 from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError, UnknownFlow, UnknownStep
-from queuemgr.base.fleet_lock import deciding
 from queuemgr.base.redaction import masked
-from queuemgr.flows.flow import PRIORITY_NAMES, Place, get_flow
-from queuemgr.flows.payload_validation import checked
+from queuemgr.base.scheduler_lock import hold_scheduler_lock
+from queuemgr.flows.flow import PRIORITY_NAMES, StepRef, get_flow
+from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, revoke, states
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_rank
 from queuemgr.models import Execution, Lease, Route, State
-from queuemgr.operations.controls import ROWS_AT_A_TIME, By
+from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.scheduling import routes, wakeups
-from queuemgr.scheduling.admission import HELD_BACK
+from queuemgr.scheduling.admission import BEYOND_WINDOW
 
 Chunk = list[Execution]
 
-ENDED_UNDONE = (State.FAILED, State.CANCELLED, State.SKIPPED)
+UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
 """What a person may have done again: all that ended but for what is done."""
 
 EDIT_PAYLOAD = "edit payload"
 """The change that tells what of a payload was edited: for those who may see payloads."""
 
-FURTHEST = timedelta(days=3660)
+MAX_HORIZON = timedelta(days=3660)
 """A time further off than ten years is a mistyped one."""
 
 
-def retry(executions: Iterable[Execution], by: By) -> int:
+def retry(executions: Iterable[Execution], by: Actor) -> int:
     """Let failed, cancelled or skipped executions go on from the step they stopped at.
 
     Others, and those whose flow or step is gone, are left alone; returns how many wait again.
@@ -48,7 +48,7 @@ def retry(executions: Iterable[Execution], by: By) -> int:
     return _in_chunks(executions, lambda chunk, now: _retry(chunk, now, by))
 
 
-def retry_from_start(executions: Iterable[Execution], by: By) -> int:
+def retry_from_start(executions: Iterable[Execution], by: Actor) -> int:
     """Let failed, cancelled or skipped executions begin anew, at the first step their payload needs.
 
     What their steps learnt (the context) is forgotten; attempts and what is stored stay, and each
@@ -58,18 +58,18 @@ def retry_from_start(executions: Iterable[Execution], by: By) -> int:
 
 
 def retry_with_payload(
-    execution: Execution, payload: Mapping[str, Any], by: By, *, from_start: bool = False
+    execution: Execution, payload: Mapping[str, Any], by: Actor, *, from_start: bool = False
 ) -> int:
     """Retry one execution with another payload, from its step or from the start.
 
     Raises `BadInput` for a payload that cannot be stored or that its flow cannot work with, and
     `NeverFits` for one no limit could admit. Returns 0 when it was not failed, cancelled or skipped.
     """
-    given = checked(payload)
+    given = validate(payload)
     again = _retry_from_start if from_start else _retry
 
     def act(chunk: Chunk, now: datetime) -> int:
-        changed = [e for e in chunk if e.state in ENDED_UNDONE]
+        changed = [e for e in chunk if e.state in UNSUCCESSFUL]
         for e in changed:
             _give_payload(e, given, by, from_start=from_start)
         return again(changed, now, by)
@@ -77,12 +77,12 @@ def retry_with_payload(
     return _in_chunks([execution], act)
 
 
-def cancel(executions: Iterable[Execution], by: By) -> int:
+def cancel(executions: Iterable[Execution], by: Actor) -> int:
     """Cancel what waits at once; ask what runs to stop, which its worker hears within seconds."""
     return _in_chunks(executions, lambda chunk, now: _cancel(chunk, now, by))
 
 
-def skip(executions: Iterable[Execution], by: By) -> int:
+def skip(executions: Iterable[Execution], by: Actor) -> int:
     """Leave out for good what waits, and what failed and nobody wants any more.
 
     What runs, is done or was cancelled is left alone.
@@ -90,13 +90,13 @@ def skip(executions: Iterable[Execution], by: By) -> int:
     return _in_chunks(executions, lambda chunk, now: _skip(chunk, now, by))
 
 
-def set_priority(executions: Iterable[Execution], priority: int, by: By) -> int:
+def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> int:
     """Raise or lower the priority; work under way keeps its slot and goes on at the new one."""
     check_rank(priority)
     return _in_chunks(executions, lambda chunk, now: _set_priority(chunk, priority, by))
 
 
-def set_run_after(executions: Iterable[Execution], when: datetime, by: By) -> int:
+def set_run_after(executions: Iterable[Execution], when: datetime, by: Actor) -> int:
     """Have what waits start no earlier than `when`; a moment that has passed: as soon as it may.
 
     What runs, or waits for its turn in its batch, is left alone. Raises `BadInput` for a moment
@@ -112,7 +112,7 @@ def _in_chunks(executions: Iterable[Execution], act: Callable[[Chunk, datetime],
     ids = [execution.pk for execution in executions]
     changed = 0
     for start in range(0, len(ids), ROWS_AT_A_TIME):
-        with deciding() as now:
+        with hold_scheduler_lock() as now:
             _lock_leases(ids[start : start + ROWS_AT_A_TIME])
             some = Execution.objects.filter(pk__in=ids[start : start + ROWS_AT_A_TIME])
             changed += act(list(some.order_by("pk")), now)
@@ -127,24 +127,24 @@ def _lock_leases(execution_ids: Sequence[int]) -> None:
     list(held.select_for_update().values_list("pk"))
 
 
-def _retry(chunk: Chunk, now: datetime, by: By) -> int:
-    ended = [e for e in chunk if e.state in ENDED_UNDONE]
+def _retry(chunk: Chunk, now: datetime, by: Actor) -> int:
+    ended = [e for e in chunk if e.state in UNSUCCESSFUL]
     by_route = _by_route(ended, lambda execution: (execution.priority, True, False))
     for route_id, some in by_route.items():
         by.record_each("retry", some, _state, lambda execution: {"state": State.WAITING.value})
         changes = {**_again(now), "resumed": True, "route_id": route_id}
         states.move([e.pk for e in some], State.WAITING, **changes)
-    batch_window.hold_back([e.pk for e in ended if e.batch_id])
+    batch_window.defer_beyond_window([e.pk for e in ended if e.batch_id])
     wakeups.unpark(by_route)
     return sum(map(len, by_route.values()))
 
 
 def _again(now: datetime) -> dict[str, Any]:
-    return {"run_after": now, "tries_from": now, "finished_at": None, "wait_reason": ""}
+    return {"run_after": now, "attempts_counted_since": now, "finished_at": None, "wait_reason": ""}
 
 
-def _retry_from_start(chunk: Chunk, now: datetime, by: By) -> int:
-    ended = [e for e in chunk if e.state in ENDED_UNDONE]
+def _retry_from_start(chunk: Chunk, now: datetime, by: Actor) -> int:
+    ended = [e for e in chunk if e.state in UNSUCCESSFUL]
     stood = {e.pk: f"{e.phase}/{e.step}" for e in ended}
     by_route = _by_route(filter(_put_at_start, ended), lambda e: (e.priority, False, False))
     for route_id, some in by_route.items():
@@ -157,7 +157,7 @@ def _retry_from_start(chunk: Chunk, now: datetime, by: By) -> int:
         for (phase, step), alike in _by_place(some).items():
             changes = {"phase": phase, "step": step, "context": {}, "resumed": False}
             states.move(alike, State.WAITING, **_again(now), **changes, route_id=route_id)
-    batch_window.hold_back([e.pk for e in ended if e.batch_id])
+    batch_window.defer_beyond_window([e.pk for e in ended if e.batch_id])
     wakeups.unpark(by_route)
     return sum(map(len, by_route.values()))
 
@@ -180,7 +180,7 @@ def _by_place(executions: Iterable[Execution]) -> dict[tuple[str, str], list[int
 
 
 def _give_payload(
-    execution: Execution, payload: dict[str, Any], by: By, *, from_start: bool
+    execution: Execution, payload: dict[str, Any], by: Actor, *, from_start: bool
 ) -> None:
     before, execution.payload = execution.payload, payload
     _check_it_works(execution, from_start=from_start)
@@ -206,7 +206,9 @@ def _check_it_works(execution: Execution, *, from_start: bool) -> None:
     try:
         flow = get_flow(execution.flow)
         given = execution.payload if from_start else execution.given
-        place: Place = flow.first(given) if from_start else flow.at(execution.phase, execution.step)
+        place: StepRef = (
+            flow.first(given) if from_start else flow.at(execution.phase, execution.step)
+        )
         kind = routes.kind_of(place, execution.priority, given, resumed=not from_start)
     except SluiceError:
         raise
@@ -219,11 +221,11 @@ def _check_it_works(execution: Execution, *, from_start: bool) -> None:
     routes.check_fits(kind)
 
 
-def _cancel(chunk: Chunk, now: datetime, by: By) -> int:
+def _cancel(chunk: Chunk, now: datetime, by: Actor) -> int:
     _give_back_unstarted(chunk)
-    leases = Lease.objects.filter(execution__in=chunk, cancel_by="")
+    leases = Lease.objects.filter(execution__in=chunk, cancel_requested_by="")
     running = set(leases.values_list("execution_id", flat=True))
-    leases.update(cancel_by=by.actor or by.source)
+    leases.update(cancel_requested_by=by.actor or by.source)
     asked = [e for e in chunk if e.pk in running]
     waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED) and e not in asked]
     by.record_each("cancel", asked, _state, lambda execution: {"state": "asked to stop"})
@@ -231,7 +233,7 @@ def _cancel(chunk: Chunk, now: datetime, by: By) -> int:
     return len(asked) + len(waiting)
 
 
-def _skip(chunk: Chunk, now: datetime, by: By) -> int:
+def _skip(chunk: Chunk, now: datetime, by: Actor) -> int:
     _give_back_unstarted(chunk)
     may = (State.WAITING, State.LEASED, State.FAILED)
     unwanted = [e for e in chunk if e.state in may]
@@ -239,7 +241,7 @@ def _skip(chunk: Chunk, now: datetime, by: By) -> int:
     return len(unwanted)
 
 
-def _end(some: Chunk, to: State, action: str, now: datetime, by: By) -> None:
+def _end(some: Chunk, to: State, action: str, now: datetime, by: Actor) -> None:
     """Move these, none of which holds a lease, to a final state, and say who did."""
     by.record_each(action, some, _state, lambda execution: {"state": to.value})
     said = f"{to.value} by {by.actor}" + (f": {by.reason}" if by.reason else "")
@@ -252,7 +254,7 @@ def _end(some: Chunk, to: State, action: str, now: datetime, by: By) -> None:
     )
 
 
-def _set_priority(chunk: Chunk, priority: int, by: By) -> int:
+def _set_priority(chunk: Chunk, priority: int, by: Actor) -> int:
     others = [execution for execution in chunk if execution.priority != priority]
     _give_back_unstarted(others)
     by.record_each(
@@ -275,12 +277,12 @@ def _set_priority(chunk: Chunk, priority: int, by: By) -> int:
     return len(others)
 
 
-def _set_run_after(chunk: Chunk, when: datetime, now: datetime, by: By) -> int:
-    if when - now > FURTHEST:
+def _set_run_after(chunk: Chunk, when: datetime, now: datetime, by: Actor) -> int:
+    if when - now > MAX_HORIZON:
         raise BadInput(f"{when:%Y-%m-%d} is more than ten years ahead: give an earlier time")
     moment = max(when, now)
     waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED)]
-    waiting = [e for e in waiting if e.run_after < HELD_BACK]
+    waiting = [e for e in waiting if e.run_after < BEYOND_WINDOW]
     moved = [e for e in waiting if e.run_after != moment and not _is_due(e, when, now)]
     if not moved:
         return 0
@@ -319,7 +321,7 @@ def _state(execution: Execution) -> dict[str, str]:
 
 def _give_back_unstarted(chunk: Chunk) -> None:
     unstarted = Lease.objects.unstarted().filter(execution__in=chunk)
-    revoke.give_back(list(unstarted.values_list("pk", flat=True)))
+    revoke.revoke_unstarted(list(unstarted.values_list("pk", flat=True)))
 
 
 def _by_route(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from queuemgr.models import GivenAnswer
+from queuemgr.models import IdempotencyRecord
 
 KEPT = timedelta(hours=24)
 """How long an answer can be asked for again: what most APIs with such keys keep theirs."""
@@ -15,8 +15,8 @@ PRUNE_ROWS = 5_000
 
 def prune(now: datetime) -> int:
     """Forget answers no longer kept; returns how many."""
-    old = GivenAnswer.objects.filter(at__lt=now - KEPT)
+    old = IdempotencyRecord.objects.filter(at__lt=now - KEPT)
     pruned = 0
     while some := list(old.values_list("pk", flat=True)[:PRUNE_ROWS]):
-        pruned += GivenAnswer.objects.filter(pk__in=some).delete()[0]
+        pruned += IdempotencyRecord.objects.filter(pk__in=some).delete()[0]
     return pruned

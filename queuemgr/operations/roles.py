@@ -15,20 +15,20 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from queuemgr.base.errors import BadInput
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
 VIEWER, OPERATOR, ADMIN = ROLES = ("viewer", "operator", "admin")
 
 DJANGOS_OWN = ("admin", "auth", "contenttypes", "sessions")
 """Applications that hold nothing of the work: people, sessions, and the admin's own log."""
 
-SECRET = ("view_payload", "view_apitoken", "view_givenanswer")
+SECRET = ("view_payload", "view_apitoken", "view_idempotencyrecord")
 """What may be looked at by more than a viewer alone."""
 
 OPERATES = (
     "view_payload", "retry_execution", "cancel_execution", "skip_execution", "prioritise_execution",
     "pause_queue", "pause_limit", "add_bulkaction", "stop_bulkaction", "add_execution", "add_batch",
-    "change_batch", "undo_change",
+    "change_batch", "undo_auditentry",
 )  # fmt: skip
 """What an operator may do beyond looking."""
 
@@ -76,7 +76,7 @@ def difference(role: str) -> Differs:
 
 
 @transaction.atomic
-def reset(role: str, by: By) -> bool:
+def reset(role: str, by: Actor) -> bool:
     """Give a role's group just what it is made with; tells whether that altered anything."""
     found = difference(role)
     if not (found.lacks or found.besides):

@@ -16,16 +16,16 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from queuemgr.base.errors import BadInput, CannotUndo
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import BulkAction, Change, Execution, Limit, Pausable, Queue, RetryPolicy
+from queuemgr.models import AuditEntry, BulkAction, Execution, Limit, Pausable, Queue, RetryPolicy
 from queuemgr.operations import bulk, controls, executions
 from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
-from queuemgr.operations.controls import NO_ROW, By, Pause, figures_of, pause_of
+from queuemgr.operations.controls import ABSENT, Actor, Pause, field_values, pause_of
 from queuemgr.scheduling import retry_policies
-from queuemgr.scheduling.limit_rows import FIGURES
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 
 LOOKED_BACK = 50
 """How many later changes are looked through for whoever changed it since."""
@@ -37,27 +37,27 @@ Facts = Mapping[str, Any]
 class Undoable:
     """How changes of one kind are undone: who may, what is there now, and putting back."""
 
-    permission: Callable[[Change], str]
-    now: Callable[[Change], Facts]
+    permission: Callable[[AuditEntry], str]
+    now: Callable[[AuditEntry], Facts]
     """What the change's `after` would say, were it made of the present state."""
-    put_back: Callable[[Change, By], None]
+    put_back: Callable[[AuditEntry, Actor], None]
 
 
-def undo(change: Change, by: By) -> Change:
+def undo(change: AuditEntry, by: Actor) -> AuditEntry:
     """Put back what was before; returns the change that records it.
 
     Raises `CannotUndo` when it was undone already, when something has changed since (naming what, and
     who), or when it is of a kind that is not undone.
     """
     with transaction.atomic():
-        Change.objects.select_for_update().get(pk=change.pk)
+        AuditEntry.objects.select_for_update().get(pk=change.pk)
         check(change)
         reason = by.reason or f"undoes change {change.pk}"
         try:
             _kind_of(change).put_back(change, replace(by, undoes=change.pk, reason=reason))
         except (ValidationError, BadInput) as error:
             raise CannotUndo(f"what was before cannot be put back: {_said(error)}") from None
-        undone = Change.objects.filter(undoes=change.pk).first()
+        undone = AuditEntry.objects.filter(undoes=change.pk).first()
         if undone is None:
             raise CannotUndo(f"{change.target} has changed since")
         # What the verb found under its lock must be what was just looked at without one.
@@ -66,17 +66,17 @@ def undo(change: Change, by: By) -> Change:
         return undone
 
 
-def check(change: Change) -> None:
+def check(change: AuditEntry) -> None:
     """Raise `CannotUndo`, with the reason, where `undo` would."""
     kind = _kind_of(change)
-    undone = Change.objects.filter(undoes=change.pk).first()
+    undone = AuditEntry.objects.filter(undoes=change.pk).first()
     if undone:
         raise CannotUndo(f"undone already, by {undone.actor} at {undone.at:%Y-%m-%d %H:%M} UTC")
     now = kind.now(change)
     _raise_on_difference(change, {name: now.get(name) for name in {**now, **_left(change)}})
 
 
-def _raise_on_difference(change: Change, now: Facts) -> None:
+def _raise_on_difference(change: AuditEntry, now: Facts) -> None:
     """Name the first thing that is known not to be as this change left it."""
     for name, value in _left(change).items():
         if name not in now or now[name] == value:
@@ -90,13 +90,13 @@ def _raise_on_difference(change: Change, now: Facts) -> None:
         )
 
 
-def permission(change: Change) -> str:
+def permission(change: AuditEntry) -> str:
     """The permission of the verb that would put it back, which its undoer needs besides
-    `undo_change`; raises `CannotUndo` for a kind that is not undone."""
+    `undo_auditentry`; raises `CannotUndo` for a kind that is not undone."""
     return _kind_of(change).permission(change)
 
 
-def _kind_of(change: Change) -> Undoable:
+def _kind_of(change: AuditEntry) -> Undoable:
     if change.action not in KINDS:
         raise CannotUndo(f"{change.action!r} is not undone; {', '.join(KINDS)} are")
     return KINDS[change.action]
@@ -106,7 +106,7 @@ PAUSE = ("is", "paused_at", "paused_by", "pause_reason", "paused_until")
 """What a change says of a pause: a sentence, and the columns."""
 
 
-def _left(change: Change) -> Facts:
+def _left(change: AuditEntry) -> Facts:
     """What must still be so. The whole of a new row stands for the figures set in it."""
     after = change.after
     pause = {name: after[name] for name in PAUSE if name in after}
@@ -116,13 +116,13 @@ def _left(change: Change) -> Facts:
         return {**after, **pause} if "is" not in after else pause
     if not pause and change.action == "edit limit":
         pause = {"is": "running"}
-    return {**(after["row"] or NO_ROW), **pause}
+    return {**(after["row"] or ABSENT), **pause}
 
 
-def _changed_by(change: Change, name: str) -> str:
+def _changed_by(change: AuditEntry, name: str) -> str:
     """`; bob did that at …`, if it is on record."""
     telling = "is" if name in PAUSE else name
-    later = Change.objects.filter(target=change.target, pk__gt=change.pk).order_by("-pk")
+    later = AuditEntry.objects.filter(target=change.target, pk__gt=change.pk).order_by("-pk")
     for other in later[:LOOKED_BACK]:
         if telling in other.after or "row" in other.after:
             return f"; {other.actor} did that at {other.at:%Y-%m-%d %H:%M} UTC (change {other.pk})"
@@ -140,38 +140,38 @@ def _said(error: ValidationError | BadInput) -> str:
 # Limits, and pauses of limits and queues.
 
 
-def _limit_now(change: Change) -> Facts:
+def _limit_now(change: AuditEntry) -> Facts:
     limit = Limit.objects.filter(name=change.target).first()
     if limit is None:
-        return NO_ROW
-    return {**figures_of(limit, FIGURES), **pause_of(limit).facts(), "row": limit.name}
+        return ABSENT
+    return {**field_values(limit, LIMIT_FIELDS), **pause_of(limit).facts(), "row": limit.name}
 
 
-def _put_limit_back(change: Change, by: By) -> None:
+def _put_limit_back(change: AuditEntry, by: Actor) -> None:
     if change.before.get("row", ...) is None:
         controls.remove_limit(change.target, by)
     else:
         controls.edit_limit(change.target, by, **change.before)
 
 
-def _put_limit_row_back(change: Change, by: By) -> None:
+def _put_limit_row_back(change: AuditEntry, by: Actor) -> None:
     pause = Pause.told(change.before)
     controls.restore_limit(change.target, by, change.before["row"], pause)
 
 
-def _pausable(change: Change) -> Pausable | None:
+def _pausable(change: AuditEntry) -> Pausable | None:
     queue = Queue.objects.filter(name=change.target).first()
     return queue or Limit.objects.filter(name=change.target).first()
 
 
-def _pause_now(change: Change) -> Facts:
+def _pause_now(change: AuditEntry) -> Facts:
     row = _pausable(change)
     if isinstance(row, Limit):
         return _limit_now(change)
     return pause_of(row).facts() if row else {}
 
 
-def _put_pause_back(change: Change, by: By) -> None:
+def _put_pause_back(change: AuditEntry, by: Actor) -> None:
     if change.before.get("row", ...) is None:
         controls.remove_limit(change.target, by)
         return
@@ -182,36 +182,36 @@ def _put_pause_back(change: Change, by: By) -> None:
     controls.set_pause(row, by, pause)
 
 
-def _may_pause(change: Change) -> str:
+def _may_pause(change: AuditEntry) -> str:
     return f"queuemgr.pause_{'queue' if isinstance(_pausable(change), Queue) else 'limit'}"
 
 
 # Queues, policies, priorities.
 
 
-def _queue_now(change: Change) -> Facts:
+def _queue_now(change: AuditEntry) -> Facts:
     queue = Queue.objects.filter(name=change.target).first()
     return {"max_pending": queue.max_pending} if queue else {}
 
 
-def _put_queue_back(change: Change, by: By) -> None:
+def _put_queue_back(change: AuditEntry, by: Actor) -> None:
     controls.edit_queue(change.target, by, **change.before)
 
 
-def _kind_and_phase(change: Change) -> tuple[str, str]:
+def _kind_and_phase(change: AuditEntry) -> tuple[str, str]:
     kind, _, phase = change.target.partition(" in ")
     return kind, phase
 
 
-def _policy_now(change: Change) -> Facts:
+def _policy_now(change: AuditEntry) -> Facts:
     kind, phase = _kind_and_phase(change)
     policy = RetryPolicy.objects.filter(kind=kind, phase=phase).first()
     if policy is None:
-        return NO_ROW
-    return {**figures_of(policy, retry_policies.FIGURES), "row": str(policy)}
+        return ABSENT
+    return {**field_values(policy, retry_policies.POLICY_FIELDS), "row": str(policy)}
 
 
-def _put_policy_back(change: Change, by: By) -> None:
+def _put_policy_back(change: AuditEntry, by: Actor) -> None:
     kind, phase = _kind_and_phase(change)
     if change.before.get("row", ...) is None:
         controls.delete_policy(kind, phase, by)
@@ -219,17 +219,17 @@ def _put_policy_back(change: Change, by: By) -> None:
         controls.edit_policy(kind, phase, by, **change.before)
 
 
-def _execution(change: Change) -> Execution | None:
+def _execution(change: AuditEntry) -> Execution | None:
     flow, _, key = change.target.partition("/")
     return Execution.objects.filter(flow=flow, key=key).first()
 
 
-def _priority_now(change: Change) -> Facts:
+def _priority_now(change: AuditEntry) -> Facts:
     execution = _execution(change)
     return {"priority": PRIORITY_NAMES[execution.priority]} if execution else {}
 
 
-def _put_priority_back(change: Change, by: By) -> None:
+def _put_priority_back(change: AuditEntry, by: Actor) -> None:
     execution = _execution(change)
     assert execution is not None
     executions.set_priority([execution], PRIORITIES[change.before["priority"]], by)
@@ -238,14 +238,14 @@ def _put_priority_back(change: Change, by: By) -> None:
 # What a bulk action did: undone as a whole, in the background, by the change that started it.
 
 
-def _may_restore(change: Change) -> str:
+def _may_restore(change: AuditEntry) -> str:
     action = BulkAction.objects.filter(pk=change.action_id or 0).first()
     if action is None or action.verb not in bulk.UNDOABLE:
         raise CannotUndo("what it did is not undone: start the opposite action")
     return f"queuemgr.{RESTORE.permission}"
 
 
-def _bulk_now(change: Change) -> Facts:
+def _bulk_now(change: AuditEntry) -> Facts:
     """As the change left it: each execution is looked at when its turn comes."""
     try:
         bulk.check_undoable(change.action_id or 0)
@@ -254,11 +254,11 @@ def _bulk_now(change: Change) -> Facts:
     return dict(change.after)
 
 
-def _put_bulk_back(change: Change, by: By) -> None:
+def _put_bulk_back(change: AuditEntry, by: Actor) -> None:
     bulk.undo(change.action_id or 0, by)
 
 
-def _may(codename: str) -> Callable[[Change], str]:
+def _may(codename: str) -> Callable[[AuditEntry], str]:
     return lambda change: f"queuemgr.{codename}"
 
 

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from queuemgr.base.errors import BadInput
 from queuemgr.operations import roles
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
 Facts = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ def target_of(row: User | Group) -> str:
     return f"{'group' if isinstance(row, Group) else 'user'} {row}"
 
 
-def record(action: str, row: User | Group, before: Facts, by: By) -> None:
+def record(action: str, row: User | Group, before: Facts, by: Actor) -> None:
     """Record what has become of someone, or of a group; nothing when nothing has."""
     after = facts_of(row)
     altered = {name: value for name, value in after.items() if before.get(name, ...) != value}
@@ -48,19 +48,19 @@ def record(action: str, row: User | Group, before: Facts, by: By) -> None:
         by.record(f"{action} {_kind(row)}", target_of(row), was, altered)
 
 
-def record_removal(row: User | Group, by: By) -> None:
+def record_removal(row: User | Group, by: Actor) -> None:
     held = {name: value for name, value in facts_of(row).items() if value}
     by.record(f"delete {_kind(row)}", target_of(row), held)
 
 
-def record_password(user: User, by: By) -> None:
+def record_password(user: User, by: Actor) -> None:
     """That someone was given another password, or none that can be used."""
     kept = "usable" if user.has_usable_password() else "not usable"
     by.record("set password", target_of(user), {}, {"password": kept})
 
 
 @transaction.atomic
-def give_role(name: str, role: str, by: By) -> User:
+def give_role(name: str, role: str, by: Actor) -> User:
     """Give someone this role and no other (`none`: none), making the account if there is none.
 
     A new one cannot log in before a password is set. Raises `BadInput` for a role there is not.

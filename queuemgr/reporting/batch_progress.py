@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count
 
 from queuemgr.base import sql
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import HELD, Batch, Execution, State
 from queuemgr.reporting import explain, queue_position, throughput
 from queuemgr.reporting.explain import RouteReasons

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from queuemgr.base import sql
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.lifecycle.batch_window import Turns
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.lifecycle.batch_window import WindowPositions
 from queuemgr.models import HELD, Execution, State
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import HELD_BACK, Reason, Snapshot, admit
+from queuemgr.scheduling.admission import BEYOND_WINDOW, Reason, Snapshot, admit
 
 NEXT_IN_LINE = "next in line: it starts as soon as a worker's slot is free"
 
@@ -24,14 +24,14 @@ class RouteReasons:
     by_route: Mapping[int, tuple[Reason, ...]]
     now: datetime
     could_start: int = 0
-    turns: Turns = field(default_factory=Turns, compare=False)
+    window_positions: WindowPositions = field(default_factory=WindowPositions, compare=False)
 
     def of(self, execution: Execution) -> str:
         """Why this execution is where it is, in a sentence."""
         if execution.state != State.WAITING:
             return _not_waiting(execution)
-        if execution.run_after >= HELD_BACK:
-            return self.turns.sentence(execution)
+        if execution.run_after >= BEYOND_WINDOW:
+            return self.window_positions.sentence(execution)
         if execution.run_after > self.now:
             after = f" ({execution.wait_reason})" if execution.wait_reason else ""
             return f"not before {execution.run_after:%Y-%m-%d %H:%M:%S} UTC{after}"
@@ -40,7 +40,7 @@ class RouteReasons:
 
     def not_before(self, execution: Execution) -> datetime | None:
         """The earliest time it could start by what is known now; None when that may be any moment."""
-        if execution.state != State.WAITING or execution.run_after >= HELD_BACK:
+        if execution.state != State.WAITING or execution.run_after >= BEYOND_WINDOW:
             return None
         if execution.run_after > self.now:
             return execution.run_after
@@ -66,7 +66,7 @@ def reasons(seen: Snapshot | None = None) -> RouteReasons:
     return RouteReasons(decision.reasons, seen.now, len(decision.starts))
 
 
-def why(execution: Execution) -> str:
+def why_waiting(execution: Execution) -> str:
     """Why this execution waits, or what became of it, in a sentence."""
     return reasons().of(execution)
 

@@ -16,7 +16,7 @@ from django.db.models import Count, F, Min, Q, QuerySet, Sum
 
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
-from queuemgr.models import NOT_TRIES, Attempt, Execution
+from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
 
 CHUNK = 500
 """Executions in memory at once, with what their flow knows of them."""
@@ -86,7 +86,7 @@ def _attempts(some: Sequence[Execution]) -> dict[int, Mapping[str, Any]]:
         .order_by()
         .values("execution_id")
         .annotate(
-            tries=Count("pk", filter=~Q(outcome__in=NOT_TRIES)),
+            tries=Count("pk", filter=~Q(outcome__in=NOT_COUNTED_AS_ATTEMPT)),
             requests=Sum("cost"),
             worked=Sum(F("ended_at") - F("started_at")),
             begun=Min("started_at"),

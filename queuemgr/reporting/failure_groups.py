@@ -16,8 +16,8 @@ from django.db.models import Sum
 from django.db.models.functions import TruncHour
 
 from queuemgr.base import sql
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.models import Execution, Minute
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import Execution, MinuteStats
 
 MOST_GROUPS = 500
 PER_KIND = 50
@@ -95,7 +95,7 @@ def trends(hours: int = TREND_HOURS) -> list[Trend]:
     first = last - timedelta(hours=hours - 1)
     found: Mapping[str, list[int]] = defaultdict(lambda: [0] * hours)
     sums = (
-        Minute.objects.attempts_only()
+        MinuteStats.objects.attempts_only()
         .filter(minute__gte=first)
         .exclude(error_kind="")
         .values("error_kind", hour=TruncHour("minute"))

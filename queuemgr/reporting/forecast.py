@@ -13,7 +13,7 @@ from typing import Any
 from queuemgr.flows.flow import HIGH, all_phases
 from queuemgr.reporting import throughput
 from queuemgr.reporting.throughput import Throughput
-from queuemgr.scheduling.admission import Snapshot, Use
+from queuemgr.scheduling.admission import Snapshot, Usage
 
 LONGEST = timedelta(days=3650)
 
@@ -40,7 +40,7 @@ def _with_budgets(seen: Snapshot) -> Iterator[str]:
 
 def _budget(name: str, seen: Snapshot, speed: Throughput) -> dict[str, Any]:
     """When work of the highest class will find the budget spent; None: not before it resets."""
-    rule, use = seen.rule(name), seen.use.get(name, Use())
+    rule, use = seen.rule(name), seen.use.get(name, Usage())
     left = max(0, rule.usable_budget(HIGH) - use.spent - use.reserved)
     per_second = speed.requests.get(name, 0) / speed.seconds if speed.seconds else 0.0
     ends_at = _after(seen.now, left, per_second)

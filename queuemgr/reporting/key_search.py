@@ -7,7 +7,7 @@ from typing import TypeVar
 from django.db import connection
 from django.db.models import QuerySet
 
-from queuemgr.base.loose_index_scan import values_by_index
+from queuemgr.base.loose_index_scan import loose_index_scan
 from queuemgr.models import Execution, ExecutionQuerySet
 
 LAST_CHARACTER = "\U0010ffff"
@@ -35,4 +35,4 @@ def with_key(key: str) -> ExecutionQuerySet:
 
 
 def _flows() -> list[str]:
-    return values_by_index(Execution, "flow")["flow"]
+    return loose_index_scan(Execution, "flow")["flow"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import Max, Min, Q
 
-from queuemgr.base.loose_index_scan import values_by_index
+from queuemgr.base.loose_index_scan import loose_index_scan
 from queuemgr.models import (
     FINAL,
     HELD,
@@ -105,7 +105,7 @@ def _still_last(found: Mapping[int, int]) -> list[int]:
 def _with_text(asked: Mapping[str, Any]) -> Q:
     known = "error_kind" in asked
     kinds = (
-        [asked["error_kind"]] if known else values_by_index(Execution, "error_kind")["error_kind"]
+        [asked["error_kind"]] if known else loose_index_scan(Execution, "error_kind")["error_kind"]
     )
     found: list[int] = []
     for kind in kinds:

@@ -25,7 +25,7 @@ from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.reporting import throughput
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
-from queuemgr.scheduling.admission import HELD_BACK, Reason
+from queuemgr.scheduling.admission import BEYOND_WINDOW, Reason
 from queuemgr.scheduling.snapshot import live_since
 
 FAR = 50_000
@@ -37,7 +37,7 @@ LONGEST = timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """How many start before it, itself included; `at_least` where not all were counted."""
 
     position: int
@@ -52,7 +52,7 @@ class Estimate:
     """
 
     queue: str
-    place: Place
+    place: Position
     started_lately: Starts
     starts_at: datetime | None
     finishes_at: datetime | None
@@ -83,7 +83,7 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
         return None
     route = execution.route
     reasons = seen.by_route.get(route.pk, ())
-    place = _place(execution, route, seen.now)
+    place = _position(execution, route, seen.now)
     lately = throughput.starts(route.phase, route.priority, seen.now)
     starts_at, unknown = _start(execution, place, lately, reasons, seen.now)
     finishes_at = None
@@ -101,13 +101,13 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
 
 
 def _can_change(execution: Execution, reasons: Iterable[Reason], now: datetime) -> datetime | None:
-    if now < execution.run_after < HELD_BACK:
+    if now < execution.run_after < BEYOND_WINDOW:
         return execution.run_after
     return min((reason.until for reason in reasons if reason.until), default=None)
 
 
 def _start(
-    execution: Execution, place: Place, lately: Starts, reasons: Iterable[Reason], now: datetime
+    execution: Execution, place: Position, lately: Starts, reasons: Iterable[Reason], now: datetime
 ) -> tuple[datetime | None, str]:
     """When it may start, at the speed of late, once all that has an end has ended."""
     if stopped := stopped_for_good(execution, reasons, now):
@@ -133,7 +133,7 @@ def stopped_for_good(execution: Execution, reasons: Iterable[Reason], now: datet
 
 def _due(execution: Execution, now: datetime) -> datetime:
     """When its time has come; what waits for its turn in its batch waits for no time."""
-    return max(now, execution.run_after) if execution.run_after < HELD_BACK else now
+    return max(now, execution.run_after) if execution.run_after < BEYOND_WINDOW else now
 
 
 def _is_served(execution: Execution, now: datetime) -> bool:
@@ -189,7 +189,7 @@ _OF_OTHERS = """
 """
 
 
-def _place(execution: Execution, route: Route, now: datetime) -> Place:
+def _position(execution: Execution, route: Route, now: datetime) -> Position:
     older = sql.rows(
         _OLDER, [route.pk, execution.run_after, execution.run_after, execution.pk, FAR]
     )[0][0]
@@ -200,7 +200,7 @@ def _place(execution: Execution, route: Route, now: datetime) -> Place:
     if not route.resumed:
         others.append(_Others("r.served_at IS NOT NULL", (), FAR, resumed=True))
     found, cut_off = _count(others, route, _due(execution, now))
-    return Place(1 + older + found, older >= FAR or cut_off)
+    return Position(1 + older + found, older >= FAR or cut_off)
 
 
 class _Others(NamedTuple):

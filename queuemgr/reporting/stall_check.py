@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Max, Min
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Attempt, Execution, Lease, Worker
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import Decision, admit

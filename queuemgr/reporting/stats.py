@@ -11,19 +11,19 @@ from typing import Any
 from django.db.models import Count
 
 from queuemgr.base.budget_day import day_of
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.rate import Rate
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, operator_status
 from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker
 from queuemgr.reporting import explain, queue_depths
 from queuemgr.reporting.batch_progress import Progress, progress_of
 from queuemgr.reporting.forecast import forecast
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import FLEET, HELD_BACK, Gate, Snapshot, Use
+from queuemgr.scheduling.admission import BEYOND_WINDOW, FLEET, BreakerState, Snapshot, Usage
 
 
 @dataclass(frozen=True)
-class Standing:
+class Counts:
     """Executions by operator's status, and by phase and state."""
 
     by_status: Counter[str] = field(default_factory=Counter)
@@ -66,9 +66,9 @@ class Standing:
         )
 
 
-def standing(since: Any = None) -> Standing:
+def counts(since: Any = None) -> Counts:
     """Count executions (those made since a moment, when given)."""
-    found = Standing()
+    found = Counts()
     rows = (
         Execution.objects.all()
         if since is None
@@ -98,20 +98,20 @@ LONG = timedelta(hours=1)
 
 def _takes_long(stopped: explain.Stopped) -> bool:
     """Can only a person, or another day, change this? A used-up quota closes a limit for the day."""
-    if stopped.kind == "closed" and stopped.until:
+    if stopped.kind == "breaker_open" and stopped.until:
         return stopped.until - database_now() > LONG
     return stopped.kind in ("budget", "paused", "never", "turn")
 
 
 def _retries_waiting() -> bool:
     timed = Execution.objects.waiting().filter(run_after__gt=database_now())
-    return timed.filter(run_after__lt=HELD_BACK).exists()
+    return timed.filter(run_after__lt=BEYOND_WINDOW).exists()
 
 
 def stats() -> dict[str, Any]:
     """All of it as plain data with stable names: what `queue stats --json` prints."""
     now = database_now()
-    now_standing, seen = standing(), snapshot.read(now)
+    now_standing, seen = counts(), snapshot.read(now)
     return {
         "at": now.isoformat(),
         "total": now_standing.total,
@@ -180,7 +180,11 @@ def _progress(progress: Progress) -> dict[str, Any]:
 def _limits(seen: Snapshot) -> list[dict[str, Any]]:
     """Every limit with a row, and every key that is in use, closed or reopening."""
     rows = {limit.name: limit for limit in Limit.objects.all()}
-    names = {*rows, *seen.use, *(name for name, gate in seen.gates.items() if _is_news(gate, seen))}
+    names = {
+        *rows,
+        *seen.use,
+        *(name for name, gate in seen.breaker_states.items() if _is_news(gate, seen)),
+    }
     return [_limit(name, seen, rows.get(name)) for name in sorted(names)]
 
 
@@ -194,14 +198,14 @@ def limit(name: str) -> dict[str, Any] | None:
     neither a row, nor use, nor a pattern that matches."""
     seen, row = snapshot.read(database_now()), Limit.objects.filter(name=name).first()
     pattern = "" if row else pattern_of(name)
-    if row is None and not pattern and name not in seen.use and name not in seen.gates:
+    if row is None and not pattern and name not in seen.use and name not in seen.breaker_states:
         return None
     rule = seen.rule(name)
     return {
         **_limit(name, seen, row),
         "budget_zone": rule.budget_zone,
-        "kept_for_high": rule.kept_for_high,
-        "kept_from_low": rule.kept_from_low,
+        "reserved_for_high_percent": rule.reserved_for_high_percent,
+        "blocked_for_low_percent": rule.blocked_for_low_percent,
         "share": rule.share,
         "breaker_after": rule.breaker_after,
         "goes_by": pattern or name,
@@ -214,13 +218,17 @@ def pattern_of(name: str) -> str:
     return max((p for p in patterns if name.startswith(p[:-1])), key=len, default="")
 
 
-def _is_news(gate: Gate, seen: Snapshot) -> bool:
-    return bool(gate.opening or (gate.closed_until and gate.closed_until > seen.now))
+def _is_news(gate: BreakerState, seen: Snapshot) -> bool:
+    return bool(gate.half_open_starts or (gate.open_until and gate.open_until > seen.now))
 
 
 def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
-    rule, use, gate = seen.rule(name), seen.use.get(name, Use()), seen.gates.get(name, Gate())
-    closed = gate.closed_until is not None and gate.closed_until > seen.now
+    rule, use, gate = (
+        seen.rule(name),
+        seen.use.get(name, Usage()),
+        seen.breaker_states.get(name, BreakerState()),
+    )
+    closed = gate.open_until is not None and gate.open_until > seen.now
     return {
         "limit": name,
         "running": use.running,
@@ -233,10 +241,10 @@ def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
         "resets_at": rule.day_ends.isoformat() if rule.day_ends else None,
         "paused": rule.paused,
         "paused_until": rule.paused_until.isoformat() if rule.paused_until else None,
-        "closed_until": gate.closed_until.isoformat() if closed and gate.closed_until else None,
-        "closed_because": gate.because if closed else "",
-        "opening": 0 if closed else gate.opening,
-        "opening_because": gate.because if gate.opening and not closed else "",
+        "open_until": gate.open_until.isoformat() if closed and gate.open_until else None,
+        "closed_because": gate.open_reason if closed else "",
+        "opening": 0 if closed else gate.half_open_starts,
+        "opening_because": gate.open_reason if gate.half_open_starts and not closed else "",
     }
 
 
@@ -246,7 +254,7 @@ def _as_text(rate: Rate | None) -> str:
 
 def _budget(seen: Snapshot) -> dict[str, Any]:
     """The fleet's budget today, in the day of its zone, and what each phase spent of it."""
-    rule, use = seen.rule(FLEET), seen.use.get(FLEET, Use())
+    rule, use = seen.rule(FLEET), seen.use.get(FLEET, Usage())
     today = day_of(seen.now, rule.budget_zone)
     spent = DailyUsage.on(today)
     prefix = "phase:"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from queuemgr.models import Attempt, Change, Outcome
+from queuemgr.models import Attempt, AuditEntry, Outcome
 
 SHORTEST_WAIT = timedelta(seconds=1)
 """Waits shorter than this are no part of the story."""
@@ -46,7 +46,7 @@ class Entry:
 
 
 def timeline(
-    attempts: Sequence[Attempt], changes: Iterable[Change], enqueued: datetime | None
+    attempts: Sequence[Attempt], changes: Iterable[AuditEntry], enqueued: datetime | None
 ) -> list[Entry]:
     """All of it, oldest first; `attempts` in the order they were made, `enqueued` None when older
     attempts were left out."""
@@ -90,7 +90,7 @@ def _try(attempt: Attempt) -> Entry:
     )
 
 
-def _deed(change: Change) -> Entry:
+def _deed(change: AuditEntry) -> Entry:
     who = f"{change.action} by {change.actor or change.source}"
     became = ", ".join(f"{name} {_brief(v)}" for name, v in change.after.items())
     return Entry(change.at, "change", who, "; ".join(filter(None, (became, change.reason))))

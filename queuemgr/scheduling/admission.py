@@ -61,19 +61,20 @@ class WaitingRoute:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """The figures of one limit; 0 or None is no limit. `paused` is a sentence, or empty.
+class LimitRule:
+    """The values of one limit; 0 or None is no limit. `paused` is a sentence, or empty.
 
-    Of the daily budget the last `kept_for_high` requests are for high work only, and low work stops
-    `kept_from_low` requests before its end. `share` weighs a tenant against others.
+    The last `reserved_for_high_percent` requests of the daily budget are for high-priority work only;
+    low-priority work stops `blocked_for_low_percent` requests before its end. `share` weighs a tenant
+    against others.
     """
 
     max_running: int = 0
     reserved_high: int = 0
     rate: Rate | None = None
     daily_budget: int | None = None
-    kept_for_high: int = 0
-    kept_from_low: int = 0
+    reserved_for_high_percent: int = 0
+    blocked_for_low_percent: int = 0
     budget_zone: str = "UTC"
     day_ends: datetime | None = None
     share: int = 1
@@ -83,14 +84,14 @@ class Rule:
 
     def usable_budget(self, priority: int) -> int:
         """Requests work of this priority may bring the day's total to."""
-        kept = 0 if priority == HIGH else self.kept_for_high
+        kept = 0 if priority == HIGH else self.reserved_for_high_percent
         if priority == LOW:
-            kept = max(kept, self.kept_from_low)
+            kept = max(kept, self.blocked_for_low_percent)
         return (self.daily_budget or 0) - kept
 
 
 @dataclass(slots=True)
-class Use:
+class Usage:
     """What stands against a limit: leases and their weights, those not begun, and requests."""
 
     running: int = 0
@@ -102,21 +103,21 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class BreakerState:
     """What is known of the service behind a limit, as workers met it.
 
-    `clock` is the rate's clock in Unix seconds. `opening` is how many may run at once while the limit
-    reopens after it was closed; 0: fully open.
+    `rate_clock` is the rate's clock in Unix seconds. `half_open_starts` is how many may run at once while
+    the breaker is half-open; 0: closed.
     """
 
-    clock: float = 0.0
-    closed_until: datetime | None = None
-    because: str = ""
-    opening: int = 0
+    rate_clock: float = 0.0
+    open_until: datetime | None = None
+    open_reason: str = ""
+    half_open_starts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Ordering:
+class SchedulingPolicy:
     """How long work waits before it moves up a class (`starvation`), and before room is kept for work
     heavier than what is free (`heavy_wait`); None: never. Without `shares` tenants take no turns."""
 
@@ -125,8 +126,8 @@ class Ordering:
     shares: bool = True
 
 
-Kind = Literal[
-    "room", "never", "rate", "budget", "paused", "closed", "opening", "kept", "retries", "workers",
+ReasonKind = Literal[
+    "room", "never", "rate", "budget", "paused", "breaker_open", "half_open", "kept", "retries", "workers",
     "run_after", "turn",
 ]  # fmt: skip
 
@@ -138,11 +139,11 @@ class Reason:
     limit: str
     text: str
     until: datetime | None = None
-    kind: Kind = "room"
+    kind: ReasonKind = "room"
 
 
 @dataclass(frozen=True, slots=True)
-class RetryRoom:
+class RetryBudget:
     """How many more retries may start now, and the sentence when none may."""
 
     left: int
@@ -159,29 +160,29 @@ class Snapshot:
 
     now: datetime
     routes: tuple[WaitingRoute, ...]
-    rules: Mapping[str, Rule]
-    use: Mapping[str, Use]
+    rules: Mapping[str, LimitRule]
+    use: Mapping[str, Usage]
     paused_queues: Mapping[str, Reason]
     idle: Mapping[Group, int]
     on_their_way: Mapping[str, int]
-    gates: Mapping[str, Gate] = field(default_factory=dict)
-    ordering: Ordering = Ordering()
-    retries: RetryRoom | None = None
-    turns: Mapping[str, float] = field(default_factory=dict)
+    breaker_states: Mapping[str, BreakerState] = field(default_factory=dict)
+    ordering: SchedulingPolicy = SchedulingPolicy()
+    retries: RetryBudget | None = None
+    virtual_times: Mapping[str, float] = field(default_factory=dict)
     quiet: frozenset[tuple[str, bool]] = frozenset()
 
-    def rule(self, name: str) -> Rule:
+    def rule(self, name: str) -> LimitRule:
         """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
         return rule_for(self.rules, name)
 
 
-LAST_TURN = "turns"
-"""Among `turns`: how far the tenant served last had come when its turn came."""
+GLOBAL_VIRTUAL_TIME = "turns"
+"""Among `virtual_times`: how far the tenant served last had come when its turn came."""
 
-NO_RULE, NO_USE, NO_GATE = Rule(), Use(), Gate()
+NO_RULE, NO_USE, NO_GATE = LimitRule(), Usage(), BreakerState()
 
 
-def rule_for(rules: Mapping[str, Rule], name: str) -> Rule:
+def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
     """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
     own = rules.get(name)
     if own is not None:
@@ -195,13 +196,13 @@ def rule_for(rules: Mapping[str, Rule], name: str) -> Rule:
 class Decision:
     """Routes to start, in order (one entry a start), why the others wait, and what is left idle.
 
-    `turns` is how far each tenant served has come, to be remembered for the next decision.
+    `virtual_times` is how far each tenant served has come, to be remembered for the next decision.
     """
 
     starts: tuple[int, ...]
     reasons: Mapping[int, tuple[Reason, ...]]
     capacity: Capacity = field(compare=False)
-    turns: Mapping[str, float] = field(default_factory=dict)
+    virtual_times: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def wake_at(self) -> datetime | None:
@@ -212,8 +213,8 @@ class Decision:
 
 def admit(snapshot: Snapshot) -> Decision:
     """Decide what starts now. Cost: routes plus starts, each times the log of the routes."""
-    room, order = _Room(snapshot), _Order(snapshot)
-    room.keep_for_the_heavy(snapshot.routes, order)
+    room, order = _Capacity(snapshot), _Queue(snapshot)
+    room.reserve_for_heavy(snapshot.routes, order)
     starts: list[int] = []
     reasons: dict[int, tuple[Reason, ...]] = {}
     queue = [(order.turn(route), route, route.due) for route in snapshot.routes]
@@ -223,7 +224,7 @@ def admit(snapshot: Snapshot) -> Decision:
         if order.is_behind(turn, route):
             heapq.heappush(queue, (order.turn(route), route, due))
             continue
-        stopped = room.why_not(route) if due else (_not_due(route),)
+        stopped = room.blocking_reasons(route) if due else (_not_due(route),)
         if stopped:
             reasons[route.id] = stopped
             continue
@@ -232,7 +233,7 @@ def admit(snapshot: Snapshot) -> Decision:
         starts.append(route.id)
         if due > 1:
             heapq.heappush(queue, (order.turn(route), route, due - 1))
-    return Decision(tuple(starts), reasons, room.capacity, order.turns)
+    return Decision(tuple(starts), reasons, room.capacity, order.virtual_times)
 
 
 def open_queues(
@@ -242,35 +243,35 @@ def open_queues(
 
     Routes of a queue that is stopped need not be looked at; of one that is open the reasons are empty.
     """
-    room = _Room(snapshot)
+    room = _Capacity(snapshot)
     found: dict[str, tuple[Reason, ...]] = {}
     for phase, priority in queues:
         lightest = WaitingRoute(
             0, phase, priority, True, "", 0, 1, 1, snapshot.now, snapshot.now
         )  # fmt: skip
-        stopped = room.closed_to(lightest)
+        stopped = room.limit_reasons(lightest)
         if not stopped and not room.is_consumed(lightest.queue):
-            stopped = (room.no_slot(lightest),)
+            stopped = (room.no_slot_reason(lightest),)
         found[lightest.queue] = stopped
     return found
 
 
-HELD_BACK = datetime(9000, 1, 1, tzinfo=UTC)
+BEYOND_WINDOW = datetime(9000, 1, 1, tzinfo=UTC)
 """`run_after` of work that waits for its turn in its batch: behind all that waits for a time."""
 
 
 def _not_due(route: WaitingRoute) -> Reason:
-    if route.head_at >= HELD_BACK:
+    if route.head_at >= BEYOND_WINDOW:
         return Reason("turn", "waits for its turn in its batch", None, "turn")
     text = f"due at {route.head_at:%Y-%m-%d %H:%M:%S} UTC"
     return Reason("run_after", text, route.head_at, "run_after")
 
 
-class _Turn(NamedTuple):
+class _RouteRank(NamedTuple):
     """Where a route stands in the order of starts: lowest first. Raised work goes by age alone."""
 
     rank: int
-    not_raised: bool
+    not_aged: bool
     head_at: datetime
     new: bool
     phase_rank: int
@@ -281,7 +282,7 @@ class _Turn(NamedTuple):
     id: int
 
 
-class _Order:
+class _Queue:
     """The order of starts, as tenants and routes are served within one decision."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -290,16 +291,19 @@ class _Order:
         self._served: Counter[int] = Counter()
         self._latest: dict[int, int] = {}
         self._tenants = self._start_of(snapshot) if self._ordering.shares else {}
-        self.turns: dict[str, float] = {}
+        self.virtual_times: dict[str, float] = {}
 
     @staticmethod
     def _start_of(snapshot: Snapshot) -> dict[str, float]:
         """How far each waiting tenant has come, at least as far as the one served last had when its
         turn came: who is new, or was away, comes with neither credit nor debt (start-time fair
         queueing, Goyal, Vin and Cheng 1996)."""
-        here = snapshot.turns.get(LAST_TURN, 0.0)
+        here = snapshot.virtual_times.get(GLOBAL_VIRTUAL_TIME, 0.0)
         waiting = {route.tenant for route in snapshot.routes if route.due}
-        return {name: max(snapshot.turns.get(name, here - 1e-6), here - 1e-6) for name in waiting}
+        return {
+            name: max(snapshot.virtual_times.get(name, here - 1e-6), here - 1e-6)
+            for name in waiting
+        }
 
     def rank(self, route: WaitingRoute) -> int:
         """Its class: the priority, one better for every starvation time its head has waited."""
@@ -314,7 +318,7 @@ class _Order:
             return 0
         return max(0, waited // starvation)
 
-    def is_heavy_and_old(self, route: WaitingRoute) -> bool:
+    def is_starved_heavy(self, route: WaitingRoute) -> bool:
         """Has heavy work waited so long that its turn comes first in its class, and room is kept?"""
         patience = self._ordering.heavy_wait
         if patience is None or not route.due or self._served[route.id]:
@@ -322,11 +326,11 @@ class _Order:
         heavy = any(weight > 1 for _, weight in route.claims)
         return heavy and self._now - route.head_at > patience
 
-    def turn(self, route: WaitingRoute) -> _Turn:
-        raised = self._raised(route) > 0 or self.is_heavy_and_old(route)
-        return _Turn(
+    def turn(self, route: WaitingRoute) -> _RouteRank:
+        raised = self._raised(route) > 0 or self.is_starved_heavy(route)
+        return _RouteRank(
             rank=self.rank(route),
-            not_raised=not raised,
+            not_aged=not raised,
             head_at=route.head_at if raised else self._now,
             new=not route.resumed,
             phase_rank=route.phase_rank,
@@ -337,21 +341,21 @@ class _Order:
             id=route.id,
         )
 
-    def is_behind(self, turn: _Turn, route: WaitingRoute) -> bool:
+    def is_behind(self, turn: _RouteRank, route: WaitingRoute) -> bool:
         """Was its tenant served since it was put in line here?"""
-        return turn.not_raised and turn.tenant_turn < self._tenants.get(route.tenant, 0.0)
+        return turn.not_aged and turn.tenant_turn < self._tenants.get(route.tenant, 0.0)
 
     def served(self, route: WaitingRoute) -> None:
         self._served[route.id] += 1
         self._latest[route.id] = self._served.total()
         if route.tenant in self._tenants:
             share = self._snapshot.rule(route.tenant).share if route.tenant else 1
-            self.turns[LAST_TURN] = self._tenants[route.tenant]
+            self.virtual_times[GLOBAL_VIRTUAL_TIME] = self._tenants[route.tenant]
             self._tenants[route.tenant] += route.weight / max(1, share)
-            self.turns[route.tenant] = self._tenants[route.tenant]
+            self.virtual_times[route.tenant] = self._tenants[route.tenant]
 
 
-class _Kept(NamedTuple):
+class _Reservation(NamedTuple):
     """Room of a limit kept for heavy work: who for, and from which class on."""
 
     route: int
@@ -359,31 +363,31 @@ class _Kept(NamedTuple):
     text: str
 
 
-class _Room:
+class _Capacity:
     """The room left as starts are granted; it only ever shrinks, so a refusal stays true."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._now = snapshot.now.timestamp()
-        self._rules: dict[str, Rule] = {}
-        self._taken: defaultdict[str, Use] = defaultdict(Use)
+        self._rules: dict[str, LimitRule] = {}
+        self._taken: defaultdict[str, Usage] = defaultdict(Usage)
         for name, use in snapshot.use.items():
-            self._taken[name] = Use(
+            self._taken[name] = Usage(
                 use.running, use.below_high, use.spent, use.reserved, use.leases, use.unstarted
             )
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _Reservation] = {}
         self._rank: Callable[[WaitingRoute], int] = lambda route: route.priority
         self._retries = snapshot.retries.left if snapshot.retries else None
         self.capacity = Capacity(snapshot.idle, snapshot.on_their_way)
 
-    def why_not(self, route: WaitingRoute) -> tuple[Reason, ...]:
+    def blocking_reasons(self, route: WaitingRoute) -> tuple[Reason, ...]:
         """Every limit that stops this route; with none, an idle slot is matched with it."""
-        stopped = self.closed_to(route)
+        stopped = self.limit_reasons(route)
         if not stopped and not self.capacity.take(route.queue):
-            stopped = (self.no_slot(route),)
+            stopped = (self.no_slot_reason(route),)
         return stopped
 
-    def closed_to(self, route: WaitingRoute) -> tuple[Reason, ...]:
+    def limit_reasons(self, route: WaitingRoute) -> tuple[Reason, ...]:
         """Every limit that stops this route, workers apart."""
         return (*self._pauses(route), *self._retry_room(route), *self._full(route))
 
@@ -401,24 +405,26 @@ class _Room:
         if route.retrying and self._retries is not None:
             self._retries -= 1
 
-    def keep_for_the_heavy(self, routes: Iterable[WaitingRoute], order: _Order) -> None:
+    def reserve_for_heavy(self, routes: Iterable[WaitingRoute], order: _Queue) -> None:
         """Keep what is free of a limit for heavy work that waited long and lacks nothing but room.
 
         It binds its own class and those below; work of a better class goes on.
         """
         self._rank = order.rank
         long_waiting = [
-            r for r in routes if order.is_heavy_and_old(r) and self.is_consumed(r.queue)
+            r for r in routes if order.is_starved_heavy(r) and self.is_consumed(r.queue)
         ]
         for route in sorted(long_waiting, key=order.turn):
-            stopped = self.closed_to(route)
+            stopped = self.limit_reasons(route)
             if stopped and all(reason.kind == "room" for reason in stopped):
                 since = f"{route.head_at:%H:%M:%S} UTC"
                 text = f"room kept for work of weight {route.weight} that waits since {since}"
                 for reason in stopped:
-                    self._kept.setdefault(reason.limit, _Kept(route.id, order.rank(route), text))
+                    self._kept.setdefault(
+                        reason.limit, _Reservation(route.id, order.rank(route), text)
+                    )
 
-    def _rule(self, name: str) -> Rule:
+    def _rule(self, name: str) -> LimitRule:
         if name not in self._rules:
             self._rules[name] = self._snapshot.rule(name)
         return self._rules[name]
@@ -440,7 +446,7 @@ class _Room:
     def _full(self, route: WaitingRoute) -> Iterator[Reason]:
         for name, weight in route.claims:
             rule, use = self._rule(name), self._taken.get(name, NO_USE)
-            gate = self._snapshot.gates.get(name, NO_GATE)
+            gate = self._snapshot.breaker_states.get(name, NO_GATE)
             yield from self._closed(name, gate, use)
             if rule is NO_RULE:
                 continue
@@ -450,33 +456,35 @@ class _Room:
                 yield from self._rate(name, rule.rate, gate, use)
             yield from _budget(name, rule, use, route)
 
-    def _closed(self, name: str, gate: Gate, use: Use) -> Iterator[Reason]:
-        if gate.closed_until and gate.closed_until > self._snapshot.now:
-            text = f"{name} closed until {gate.closed_until:%H:%M:%S} UTC: {gate.because}"
-            yield Reason(name, text, gate.closed_until, "closed")
-        elif gate.opening and use.leases >= gate.opening:
-            text = f"{name} reopening gently after {gate.because}: {gate.opening} at a time"
-            yield Reason(name, text, None, "opening")
+    def _closed(self, name: str, gate: BreakerState, use: Usage) -> Iterator[Reason]:
+        if gate.open_until and gate.open_until > self._snapshot.now:
+            text = f"{name} breaker open until {gate.open_until:%H:%M:%S} UTC: {gate.open_reason}"
+            yield Reason(name, text, gate.open_until, "breaker_open")
+        elif gate.half_open_starts and use.leases >= gate.half_open_starts:
+            text = f"{name} breaker half-open after {gate.open_reason}: {gate.half_open_starts} at a time"
+            yield Reason(name, text, None, "half_open")
 
     def _kept_room(self, name: str, route: WaitingRoute) -> Iterator[Reason]:
         kept = self._kept.get(name)
         if kept and kept.route != route.id and self._rank(route) >= kept.rank:
             yield Reason(name, f"{name}: {kept.text}", None, "kept")
 
-    def _rate(self, name: str, rate: Rate, gate: Gate, use: Use) -> Iterator[Reason]:
-        wait = rate.wait(gate.clock - self._now, use.unstarted)
+    def _rate(self, name: str, rate: Rate, gate: BreakerState, use: Usage) -> Iterator[Reason]:
+        wait = rate.wait(gate.rate_clock - self._now, use.unstarted)
         if wait > 1e-6:
             until = self._snapshot.now + timedelta(seconds=wait)
             yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate")
 
-    def no_slot(self, route: WaitingRoute) -> Reason:
+    def no_slot_reason(self, route: WaitingRoute) -> Reason:
         consumed = any(route.queue in group for group in self._snapshot.idle)
         busy = f"every slot of the workers on {route.queue} is busy"
         text = busy if consumed else f"no live worker consumes {route.queue}"
         return Reason("workers", text, None, "workers")
 
 
-def _concurrency(name: str, rule: Rule, use: Use, weight: int, priority: int) -> Iterator[Reason]:
+def _concurrency(
+    name: str, rule: LimitRule, use: Usage, weight: int, priority: int
+) -> Iterator[Reason]:
     """`>=` blocks, so a limit lowered while busy only drains; below high, the reserve is closed."""
     most, open_to_all = rule.max_running, rule.max_running - rule.reserved_high
     if not most:
@@ -496,7 +504,7 @@ def _concurrency(name: str, rule: Rule, use: Use, weight: int, priority: int) ->
         yield Reason(name, text)
 
 
-def _budget(name: str, rule: Rule, use: Use, route: WaitingRoute) -> Iterator[Reason]:
+def _budget(name: str, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iterator[Reason]:
     if rule.daily_budget is None or not route.cost:
         return
     usable = rule.usable_budget(route.priority)

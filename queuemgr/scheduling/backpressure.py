@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from queuemgr.base import fleet_lock, sql
+from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.errors import QueueFull
 from queuemgr.flows.flow import queue_name
 from queuemgr.models import Execution, Queue
@@ -21,7 +21,7 @@ _DEPTH = """
 """
 
 
-def fitting(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | None]:
+def admit_new(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | None]:
     """Those of these rows (in order) that still fit their queues, and the refusal of the first that
     does not. To be called in the transaction that inserts them.
 
@@ -30,7 +30,7 @@ def fitting(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | Non
     caps = _caps(rows)
     if not caps:
         return list(rows), None
-    fleet_lock.hold()
+    scheduler_lock.acquire()
     there = _already_there(rows)
     depths = {queue: _depth(queue, cap) for queue, cap in caps.items()}
     taken: list[Execution] = []

@@ -54,7 +54,7 @@ def names_of(phase: str, limit_keys: str, tokens: str = "") -> tuple[str, ...]:
     return tuple(name for name, _ in claims_of(phase, limit_keys, tokens, 1))
 
 
-def own_names(limit_keys: str, tokens: str) -> tuple[str, ...]:
+def route_keys(limit_keys: str, tokens: str) -> tuple[str, ...]:
     """The names but for fleet and phase: those a route may be parked on."""
     return (*limit_keys.split(), *(name for name, _ in _tokens(tokens)))
 
@@ -64,6 +64,6 @@ def tenant_of(limit_keys: str) -> str:
     return next((key for key in limit_keys.split() if key.startswith(TENANT)), "")
 
 
-def blamed(limit_keys: str) -> tuple[str, ...]:
+def service_keys(limit_keys: str) -> tuple[str, ...]:
     """The keys that stand for somebody else's service: all but the tenant's, whose fault it is not."""
     return tuple(key for key in limit_keys.split() if not key.startswith(TENANT))

@@ -9,20 +9,22 @@ from django.db.models import Model
 
 from queuemgr.base.errors import BadInput
 from queuemgr.models import Limit, RetryPolicy
-from queuemgr.scheduling.limit_rows import FIGURES, new_limit
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 
 
-def read_figure(name: str, figure: str, text: str) -> Any:
+def parse_limit_field(name: str, figure: str, text: str) -> Any:
     """A figure of a limit; `none` or nothing takes a budget away.
 
     Raises `BadInput` naming the limit, the figure and what there is.
     """
-    if figure not in FIGURES:
-        raise BadInput(f"limit {name!r} has no figure {figure!r}; there are: {', '.join(FIGURES)}")
+    if figure not in LIMIT_FIELDS:
+        raise BadInput(
+            f"limit {name!r} has no figure {figure!r}; there are: {', '.join(LIMIT_FIELDS)}"
+        )
     return _read(Limit, f"{name}.{figure}", figure, text)
 
 
-def read_policy_figure(kind: str, figure: str, text: str) -> Any:
+def parse_policy_field(kind: str, figure: str, text: str) -> Any:
     """A figure of a retry policy; raises `BadInput`."""
     return _read(RetryPolicy, f"{kind}.{figure}", figure, text)
 
@@ -38,7 +40,7 @@ def _read(model: type[Model], where: str, figure: str, text: str) -> Any:
         raise BadInput(f"{where}={text}: {' '.join(error.messages)}") from None
 
 
-def checked(row: Model) -> None:
+def validate(row: Model) -> None:
     """Raise `BadInput` naming the row and each figure that cannot be."""
     try:
         row.full_clean()

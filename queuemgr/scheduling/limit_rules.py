@@ -13,18 +13,18 @@ from typing import Any
 
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_ends
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
 from queuemgr.models import pause_sentence
-from queuemgr.scheduling.admission import LAST_TURN, Gate, Reason, Rule
+from queuemgr.scheduling.admission import GLOBAL_VIRTUAL_TIME, BreakerState, LimitRule, Reason
 from queuemgr.scheduling.claims import FLEET, TENANT
 
 _PAUSE = ("paused_at", "paused_by", "pause_reason", "paused_until")
 _RULE = (
-    "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "kept_for_high",
-    "kept_from_low", "share", "breaker_after", *_PAUSE,
+    "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "reserved_for_high_percent",
+    "blocked_for_low_percent", "share", "breaker_after", *_PAUSE,
 )  # fmt: skip
-_GATE = ("clock", "closed_until", "because", "opening", "turn")
+_GATE = ("rate_clock", "open_until", "open_reason", "half_open_starts", "virtual_time")
 
 
 def _columns(table: str, columns: Sequence[str]) -> str:
@@ -65,34 +65,34 @@ _STANDING = f"""
     UNION ALL
     SELECT g.name, {_nulls(_RULE)}, {_columns("g", _GATE)}, {_NO_QUEUE}
       FROM queuemgr_gate g
-     WHERE {{gates}} AND NOT EXISTS (SELECT 1 FROM queuemgr_limit l WHERE l.name = g.name)
+     WHERE {{states}} AND NOT EXISTS (SELECT 1 FROM queuemgr_limit l WHERE l.name = g.name)
     UNION ALL
     SELECT q.name, {_nulls(_RULE[: -len(_PAUSE)])}, {_columns("q", _PAUSE)}, {_nulls(_GATE)},
            {_quiet("TRUE")}, {_quiet("FALSE")}
       FROM queuemgr_queue q
 """
 
-_ALL = {"limits": "1 = 1", "gates": "1 = 1"}
+_ALL = {"limits": "1 = 1", "states": "1 = 1"}
 _COMMON = {
     "limits": "(l.name NOT LIKE '%%:%%' OR l.name LIKE 'phase:%%' OR l.name LIKE '%%*')",
-    "gates": "(g.name NOT LIKE '%%:%%' OR g.name LIKE 'phase:%%')",
+    "states": "(g.name NOT LIKE '%%:%%' OR g.name LIKE 'phase:%%')",
 }
 """What every decision looks at: fleet, phases, tokens, and the rules of all patterns."""
 
 
 @dataclass(frozen=True)
-class Standing:
+class LimitStates:
     """Rules, gates and how far tenants have come in taking turns, by name; the paused queues; and those
     on which every route is parked, for resumed work (True) or for new."""
 
-    rules: dict[str, Rule] = field(default_factory=dict)
-    gates: dict[str, Gate] = field(default_factory=dict)
-    turns: dict[str, float] = field(default_factory=dict)
+    rules: dict[str, LimitRule] = field(default_factory=dict)
+    breaker_states: dict[str, BreakerState] = field(default_factory=dict)
+    virtual_times: dict[str, float] = field(default_factory=dict)
     paused_queues: dict[str, Reason] = field(default_factory=dict)
     quiet: frozenset[tuple[str, bool]] = frozenset()
 
 
-def read_standing(now: datetime, *, keys: bool) -> Standing:
+def read_limit_states(now: datetime, *, keys: bool) -> LimitStates:
     """What everything passes, and the queues; with the limits of every key if asked for."""
     found = sql.rows(_STANDING.format(**(_ALL if keys else _COMMON)))
     quiet = {
@@ -101,36 +101,36 @@ def read_standing(now: datetime, *, keys: bool) -> Standing:
         for resumed, none in ((True, none_resumed), (False, none_new))
         if none
     }
-    limits = _standing(now, (row[:-2] for row in found))
+    limits = _limit_states(now, (row[:-2] for row in found))
     return replace(limits, quiet=frozenset(quiet))
 
 
-def standing_of(names: Collection[str], now: datetime) -> Standing:
+def limit_states_of(names: Collection[str], now: datetime) -> LimitStates:
     """What stands under these names themselves, without the rules of patterns."""
     if not names:
-        return Standing()
+        return LimitStates()
     each = ", ".join(["(%s)"] * len(names))
-    return _standing(now, sql.rows(_NAMED.format(names=each), list(names)))
+    return _limit_states(now, sql.rows(_NAMED.format(names=each), list(names)))
 
 
-def read_rules(now: datetime) -> dict[str, Rule]:
+def read_rules(now: datetime) -> dict[str, LimitRule]:
     """Every limit's rule as it stands at `now`."""
     return _rules(now, "1 = 1")
 
 
-def rules_of(names: Collection[str], now: datetime) -> dict[str, Rule]:
+def rules_of(names: Collection[str], now: datetime) -> dict[str, LimitRule]:
     """The rules these names go by: their own, and the patterns."""
     of_these = f"l.name IN ({sql.marks(len(names))}) OR l.name LIKE '%%*'"
     return _rules(now, of_these, list(names))
 
 
-def _rules(now: datetime, of_these: str, parameters: Sequence[str] = ()) -> dict[str, Rule]:
+def _rules(now: datetime, of_these: str, parameters: Sequence[str] = ()) -> dict[str, LimitRule]:
     found = sql.rows(_RULES.format(of_these=of_these), parameters)
     return _in_force({name: rule_from(now, *row) for name, *row in found})
 
 
-def _standing(now: datetime, found: Iterable[tuple[Any, ...]]) -> Standing:
-    standing = Standing()
+def _limit_states(now: datetime, found: Iterable[tuple[Any, ...]]) -> LimitStates:
+    standing = LimitStates()
     for name, *row in found:
         rule, gate = row[: len(_RULE)], row[len(_RULE) :]
         if rule[0] is not None:
@@ -139,29 +139,33 @@ def _standing(now: datetime, found: Iterable[tuple[Any, ...]]) -> Standing:
             _add_paused(standing, name, now, rule[-len(_PAUSE) :])
         if gate[0] is not None:
             _add_gate(standing, name, *gate)
-    return Standing(
-        _in_force(standing.rules), standing.gates, standing.turns, standing.paused_queues
+    return LimitStates(
+        _in_force(standing.rules),
+        standing.breaker_states,
+        standing.virtual_times,
+        standing.paused_queues,
     )
 
 
-def _add_paused(standing: Standing, queue: str, now: datetime, pause: Sequence[Any]) -> None:
+def _add_paused(standing: LimitStates, queue: str, now: datetime, pause: Sequence[Any]) -> None:
     sentence, until = _pause(now, *pause)
     if sentence:
         standing.paused_queues[queue] = Reason(queue, f"{queue} {sentence}", until, "paused")
 
 
 def _add_gate(
-    standing: Standing, name: str, clock: float, closed: Any, because: str, opening: int, turn: float
+    standing: LimitStates, name: str, rate_clock: float, open_until: Any, reason: str, half_open: int,
+    virtual_time: float,
 ) -> None:  # fmt: skip
-    until = sql.as_datetime(closed) if closed else None
-    standing.gates[name] = Gate(clock, until, because, opening)
-    if name == LAST_TURN or name.startswith(TENANT):
-        standing.turns[name] = turn
+    until = sql.as_datetime(open_until) if open_until else None
+    standing.breaker_states[name] = BreakerState(rate_clock, until, reason, half_open)
+    if name == GLOBAL_VIRTUAL_TIME or name.startswith(TENANT):
+        standing.virtual_times[name] = virtual_time
 
 
-def _in_force(rules: dict[str, Rule]) -> dict[str, Rule]:
+def _in_force(rules: dict[str, LimitRule]) -> dict[str, LimitRule]:
     """Without the scheduler only keys and the fleet's own limit hold."""
-    if queue_knobs().scheduler:
+    if queue_settings().scheduler:
         return rules
     return {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
 
@@ -169,17 +173,17 @@ def _in_force(rules: dict[str, Rule]) -> dict[str, Rule]:
 def rule_from(
     now: datetime, most: int, reserved: int, rate: str, budget: int | None, zone: str, high: int,
     low: int, share: int, breaker_after: int, *pause: Any,
-) -> Rule:  # fmt: skip
+) -> LimitRule:  # fmt: skip
     """The rule these figures make, those of a row of `Limit` in the order of `_RULE`."""
-    zone = zone or queue_knobs().budget_zone
+    zone = zone or queue_settings().budget_zone
     sentence, until = _pause(now, *pause)
-    return Rule(
+    return LimitRule(
         max_running=most,
         reserved_high=reserved,
         rate=parse_rate(rate),
         daily_budget=budget,
-        kept_for_high=kept_of(budget, high),
-        kept_from_low=kept_of(budget, low),
+        reserved_for_high_percent=share_of_budget(budget, high),
+        blocked_for_low_percent=share_of_budget(budget, low),
         budget_zone=zone,
         day_ends=day_ends(now, zone) if budget is not None else None,
         share=share,
@@ -193,7 +197,7 @@ SMALL_BUDGET = 100
 """Requests. A smaller budget is spent to its number: a share of it kept back would be a surprise."""
 
 
-def kept_of(budget: int | None, percent: int) -> int:
+def share_of_budget(budget: int | None, percent: int) -> int:
     """Requests of a budget that are kept for better work, rounded down."""
     return budget * percent // 100 if budget and budget >= SMALL_BUDGET else 0
 

@@ -11,41 +11,41 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from queuemgr.base import sql
-from queuemgr.scheduling.admission import FLEET, HELD_BACK, Decision, Reason, WaitingRoute
-from queuemgr.scheduling.snapshot import Seen
+from queuemgr.scheduling.admission import BEYOND_WINDOW, FLEET, Decision, Reason, WaitingRoute
+from queuemgr.scheduling.snapshot import RouteScan
 from queuemgr.scheduling.wakeups import budget_of
 
 NOTHING_WAITS, NOT_DUE = "nothing waits", "run_after"
 
 
-class Place(NamedTuple):
+class ParkedOn(NamedTuple):
     """What a route is parked on, and until when at most."""
 
     on: str
     until: datetime | None = None
 
 
-NOWHERE = Place("")
+NOWHERE = ParkedOn("")
 
 
-def place_of(route: WaitingRoute, reasons: tuple[Reason, ...]) -> Place | None:
+def parking_spot_for(route: WaitingRoute, reasons: tuple[Reason, ...]) -> ParkedOn | None:
     """Where to park a route that these reasons stopped; None when it must be looked at again."""
-    places = (_place(route, reason) for reason in reasons)
+    places = (_parking_spot(route, reason) for reason in reasons)
     return next((place for place in places if place), None)
 
 
-def _place(route: WaitingRoute, reason: Reason) -> Place | None:
+def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
     if reason.kind == "run_after":
-        return Place(NOT_DUE, reason.until)
+        return ParkedOn(NOT_DUE, reason.until)
     if reason.kind == "retries":
-        return Place("retries", reason.until)
+        return ParkedOn("retries", reason.until)
     if reason.kind == "budget":
-        return Place(budget_of(reason.limit), reason.until)
+        return ParkedOn(budget_of(reason.limit), reason.until)
     if reason.kind in ("kept", "workers") or _stops_all(route, reason.limit):
         return None
     if reason.kind == "room" and _is_heavy(route):
         return None  # It may have room kept for it, which takes looking at it.
-    return Place(reason.limit, reason.until)
+    return ParkedOn(reason.limit, reason.until)
 
 
 def _stops_all(route: WaitingRoute, limit: str) -> bool:
@@ -57,7 +57,7 @@ def _is_heavy(route: WaitingRoute) -> bool:
     return any(weight > 1 for _, weight in route.claims)
 
 
-def may_fill(seen: Seen, decision: Decision) -> bool:
+def has_candidates(seen: RouteScan, decision: Decision) -> bool:
     """Could routes not looked at fill the room this decision left?"""
     full = {
         route.queue
@@ -69,7 +69,7 @@ def may_fill(seen: Seen, decision: Decision) -> bool:
     return bool(seen.cut_off - full)
 
 
-def remember(seen: Seen, decision: Decision) -> None:
+def save_parking(seen: RouteScan, decision: Decision) -> None:
     """Write what was learnt of the routes looked at: served now, parked where, how old their heads.
 
     Only what changed; in a fleet at rest in its course that is the turn of the route served, and with
@@ -78,7 +78,7 @@ def remember(seen: Seen, decision: Decision) -> None:
     started = frozenset(decision.starts)
     looked_at = seen.snapshot.routes
     rows = [row for route in looked_at if (row := _row(seen, decision, route, started))]
-    rows += [_Row(pk, None, None, Place(NOTHING_WAITS)) for pk in seen.empty]
+    rows += [_Row(pk, None, None, ParkedOn(NOTHING_WAITS)) for pk in seen.empty]
     alike: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
     for row in rows:
         changes = _changes(row)
@@ -92,16 +92,16 @@ class _Row(NamedTuple):
     id: int
     served_at: datetime | None
     head_at: datetime | None
-    place: Place | None
+    place: ParkedOn | None
 
 
 def _row(
-    seen: Seen, decision: Decision, route: WaitingRoute, started: frozenset[int]
+    seen: RouteScan, decision: Decision, route: WaitingRoute, started: frozenset[int]
 ) -> _Row | None:
     alone = len(seen.snapshot.routes) == 1
     served = seen.snapshot.now if route.id in started and not alone else None
     reasons = decision.reasons.get(route.id, ())
-    place = place_of(route, reasons) if reasons else None
+    place = parking_spot_for(route, reasons) if reasons else None
     if place is None and route.id in seen.in_time:
         place = NOWHERE  # It takes its turn again, or it would stand before all whose time comes.
     before = seen.heads.get(route.id)
@@ -109,10 +109,10 @@ def _row(
     return _Row(route.id, served, head, place) if served or place or head else None
 
 
-def _is_news(seen: Seen, before: datetime | None, head: datetime) -> bool:
+def _is_news(seen: RouteScan, before: datetime | None, head: datetime) -> bool:
     """Heads are written where ageing would look at the route too early, or would not find it."""
     starvation = seen.snapshot.ordering.starvation
-    if not starvation or head >= HELD_BACK:
+    if not starvation or head >= BEYOND_WINDOW:
         return False
     return before is None or (before < seen.snapshot.now - starvation <= head)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from queuemgr.base import sql
-from queuemgr.base.config import queue_knobs
-from queuemgr.scheduling.admission import RetryRoom
+from queuemgr.base.config import queue_settings
+from queuemgr.scheduling.admission import RetryBudget
 
 WINDOW = timedelta(minutes=5)
 ALWAYS = 100
 """Retries a window may have whatever the share."""
 
-LOOK_AGAIN = timedelta(seconds=5)
+RECHECK_SECONDS = timedelta(seconds=5)
 
 _FIRST = "SELECT id FROM queuemgr_attempt WHERE ended_at > %s ORDER BY ended_at LIMIT 1"
 _LAST = "SELECT MAX(id) FROM queuemgr_attempt"
@@ -27,9 +27,9 @@ _RETRIES = """
 _HELD = "SELECT COUNT(*), SUM(CASE WHEN retrying THEN 1 ELSE 0 END) FROM queuemgr_lease"
 
 
-def left(now: datetime) -> RetryRoom | None:
+def left(now: datetime) -> RetryBudget | None:
     """How many more retries may start at `now`; None when there is no such limit."""
-    percent = queue_knobs().retry_percent
+    percent = queue_settings().retry_percent
     if percent >= 100:
         return None
     starts, retries = _counted(now)
@@ -38,7 +38,7 @@ def left(now: datetime) -> RetryRoom | None:
         f"retry budget: {retries} of the last {starts} starts were retries, "
         f"{percent} % may be; retries go on as other work starts"
     )
-    return RetryRoom(max(0, most - retries), text, now + LOOK_AGAIN)
+    return RetryBudget(max(0, most - retries), text, now + RECHECK_SECONDS)
 
 
 def _counted(now: datetime) -> tuple[int, int]:

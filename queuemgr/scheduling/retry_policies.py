@@ -12,9 +12,9 @@ from queuemgr.flows import retry_policy
 from queuemgr.flows.flow import all_phases
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.models import RetryPolicy
-from queuemgr.scheduling.settings_sync import record
+from queuemgr.scheduling.settings_sync import record_settings_change
 
-FIGURES = ("max_attempts", "base", "ceiling", "jitter")
+POLICY_FIELDS = ("max_attempts", "base", "ceiling", "jitter")
 
 
 def policy_for(kind: str, phase: str) -> Policy:
@@ -61,7 +61,7 @@ def sync() -> None:
 
 
 def _figures(policy: Policy) -> dict[str, float]:
-    return {name: getattr(policy, name) for name in FIGURES}
+    return {name: getattr(policy, name) for name in POLICY_FIELDS}
 
 
 def _follow(row: RetryPolicy, policy: Policy) -> None:
@@ -71,7 +71,7 @@ def _follow(row: RetryPolicy, policy: Policy) -> None:
     }
     if changed:
         before = {name: getattr(row, name) for name in changed}
-        record("edit retry policy", str(row), before, changed, forced=False)
+        record_settings_change("edit retry policy", str(row), before, changed, forced=False)
         for name, value in changed.items():
             setattr(row, name, value)
         row.from_settings = stated

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django.db import transaction
 
 from queuemgr.base.errors import NeverFits
-from queuemgr.flows.flow import HIGH, Context, Place
+from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
 from queuemgr.scheduling import claims, tenants
 
@@ -26,7 +26,7 @@ class RouteKind(NamedTuple):
     retrying: bool = False
 
 
-def kind_of(place: Place, priority: int, context: Context, *, resumed: bool) -> RouteKind:
+def kind_of(place: StepRef, priority: int, context: Context, *, resumed: bool) -> RouteKind:
     """The route of an execution that waits at `place`, by the rules its flow states there."""
     step = place.step
     return RouteKind(
@@ -53,7 +53,7 @@ def route_id(kind: RouteKind) -> int:
     found = _known.get(kind)
     if found is None:
         found = _made(kind)
-        transaction.on_commit(partial(_remember, kind, found))
+        transaction.on_commit(partial(_cache, kind, found))
     return found
 
 
@@ -62,22 +62,22 @@ def _made(kind: RouteKind) -> int:
     tenant = claims.tenant_of(kind.limit_keys)
     route, made = Route.objects.get_or_create(**kind._asdict(), defaults={"tenant": tenant})
     if made:
-        tenants.seen(tenant)
+        tenants.note_tenant(tenant)
         names = kind.limit_keys.split()
         RouteLimit.objects.bulk_create(RouteLimit(route=route, name=name) for name in names)
     return route.pk
 
 
-def _remember(kind: RouteKind, pk: int) -> None:
+def _cache(kind: RouteKind, pk: int) -> None:
     if len(_known) >= MOST_KNOWN:
         _known.clear()
     _known[kind] = pk
 
 
-def forget() -> None:
+def reset() -> None:
     """Forget every route, as a test that starts with an empty database must."""
     _known.clear()
-    tenants.forget()
+    tenants.reset()
 
 
 def check_fits(kind: RouteKind) -> None:

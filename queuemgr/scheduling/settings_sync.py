@@ -10,18 +10,18 @@ import getpass
 from collections.abc import Mapping
 from typing import Any
 
-from queuemgr.models import Change
+from queuemgr.models import AuditEntry
 
 SETTINGS = "settings"
 
 
-def record(
+def record_settings_change(
     action: str, target: str, before: Mapping[str, Any], after: Mapping[str, Any], *, forced: bool
 ) -> None:
     """Record what differs; nothing when nothing does. `forced`: from a command line."""
     edited = {name: value for name, value in after.items() if before[name] != value}
     if edited:
-        Change.objects.create(
+        AuditEntry.objects.create(
             actor=getpass.getuser() if forced else SETTINGS,
             source="command" if forced else SETTINGS,
             reason="given on the command line" if forced else "stated so now",

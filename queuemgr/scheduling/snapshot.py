@@ -17,22 +17,22 @@ from typing import Any, NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_of
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.scheduling import retry_budget, tenants
 from queuemgr.scheduling.admission import (
-    Ordering,
+    LimitRule,
     Reason,
-    Rule,
+    SchedulingPolicy,
     Snapshot,
-    Use,
+    Usage,
     WaitingRoute,
     open_queues,
     rule_for,
 )
 from queuemgr.scheduling.capacity import Capacity, Group
 from queuemgr.scheduling.claims import FLEET, names_of
-from queuemgr.scheduling.limit_rules import Standing, read_standing, standing_of
+from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_limit_states
 
 _LEASES = """
     SELECT phase, priority, tokens, worker_id, COUNT(*), SUM(weight), SUM(cost),
@@ -99,24 +99,24 @@ _AGED = """
      ORDER BY head_at LIMIT %s) AS aged
 """
 
-_IN_TIME = """
+_TIMER_DUE = """
     SELECT id FROM (SELECT id FROM queuemgr_route
      WHERE parked_until IS NOT NULL AND parked_until <= %s
      ORDER BY parked_until LIMIT %s) AS in_time
 """
 
 
-IN_TIME = "in time"
+TIMER_DUE = "in time"
 """Among what was cut off: more routes, of whichever queue, are parked until a time that has come."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class RouteScan:
     """What one decision looks at.
 
     `heads` is what the rows of the routes said of their heads before, `empty` the routes found with
     nothing waiting, `in_time` those parked until a time that has come, `cut_off` the queues that may
-    have more routes to look at (`IN_TIME`: any may), `opens_at` when a queue that is closed as a whole
+    have more routes to look at (`TIMER_DUE`: any may), `opens_at` when a queue that is closed as a whole
     opens by itself.
     """
 
@@ -130,25 +130,25 @@ class Seen:
 
 def read(now: datetime) -> Snapshot:
     """Everything, parked or not: what explanations, forecasts and pages are made of."""
-    fleet = look_at_fleet(now, keys=True)
-    waiting = [r.route for r in _rows(fleet, max(spare(fleet), 1), _ALL, []) if r.route]
+    fleet = read_fleet(now, keys=True)
+    waiting = [r.route for r in _rows(fleet, max(free_slots(fleet), 1), _ALL, []) if r.route]
     return _with_limits_of(fleet, tuple(waiting), everything=True)
 
 
-def look_at_limits(now: datetime, budgets: Collection[str]) -> Snapshot:
+def read_limits(now: datetime, budgets: Collection[str]) -> Snapshot:
     """Every limit, its use and its gate, and of these the budgets; no routes, however many there are."""
-    fleet = look_at_fleet(now, keys=True)
+    fleet = read_fleet(now, keys=True)
     keyed = {name for name in budgets if name != FLEET and not name.startswith("phase:")}
     return _with_keys(fleet, keyed, everything=True)
 
 
-def look_at_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
+def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     """Leases, workers and the limits everything passes, but no routes; with the limits of every key,
     but not yet their use, where all of them will be looked at."""
     held = [_Held._make(row) for row in sql.rows(_LEASES)]
-    standing = read_standing(now, keys=keys)
+    standing = read_limit_states(now, keys=keys)
     rules = standing.rules
-    use: defaultdict[str, Use] = defaultdict(Use)
+    use: defaultdict[str, Usage] = defaultdict(Usage)
     for lease in held:
         for name in names_of(lease.phase, "", ""):
             _count(use[name], lease, rules, name, now)
@@ -165,37 +165,37 @@ def look_at_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
         paused_queues=standing.paused_queues,
         idle=_idle(now, held),
         on_their_way=_on_their_way(held),
-        gates=standing.gates,
-        ordering=ordering_in_force(),
-        turns=standing.turns,
+        breaker_states=standing.breaker_states,
+        ordering=policy_in_force(),
+        virtual_times=standing.virtual_times,
         quiet=standing.quiet,
     )
 
 
-def look_at_routes(fleet: Snapshot, at_most: int) -> Seen:
+def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
     """The routes whose turn it is, up to so many of each queue that is open, with their limits."""
     queues = {
         queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES
     }
     stopped = _stopped(fleet, queues)
     open_ones = {name: queues[name] for name, reasons in stopped.items() if not reasons}
-    arms, parameters = _arms(fleet, open_ones, at_most)
-    rows = _rows(fleet, spare(fleet), f"r.id IN ({arms})", parameters) if arms else []
+    arms, parameters = _candidate_subqueries(fleet, open_ones, at_most)
+    rows = _rows(fleet, free_slots(fleet), f"r.id IN ({arms})", parameters) if arms else []
     counts = Counter((row.queue, row.resumed) for row in rows)
     in_time = frozenset(row.id for row in rows if row.parked)
     cut_off = {queue for (queue, _), count in counts.items() if count >= at_most}
     waits = (reason.until for reasons in stopped.values() for reason in reasons if reason.until)
-    return Seen(
+    return RouteScan(
         snapshot=_with_limits_of(fleet, tuple(row.route for row in rows if row.route)),
         heads={row.id: row.seen_head for row in rows},
         empty=tuple(row.id for row in rows if not row.route),
         in_time=in_time,
-        cut_off=frozenset(cut_off | ({IN_TIME} if len(in_time) >= at_most else set())),
+        cut_off=frozenset(cut_off | ({TIMER_DUE} if len(in_time) >= at_most else set())),
         opens_at=min(waits, default=None),
     )
 
 
-def spare(fleet: Snapshot) -> int:
+def free_slots(fleet: Snapshot) -> int:
     """Idle slots with no lease on its way to them; a lease nobody idle can take holds none of them."""
     if len(fleet.idle) == 1 and fleet.on_their_way.keys() <= next(iter(fleet.idle)):
         return max(0, sum(fleet.idle.values()) - sum(fleet.on_their_way.values()))
@@ -204,7 +204,7 @@ def spare(fleet: Snapshot) -> int:
 
 def live_since(now: datetime) -> datetime:
     """A worker not seen since then (three signs of life missed) is taken for gone."""
-    return now - timedelta(seconds=3 * queue_knobs().presence_seconds)
+    return now - timedelta(seconds=3 * queue_settings().worker_timeout_interval)
 
 
 def _stopped(
@@ -218,14 +218,14 @@ def _stopped(
     return open_queues(fleet, queues.values()) if all(stopped.values()) else stopped
 
 
-def _arms(
+def _candidate_subqueries(
     fleet: Snapshot, queues: Mapping[str, tuple[str, int]], at_most: int
 ) -> tuple[str, list[Any]]:
     """The ids of routes to look at: by turn in each open queue, of great age, and due in time."""
     if not queues:
         return "", []
-    turns = _TENANTS_TURNS if fleet.ordering.shares and tenants.there_are() else _TURNS
-    arms, parameters = [_IN_TIME], [fleet.now, at_most]
+    turns = _TENANTS_TURNS if fleet.ordering.shares and tenants.any_tenants() else _TURNS
+    arms, parameters = [_TIMER_DUE], [fleet.now, at_most]
     if fleet.ordering.starvation:
         arms.append(_AGED)
         parameters += [fleet.now - fleet.ordering.starvation, at_most]
@@ -288,9 +288,9 @@ def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> S
     """Leases are read first: what begins or ends meanwhile is then counted twice, never missed. Rules and
     gates of all keys were read with the fleet."""
     held = _keyed_leases(names, everything)
-    own = Standing() if everything else standing_of(names, seen.now)
+    own = LimitStates() if everything else limit_states_of(names, seen.now)
     rules = {**seen.rules, **own.rules}
-    use = defaultdict(Use, seen.use)
+    use = defaultdict(Usage, seen.use)
     for lease in held:
         _count(use[lease.name], lease, rules, lease.name, seen.now)
     keys = _keys_among(rules) if everything else ()
@@ -299,8 +299,8 @@ def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> S
         seen,
         rules=rules,
         use=use,
-        gates={**seen.gates, **own.gates},
-        turns={**seen.turns, **own.turns},
+        breaker_states={**seen.breaker_states, **own.breaker_states},
+        virtual_times={**seen.virtual_times, **own.virtual_times},
     )
 
 
@@ -346,7 +346,7 @@ class _Keyed(NamedTuple):
 
 
 def _count(
-    use: Use, lease: _Held | _Keyed, rules: Mapping[str, Rule], name: str, now: datetime
+    use: Usage, lease: _Held | _Keyed, rules: Mapping[str, LimitRule], name: str, now: datetime
 ) -> None:
     use.running += int(lease.weight)
     use.below_high += int(lease.weight) if lease.priority != HIGH else 0
@@ -356,12 +356,15 @@ def _count(
         use.reserved += int(lease.cost)
 
 
-def _is_today(moment: datetime, rule: Rule, now: datetime) -> bool:
+def _is_today(moment: datetime, rule: LimitRule, now: datetime) -> bool:
     return day_of(moment, rule.budget_zone) == day_of(now, rule.budget_zone)
 
 
 def _add_spent(
-    use: defaultdict[str, Use], rules: Mapping[str, Rule], names: Iterable[str], now: datetime
+    use: defaultdict[str, Usage],
+    rules: Mapping[str, LimitRule],
+    names: Iterable[str],
+    now: datetime,
 ) -> None:
     """What was spent today, by the day of each limit's own zone; only where there is a budget."""
     today: dict[str, date] = {}
@@ -396,12 +399,12 @@ def _on_their_way(held: Iterable[_Held]) -> dict[str, int]:
     return dict(waiting)
 
 
-def ordering_in_force() -> Ordering:
-    """The order of starts the knobs state."""
-    knobs = queue_knobs()
-    if not knobs.scheduler:
-        return Ordering(shares=False)
-    return Ordering(
-        starvation=timedelta(milliseconds=knobs.starvation_ms) if knobs.starvation_ms else None,
-        heavy_wait=timedelta(milliseconds=knobs.heavy_wait_ms) if knobs.heavy_wait_ms else None,
+def policy_in_force() -> SchedulingPolicy:
+    """The order of starts the settings state."""
+    config = queue_settings()
+    if not config.scheduler:
+        return SchedulingPolicy(shares=False)
+    return SchedulingPolicy(
+        starvation=timedelta(milliseconds=config.starvation_ms) if config.starvation_ms else None,
+        heavy_wait=timedelta(milliseconds=config.heavy_wait_ms) if config.heavy_wait_ms else None,
     )

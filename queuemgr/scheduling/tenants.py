@@ -12,30 +12,30 @@ from queuemgr.base import sql
 ASK_AGAIN = 5.0
 """Seconds. A tenant new to the fleet waits so long for its turns to be fair, not for its slots."""
 
-_there_are = False
+_any_known = False
 _asked_at = float("-inf")
 
 
-def seen(tenant: str) -> None:
+def note_tenant(tenant: str) -> None:
     """Work of this tenant (empty: of none) was routed by this process."""
-    global _there_are
-    _there_are = _there_are or bool(tenant)
+    global _any_known
+    _any_known = _any_known or bool(tenant)
 
 
-def there_are() -> bool:
+def any_tenants() -> bool:
     """Is there work of any tenant?"""
     global _asked_at
-    if not _there_are and time.monotonic() - _asked_at > ASK_AGAIN:
+    if not _any_known and time.monotonic() - _asked_at > ASK_AGAIN:
         _asked_at = time.monotonic()
-        seen("some" if _any() else "")
-    return _there_are
+        note_tenant("some" if _any() else "")
+    return _any_known
 
 
 def _any() -> bool:
     return bool(sql.rows("SELECT 1 FROM queuemgr_route WHERE tenant <> '' LIMIT 1"))
 
 
-def forget() -> None:
+def reset() -> None:
     """Ask anew, as a test that starts with an empty database must."""
-    global _there_are, _asked_at
-    _there_are, _asked_at = False, float("-inf")
+    global _any_known, _asked_at
+    _any_known, _asked_at = False, float("-inf")

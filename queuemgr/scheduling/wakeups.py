@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from queuemgr.base import sql
 from queuemgr.models import Wakeup
-from queuemgr.scheduling.claims import names_of, own_names
+from queuemgr.scheduling.claims import names_of, route_keys
 
 EVERYTHING = "*"
 """The note that unparks all: a limit was edited, a pause ended."""
@@ -25,7 +25,7 @@ def budget_of(name: str) -> str:
 
 def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set[str]:
     """What the end of a lease makes room on: its own limits, and budgets it left something of."""
-    freed = set(own_names(limit_keys, tokens))
+    freed = set(route_keys(limit_keys, tokens))
     return freed | (
         {budget_of(name) for name in names_of(phase, limit_keys)} if refunded else set()
     )
@@ -36,7 +36,7 @@ _BATCH, _SWEEP = "batch ", "sweep "
 no limit's name: those have no blanks."""
 
 
-def leave(
+def post(
     routes: Iterable[int] = (),
     limits: Iterable[str] = (),
     batches: Iterable[int] = (),
@@ -51,7 +51,7 @@ def leave(
         Wakeup.objects.bulk_create(notes, batch_size=500)
 
 
-def answer() -> tuple[set[int], set[int]]:
+def consume() -> tuple[set[int], set[int]]:
     """Read the notes and unpark what they name; to be called holding the fleet's lock.
 
     Returns the batches that are to go on since members of theirs have ended, and those to be swept up.
@@ -82,7 +82,7 @@ def unpark(routes: Collection[int] = (), limits: Collection[str] = ()) -> None:
         sql.run(f"{_UNPARK} WHERE parked_on <> '' AND ({' OR '.join(tests)})", [*some, *few])
 
 
-def look_at_some_anyway() -> None:
+def unpark_sample() -> None:
     """Unpark some routes for no reason, every tick: rows changed behind our back (by hand, by a
     restored backup) are so met in the end. With few parked routes it is all of them, every time."""
     first = random.SystemRandom().randrange(_highest() + 1) if _many() else 0

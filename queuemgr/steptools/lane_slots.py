@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.2
 
 
 @contextmanager
-def place_in(name: Name, signal: AbortSignal) -> Iterator[None]:
+def lane_slot(name: Name, signal: AbortSignal) -> Iterator[None]:
     """Hold one of the lane's places while the block runs. Raises `Aborted` while waiting for it."""
     free = _places(os.getpid(), getattr(lanes(), name))
     signal.raise_if_aborted()

@@ -39,7 +39,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Figure:
+class LaneSetting:
     """One number of a worker, where it came from, and the rule that made it what it is."""
 
     name: str
@@ -64,35 +64,37 @@ class Lanes:
     import_concurrency: int
     io_threads: int
     model_threads: int
-    figures: tuple[Figure, ...]
+    figures: tuple[LaneSetting, ...]
 
 
-def worked_out(knobs: Mapping[str, int], source: Callable[[str], str], machine: Machine) -> Lanes:
-    """Every number from the knobs by name (`queuemgr.base.config.LaneKnobs`; 0 is not set), where each
-    came from (`source(knob)`), and the machine. Pure."""
-    io_threads = _asked(knobs, source, "io_threads", min(32, machine.cpus + 4), IO_THREADS)
-    threads = _asked(knobs, source, "threads", machine.cpus, PROCESSORS)
-    cap, why = _io_clamp(io_threads.value, machine, bool(knobs["io_oversubscribe"]))
+def compute_lanes(
+    config: Mapping[str, int], source: Callable[[str], str], machine: Machine
+) -> Lanes:
+    """Every number from the settings by name (`queuemgr.base.config.LaneSettings`; 0 is not set), where each
+    came from (`source(setting)`), and the machine. Pure."""
+    io_threads = _asked(config, source, "io_threads", min(32, machine.cpus + 4), IO_THREADS)
+    threads = _asked(config, source, "threads", machine.cpus, PROCESSORS)
+    cap, why = _io_clamp(io_threads.value, machine, bool(config["io_oversubscribe"]))
     waits = [
-        _most(_asked(knobs, source, "io_concurrency", cap, why), cap, why),
-        _most(_as_asked(knobs, source, "file_concurrency", threads), cap, why),
-        _most(_as_asked(knobs, source, "import_concurrency", threads), cap, why),
+        _most(_asked(config, source, "io_concurrency", cap, why), cap, why),
+        _most(_as_asked(config, source, "file_concurrency", threads), cap, why),
+        _most(_as_asked(config, source, "import_concurrency", threads), cap, why),
     ]
-    cpu = _asked(knobs, source, "cpu_concurrency", machine.cpus, PROCESSORS)
-    model = _asked(knobs, source, "model_threads", 1, "")
+    cpu = _asked(config, source, "cpu_concurrency", machine.cpus, PROCESSORS)
+    model = _asked(config, source, "model_threads", 1, "")
     embedding = _asked(
-        knobs, source, "embedding_concurrency", max(1, machine.cpus // model.value),
+        config, source, "embedding_concurrency", max(1, machine.cpus // model.value),
         f"processors / model_threads = {machine.cpus} / {model.value}, at least 1",
     )  # fmt: skip
     proc = _most(
-        _asked(knobs, source, "proc_concurrency", min(4, machine.cpus), "min(4, processors)"),
+        _asked(config, source, "proc_concurrency", min(4, machine.cpus), "min(4, processors)"),
         PROC_MOST, f"at most {PROC_MOST}",
     )  # fmt: skip
-    slots = _asked(knobs, source, "slots", knobs["slots"], "")
+    slots = _asked(config, source, "slots", config["slots"], "")
     return _lanes([slots, threads, io_threads, *waits, cpu, embedding, model, proc])
 
 
-def _lanes(asked: Sequence[Figure]) -> Lanes:
+def _lanes(asked: Sequence[LaneSetting]) -> Lanes:
     """The lanes of these numbers, with what may wait in each."""
     value = {figure.name: figure.value for figure in asked}
     pending = {
@@ -116,36 +118,38 @@ def _lanes(asked: Sequence[Figure]) -> Lanes:
     )
 
 
-def _pending(name: str, least: int, concurrency: Figure) -> Figure:
+def _pending(name: str, least: int, concurrency: LaneSetting) -> LaneSetting:
     """How much of a lane may be taken and not finished: four times what runs, and `least`."""
     rule = f"max({least}, 4 x {concurrency.value})"
-    return Figure(f"{name}_pending", max(least, 4 * concurrency.value), concurrency.source, rule)
+    return LaneSetting(
+        f"{name}_pending", max(least, 4 * concurrency.value), concurrency.source, rule
+    )
 
 
 def _asked(
-    knobs: Mapping[str, int], source: Callable[[str], str], name: str, otherwise: int, rule: str
-) -> Figure:
-    """A knob's own value; `otherwise`, by `rule`, where it is 0."""
-    value = knobs[name]
+    config: Mapping[str, int], source: Callable[[str], str], name: str, otherwise: int, rule: str
+) -> LaneSetting:
+    """A setting's own value; `otherwise`, by `rule`, where it is 0."""
+    value = config[name]
     if value:
-        return Figure(name, value, source(name), "")
-    return Figure(name, otherwise, source(name), rule)
+        return LaneSetting(name, value, source(name), "")
+    return LaneSetting(name, otherwise, source(name), rule)
 
 
 def _as_asked(
-    knobs: Mapping[str, int], source: Callable[[str], str], name: str, other: Figure
-) -> Figure:
-    """A knob's own value, or another's where it is 0: then that one's source is its source too."""
-    if knobs[name]:
-        return _asked(knobs, source, name, 0, "")
+    config: Mapping[str, int], source: Callable[[str], str], name: str, other: LaneSetting
+) -> LaneSetting:
+    """A setting's own value, or another's where it is 0: then that one's source is its source too."""
+    if config[name]:
+        return _asked(config, source, name, 0, "")
     return replace(other, name=name, rule=other.name)
 
 
-def _most(figure: Figure, cap: int, why: str) -> Figure:
+def _most(figure: LaneSetting, cap: int, why: str) -> LaneSetting:
     """The figure, brought down to `cap` with the reason said."""
     if figure.value <= cap:
         return figure
-    return Figure(figure.name, cap, figure.source, f"{figure.value} asked, {why}")
+    return LaneSetting(figure.name, cap, figure.source, f"{figure.value} asked, {why}")
 
 
 def _io_clamp(io_threads: int, machine: Machine, oversubscribe: bool) -> tuple[int, str]:
@@ -166,12 +170,12 @@ def _memory_cap(memory_bytes: int) -> int:
     return 16 if memory_bytes < 16 * GIB else 32 if memory_bytes < 32 * GIB else 64
 
 
-def as_rows(figures: Iterable[Figure]) -> list[dict[str, Any]]:
+def as_rows(figures: Iterable[LaneSetting]) -> list[dict[str, Any]]:
     """The table for programs."""
     return [asdict(figure) for figure in figures]
 
 
-def banner(figures: Iterable[Figure]) -> str:
+def banner(figures: Iterable[LaneSetting]) -> str:
     """The table as one compact block of lines for a worker's start."""
     rows = [(f.name, str(f.value), f.source, f.rule) for f in figures]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.retry_policy import Policy, decide
-from queuemgr.steptools.map_window import Bounds, Lookahead, Tried
+from queuemgr.steptools.map_window import Bounds, ItemAttempt, MapWindow
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ Worker = Callable[[T], Awaitable[R]]
 Items = Iterable[T] | AsyncIterable[T]
 
 
-class Tries(Generic[T, R]):
+class AttemptRunner(Generic[T, R]):
     """The effects: takes items, runs tries, waits, cancels. One run, one event loop.
 
     `keep` is given each final result, and says whether it counts as a success.
@@ -109,7 +109,7 @@ class Tries(Generic[T, R]):
         keep: Callable[[Finished[T, R]], Awaitable[bool]],
         fail_fast: bool,
     ) -> None:
-        self.plan: Lookahead[T] = Lookahead(bounds)
+        self.plan: MapWindow[T] = MapWindow(bounds)
         self.source_error: Exception | None = None
         self._items, self._worker, self._retries = items, worker, retries
         self._signal, self._keep, self._fail_fast = signal, keep, fail_fast
@@ -209,7 +209,7 @@ class Tries(Generic[T, R]):
             self._room.clear()
             await self._room.wait()
 
-    async def _slot(self, tried: Tried[T] | None) -> None:
+    async def _slot(self, tried: ItemAttempt[T] | None) -> None:
         """Use one slot for a try, then for the next, until there is none."""
         yields_at = self._loop.time() + SHARE_SECONDS
         while tried is not None and not self._ends_at_once():
@@ -221,7 +221,7 @@ class Tries(Generic[T, R]):
                 await asyncio.sleep(0)
                 yields_at = now + SHARE_SECONDS
 
-    async def _try(self, tried: Tried[T]) -> None:
+    async def _try(self, tried: ItemAttempt[T]) -> None:
         if self.plan.stopped:
             await self._leave(tried)
             return
@@ -234,14 +234,14 @@ class Tries(Generic[T, R]):
         else:
             self.plan.again(tried, self._loop.time() + wait)
 
-    async def _leave(self, tried: Tried[T]) -> None:
+    async def _leave(self, tried: ItemAttempt[T]) -> None:
         """After a stop: a failure that waited for its next try is final, the rest never ran."""
         if tried.error is None:
             self.plan.finish()
         else:
             await self._end(tried, None)
 
-    async def _worked(self, tried: Tried[T]) -> R | None:
+    async def _worked(self, tried: ItemAttempt[T]) -> R | None:
         """Run the worker; the error of this try, if any, is left on `tried`."""
         tried.attempts += 1
         try:
@@ -257,7 +257,7 @@ class Tries(Generic[T, R]):
             return result
         return None
 
-    def _wait(self, tried: Tried[T]) -> float | None:
+    def _wait(self, tried: ItemAttempt[T]) -> float | None:
         """Seconds until the next try; a rule that raises is the item's failure."""
         assert tried.error is not None
         try:
@@ -266,7 +266,7 @@ class Tries(Generic[T, R]):
             tried.error = error
             return None
 
-    async def _end(self, tried: Tried[T], result: R | None) -> None:
+    async def _end(self, tried: ItemAttempt[T], result: R | None) -> None:
         """The item's final result. A failure stops further starts before anyone is told of it."""
         error, tried.error = tried.error, None  # its frames hold `tried`: no cycle to be collected
         if error is not None:

@@ -38,7 +38,7 @@ class Bounds:
 
 
 @dataclass(slots=True)
-class Tried(Generic[T]):
+class ItemAttempt(Generic[T]):
     """One item without a final result, how often it was tried, and what the last try raised."""
 
     seq: int
@@ -47,13 +47,13 @@ class Tried(Generic[T]):
     error: Exception | None = None
 
 
-class Lookahead(Generic[T]):
+class MapWindow(Generic[T]):
     """Which items were taken, which run, which wait, and up to where the reader has read."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._ready: deque[Tried[T]] = deque()
-        self._later: list[tuple[float, int, Tried[T]]] = []
+        self._ready: deque[ItemAttempt[T]] = deque()
+        self._later: list[tuple[float, int, ItemAttempt[T]]] = []
         self._refilling = True
         self._exhausted = False
         self.taken = 0
@@ -82,7 +82,7 @@ class Lookahead(Generic[T]):
 
     def take(self, item: T) -> None:
         """Let in the next item of the source."""
-        self._ready.append(Tried(self.taken, item))
+        self._ready.append(ItemAttempt(self.taken, item))
         self.taken += 1
         self._refill()
 
@@ -95,7 +95,7 @@ class Lookahead(Generic[T]):
         self.stopped = True
         self._ready.clear()
 
-    def start(self, now: float) -> Tried[T] | None:
+    def start(self, now: float) -> ItemAttempt[T] | None:
         """The next try, now under way: one due again goes before one not yet started.
 
         After a stop those that waited to be tried again come at once, each with its last error,
@@ -114,7 +114,7 @@ class Lookahead(Generic[T]):
         free = self.running < self._bounds.concurrency
         return self._later[0][0] if free and self._later else None
 
-    def again(self, tried: Tried[T], at: float) -> None:
+    def again(self, tried: ItemAttempt[T], at: float) -> None:
         """A try failed and another follows at `at`: it gives up its slot, not its place."""
         self.running -= 1
         heapq.heappush(self._later, (at, tried.seq, tried))
@@ -127,7 +127,7 @@ class Lookahead(Generic[T]):
         """The reader was given the oldest item's result: the window moves on by one."""
         self.handed += 1
 
-    def _due(self, now: float) -> Tried[T] | None:
+    def _due(self, now: float) -> ItemAttempt[T] | None:
         if self._later and (self.stopped or self._later[0][0] <= now):
             return heapq.heappop(self._later)[2]
         return None

@@ -20,12 +20,12 @@ from queuemgr.base.errors import BadInput
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.map_runner import (
+    AttemptRunner,
     Backoff,
     Finished,
     Items,
     Retries,
     Retryable,
-    Tries,
     Worker,
     any_error,
     doubling,
@@ -87,7 +87,7 @@ async def run_with_queue(
     `on_result` makes that item a failure; one in `on_error` is noted on the item's own error.
     """
     batch: _Batch[T, R] = _Batch(on_result, on_error)
-    run = Tries(
+    run = AttemptRunner(
         Bounds(lane.concurrency, lane.max_pending),
         items, worker, Retries(retries, backoff, retryable), signal,
         keep=batch.keep, fail_fast=not best_effort,
@@ -132,7 +132,7 @@ async def _read(
         waiting[finished.seq] = finished
         return True
 
-    run = Tries(bounds, items, worker, retries, signal, keep=keep, fail_fast=False)
+    run = AttemptRunner(bounds, items, worker, retries, signal, keep=keep, fail_fast=False)
     async with run:
         while True:
             await run.until(lambda: run.plan.handed in waiting)

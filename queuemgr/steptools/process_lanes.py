@@ -1,11 +1,11 @@
-"""The lanes of this process: worked out once, from its knobs and what it may use of the machine."""
+"""The lanes of this process: worked out once, from its settings and what it may use of the machine."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from queuemgr.base.config import DJANGO_SETTINGS, LaneKnobs, forget_on_change, lane_knobs
-from queuemgr.steptools.lanes import Lanes, worked_out
+from queuemgr.base.config import DJANGO_SETTINGS, LaneSettings, forget_on_change, lane_settings
+from queuemgr.steptools.lanes import Lanes, compute_lanes
 from queuemgr.steptools.machine import this_machine
 
 
@@ -13,11 +13,11 @@ from queuemgr.steptools.machine import this_machine
 def lanes() -> Lanes:
     """The one place these numbers come from; nothing else computes one anew.
 
-    Raises `ConfigurationError` for a knob that cannot work.
+    Raises `ConfigurationError` for a setting that cannot work.
     """
-    return worked_out(
-        lane_knobs().model_dump(),
-        lambda name: LaneKnobs.source(name, DJANGO_SETTINGS),
+    return compute_lanes(
+        lane_settings().model_dump(),
+        lambda name: LaneSettings.source(name, DJANGO_SETTINGS),
         this_machine(),
     )
 

@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.reporting import stall_check
 
@@ -55,7 +55,7 @@ def progress(request: HttpRequest) -> JsonResponse:
         found = stall_check.movement()
     except DatabaseError:
         return JsonResponse({"status": "database does not answer"}, status=503)
-    problem = found.stalled(queue_knobs().stalled_minutes)
+    problem = found.stalled(queue_settings().stalled_minutes)
     return JsonResponse({"status": problem or "ok", **_told(found)}, status=503 if problem else 200)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from celery import shared_task
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import HOUSEKEEPING
 from queuemgr.lifecycle import minute_stats
 from queuemgr.operations.bulk import TASK as BULK
@@ -25,28 +25,28 @@ ROLL_UP_SECONDS = 30.0
 @shared_task(name="queuemgr.tick", send_events=False)
 def tick() -> dict[str, int] | None:
     """Expire and dispatch; None when another did it just now."""
-    due = housekeeping.claim("tick", every=queue_knobs().poll_interval / 2)
+    due = housekeeping.claim("tick", every=queue_settings().poll_interval / 2)
     return housekeeping.tick() if due else None
 
 
 @shared_task(name="queuemgr.seed", send_events=False)
-def seed() -> dict[str, int] | None:
+def backfill() -> dict[str, int] | None:
     """Make known items into executions."""
-    due = housekeeping.claim("seed", every=queue_knobs().stale_interval / 2)
-    return housekeeping.seed() if due else None
+    due = housekeeping.claim("seed", every=queue_settings().stale_interval / 2)
+    return housekeeping.backfill() if due else None
 
 
 @shared_task(name="queuemgr.prune", send_events=False)
 def prune() -> dict[str, int] | None:
     """Forget what is old."""
-    due = housekeeping.claim("prune", every=queue_knobs().stale_interval / 2)
+    due = housekeeping.claim("prune", every=queue_settings().stale_interval / 2)
     return housekeeping.prune() if due else None
 
 
 @shared_task(name="queuemgr.roll_up", send_events=False)
 def roll_up() -> dict[str, int] | None:
     """Roll up the minutes that are over."""
-    due = housekeeping.claim(minute_stats.CHORE, every=ROLL_UP_SECONDS / 2)
+    due = housekeeping.claim(minute_stats.JOB, every=ROLL_UP_SECONDS / 2)
     return housekeeping.roll_up() if due else None
 
 
@@ -68,11 +68,11 @@ def beat_schedule() -> dict[str, Any]:
     A beat that remembers no last run sends all of them at once: when each was really done is in the
     database, where it is claimed.
     """
-    knobs = queue_knobs()
+    config = queue_settings()
     chores = {
-        "tick": knobs.poll_interval,
-        "seed": knobs.stale_interval,
-        "prune": 10 * knobs.stale_interval,
+        "tick": config.poll_interval,
+        "seed": config.stale_interval,
+        "prune": 10 * config.stale_interval,
         "roll_up": ROLL_UP_SECONDS,
     }
     return {

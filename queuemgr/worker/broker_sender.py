@@ -17,15 +17,15 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import task_of
 from queuemgr.lifecycle.task_events import StepEvents
 from queuemgr.worker import log_format
-from queuemgr.worker.current_worker import ThisWorker
+from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger("queuemgr.steps")
 
 
-class Outbox:
+class BrokerSender:
     """Everything put in goes out in the order it was put in."""
 
-    def __init__(self, worker: ThisWorker) -> None:
+    def __init__(self, worker: CurrentWorker) -> None:
         self._worker = worker.name
         self._events = StepEvents(worker.name, enabled=worker.sends_events)
         self._letters: SimpleQueue[Callable[[], object]] = SimpleQueue()

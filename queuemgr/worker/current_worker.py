@@ -9,7 +9,7 @@ from queuemgr.scheduling.capacity import Group
 
 
 @dataclass
-class ThisWorker:
+class CurrentWorker:
     """The row, name and queues of the worker this process belongs to."""
 
     worker_id: int
@@ -20,15 +20,15 @@ class ThisWorker:
     draining: threading.Event = field(default_factory=threading.Event)
 
 
-_current: ThisWorker | None = None
+_current: CurrentWorker | None = None
 
 
-def set_current(worker: ThisWorker | None) -> None:
+def set_current_worker(worker: CurrentWorker | None) -> None:
     global _current
     _current = worker
 
 
-def current() -> ThisWorker:
+def get_current_worker() -> CurrentWorker:
     """The worker of this process; raises `RuntimeError` outside of one."""
     if _current is None:
         raise RuntimeError("this process is not a Celery worker: steps run in workers only")

@@ -18,17 +18,17 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
-from queuemgr.base.config import queue_knobs
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.config import queue_settings
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.lifecycle.leases import expiry
+from queuemgr.lifecycle.leases import lease_expiry
 from queuemgr.models import Lease, Worker
 from queuemgr.worker import housekeeping
-from queuemgr.worker.current_worker import ThisWorker
+from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger(__name__)
 
-HEAR_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often a process asks whether one of its leases was cancelled, or its worker told to stop."""
 
 SHUTDOWN, CANCELLED, LOST = "shutdown", "cancelled", "lease lost"
@@ -37,7 +37,7 @@ SHUTDOWN, CANCELLED, LOST = "shutdown", "cancelled", "lease lost"
 class Heartbeat:
     """The leases this process runs, each with its abort signal, and the thread that keeps them."""
 
-    def __init__(self, worker: ThisWorker, *, is_parent: bool) -> None:
+    def __init__(self, worker: CurrentWorker, *, is_parent: bool) -> None:
         self._worker = worker
         self._is_parent = is_parent
         self._running: dict[UUID, AbortSignal] = {}
@@ -61,7 +61,7 @@ class Heartbeat:
         self._stopped.set()
 
     def _beat(self) -> None:
-        while not self._stopped.wait(HEAR_SECONDS):
+        while not self._stopped.wait(POLL_SECONDS):
             try:
                 self._once()
             except DatabaseError as error:
@@ -75,15 +75,15 @@ class Heartbeat:
         if not self._is_parent and os.getppid() != self._worker.parent_pid:
             self._abort_all(SHUTDOWN)
         self._hear()
-        knobs, now = queue_knobs(), time.monotonic()
+        config, now = queue_settings(), time.monotonic()
         if now >= self._next_renewal:
-            self._next_renewal = now + knobs.heartbeat_seconds
+            self._next_renewal = now + config.heartbeat_seconds
             self.renew()
         if self._is_parent and now >= self._next_sign:
-            self._next_sign = now + knobs.presence_seconds
+            self._next_sign = now + config.worker_timeout_interval
             Worker.objects.filter(pk=self._worker.worker_id).update(seen_at=database_now())
         if self._is_parent and now >= self._next_tick:
-            self._next_tick = now + max(knobs.poll_interval, knobs.heartbeat_seconds / 3)
+            self._next_tick = now + max(config.poll_interval, config.heartbeat_seconds / 3)
             housekeeping.tick_if_overdue()
 
     def renew(self) -> None:
@@ -91,7 +91,7 @@ class Heartbeat:
         mine = list(self._running)
         if not mine:
             return
-        until = expiry(database_now(), started=True)
+        until = lease_expiry(database_now(), started=True)
         held = Lease.objects.filter(pk__in=mine, worker_id=self._worker.worker_id)
         with transaction.atomic():
             list(held.order_by("pk").select_for_update().values_list("pk"))  # as endings take them
@@ -104,7 +104,7 @@ class Heartbeat:
     def _hear(self) -> None:
         mine = list(self._running)
         if mine:
-            cancelled = Lease.objects.filter(pk__in=mine).exclude(cancel_by="")
+            cancelled = Lease.objects.filter(pk__in=mine).exclude(cancel_requested_by="")
             for lease_id in cancelled.values_list("pk", flat=True):
                 self._abort(lease_id, CANCELLED)
         self._hear_of_shutdown()
@@ -117,7 +117,7 @@ class Heartbeat:
         if draining_at is None:
             return
         self._worker.draining.set()
-        grace = timedelta(seconds=queue_knobs().shutdown_grace)
+        grace = timedelta(seconds=queue_settings().shutdown_grace)
         if database_now() >= draining_at + grace:
             self._abort_all(SHUTDOWN)
 

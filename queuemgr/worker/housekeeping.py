@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from queuemgr.base.config import queue_knobs
-from queuemgr.base.fleet_lock import database_now, deciding
+from queuemgr.base.config import queue_settings
+from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import all_flows
 from queuemgr.lifecycle import finish, minute_stats, task_events
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import FINAL, Attempt, Chore, Lease, State, Worker
+from queuemgr.models import FINAL, Attempt, Lease, PeriodicJob, State, Worker
 from queuemgr.operations import idempotency
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.scheduling import wakeups
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 PRUNE_ROWS = 5_000
 """Rows deleted in one transaction, so that pruning a million holds no lock for long."""
 
-DECIDED = tuple(state for state in FINAL if state != State.FAILED)
+SETTLED_STATES = tuple(state for state in FINAL if state != State.FAILED)
 """Ends nobody has to look at again."""
 
 KEEP_GONE_WORKERS = timedelta(days=1)
@@ -39,41 +39,41 @@ def claim(chore: str, every: float) -> bool:
     A last run that lies more than a period ahead is one before the clock was set back.
     """
     now, period = database_now(), timedelta(seconds=every)
-    Chore.objects.get_or_create(name=chore, defaults={"ran_at": now - timedelta(days=1)})
+    PeriodicJob.objects.get_or_create(name=chore, defaults={"ran_at": now - timedelta(days=1)})
     due = Q(ran_at__lte=now - period) | Q(ran_at__gt=now + period)
-    return Chore.objects.filter(due, name=chore).update(ran_at=now) == 1
+    return PeriodicJob.objects.filter(due, name=chore).update(ran_at=now) == 1
 
 
 def release(chore: str, every: float) -> None:
     """Let the next who asks have a chore that was claimed: it is done before its time."""
-    Chore.objects.filter(name=chore).update(ran_at=database_now() - timedelta(seconds=every))
+    PeriodicJob.objects.filter(name=chore).update(ran_at=database_now() - timedelta(seconds=every))
 
 
 def tick() -> dict[str, int]:
     """Release what ran out and start what fell due; returns counts of both."""
-    with deciding() as now:
+    with hold_scheduler_lock() as now:
         lost = finish.expire(now)
-        wakeups.look_at_some_anyway()
+        wakeups.unpark_sample()
     for lease in lost:
         logger.warning(
             "lease of %s/%s on %s ran out: released", lease.flow, lease.step, lease.worker
         )
     started = dispatch()
-    task_events.lost(lost)
+    task_events.connection_lost(lost)
     bulk_runner.ask_if_due()
     return {"lost": len(lost), "started": started}
 
 
 def tick_if_overdue() -> None:
     """Stand in for a beat that is missing or late."""
-    if claim("tick", every=2 * queue_knobs().poll_interval):
+    if claim("tick", every=2 * queue_settings().poll_interval):
         tick()
 
 
-def seed(limit: int | None = None) -> dict[str, int]:
+def backfill(limit: int | None = None) -> dict[str, int]:
     """Make executions of items known but not under way, at most `limit` for each flow."""
-    most = limit or queue_knobs().seed_limit
-    return {flow.name: flow.seed(most) for flow in all_flows() if flow.seed}
+    most = limit or queue_settings().seed_limit
+    return {flow.name: flow.backfill(most) for flow in all_flows() if flow.backfill}
 
 
 def prune() -> dict[str, int]:
@@ -83,7 +83,7 @@ def prune() -> dict[str, int]:
     Executions are never forgotten; of those that failed the attempts stay too, until a person decides.
     """
     now = database_now()
-    tidied = sum(flow.tidy() for flow in all_flows())
+    tidied = sum(flow.cleanup() for flow in all_flows())
     return {
         "attempts": _prune_attempts(now),
         "minutes": minute_stats.prune(now, PRUNE_ROWS),
@@ -99,13 +99,13 @@ def roll_up() -> dict[str, int]:
 
 
 def _prune_attempts(now: datetime) -> int:
-    days = queue_knobs().keep_attempts_days
+    days = queue_settings().keep_attempts_days
     if not days:
         return 0
     until = now - timedelta(days=days)
     counted = minute_stats.settled_to() or until
     old = Attempt.objects.filter(
-        ended_at__lt=min(until, counted), execution__state__in=DECIDED
+        ended_at__lt=min(until, counted), execution__state__in=SETTLED_STATES
     ).order_by("ended_at")
     pruned = 0
     while some := list(old.values_list("pk", flat=True)[:PRUNE_ROWS]):

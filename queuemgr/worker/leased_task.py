@@ -18,9 +18,9 @@ from django.db import connection, connections
 from django.db.models import F
 
 from queuemgr.base import sql
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
-from queuemgr.base.redaction import told
+from queuemgr.base.redaction import describe_error
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result
 from queuemgr.lifecycle import redispatch_timer, tracing
@@ -29,8 +29,8 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
 from queuemgr.worker import log_format
-from queuemgr.worker.current_worker import current
-from queuemgr.worker.group_commit import Combiner
+from queuemgr.worker.current_worker import get_current_worker
+from queuemgr.worker.group_commit import GroupCommitter
 from queuemgr.worker.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
 
     def __call__(self, lease_id: str) -> None:
         slot = _process()
-        ends = time.monotonic() + queue_knobs().slice_seconds
+        ends = time.monotonic() + queue_settings().slice_seconds
         grant, carried = slot.combiner.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
             started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), carried)
@@ -120,9 +120,9 @@ def as_result(error: Exception, signal: AbortSignal) -> Result:
     if isinstance(error, Aborted | LeaseLost) or signal.aborted:
         return Interrupted(signal.reason or str(error))
     if sql.is_away(error):
-        return Failed("storage", f"the database did not answer: {told(error)}")
+        return Failed("storage", f"the database did not answer: {describe_error(error)}")
     logger.error("a step failed unexpectedly", exc_info=error)
-    return Failed("unexpected", told(error))
+    return Failed("unexpected", describe_error(error))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class _Process:
     pid: int
     worker: str
     heartbeat: Heartbeat
-    combiner: Combiner
+    combiner: GroupCommitter
 
 
 _shared: _Process | None = None
@@ -147,10 +147,10 @@ def _process() -> _Process:
 def start_process(*, is_parent: bool) -> None:
     """Start the threads the slots of this process share; called once per worker process."""
     global _shared
-    worker = current()
+    worker = get_current_worker()
     redispatch_timer.start(_look_again)
     heartbeat = Heartbeat(worker, is_parent=is_parent)
-    _shared = _Process(os.getpid(), worker.name, heartbeat, Combiner(worker))
+    _shared = _Process(os.getpid(), worker.name, heartbeat, GroupCommitter(worker))
 
 
 def _look_again() -> None:

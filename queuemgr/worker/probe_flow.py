@@ -21,7 +21,7 @@ from queuemgr.base.errors import StepFailed
 from queuemgr.flows.flow import PRIORITY_NAMES, Context, Flow, Phase, Step
 from queuemgr.flows.flow import register as register_flow
 from queuemgr.flows.outcomes import Done
-from queuemgr.worker.current_worker import current
+from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.leased_task import LeasedTask, Work
 
 TASK = "probe.run"
@@ -117,7 +117,7 @@ def trace(work: Work, event: str) -> None:
         "event": event,
         "monotonic_ns": time.monotonic_ns(),
         "wall": datetime.now(UTC).isoformat(),
-        "worker": f"{current().name}/{os.getpid()}",
+        "worker": f"{get_current_worker().name}/{os.getpid()}",
     }
     with Path(path).open("ab", buffering=0) as file:
         file.write(json.dumps(line).encode() + b"\n")

@@ -18,7 +18,7 @@ from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
 from django.db import connection
 
-from queuemgr.base.fleet_lock import database_now, deciding
+from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
 from queuemgr.lifecycle import finish, revoke, task_events, tracing
 from queuemgr.lifecycle.dispatch import dispatch
@@ -27,12 +27,12 @@ from queuemgr.scheduling import limit_rows
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
 from queuemgr.worker import leased_task
-from queuemgr.worker.current_worker import ThisWorker, current, set_current
+from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 
 logger = logging.getLogger(__name__)
 
 
-class Presence(bootsteps.StartStopStep):
+class WorkerRegistration(bootsteps.StartStopStep):
     """Signs the worker on and off, and starts its heartbeat."""
 
     requires = ("celery.worker.components:Pool",)
@@ -41,9 +41,9 @@ class Presence(bootsteps.StartStopStep):
         super().__init__(parent, **kwargs)
         refuse_pool(parent.pool_cls)
         queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
-        row = sign_on(parent.hostname, sorted(queues), slots(parent))
-        set_current(
-            ThisWorker(row.pk, parent.hostname, queues, os.getpid(), bool(parent.task_events))
+        row = register(parent.hostname, sorted(queues), slots(parent))
+        set_current_worker(
+            CurrentWorker(row.pk, parent.hostname, queues, os.getpid(), bool(parent.task_events))
         )
         connection.close()
 
@@ -54,7 +54,7 @@ class Presence(bootsteps.StartStopStep):
         connection.close()
 
     def stop(self, parent: Any) -> None:
-        sign_off(current().worker_id)
+        deregister(get_current_worker().worker_id)
         connection.close()
 
     terminate = stop
@@ -104,7 +104,7 @@ def slots(worker: Any) -> int:
     return concurrency
 
 
-def sign_on(name: str, queues: list[str], slot_count: int) -> Worker:
+def register(name: str, queues: list[str], slot_count: int) -> Worker:
     """Enter this worker; what an earlier run of the same name left behind is released at once."""
     limit_rows.sync()
     host, now = socket.gethostname(), database_now()
@@ -124,22 +124,22 @@ def sign_on(name: str, queues: list[str], slot_count: int) -> Worker:
 
 def release_dead(worker: Worker) -> None:
     """End the leases of a worker whose process is gone."""
-    with deciding() as now:
+    with hold_scheduler_lock() as now:
         released = finish.end_leases_of_dead_worker(worker.pk, now)
         Worker.objects.filter(pk=worker.pk).update(draining_at=now)
     logger.warning(
         "%s (pid %d) died holding %d leases: released", worker, worker.pid, len(released)
     )
-    task_events.lost(released)
+    task_events.connection_lost(released)
 
 
-def sign_off(worker_id: int) -> None:
+def deregister(worker_id: int) -> None:
     """Take no more work, and give back what no slot has begun; running steps go on for the grace."""
-    current().draining.set()
-    with deciding() as now:
+    get_current_worker().draining.set()
+    with hold_scheduler_lock() as now:
         worker = Worker.objects.get(pk=worker_id)
         Worker.objects.filter(pk=worker_id).update(draining_at=now)
-        revoke.give_back(_unstarted_for(worker))
+        revoke.revoke_unstarted(_unstarted_for(worker))
     dispatch()
 
 

@@ -52,7 +52,7 @@ def make_shared_fleet(
 
 @pytest.fixture
 def make_fleet(tmp_path: Path, migrated: Database) -> Iterator[MakeFleet]:
-    """Make a fleet with these knobs: `make_fleet(max_prep=10)`."""
+    """Make a fleet with these settings: `make_fleet(max_prep=10)`."""
     yield from _maker(tmp_path, migrated)
 
 
@@ -66,10 +66,10 @@ def _maker(directory: Path, migrated: Database) -> Iterator[MakeFleet]:
     made: list[Fleet] = []
     numbers = count(1)
 
-    def make(**knobs: object) -> Fleet:
+    def make(**settings: object) -> Fleet:
         home = directory / f"fleet-{next(numbers)}"
         home.mkdir()
-        made.append(Fleet(home, migrated.copy(home), **knobs))
+        made.append(Fleet(home, migrated.copy(home), **settings))
         return made[-1]
 
     yield make

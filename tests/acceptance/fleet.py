@@ -30,7 +30,7 @@ QUICK = {
     "lease_seconds": 10, "heartbeat_seconds": 1, "poll_interval": 0.5, "stale_interval": 5,
     "shutdown_grace": 2,
 }  # fmt: skip
-"""Knobs of a fleet whose faults heal while a test watches; each test may change them."""
+"""SettingsGroup of a fleet whose faults heal while a test watches; each test may change them."""
 
 STEP_QUEUES = ",".join(f"{phase}.{name}" for phase in ("prep", "expensive", "wrap")
                        for name in ("high", "normal", "low"))  # fmt: skip
@@ -38,15 +38,15 @@ COMPLAINT = re.compile(r"Traceback \(most| (ERROR|CRITICAL) |ERROR/|CRITICAL/|da
 
 
 def environment(
-    directory: Path, database: Database, knobs: Mapping[str, Any] | None = None
+    directory: Path, database: Database, settings: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """What a process of ours is told: where its state is, and knobs; nothing of this test run's own."""
+    """What a process of ours is told: where its state is, and settings; nothing of this test run's own."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
     for name in ("DATABASE_URL", "BROKER_URL", "PYTHONDONTWRITEBYTECODE"):
         inherited.pop(name, None)
     return {
         **inherited,
-        **{f"SLUICE_{name.upper()}": str(value) for name, value in (knobs or {}).items()},
+        **{f"SLUICE_{name.upper()}": str(value) for name, value in (settings or {}).items()},
         **database.environment,
         "CELERY_SKIP_CHECKS": "1",
         "SLUICE_DATA_DIR": str(directory),
@@ -56,13 +56,13 @@ def environment(
 class Fleet:
     """The processes and the state of one test, gone when it is closed."""
 
-    def __init__(self, directory: Path, database: Database, **knobs: Any) -> None:
+    def __init__(self, directory: Path, database: Database, **settings: Any) -> None:
         self.directory, self.database = directory, database
         self.processes: list[Process] = []
         self._redis_server = RedisServer(directory / "redis")
         self.broker_url = self._redis_server.url
         self.environment = {
-            **environment(directory, database, {**QUICK, **knobs}),
+            **environment(directory, database, {**QUICK, **settings}),
             "BROKER_URL": self.broker_url,
         }
         self._tolerated: list[str] = []

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow_proof
 HOLD_EVERY_LOCK = """
 import django, time
 django.setup()
-from queuemgr.fleet_lock import PlaceInLine, deciding
-with PlaceInLine() as line, deciding() as now:
+from queuemgr.scheduler_lock import PendingDispatch, deciding
+with PendingDispatch() as line, deciding() as now:
     print("held", line.mine, flush=True)
     time.sleep(600)
 """

@@ -35,7 +35,7 @@ def rows_before(fleet: Fleet, count: int) -> None:
     """So many ended executions, as the release before stored them."""
     columns = (
         "flow, key, phase, step, priority, state, resumed, run_after, wait_reason, payload, context, "
-        "error_kind, error_message, created_at, tries_from, finished_at"
+        "error_kind, error_message, created_at, attempts_counted_since, finished_at"
     )
     now = "now()" if "DATABASE_URL" in fleet.database.environment else "'2026-01-01 00:00:00'"
     series = (
@@ -110,7 +110,7 @@ def counted(forwards):
             os._exit(9)
         return forwards(*given)
     return run
-for operation in (beside.AddIndexBeside, beside.AddConstraintBeside):
+for operation in (beside.AddIndexConcurrently, beside.AddConstraintNotValid):
     operation.database_forwards = counted(operation.database_forwards)
 os.environ["DJANGO_SETTINGS_MODULE"] = "project.settings"
 from django.core.management import execute_from_command_line

@@ -240,7 +240,7 @@ def again(home: Home, attempts_of_the_first: Any) -> Run:
         ([], {"BROKER_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1/0 does not answer"),
         ([], {"DATABASE_URL": "postgres://x@127.0.0.1:1/x"}, "the database does not answer"),
     ],
-    ids=["no such file", "no pdf in the folder", "bad knob", "no broker", "no database"],
+    ids=["no such file", "no pdf in the folder", "bad setting", "no broker", "no database"],
 )
 def test_what_cannot_run_ends_with_3_and_one_line_that_says_why(
     arguments: list[str], variables: dict[str, str], complaint: str, make_home: MakeHome

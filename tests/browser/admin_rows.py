@@ -18,7 +18,7 @@ from pipeline.models import Document
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, State, Worker
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD
 
@@ -37,7 +37,7 @@ def make_rows() -> None:
     limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
     Group.objects.create(name="night shift")
-    by, now = By("sam", "command", HOSTILE), timezone.now()
+    by, now = Actor("sam", "command", HOSTILE), timezone.now()
     for key in ("doc:failed", f"doc:{LONG}", f"doc:{HOSTILE}"):
         enqueue("probe", key, {"limit_key": "host:a.example:443"})
     failed = Execution.objects.get(key="doc:failed")

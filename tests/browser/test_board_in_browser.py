@@ -14,9 +14,9 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Execution, Gate, State
+from queuemgr.models import Execution, LimitState, State
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import dashboard
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD, browser_page, log_in
@@ -65,7 +65,7 @@ def test_the_board_shows_a_change_without_being_loaded_again(page: Page) -> None
     page.locator("#board-ended-table summary").click()
     page.locator("#board-headline a").first.focus()
 
-    controls.pause("prep", By("kim", "command", "the disk is full"))
+    controls.pause("prep", Actor("kim", "command", "the disk is full"))
     expect(alarms).to_contain_text("phase:prep paused by kim: the disk is full", timeout=SOON)
     expect(page.locator("#board-limits")).to_contain_text("paused by kim: the disk is full")
     expect(page.locator("#board-news")).to_contain_text("phase:prep paused by kim")
@@ -74,7 +74,7 @@ def test_the_board_shows_a_change_without_being_loaded_again(page: Page) -> None
     assert page.evaluate("document.activeElement.closest('#board-headline') !== null")
     assert page.locator("#board-ended").evaluate("canvas => Boolean(window.Chart.getChart(canvas))")
 
-    controls.resume("prep", By("kim", "command"))
+    controls.resume("prep", Actor("kim", "command"))
     expect(alarms).not_to_contain_text("paused", timeout=SOON)
 
 
@@ -100,7 +100,7 @@ def test_the_board_can_be_read_and_refreshed_without_javascript(work: str) -> No
         queues = page.locator("#board-queues tbody tr", has_text="prep")
         expect(queues.locator("td").nth(1)).to_contain_text("2 waiting")
         expect(page.locator("#board-failures")).to_contain_text("<b>it is a web page</b>")
-        controls.pause("prep", By("kim", "command", "the disk is full"))
+        controls.pause("prep", Actor("kim", "command", "the disk is full"))
         page.get_by_role("link", name="Refresh").click()
         expect(page.locator("#board-alarms")).to_contain_text("the disk is full")
         page.get_by_role("link", name="last 24 h").click()
@@ -112,7 +112,9 @@ def test_the_board_fits_its_window_and_is_accessible(page: Page) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     name = f"host:{'long-name.' * 20}example:443"
     enqueue("probe", "x" * 200, {"limit_key": name})
-    Gate.objects.create(name=name, closed_until=timezone.now() + timedelta(hours=1), because=name)
+    LimitState.objects.create(
+        name=name, open_until=timezone.now() + timedelta(hours=1), open_reason=name
+    )
     for width, scheme in ((400, "dark"), (1280, "dark"), (1280, "light"), (400, "light")):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)

@@ -30,7 +30,7 @@ def static_root() -> None:
 def work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two causes of failure, and an action half done; all rows are made before the browser starts."""
     monkeypatch.setattr(publish, "send", lambda grants: 0)
-    monkeypatch.setattr(publish, "chore", lambda task: None)
+    monkeypatch.setattr(publish, "periodic_job", lambda task: None)
     limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
     some_failed(4, "network", "refused by a", "aaaa")

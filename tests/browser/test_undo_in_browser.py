@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD, browser_page, log_in
 
@@ -32,7 +32,7 @@ def work() -> None:
     """A limit edited by someone with a hostile name; all rows are made before the browser starts."""
     limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
-    controls.edit_limit("host:*", By(HOSTILE, "command", HOSTILE), max_running=9)
+    controls.edit_limit("host:*", Actor(HOSTILE, "command", HOSTILE), max_running=9)
 
 
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])

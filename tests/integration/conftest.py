@@ -13,13 +13,13 @@ from django.contrib.auth.models import Permission, User
 from django.db.models import QuerySet
 from django.test import Client
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import NORMAL, Intake
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import NORMAL, NewExecution
 from queuemgr.flows.outcomes import Done, Result
 from queuemgr.lifecycle import begin, finish
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.lifecycle.finish import Ending
+from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Execution, Lease, Worker
 from queuemgr.scheduling import wakeups
@@ -28,14 +28,14 @@ from queuemgr.scheduling import wakeups
 def let_time_pass(executions: QuerySet[Execution]) -> None:
     """Have these fall due now, as if the time they wait for had come."""
     executions.update(run_after=database_now())
-    wakeups.leave(limits=[wakeups.EVERYTHING])
+    wakeups.post(limits=[wakeups.EVERYTHING])
 
 
 class PlayedWorker:
     """One worker's moves, made by the test."""
 
-    def __init__(self, row: Worker, hands_of: Callable[..., Any]) -> None:
-        self.row, self._hands_of = row, hands_of
+    def __init__(self, row: Worker, free_slots_of: Callable[..., Any]) -> None:
+        self.row, self._hands_of = row, free_slots_of
 
     def begin_all(self) -> list[Grant]:
         """Begin every lease on its way, as if their messages had come."""
@@ -47,14 +47,14 @@ class PlayedWorker:
     ) -> list[Grant]:
         """End one lease; returns what the slot was handed."""
         hands = self._hands_of(self.row) if next_too else None
-        return finish.end([Ending(grant.lease_id, result or Done())], hands).granted.handed
+        return finish.finish_batch([Finish(grant.lease_id, result or Done())], hands).granted.handed
 
 
 @pytest.fixture
 def played(
-    transactional_db: None, make_worker: Callable[..., Worker], hands_of: Any, sent: list[Any]
+    transactional_db: None, make_worker: Callable[..., Worker], free_slots_of: Any, sent: list[Any]
 ) -> Callable[..., PlayedWorker]:
-    return lambda **given: PlayedWorker(make_worker(**given), hands_of)
+    return lambda **given: PlayedWorker(make_worker(**given), free_slots_of)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def probes(transactional_db: None, sent: list[Any]) -> Callable[..., list[Execut
         count: int = 1, priority: int = NORMAL, prefix: str = "p", **payload: Any
     ) -> list[Execution]:
         keys = [f"{prefix}{number}" for number in range(count)]
-        enqueue_many("probe", [Intake(key, payload) for key in keys], priority=priority)
+        enqueue_many("probe", [NewExecution(key, payload) for key in keys], priority=priority)
         dispatch()
         return list(Execution.objects.filter(key__in=keys).order_by("pk"))
 

@@ -11,10 +11,10 @@ from uuid import UUID
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, get_flow
-from queuemgr.models import FINAL, Attempt, DailyUsage, Execution, Gate, Lease, Route, State
+from queuemgr.models import FINAL, Attempt, DailyUsage, Execution, Lease, LimitState, Route, State
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import Gate as SeenGate
-from queuemgr.scheduling.admission import Rule, admit, rule_for
+from queuemgr.scheduling.admission import BreakerState as SeenGate
+from queuemgr.scheduling.admission import LimitRule, admit, rule_for
 from queuemgr.scheduling.claims import claims_of
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.scheduling.routes import kind_of
@@ -35,7 +35,7 @@ class Books:
     """All limits as the rows tell at one moment."""
 
     taken: Mapping[str, Taken]
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, LimitRule]
     gates: Mapping[str, SeenGate]
     paused_queues: frozenset[str]
     queue_of: Mapping[UUID, str]
@@ -67,10 +67,12 @@ def books(now: datetime) -> Books:
         if usage.day == day_of(now, rule_for(rules, usage.limit).budget_zone):
             taken[usage.limit].charged += usage.spent
     gates = {
-        gate.name: SeenGate(gate.clock, gate.closed_until, gate.because, gate.opening)
-        for gate in Gate.objects.all()
+        gate.name: SeenGate(
+            gate.rate_clock, gate.open_until, gate.open_reason, gate.half_open_starts
+        )
+        for gate in LimitState.objects.all()
     }
-    paused = frozenset(snapshot.look_at_fleet(now).paused_queues)
+    paused = frozenset(snapshot.read_fleet(now).paused_queues)
     return Books(taken, rules, gates, paused, queue_of, now)
 
 
@@ -93,14 +95,16 @@ def no_limit_is_passed(before: Books, after: Books) -> None:
 
 def _gate_holds(name: str, before: Books, after: Books, new: set[UUID]) -> None:
     """Looked at only where no ending of this very move closed it: that may come after a start."""
-    was, gate = before.gates.get(name), after.gates.get(name)
-    if was is None or gate is None or was.closed_until != gate.closed_until:
+    was, gate = before.breaker_states.get(name), after.breaker_states.get(name)
+    if was is None or gate is None or was.open_until != gate.open_until:
         return
-    if gate.closed_until and gate.closed_until > after.now:
+    if gate.open_until and gate.open_until > after.now:
         assert not new, f"{name} is closed and lets {new} through"
-    elif gate.opening and was.opening:
-        most = max(gate.opening, len(before.of(name).leases))
-        assert len(after.of(name).leases) <= most, f"{name} opens for {gate.opening} at a time"
+    elif gate.half_open_starts and was.opening:
+        most = max(gate.half_open_starts, len(before.of(name).leases))
+        assert len(after.of(name).leases) <= most, (
+            f"{name} opens for {gate.half_open_starts} at a time"
+        )
 
 
 def every_execution_is_in_one_place() -> None:

@@ -11,8 +11,8 @@ from django.apps import apps
 from django.db import models, transaction
 from django.db.models import F
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.models import Change, DailyUsage, Gate, Minute, Worker
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import AuditEntry, DailyUsage, LimitState, MinuteStats, Worker
 
 DAY = timedelta(days=1)
 
@@ -22,11 +22,11 @@ def let_pass(seconds: float) -> None:
     """Make all that happened and all that is planned lie so many seconds earlier; workers live on,
     and what is only ever written once (changes, whole minutes) stays as it was."""
     step = timedelta(seconds=seconds)
-    for model in {*apps.get_app_config("queuemgr").get_models()} - {Change, Minute}:
+    for model in {*apps.get_app_config("queuemgr").get_models()} - {AuditEntry, MinuteStats}:
         moments = [f.name for f in model._meta.concrete_fields if _is_moment(f)]
         if moments:
             model._default_manager.update(**{name: F(name) - step for name in moments})
-    Gate.objects.filter(clock__gt=0).update(clock=F("clock") - seconds)
+    LimitState.objects.filter(clock__gt=0).update(rate_clock=F("clock") - seconds)
     Worker.objects.update(seen_at=database_now())
 
 

@@ -11,22 +11,22 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import Intake
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import NewExecution
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.lifecycle import batch_window, begin, finish
-from queuemgr.lifecycle.finish import Ending
+from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import FINAL, Batch, Change, Execution, Lease, Wakeup, Worker
+from queuemgr.models import FINAL, AuditEntry, Batch, Execution, Lease, Wakeup, Worker
 from queuemgr.operations import batches, executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import routes
-from queuemgr.scheduling.admission import HELD_BACK
+from queuemgr.scheduling.admission import BEYOND_WINDOW
 from queuemgr.worker import housekeeping
 from tests.model.test_fleet_machine import OLD_FIRST
 from tests.private_servers import MODEL_EXAMPLES
 
-ANN = By("ann", "test", "because")
+ANN = Actor("ann", "test", "because")
 WHICH = st.integers(0, 99)
 ENDS: tuple[Result, ...] = (
     Done(), Done(), Done(), Failed("not_found", "404"), Skipped("nothing to do"),
@@ -66,19 +66,21 @@ class Plain:
 
     def add(self, count: int) -> None:
         keys = [f"k{self.named + n}" for n in range(count)]
-        assert batches.add(self.batch, map(Intake, keys)).new == count
+        assert batches.add(self.batch, map(NewExecution, keys)).new == count
         self.named += count
 
     def end(self, which: int, result: Result, next_too: bool) -> None:
         if lease := self._one(which):
-            ended = finish.end([Ending(lease.lease_id, result)], self.hands if next_too else None)
+            ended = finish.finish_batch(
+                [Finish(lease.lease_id, result)], self.hands if next_too else None
+            )
             self.running += ended.granted.handed
 
     def die_after_the_end(self, which: int, result: Result) -> None:
         """Its end is committed, and whoever ended it decides nothing any more."""
         if lease := self._one(which):
             with transaction.atomic():
-                finish.settle([Ending(lease.lease_id, result)], database_now())
+                finish.finish_leases([Finish(lease.lease_id, result)], database_now())
 
     def lose(self, which: int) -> None:
         if lease := self._one(which):
@@ -118,7 +120,7 @@ class Plain:
     def check_nobody_waits_for_nothing(self) -> None:
         """Once a decision was made, all within the window may start, the head above all."""
         head, end = self.head(), self.head() + self.batch.window
-        held = self.batch.executions.waiting().filter(run_after=HELD_BACK)
+        held = self.batch.executions.waiting().filter(run_after=BEYOND_WINDOW)
         assert not held.filter(batch_seq__gte=head, batch_seq__lt=end).exists()
         assert not Wakeup.objects.exists()
 
@@ -138,7 +140,7 @@ class Plain:
 
     def run_to_the_end(self) -> None:
         for _ in range(20 * self.named + 20):
-            waiting = self.batch.executions.waiting().filter(run_after__lt=HELD_BACK)
+            waiting = self.batch.executions.waiting().filter(run_after__lt=BEYOND_WINDOW)
             waiting.update(run_after=database_now())
             housekeeping.tick()
             self.begin()
@@ -152,7 +154,7 @@ class Plain:
 
 @pytest.mark.django_db(transaction=True)
 def test_no_member_starts_beyond_the_window_all_end_and_are_handed_over_once_in_order(
-    make_worker: Callable[..., Worker], hands_of: Any, sent: list[Any]
+    make_worker: Callable[..., Worker], free_slots_of: Any, sent: list[Any]
 ) -> None:
     """G7"""
 
@@ -168,10 +170,10 @@ def test_no_member_starts_beyond_the_window_all_end_and_are_handed_over_once_in_
         for model in OLD_FIRST:
             model._default_manager.all().delete()
         Batch.objects.all().delete()
-        routes.forget()
+        routes.reset()
         worker = make_worker(slots=slots)
         plain = Plain(
-            batches.open_batch("b", "probe", ANN, window=window), worker, hands_of(worker)
+            batches.open_batch("b", "probe", ANN, window=window), worker, free_slots_of(worker)
         )
         for move in [("add", first), *moves]:
             plain.play(*move)
@@ -186,4 +188,4 @@ def test_no_member_starts_beyond_the_window_all_end_and_are_handed_over_once_in_
     play()
     assert not batch_window.first_unfinished(list(Batch.objects.values_list("pk", flat=True)))
     assert not Execution.objects.exclude(state__in=FINAL).exists()
-    assert Change.objects.exists()
+    assert AuditEntry.objects.exists()

@@ -27,26 +27,26 @@ from hypothesis.stateful import (
 )
 
 from queuemgr.base.errors import BadInput, NeverFits
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.rate import parse_rate
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.flows.flow import HIGH, LOW, NORMAL, Context, Flow, Intake, Step
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, Context, Flow, NewExecution, Step
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
 from queuemgr.lifecycle import begin, finish
 from queuemgr.lifecycle import leases as grant
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.lifecycle.leases import Grant, Hands
+from queuemgr.lifecycle.leases import FreeSlots, Grant
 from queuemgr.models import (
     FINAL,
     Attempt,
-    Chore,
     DailyUsage,
     Execution,
-    Gate,
     Lease,
     Limit,
+    LimitState,
+    PeriodicJob,
     Queue,
     RetryPolicy,
     Route,
@@ -55,7 +55,7 @@ from queuemgr.models import (
     Worker,
 )
 from queuemgr.operations import controls, executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows, retry_budget, routes, wakeups
 from queuemgr.scheduling.capacity import Group
 from queuemgr.worker import housekeeping
@@ -67,7 +67,7 @@ from tests.model.passing_time import let_pass, next_day
 from tests.private_servers import MODEL_EXAMPLES
 
 DAY = 86_400
-ANN = By("ann", "test", "because")
+ANN = Actor("ann", "test", "because")
 ORDER = [name for name, *_ in PHASES]
 
 
@@ -164,7 +164,7 @@ EDITS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("host:b", {"rate": "1/31s"}),
     ("host:b", {"breaker_after": 1}),
     ("tenant:x", {"daily_budget": 25}),
-    ("tenant:x", {"daily_budget": 120, "kept_from_low": 50}),
+    ("tenant:x", {"daily_budget": 120, "blocked_for_low_percent": 50}),
     ("tenant:x", {"share": 3}),
     ("tenant:*", {"max_running": 3}),
     ("cpu", {"max_running": 2}),
@@ -176,8 +176,8 @@ GROUPS = (
     ("expensive.high", "expensive.normal", "wrap.normal", "prep.low"),
 )
 OLD_FIRST = (
-    Wakeup, Attempt, Lease, Execution, Route, Gate, DailyUsage, Limit, Queue, RetryPolicy, Worker,
-    Chore,
+    Wakeup, Attempt, Lease, Execution, Route, LimitState, DailyUsage, Limit, Queue, RetryPolicy, Worker,
+    PeriodicJob,
 )  # fmt: skip
 
 
@@ -204,7 +204,7 @@ class FleetMachine(RuleBasedStateMachine):
         for model in OLD_FIRST:
             model._default_manager.all().delete()
         forget_changes()
-        routes.forget()
+        routes.reset()
         self.around.sent.clear()
         self.messages: list[UUID] = []
         self.running: list[tuple[Grant, int]] = []
@@ -255,7 +255,10 @@ class FleetMachine(RuleBasedStateMachine):
         when = database_now() + timedelta(seconds=delay) if delay is not None else None
         try:
             made = enqueue_many(
-                "model", [Intake(key, kind) for key in keys], priority=priority, run_after=when
+                "model",
+                [NewExecution(key, kind) for key in keys],
+                priority=priority,
+                run_after=when,
             )
             assert made.new == len(keys)
         except NeverFits:
@@ -330,8 +333,8 @@ class FleetMachine(RuleBasedStateMachine):
     def _end(self, granted: Grant, worker: int, result: Result, *, next_too: bool) -> bool:
         row = Worker.objects.get(pk=worker)
         next_too = next_too and row.draining_at is None
-        hands = Hands(worker, Group(row.queues), 1) if next_too else None
-        ended = finish.end([finish.Ending(granted.lease_id, result)], hands)
+        hands = FreeSlots(worker, Group(row.queues), 1) if next_too else None
+        ended = finish.finish_batch([finish.Finish(granted.lease_id, result)], hands)
         self.running += [(handed, worker) for handed in ended.granted.handed]
         self.around.sent.extend(ended.granted.to_send)
         return granted.lease_id in ended.outcomes
@@ -504,15 +507,15 @@ def around(
     sent: list[Grant], in_threads: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Surroundings]:
     surroundings = Surroundings(sent, in_threads)
-    decide = grant.start_what_may
+    decide = grant.schedule
 
-    def decide_and_note(now: datetime, hands: Hands | None = None) -> grant.Granted:
+    def decide_and_note(now: datetime, hands: FreeSlots | None = None) -> grant.GrantResult:
         granted = decide(now, hands)
         surroundings.decided_at = now
         return granted
 
-    monkeypatch.setattr(grant, "start_what_may", decide_and_note)
-    monkeypatch.setattr(wakeups, "look_at_some_anyway", lambda: None)  # it would heal what is lost
+    monkeypatch.setattr(grant, "schedule", decide_and_note)
+    monkeypatch.setattr(wakeups, "unpark_sample", lambda: None)  # it would heal what is lost
     monkeypatch.setattr(retry_budget, "ALWAYS", 3)
     monkeypatch.setitem(flow._flows, "model", MODEL)
     return surroundings
@@ -520,9 +523,9 @@ def around(
 
 @pytest.mark.django_db(transaction=True)
 def test_whatever_happens_in_whatever_order_limits_hold_and_nothing_startable_waits(
-    around: Surroundings, knobs: Callable[..., None]
+    around: Surroundings, configure: Callable[..., None]
 ) -> None:
-    knobs(
+    configure(
         max_workers=12, max_per_host=2, starvation_ms=120_000, heavy_wait_ms=60_000, daily_budget=0
     )
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, DjangoHelpFormatter
 
-from pipeline.config import PipelineKnobs, pipeline_knobs
+from pipeline.config import PipelineSettings, pipeline_settings
 from pipeline.ocr_config import ocr_options
 from pipeline.steps.extract.page_ranges import pages_of, ranges
 from pipeline.steps.ocr.line_writer import LineWriter
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 ALL_FINE, SOME_FAILED, COULD_NOT_RUN, NOBODY_READS = 0, 2, 3, 141
 
-KNOBS = (
+OPTIONS = (
     "ocr_engine", "ocr_base_url", "ocr_model", "ocr_max_tokens", "ocr_inflight", "ocr_window",
     "ocr_timeout", "ocr_max_retries", "ocr_base_delay", "ocr_max_delay", "ocr_languages",
     "ocr_page_seconds", "ocr_threads", "ocr_drawers",
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         which.add_argument("--pages", metavar="LIST", help="pages and ranges, as in 1,4-6")
         which.add_argument("--all-pages", action="store_true", help="every page")
         config_options.add(
-            parser, PipelineKnobs, KNOBS,
+            parser, PipelineSettings, OPTIONS,
             ocr_engine="--engine", ocr_model="--model", ocr_inflight="--inflight",
         )  # fmt: skip
 
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         try:
             config_options.apply(options)
             code = asyncio.run(
-                run(options["input"], options["pages"], ocr_options(pipeline_knobs()))
+                run(options["input"], options["pages"], ocr_options(pipeline_settings()))
             )
         except StepFailed as failure:
             could_not_run(f"{options['input']}: {failure.message}")

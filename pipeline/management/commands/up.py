@@ -21,22 +21,22 @@ from django.db import Error as DatabaseError
 from django.db.models import F, Sum
 
 from pipeline import intake
-from pipeline.config import PipelineKnobs
+from pipeline.config import PipelineSettings
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import identify
-from queuemgr.base.config import DJANGO_SETTINGS, QueueKnobs, tell_children
+from queuemgr.base.config import DJANGO_SETTINGS, QueueSettings, tell_children
 from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import config_options, drain
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.run import tell
-from queuemgr.lifecycle.enqueue import ROWS_PER_STATEMENT, Enqueued, as_one, enqueue_many
-from queuemgr.local.local_fleet import Wanted, celery, running
+from queuemgr.lifecycle.enqueue import ROWS_PER_STATEMENT, Enqueued, atomically, enqueue_many
+from queuemgr.local.local_fleet import FleetSpec, celery, running
 from queuemgr.local.private_servers import free_port, wait_for_port
 from queuemgr.local.supervisor import Program
 from queuemgr.models import Attempt, Execution
 from queuemgr.operations import users as accounts
-from queuemgr.operations.audited_enqueue import record_handed_in
+from queuemgr.operations.audited_enqueue import record_enqueue
 from queuemgr.scheduling import limit_rows
 
 GRACE_SECONDS = 2
@@ -64,8 +64,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port", type=int, default=0, help="of the admin (default: a free one)"
         )
-        config_options.add(parser, QueueKnobs, daily_budget="--budget")
-        config_options.add(parser, PipelineKnobs)
+        config_options.add(parser, QueueSettings, daily_budget="--budget")
+        config_options.add(parser, PipelineSettings)
 
     def handle(self, *args: Any, **options: Any) -> None:
         for stop in (signal.SIGINT, signal.SIGTERM):
@@ -93,7 +93,7 @@ class Command(BaseCommand):
         login = _login()
         flower = _flower(login)
         web = _web(options["port"], flower.port)
-        wanted = Wanted(options["workers"], options["pool"])
+        wanted = FleetSpec(options["workers"], options["pool"])
         with running(
             wanted, also=[web.program, flower.program], prepare=lambda: limit_rows.sync(forced)
         ) as fleet:
@@ -102,7 +102,7 @@ class Command(BaseCommand):
             wait_for_port(flower.port)
             self._say_where(login, web.port, flower.port)
             taken = _taken_in(items)
-            record_handed_in(FLOW, taken.new, by_command())
+            record_enqueue(FLOW, taken.new, by_command())
             self._say_taken(taken)
             drained = drain.drain(self.stdout, check=fleet.check)
             show(self.stdout, _results())
@@ -132,8 +132,8 @@ def _taken_in(items: list[str]) -> Enqueued:
     else be before us, and what is new be called known."""
     taken = Enqueued()
     for start in range(0, len(items), ROWS_PER_STATEMENT):
-        some = map(intake.take_in, items[start : start + ROWS_PER_STATEMENT])
-        taken += as_one(partial(enqueue_many, FLOW, some))
+        some = map(intake.parse_item, items[start : start + ROWS_PER_STATEMENT])
+        taken += atomically(partial(enqueue_many, FLOW, some))
     return taken
 
 
@@ -142,7 +142,7 @@ def _could_not_run(why: str) -> CommandError:
 
 
 def _stop_at_once() -> None:
-    if QueueKnobs.source("shutdown_grace", DJANGO_SETTINGS) == "default":
+    if QueueSettings.source("shutdown_grace", DJANGO_SETTINGS) == "default":
         tell_children({"shutdown_grace": GRACE_SECONDS})
 
 

@@ -110,7 +110,9 @@ def sources_for(identifier: Identifier, options: ResolveOptions) -> list[Source]
 
 def excused(identifier: Identifier, options: ResolveOptions) -> tuple[Inquiry, ...]:
     """Lines about sources that cannot be asked as things are set up."""
-    reasons = ((source, source.why_not(options)) for source in sources_for(identifier, options))
+    reasons = (
+        (source, source.blocking_reasons(options)) for source in sources_for(identifier, options)
+    )
     return tuple(
         Inquiry(s.name, Outcome.NOT_ASKED, f"not asked: {why}") for s, why in reasons if why
     )

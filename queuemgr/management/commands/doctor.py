@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from queuemgr.flows.flow import Finding
+from queuemgr.flows.flow import CheckResult
 from queuemgr.local import doctor
 
 SIGNS = {"good": "ok  ", "note": "note", "bad": "BAD "}
@@ -25,13 +25,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         bad = 0
-        for finding in doctor.findings():
+        for finding in doctor.run_checks():
             bad += finding.level == "bad"
             self.stdout.write(json.dumps(asdict(finding)) if options["json"] else _line(finding))
         if bad:
             raise SystemExit(1)
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: CheckResult) -> str:
     remedy = f": {finding.remedy}" if finding.remedy else ""
     return f"{SIGNS[finding.level]}  {finding.what}{remedy}"

@@ -8,13 +8,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from queuemgr.base.config import LaneKnobs, QueueKnobs, lane_knobs
+from queuemgr.base.config import LaneSettings, QueueSettings, lane_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli import config_options, output
 from queuemgr.flows.flow import HOUSEKEEPING
 from queuemgr.local.local_fleet import queues_of, worker_command
-from queuemgr.steptools.lanes import Figure, as_rows
+from queuemgr.steptools.lanes import LaneSetting, as_rows
 from queuemgr.steptools.process_lanes import lanes
 
 
@@ -37,8 +37,8 @@ class Command(BaseCommand):
             help="show what it would do at once, and where each number comes from; run nothing",
         )
         parser.add_argument("--json", action="store_true", help="with --explain: JSON")
-        config_options.add(parser, LaneKnobs)
-        config_options.add(parser, QueueKnobs)
+        config_options.add(parser, LaneSettings)
+        config_options.add(parser, QueueSettings)
 
     def handle(self, *args: Any, **options: Any) -> None:
         config_options.apply(options)
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         if options["explain"]:
             self._explain(figures, options["json"])
             return
-        slots = lane_knobs().slots + options["chores"]
+        slots = lane_settings().slots + options["chores"]
         queues += [HOUSEKEEPING] if options["chores"] else []
         command = worker_command(slots, options["pool"], queues, options["name"])
         self.stdout.write(shlex.join(command))
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         if not options["print"]:
             os.execv(command[0], command)  # noqa: S606 - becoming the worker is the point
 
-    def _explain(self, figures: tuple[Figure, ...], for_programs: bool) -> None:
+    def _explain(self, figures: tuple[LaneSetting, ...], for_programs: bool) -> None:
         if for_programs:
             self.stdout.write(as_json(as_rows(figures)))
             return

@@ -15,16 +15,16 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, Max, Q
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.redaction import clean
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle import publish
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet, State
 from queuemgr.operations.bulk import audit as bulk_record
 from queuemgr.operations.bulk import audit_reader
-from queuemgr.operations.bulk.actions import RESTORE, Verb, verb_named
-from queuemgr.operations.controls import By
+from queuemgr.operations.bulk.actions import RESTORE, Action, action_named
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting.filtering import executions_matching
 
 SAMPLE = 20
@@ -43,7 +43,7 @@ TASK = "queuemgr.bulk"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person asks for. `per_minute`: None for what the knobs say, 0 for no rate; `up_to`: the
+    """What a person asks for. `per_minute`: None for what the settings say, 0 for no rate; `up_to`: the
     last id, None for the highest there is; `after`: the id to begin behind."""
 
     verb: str
@@ -62,7 +62,7 @@ class Preview:
     are more than were counted; `sample`: some of `matched`.
     """
 
-    verb: Verb
+    verb: Action
     arguments: Mapping[str, Any]
     matched: int
     more: bool
@@ -75,7 +75,7 @@ class Preview:
 def preview(wanted: Wanted) -> Preview:
     """What this would meet now; changes nothing. Raises `BadInput` for a verb, an argument or a filter
     that cannot be."""
-    verb = verb_named(wanted.verb)
+    verb = action_named(wanted.verb)
     arguments = verb.checked(wanted.arguments)
     up_to = _up_to(wanted)
     met = executions_matching(wanted.filters).filter(pk__gt=wanted.after, pk__lte=up_to)
@@ -97,19 +97,21 @@ def preview(wanted: Wanted) -> Preview:
     )
 
 
-def rate_for(verb: Verb, matched: int, per_minute: int | None) -> int:
-    """The rows a minute it goes at: what was asked, else the knob for many retries, else no rate."""
+def rate_for(verb: Action, matched: int, per_minute: int | None) -> int:
+    """The rows a minute it goes at: what was asked, else the setting for many retries, else no rate."""
     if per_minute is not None:
         return per_minute
-    return queue_knobs().bulk_retries_per_minute if verb.starts_again and matched > AT_ONCE else 0
+    return (
+        queue_settings().bulk_retries_per_minute if verb.starts_again and matched > AT_ONCE else 0
+    )
 
 
-def create(wanted: Wanted, by: By) -> BulkAction:
+def create(wanted: Wanted, by: Actor) -> BulkAction:
     """Write an action down, counted in full, for `start` to set going.
 
     Raises `BadInput`, also when there is nothing it would change.
     """
-    verb = verb_named(wanted.verb)
+    verb = action_named(wanted.verb)
     action = BulkAction(
         verb=verb.name,
         arguments=verb.checked(wanted.arguments),
@@ -131,7 +133,7 @@ def create(wanted: Wanted, by: By) -> BulkAction:
     return action
 
 
-def start(action_id: int, by: By) -> BulkAction:
+def start(action_id: int, by: Actor) -> BulkAction:
     """Set a previewed action going; the housekeeping worker begins at once.
 
     Raises `BadInput` when it was started before.
@@ -148,13 +150,13 @@ def start(action_id: int, by: By) -> BulkAction:
     return action
 
 
-def begin(wanted: Wanted, by: By) -> BulkAction:
+def begin(wanted: Wanted, by: Actor) -> BulkAction:
     """Create an action and start it."""
     return start(create(wanted, by).pk, by)
 
 
 def start_for_ids(
-    verb: str, ids: Sequence[int], by: By, arguments: Mapping[str, Any] | None = None
+    verb: str, ids: Sequence[int], by: Actor, arguments: Mapping[str, Any] | None = None
 ) -> BulkAction:
     """Start an action on just these executions, at most `filtering.MOST_IDS`."""
     return begin(Wanted(verb, {"ids": list(ids)}, arguments or {}), by)
@@ -162,10 +164,10 @@ def start_for_ids(
 
 def ask() -> None:
     """Send a message for a slice of work; while the broker is away the tick sees to it."""
-    publish.chore(TASK)
+    publish.periodic_job(TASK)
 
 
-def stop(action_id: int, by: By) -> BulkAction:
+def stop(action_id: int, by: Actor) -> BulkAction:
     """Let it change no more: the batch under way is its last. What it changed stays changed.
 
     Raises `BadInput` when it is not running.
@@ -181,7 +183,7 @@ def stop(action_id: int, by: By) -> BulkAction:
     return action
 
 
-def go_on(action_id: int, by: By) -> BulkAction:
+def go_on(action_id: int, by: Actor) -> BulkAction:
     """Start a new action with what a stopped or failed one left; raises `BadInput` for others."""
     old = found(action_id)
     if old.state not in (ActionState.STOPPED, ActionState.FAILED):
@@ -190,7 +192,7 @@ def go_on(action_id: int, by: By) -> BulkAction:
     return begin(rest, by)
 
 
-def undo(action_id: int, by: By) -> BulkAction:
+def undo(action_id: int, by: Actor) -> BulkAction:
     """Start an action that puts back what this one changed, where nobody has changed it since; priorities
     only. Raises `BadInput` for others, and while it runs."""
     check_undoable(action_id)
@@ -216,14 +218,14 @@ def found(action_id: int) -> BulkAction:
 
 def eligible(action: BulkAction) -> ExecutionQuerySet:
     """The executions it has still to look at and would change, as things are now."""
-    verb = verb_named(action.verb)
+    verb = action_named(action.verb)
     unchanged = Q(finished_at__isnull=True) | Q(finished_at__lte=action.created_at)
     return executions_matching(action.filters).filter(
         verb.eligible(action.arguments), unchanged, pk__gt=action.cursor, pk__lte=action.up_to
     )
 
 
-def _met(action: BulkAction, verb: Verb) -> int:
+def _met(action: BulkAction, verb: Action) -> int:
     if verb.by_record:
         return audit_reader.count_after(found(action.arguments["undoes"]).pk, action.cursor)
     return eligible(action).count()

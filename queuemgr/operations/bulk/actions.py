@@ -14,15 +14,15 @@ from typing import Any
 from django.db.models import Q
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.models import Execution, State
 from queuemgr.operations import executions as steering
 from queuemgr.operations.bulk import audit_reader
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
 Arguments = Mapping[str, Any]
-Act = Callable[[Iterable[Execution], Arguments, By], int]
+Act = Callable[[Iterable[Execution], Arguments, Actor], int]
 
 
 def _nothing_already(arguments: Arguments) -> Q:
@@ -30,7 +30,7 @@ def _nothing_already(arguments: Arguments) -> Q:
 
 
 @dataclass(frozen=True)
-class Verb:
+class Action:
     """One thing that can be done with many executions."""
 
     name: str
@@ -91,56 +91,56 @@ def _moment(value: Any) -> str:
             f"run_after {str(value)[:60]!r} is no time; write it as 2026-11-28 06:00"
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if moment - database_now() > steering.FURTHEST:
+    if moment - database_now() > steering.MAX_HORIZON:
         raise BadInput(
             f"run_after {moment:%Y-%m-%d} is more than ten years ahead: give an earlier time"
         )
     return moment.astimezone(UTC).isoformat()
 
 
-def _set_priority(executions: Iterable[Execution], arguments: Arguments, by: By) -> int:
+def _set_priority(executions: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
     return steering.set_priority(executions, priority_of(arguments["priority"]), by)
 
 
-def _move(executions: Iterable[Execution], arguments: Arguments, by: By) -> int:
+def _move(executions: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
     return steering.set_run_after(executions, datetime.fromisoformat(arguments["run_after"]), by)
 
 
-def _restore(executions: Iterable[Execution], arguments: Arguments, by: By) -> int:
+def _restore(executions: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
     return audit_reader.put_priorities_back(arguments["undoes"], executions, by)
 
 
-UNDONE = (State.FAILED, State.CANCELLED, State.SKIPPED)
+UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
 BEFORE_IT_RUNS = (State.WAITING, State.LEASED)
 
-VERBS: Mapping[str, Verb] = {
+ACTIONS: Mapping[str, Action] = {
     verb.name: verb
     for verb in (
-        Verb(
-            "retry", "goes on from the step it stopped at", "retry_execution", UNDONE,
+        Action(
+            "retry", "goes on from the step it stopped at", "retry_execution", UNSUCCESSFUL,
             lambda executions, _, by: steering.retry(executions, by), starts_again=True,
         ),
-        Verb(
+        Action(
             "restart", "begins anew at its first step, and forgets what its steps learnt",
-            "retry_execution", UNDONE,
+            "retry_execution", UNSUCCESSFUL,
             lambda executions, _, by: steering.retry_from_start(executions, by), starts_again=True,
         ),
-        Verb(
+        Action(
             "cancel", "is cancelled if it waits, and asked to stop if it runs",
             "cancel_execution", (*BEFORE_IT_RUNS, State.RUNNING),
             lambda executions, _, by: steering.cancel(executions, by),
         ),
-        Verb(
+        Action(
             "skip", "is left out for good", "skip_execution", (*BEFORE_IT_RUNS, State.FAILED),
             lambda executions, _, by: steering.skip(executions, by),
         ),
-        Verb(
+        Action(
             "priority", "gets another priority", "prioritise_execution",
             tuple(state for state in State if state != State.DONE), _set_priority,
             wants="priority", read=_priority,
             unless=lambda given: Q(priority=priority_of(given["priority"])),
         ),
-        Verb(
+        Action(
             "move", "waits until another time", "prioritise_execution", BEFORE_IT_RUNS, _move,
             wants="run_after", read=_moment,
         ),
@@ -148,16 +148,18 @@ VERBS: Mapping[str, Verb] = {
 }  # fmt: skip
 
 
-RESTORE = Verb(
+RESTORE = Action(
     "restore", "gets back the priority it had before that action", "prioritise_execution",
     tuple(state for state in State if state != State.DONE), _restore,
     wants="undoes", read=int, by_record=True,
 )  # fmt: skip
 
 
-def verb_named(name: str) -> Verb:
+def action_named(name: str) -> Action:
     """The verb of this name; raises `BadInput` naming those there are."""
     try:
-        return {**VERBS, RESTORE.name: RESTORE}[name]
+        return {**ACTIONS, RESTORE.name: RESTORE}[name]
     except KeyError:
-        raise BadInput(f"no bulk verb is called {name!r}; there are: {', '.join(VERBS)}") from None
+        raise BadInput(
+            f"no bulk verb is called {name!r}; there are: {', '.join(ACTIONS)}"
+        ) from None

@@ -13,22 +13,22 @@ from typing import Any
 
 from queuemgr.base.id_ranges import ranges
 from queuemgr.base.redaction import clean
-from queuemgr.models import BulkAction, Change, Execution
-from queuemgr.operations.controls import By, Fact
+from queuemgr.models import AuditEntry, BulkAction, Execution
+from queuemgr.operations.controls import Actor, Describe
 
 START = "start bulk action"
 """The action of the change that starts one; to undo it is to undo what the action did."""
 
 
 @dataclass(frozen=True)
-class ByAction(By):
+class ByAction(Actor):
     """The person behind a bulk action, whose changes are gathered and written once for the batch."""
 
     before: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     after: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def record_each(
-        self, action: str, executions: Iterable[Execution], before: Fact, after: Fact
+        self, action: str, executions: Iterable[Execution], before: Describe, after: Describe
     ) -> None:
         for execution in executions:
             self.before[_in_words(before(execution))].append(execution.pk)
@@ -50,7 +50,7 @@ def record_batch(action: BulkAction, by: ByAction, changed: int) -> None:
     )  # fmt: skip
 
 
-def record_start(action: BulkAction, by: By) -> None:
+def record_start(action: BulkAction, by: Actor) -> None:
     """That it was started: what it shall do, with which executions, at what rate."""
     after = {
         **{name: value for name, value in action.filters.items() if name != "ids"},
@@ -61,17 +61,17 @@ def record_start(action: BulkAction, by: By) -> None:
     _write(by, START, str(action), action.matched, action, {}, after)
 
 
-def record_end(action: BulkAction, by: By, what: str) -> None:
+def record_end(action: BulkAction, by: Actor, what: str) -> None:
     """That it was stopped, or came to its end: what it changed in all."""
     counts = {name: getattr(action, name) for name in ("changed", "skipped", "failed")}
     _write(by, what, str(action), action.changed, action, {"matched": action.matched}, counts)
 
 
 def _write(
-    by: By, what: str, target: str, affected: int, action: BulkAction,
+    by: Actor, what: str, target: str, affected: int, action: BulkAction,
     before: dict[str, Any], after: dict[str, Any],
 ) -> None:  # fmt: skip
-    Change.objects.create(
+    AuditEntry.objects.create(
         actor=by.actor, source=by.source, reason=clean(by.reason)[:200], action=what, target=target,
         before=before, after=after, affected=affected, action_id=action.pk,
         undoes_id=by.undoes,

@@ -14,9 +14,9 @@ from django.db.models import Sum
 
 from queuemgr.base.id_ranges import numbers
 from queuemgr.flows.flow import PRIORITIES
-from queuemgr.models import Change, Execution
+from queuemgr.models import AuditEntry, Execution
 from queuemgr.operations import executions as steering
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
 
 def count_after(action_id: int, cursor: int) -> int:
@@ -24,7 +24,7 @@ def count_after(action_id: int, cursor: int) -> int:
     keys = _batches_after(action_id, cursor)
     if not keys:
         return 0
-    later = Change.objects.filter(pk__in=keys[1:]).aggregate(met=Sum("affected"))["met"]
+    later = AuditEntry.objects.filter(pk__in=keys[1:]).aggregate(met=Sum("affected"))["met"]
     return len(_ids_above(_batch(keys[0]), cursor)) + int(later or 0)
 
 
@@ -38,7 +38,7 @@ def ids_after(action_id: int, cursor: int, most: int) -> list[int]:
     return found[:most]
 
 
-def put_priorities_back(action_id: int, executions: Iterable[Execution], by: By) -> int:
+def put_priorities_back(action_id: int, executions: Iterable[Execution], by: Actor) -> int:
     """Give these the priority they had before the action, if they still have the one it gave them.
 
     Inside a transaction that holds the fleet's lock. Returns how many were changed.
@@ -75,19 +75,19 @@ def _changes_of(action_id: int, ids: Sequence[int]) -> Iterator[tuple[int, str, 
 
 def _batches_after(action_id: int, cursor: int) -> list[int]:
     """The keys of its batches' rows, in order, from the first that met an id above this one."""
-    batches = Change.objects.filter(action_id=action_id, action__startswith="bulk ")
+    batches = AuditEntry.objects.filter(action_id=action_id, action__startswith="bulk ")
     keys = list(batches.order_by("pk").values_list("pk", flat=True))
     return keys[bisect_right(keys, cursor, key=lambda pk: _last_id(_batch(pk))) :]
 
 
-def _batch(key: int) -> Change:
-    return Change.objects.get(pk=key)
+def _batch(key: int) -> AuditEntry:
+    return AuditEntry.objects.get(pk=key)
 
 
-def _ids_above(batch: Change, cursor: int) -> list[int]:
+def _ids_above(batch: AuditEntry, cursor: int) -> list[int]:
     some = (pk for words in batch.before.values() for pk in numbers(words))
     return sorted(pk for pk in some if pk > cursor)
 
 
-def _last_id(batch: Change) -> int:
+def _last_id(batch: AuditEntry) -> int:
     return max(pk for words in batch.before.values() for pk in numbers(words))

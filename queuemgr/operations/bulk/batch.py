@@ -16,16 +16,16 @@ from datetime import datetime
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from queuemgr.base import sql
-from queuemgr.base.fleet_lock import database_now, deciding
-from queuemgr.base.redaction import clean, told
+from queuemgr.base.redaction import clean, describe_error
+from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import audit as bulk_record
 from queuemgr.operations.bulk import audit_reader
 from queuemgr.operations.bulk import rate as bulk_pace
-from queuemgr.operations.bulk.actions import verb_named
+from queuemgr.operations.bulk.actions import action_named
 from queuemgr.operations.bulk.audit import ByAction
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ PROBLEMS_SHOWN = 2000
 
 
 @dataclass(frozen=True)
-class Came:
+class BatchResult:
     """What became of one batch: rows changed, left alone, and those the verb could not change; `held`:
     seconds the fleet's lock was taken for it."""
 
@@ -47,8 +47,8 @@ class Came:
     problem: str = ""
     held: float = 0.0
 
-    def __add__(self, other: Came) -> Came:
-        return Came(
+    def __add__(self, other: BatchResult) -> BatchResult:
+        return BatchResult(
             self.changed + other.changed,
             self.skipped + other.skipped,
             self.failed + other.failed,
@@ -56,7 +56,7 @@ class Came:
         )
 
 
-def step(action_id: int, rows: int = ROWS) -> Came:
+def step(action_id: int, rows: int = ROWS) -> BatchResult:
     """Do the next batch of a running action, as far as its rate lets it; nothing for any other.
 
     Two at once do no harm: who comes second finds the cursor moved, and does nothing.
@@ -64,14 +64,14 @@ def step(action_id: int, rows: int = ROWS) -> Came:
     action = bulk.found(action_id)
     room = _room(action, database_now(), rows)
     if action.state != ActionState.RUNNING or not room:
-        return Came()
+        return BatchResult()
     ids = _next_ids(action, room)
-    with deciding() as now:
+    with hold_scheduler_lock() as now:
         began = time.monotonic()
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
         if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
-            return Came()
-        came = _act(mine, ids) if ids else Came()
+            return BatchResult()
+        came = _act(mine, ids) if ids else BatchResult()
         _advance(mine, came, now, ids[-1] if len(ids) == room else mine.up_to)
     return replace(came, held=time.monotonic() - began)
 
@@ -81,7 +81,7 @@ def _room(action: BulkAction, now: datetime, rows: int) -> int:
 
 
 def _next_ids(action: BulkAction, most: int) -> list[int]:
-    if verb_named(action.verb).by_record:
+    if action_named(action.verb).by_record:
         return audit_reader.ids_after(action.arguments["undoes"], action.cursor, most)
     return _in_order(bulk.eligible(action), most)
 
@@ -100,14 +100,14 @@ def _in_order(executions: ExecutionQuerySet, most: int) -> list[int]:
     return [int(pk) for (pk,) in sql.rows(statement, parameters)]
 
 
-def _act(action: BulkAction, ids: Sequence[int]) -> Came:
+def _act(action: BulkAction, ids: Sequence[int]) -> BatchResult:
     """Change those of the batch that still match; the others have changed since they were looked up."""
     still = _in_order(bulk.eligible(action).filter(pk__in=ids), len(ids))
-    gone = Came(skipped=len(ids) - len(still))
+    gone = BatchResult(skipped=len(ids) - len(still))
     return (gone + _change(action, still)) if still else gone
 
 
-def _change(action: BulkAction, ids: Sequence[int]) -> Came:
+def _change(action: BulkAction, ids: Sequence[int]) -> BatchResult:
     """Change all of these at once, or, when one of them will not, each half by itself."""
     try:
         return _done(action, ids)
@@ -115,22 +115,26 @@ def _change(action: BulkAction, ids: Sequence[int]) -> Came:
         raise  # the database is away or busy: the batch is done again later
     except Exception as error:
         if len(ids) == 1:
-            logger.warning("bulk action #%s: execution %s: %s", action.pk, ids[0], told(error))
-            return Came(failed=1, problem=clean(f"execution {ids[0]}: {told(error)}"))
+            logger.warning(
+                "bulk action #%s: execution %s: %s", action.pk, ids[0], describe_error(error)
+            )
+            return BatchResult(
+                failed=1, problem=clean(f"execution {ids[0]}: {describe_error(error)}")
+            )
     half = len(ids) // 2
     return _change(action, ids[:half]) + _change(action, ids[half:])
 
 
-def _done(action: BulkAction, ids: Sequence[int]) -> Came:
+def _done(action: BulkAction, ids: Sequence[int]) -> BatchResult:
     by = ByAction(action.actor, action.source, action.reason)
     with transaction.atomic():
         some = Execution.objects.filter(pk__in=ids).only("pk")
-        changed = verb_named(action.verb).act(some, action.arguments, by)
+        changed = action_named(action.verb).act(some, action.arguments, by)
         bulk_record.record_batch(action, by, changed)
-    return Came(changed=changed, skipped=len(ids) - changed)
+    return BatchResult(changed=changed, skipped=len(ids) - changed)
 
 
-def _advance(action: BulkAction, came: Came, now: datetime, cursor: int) -> None:
+def _advance(action: BulkAction, came: BatchResult, now: datetime, cursor: int) -> None:
     """Count what came of the batch and move on; at the end, what was never met had changed before."""
     action.cursor = cursor
     action.changed += came.changed
@@ -145,6 +149,6 @@ def _advance(action: BulkAction, came: Came, now: datetime, cursor: int) -> None
         unmet = action.matched - action.changed - action.failed
         action.skipped = max(action.skipped, unmet)
         bulk_record.record_end(
-            action, By(action.actor, action.source, action.reason), "end bulk action"
+            action, Actor(action.actor, action.source, action.reason), "end bulk action"
         )
     action.save()

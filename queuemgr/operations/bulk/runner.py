@@ -12,15 +12,15 @@ import time
 
 from django.db import DatabaseError
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.base.redaction import clean, told
+from queuemgr.base.redaction import clean, describe_error
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import audit as bulk_record
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.operations.bulk import rate as bulk_pace
-from queuemgr.operations.bulk.batch import Came
-from queuemgr.operations.controls import By
+from queuemgr.operations.bulk.batch import BatchResult
+from queuemgr.operations.controls import Actor
 
 logger = logging.getLogger(__name__)
 
@@ -58,18 +58,20 @@ def _leave_the_lock(held: float) -> None:
     time.sleep(min(held, 1.0))
 
 
-def _one_batch(action_id: int, rows: int) -> Came:
+def _one_batch(action_id: int, rows: int) -> BatchResult:
     """One batch, and what came of it; an action that cannot be carried out ends, and does not stop the
     others."""
     try:
         return bulk_step.step(action_id, rows)
     except DatabaseError as error:
-        logger.warning("bulk action #%s: %s; it goes on with the next tick", action_id, told(error))
+        logger.warning(
+            "bulk action #%s: %s; it goes on with the next tick", action_id, describe_error(error)
+        )
         time.sleep(0.1)
     except Exception as error:
         logger.exception("bulk action #%s cannot go on", action_id)
-        _give_up(action_id, clean(told(error)))
-    return Came()
+        _give_up(action_id, clean(describe_error(error)))
+    return BatchResult()
 
 
 def _give_up(action_id: int, problem: str) -> None:
@@ -78,5 +80,5 @@ def _give_up(action_id: int, problem: str) -> None:
     )  # fmt: skip
     if ended:
         action = bulk.found(action_id)
-        by = By(action.actor, action.source, action.reason)
+        by = Actor(action.actor, action.source, action.reason)
         bulk_record.record_end(action, by, "end bulk action")

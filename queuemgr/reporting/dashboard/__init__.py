@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from django.db.models import Count
 
 from queuemgr.base.budget_day import day_of
-from queuemgr.base.consistent_read import one_moment
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.base.timed_cache import Kept
+from queuemgr.base.consistent_read import consistent_read
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.timed_cache import TimedCache
 from queuemgr.flows.flow import all_phases
 from queuemgr.models import FINAL, BulkAction, DailyUsage, Lease, State
 from queuemgr.reporting import explain
@@ -30,7 +30,7 @@ from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.budget_burndown import Budgets
 from queuemgr.reporting.dashboard.limit_bars import LimitBar, Limits, Whys
 from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow
-from queuemgr.reporting.dashboard.reconciliation import AllExecutions, Check, all_executions
+from queuemgr.reporting.dashboard.reconciliation import AllExecutions, SumCheck, all_executions
 from queuemgr.reporting.dashboard.trend_cache import Recent
 from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
 from queuemgr.reporting.dashboard.worker_table import Workers
@@ -83,7 +83,7 @@ class Board:
     failures: Failures
     actions: tuple[Action, ...]
     counted: AllExecutions
-    checks: tuple[Check, ...]
+    checks: tuple[SumCheck, ...]
     alarms: tuple[Alarm, ...]
 
     @property
@@ -120,8 +120,8 @@ class Board:
         return tuple((str(state), self.counted.by_state.get(state, 0)) for state in FINAL)
 
 
-_counted: Kept[AllExecutions] = Kept()
-_failed: Kept[Failures] = Kept()
+_counted: TimedCache[AllExecutions] = TimedCache()
+_failed: TimedCache[Failures] = TimedCache()
 
 
 def forget() -> None:
@@ -133,7 +133,7 @@ def forget() -> None:
 
 def read() -> Board:
     """How everything stands now."""
-    with one_moment():
+    with consistent_read():
         return _read(database_now())
 
 
@@ -181,7 +181,7 @@ def _checks(
     phases: Sequence[PhaseRow],
     held: Sequence[HeldLeases],
     spent: Mapping[str, int],
-) -> tuple[Check, ...]:
+) -> tuple[SumCheck, ...]:
     said_held = board_count.held_states()
     return tuple(board_count.checks(counted, seen, phases, held, said_held, spent))
 

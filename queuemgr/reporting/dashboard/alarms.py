@@ -9,7 +9,7 @@ from typing import Literal
 from queuemgr.reporting.dashboard.budget_burndown import Budgets
 from queuemgr.reporting.dashboard.limit_bars import Limits, Whys
 from queuemgr.reporting.dashboard.phase_table import PhaseRow
-from queuemgr.reporting.dashboard.reconciliation import Check
+from queuemgr.reporting.dashboard.reconciliation import SumCheck
 from queuemgr.reporting.dashboard.trends import ALL, Window
 from queuemgr.reporting.dashboard.worker_table import Workers
 from queuemgr.scheduling.admission import Snapshot
@@ -38,7 +38,7 @@ def alarms(
     budgets: Budgets,
     hour: Window,
     failed: int,
-    checks: Sequence[Check],
+    checks: Sequence[SumCheck],
 ) -> tuple[Alarm, ...]:
     """At most `SHOWN` of them; `failed`: executions that stand failed."""
     found = [
@@ -53,7 +53,7 @@ def alarms(
     return tuple(sorted(found, key=lambda alarm: _ORDER[alarm.level])[:SHOWN])
 
 
-def _of_checks(checks: Sequence[Check]) -> Iterator[Alarm]:
+def _of_checks(checks: Sequence[SumCheck]) -> Iterator[Alarm]:
     for check in checks:
         if not check.is_right:
             text = (
@@ -85,9 +85,9 @@ def _of_pauses(seen: Snapshot) -> Iterator[Alarm]:
 
 
 def _of_limits(limits: Limits) -> Iterator[Alarm]:
-    closed = [bar for bar in limits.shown if bar.closed_until]
+    closed = [bar for bar in limits.shown if bar.open_until]
     for bar in closed[:2]:
-        text = f"{bar.name} closed until {bar.closed_until:%H:%M:%S} UTC: {bar.gate.because}"
+        text = f"{bar.name} closed until {bar.open_until:%H:%M:%S} UTC: {bar.gate.open_reason}"
         yield Alarm("warn", text, "limits")
     if len(closed) > 2:
         yield Alarm("warn", f"{len(closed) - 2:,} more limits are closed", "limits")

@@ -10,17 +10,17 @@ from datetime import datetime, timedelta
 from queuemgr.flows.flow import all_phases
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling.admission import (
-    LAST_TURN,
+    GLOBAL_VIRTUAL_TIME,
     NO_GATE,
     NO_USE,
-    Gate,
+    BreakerState,
+    LimitRule,
     Reason,
-    Rule,
     Snapshot,
-    Use,
+    Usage,
 )
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.scheduling.limit_rows import owner_among
+from queuemgr.scheduling.limit_rows import rule_resolver
 
 LIMITS = 12
 """Bars shown besides the fleet's and the phases'."""
@@ -38,9 +38,9 @@ class LimitBar:
 
     name: str
     goes_by: str
-    rule: Rule
-    use: Use
-    gate: Gate
+    rule: LimitRule
+    use: Usage
+    gate: BreakerState
     waiting: int
     now: datetime
     next_start: datetime | None
@@ -63,14 +63,14 @@ class LimitBar:
         return self.rule.reserved_high / most if most else 0.0
 
     @property
-    def closed_until(self) -> datetime | None:
-        closed = self.gate.closed_until
+    def open_until(self) -> datetime | None:
+        closed = self.gate.open_until
         return closed if closed and closed > self.now else None
 
     @property
     def opening(self) -> int:
         """How many may run while it reopens; 0: not reopening."""
-        return 0 if self.closed_until else self.gate.opening
+        return 0 if self.open_until else self.gate.half_open_starts
 
     @property
     def rate(self) -> str:
@@ -89,8 +89,8 @@ class LimitBar:
     def _sentences(self) -> Iterator[tuple[str, str]]:
         if self.rule.paused:
             yield "warn", self.rule.paused
-        if self.closed_until:
-            yield "warn", f"closed until {self.closed_until:%H:%M:%S} UTC: {self.gate.because}"
+        if self.open_until:
+            yield "warn", f"closed until {self.open_until:%H:%M:%S} UTC: {self.gate.open_reason}"
         if self.opening:
             yield "warn", f"reopening, {self.opening:,} at a time"
         if self.rate:
@@ -105,7 +105,7 @@ class LimitBar:
 
     @property
     def is_stopped(self) -> bool:
-        return bool(self.rule.paused or self.closed_until)
+        return bool(self.rule.paused or self.open_until)
 
     @property
     def has_news(self) -> bool:
@@ -141,8 +141,8 @@ def waiting_on(reasons: Mapping[int, Sequence[Reason]], waiting: Mapping[int, in
 
 def limit_bars(seen: Snapshot, on: Mapping[str, int], most: int = LIMITS) -> Limits:
     """The fleet's and the phases' bars, and of all other limits the busiest."""
-    names = {FLEET, *seen.rules, *seen.use, *seen.gates} - {LAST_TURN}
-    owner = owner_among(seen.rules)
+    names = {FLEET, *seen.rules, *seen.use, *seen.breaker_states} - {GLOBAL_VIRTUAL_TIME}
+    owner = rule_resolver(seen.rules)
     bars = [_bar(name, owner(name) or name, seen, on.get(name, 0)) for name in names]
     wide = sorted((bar for bar in bars if _is_wide(bar.name)), key=_widest)
     narrow = sorted((b for b in bars if not _is_wide(b.name) and _belongs(b)), key=_busiest)
@@ -175,15 +175,15 @@ def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
 
 def _bar(name: str, goes_by: str, seen: Snapshot, waiting: int) -> LimitBar:
     rule, use = seen.rule(name), seen.use.get(name, NO_USE)
-    gate = seen.gates.get(name, NO_GATE)
+    gate = seen.breaker_states.get(name, NO_GATE)
     next_start = _next_start(rule, use, gate, seen.now)
     return LimitBar(name, goes_by, rule, use, gate, waiting, seen.now, next_start)
 
 
-def _next_start(rule: Rule, use: Use, gate: Gate, now: datetime) -> datetime | None:
+def _next_start(rule: LimitRule, use: Usage, gate: BreakerState, now: datetime) -> datetime | None:
     if rule.rate is None:
         return None
-    wait = rule.rate.wait(gate.clock - now.timestamp(), use.unstarted)
+    wait = rule.rate.wait(gate.rate_clock - now.timestamp(), use.unstarted)
     return now + timedelta(seconds=wait) if wait > 0.05 else None
 
 

@@ -48,7 +48,7 @@ def all_executions(now: datetime, waiting: int, held: int) -> AllExecutions:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SumCheck:
     """`parts` must sum to `whole`; each is named."""
 
     name: str
@@ -77,24 +77,24 @@ def checks(
     held: Sequence[HeldLeases],
     said_held: int,
     spent: Mapping[str, int],
-) -> Iterator[Check]:
+) -> Iterator[SumCheck]:
     """Each sum that must come out even; `spent` are the requests of today by limit."""
-    yield Check(
+    yield SumCheck(
         "Executions",
         (("waiting", counted.waiting), ("running", counted.held), ("ended", counted.ended)),
         ("all", counted.total),
     )
     leases = sum(lease.count for lease in held)
-    yield Check("Leases", (("leases", leases),), ("executions a worker holds", said_held))
+    yield SumCheck("Leases", (("leases", leases),), ("executions a worker holds", said_held))
     fleet = seen.use.get(FLEET, NO_USE)
-    yield Check(
+    yield SumCheck(
         "Slots",
         tuple((row.phase, _use(seen, row.phase)) for row in phases),
         ("the fleet's", fleet.running),
     )
     if _share_a_day(seen):
         by_phase = tuple((phase, spent.get(f"phase:{phase}", 0)) for phase in all_phases())
-        yield Check("Requests today", by_phase, ("the fleet's", spent.get(FLEET, 0)))
+        yield SumCheck("Requests today", by_phase, ("the fleet's", spent.get(FLEET, 0)))
 
 
 def _use(seen: Snapshot, phase: str) -> int:

@@ -17,7 +17,7 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from queuemgr.lifecycle import minute_stats
-from queuemgr.models import Minute
+from queuemgr.models import MinuteStats
 from queuemgr.reporting.dashboard import trends
 from queuemgr.reporting.dashboard.trends import (
     HOUR,
@@ -44,7 +44,7 @@ RECENT = timedelta(minutes=75)
 
 
 @dataclass
-class Memory:
+class TrendCache:
     """Sums by hour and, of the last of them, by minute, of all minutes from `since` to before
     `up_to`."""
 
@@ -97,7 +97,7 @@ class Recent:
 
 
 _lock = Lock()
-_memory: Memory | None = None
+_memory: TrendCache | None = None
 
 
 def forget() -> None:
@@ -118,18 +118,18 @@ def recent(now: datetime) -> Recent:
         _memory = memory
         by_hour, by_minute = dict(memory.by_hour), dict(memory.by_minute)
         since = now - WEEK if memory.complete else memory.since
-    loose = Memory(since=now, up_to=now)
+    loose = TrendCache(since=now, up_to=now)
     loose.take(new, now)
     return Recent(now, since, _both(by_hour, loose.by_hour), _both(by_minute, loose.by_minute))
 
 
-def _fresh(now: datetime) -> Memory:
+def _fresh(now: datetime) -> TrendCache:
     """Nothing read yet. It begins where minutes are rolled up to, which may lie behind now."""
     begins = min(now, minute_stats.rolled_up_to() or now) - RECENT
-    return Memory(since=begins, up_to=begins)
+    return TrendCache(since=begins, up_to=begins)
 
 
-def _read_new(memory: Memory, now: datetime) -> list[MinuteRow]:
+def _read_new(memory: TrendCache, now: datetime) -> list[MinuteRow]:
     """Remember what is settled of the minutes since the last look; gives what is not."""
     rows = _rows(minute_stats.since(memory.up_to).order_by("minute"))
     settled = max((row.minute for row in rows), default=memory.up_to) - UNSETTLED
@@ -138,7 +138,7 @@ def _read_new(memory: Memory, now: datetime) -> list[MinuteRow]:
     return [row for row in rows if row.minute >= settled]
 
 
-def _read_older(memory: Memory, now: datetime) -> None:
+def _read_older(memory: TrendCache, now: datetime) -> None:
     """Go back further, so many rows at a time; a minute cut in two by that is left to the next."""
     oldest = memory.since if memory.complete else now - WEEK
     older = minute_stats.since(oldest).filter(minute__lt=memory.since).order_by("-minute")
@@ -151,7 +151,7 @@ def _read_older(memory: Memory, now: datetime) -> None:
         memory.since = cut + MINUTE
 
 
-def _rows(found: QuerySet[Minute]) -> list[MinuteRow]:
+def _rows(found: QuerySet[MinuteStats]) -> list[MinuteRow]:
     """The rows, their histograms read as one text: several times faster than one by one."""
     columns = [*MinuteRow._fields[:-2], "waited_text", "ran_text"]
     as_text = {f"{name}_text": Cast(name, TextField()) for name in ("waited", "ran")}

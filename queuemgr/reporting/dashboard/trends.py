@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from queuemgr.base import histogram
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
-from queuemgr.models import NOT_TRIES, Outcome
+from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Outcome
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -93,7 +93,7 @@ def fold(
 
 
 def _sum(rows: Sequence[MinuteRow]) -> Sum:
-    tries = [row for row in rows if row.outcome not in NOT_TRIES]
+    tries = [row for row in rows if row.outcome not in NOT_COUNTED_AS_ATTEMPT]
     outcomes: Counter[str] = Counter()
     for row in tries:
         outcomes[row.outcome] += row.attempts

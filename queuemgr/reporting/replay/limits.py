@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from queuemgr.base.budget_day import day_ends
 from queuemgr.flows.flow import HIGH
-from queuemgr.reporting.replay.recording import Kind
-from queuemgr.scheduling.admission import RetryRoom, Rule, Use, rule_for
+from queuemgr.reporting.replay.recording import RouteKey
+from queuemgr.scheduling.admission import LimitRule, RetryBudget, Usage, rule_for
 
 MANY = 1_000_000
 
@@ -27,16 +27,16 @@ class RetryShare:
 class Limits:
     """The rules of limits, what stands against them, and their clocks, as time goes by."""
 
-    def __init__(self, rules: Mapping[str, Rule], now: datetime) -> None:
+    def __init__(self, rules: Mapping[str, LimitRule], now: datetime) -> None:
         self._stated = rules
-        self.rules: dict[str, Rule] = {}
-        self.use: defaultdict[str, Use] = defaultdict(Use)
+        self.rules: dict[str, LimitRule] = {}
+        self.use: defaultdict[str, Usage] = defaultdict(Usage)
         self.clocks: dict[str, float] = {}
         self._day_ends: dict[str, datetime] = {}
         self._day_began: dict[str, datetime] = {}
         self._now = now
 
-    def know(self, kind: Kind) -> None:
+    def know(self, kind: RouteKey) -> None:
         """Find the rules of a kind of work once, so that no decision looks through patterns."""
         for name, _ in kind.claims:
             if name not in self.rules:
@@ -57,7 +57,7 @@ class Limits:
         self._day_began[name], self._day_ends[name] = at, ends
         self.rules[name] = replace(self.rules[name], day_ends=ends)
 
-    def start(self, kind: Kind) -> None:
+    def start(self, kind: RouteKey) -> None:
         for name, weight in kind.claims:
             self._weigh(name, kind, weight, 1)
             self.use[name].reserved += kind.cost
@@ -66,7 +66,7 @@ class Limits:
                 now = self._now.timestamp()
                 self.clocks[name] = max(self.clocks.get(name, 0.0), now) + rate.interval
 
-    def end(self, kind: Kind, started_at: datetime) -> None:
+    def end(self, kind: RouteKey, started_at: datetime) -> None:
         """Give room back; what was reserved is spent, on the day it was reserved against."""
         for name, weight in kind.claims:
             self._weigh(name, kind, -weight, -1)
@@ -94,7 +94,7 @@ class Limits:
     def share(self, tenant: str) -> int:
         return max(1, self.rules[tenant].share) if tenant else 1
 
-    def _weigh(self, name: str, kind: Kind, weight: int, leases: int) -> None:
+    def _weigh(self, name: str, kind: RouteKey, weight: int, leases: int) -> None:
         use = self.use[name]
         use.running += weight
         use.below_high += weight if kind.priority != HIGH else 0
@@ -109,15 +109,15 @@ class Retries:
         self._ended: deque[tuple[datetime, bool]] = deque()
         self._retries = self._running = 0
 
-    def start(self, kind: Kind) -> None:
+    def start(self, kind: RouteKey) -> None:
         self._running += 1
         self._retries += kind.retrying
 
-    def end(self, kind: Kind, now: datetime) -> None:
+    def end(self, kind: RouteKey, now: datetime) -> None:
         self._running -= 1
         self._ended.append((now, kind.retrying))
 
-    def room(self, now: datetime) -> RetryRoom | None:
+    def room(self, now: datetime) -> RetryBudget | None:
         if self._share.percent >= 100:
             return None
         while self._ended and self._ended[0][0] <= now - self._share.window:
@@ -125,4 +125,4 @@ class Retries:
         starts = self._running + len(self._ended)
         most = max(self._share.always, starts * self._share.percent // 100)
         again = now + timedelta(seconds=5)
-        return RetryRoom(max(0, most - self._retries), "retry budget", again)
+        return RetryBudget(max(0, most - self._retries), "retry budget", again)

@@ -38,7 +38,7 @@ class Recorded:
         return max(timedelta(), self.ended_at - self.started_at)
 
 
-class Kind(NamedTuple):
+class RouteKey(NamedTuple):
     """What admission tells work apart by: attempts of one kind wait on one route."""
 
     phase: str
@@ -61,7 +61,7 @@ class Piece:
     """An attempt to be replayed, and which follows it how long after its end (by its place)."""
 
     attempt: Recorded
-    kind: Kind
+    kind: RouteKey
     follower: int | None = None
     gap: timedelta = timedelta()
 
@@ -114,7 +114,7 @@ def _chained(chain: list[Recorded], place: int) -> Iterable[Piece]:
             yield Piece(attempt, kind, place + number + 1, gap)
 
 
-def _kind(a: Recorded, *, resumed: bool) -> Kind:
-    return Kind(
+def _kind(a: Recorded, *, resumed: bool) -> RouteKey:
+    return RouteKey(
         a.phase, a.priority, resumed, a.retrying, a.limit_keys, a.tokens, a.cost, a.weight
     )  # fmt: skip

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from queuemgr.reporting.replay.recording import Kind
+from queuemgr.reporting.replay.recording import RouteKey
 from queuemgr.scheduling.admission import Reason, WaitingRoute
-from queuemgr.scheduling.claims import own_names, tenant_of
+from queuemgr.scheduling.claims import route_keys, tenant_of
 
 
-class Lane(NamedTuple):
+class RouteGroup(NamedTuple):
     """Routes that take turns among themselves."""
 
     phase: str
@@ -24,7 +24,7 @@ class Lane(NamedTuple):
 class Route:
     """Work of one kind that waits, oldest first, and what it is parked on until when."""
 
-    def __init__(self, number: int, kind: Kind, now: datetime, rank: int) -> None:
+    def __init__(self, number: int, kind: RouteKey, now: datetime, rank: int) -> None:
         self.number, self.kind, self._rank = number, kind, rank
         self.waiting: list[tuple[datetime, int]] = []
         self.served_at = now
@@ -32,9 +32,9 @@ class Route:
         self.parked_until: datetime | None = None
         self.reasons: tuple[Reason, ...] = ()
         self.names = tuple(name for name, _ in kind.claims)
-        self.own = own_names(kind.limit_keys, kind.tokens)
+        self.own = route_keys(kind.limit_keys, kind.tokens)
         self.tenant = tenant_of(kind.limit_keys)
-        self.lane = Lane(kind.phase, kind.priority, kind.resumed)
+        self.lane = RouteGroup(kind.phase, kind.priority, kind.resumed)
         self.heavy = any(weight > 1 for _, weight in kind.claims)
 
     def seen(self, most: int, aged_since: datetime | None) -> WaitingRoute:
@@ -74,18 +74,18 @@ Turn = tuple[datetime, int]
 """When a route was served last, and its number."""
 
 
-class Lanes:
+class RouteGroups:
     """Routes to look at, by lane and tenant, each in the order of turns."""
 
     def __init__(self, routes: list[Route]) -> None:
         self._routes = routes
-        self._lanes: dict[Lane, dict[str, list[Turn]]] = {}
+        self._lanes: dict[RouteGroup, dict[str, list[Turn]]] = {}
         self._turns: dict[int, Turn] = {}
 
     def __bool__(self) -> bool:
         return bool(self._turns)
 
-    def __iter__(self) -> Iterator[Lane]:
+    def __iter__(self) -> Iterator[RouteGroup]:
         return iter(list(self._lanes))
 
     def add(self, route: Route) -> None:
@@ -106,11 +106,15 @@ class Lanes:
         if not tenants:
             del self._lanes[route.lane]
 
-    def size(self, lane: Lane) -> int:
+    def size(self, lane: RouteGroup) -> int:
         return sum(map(len, self._lanes[lane].values()))
 
     def first(
-        self, lane: Lane, at_most: int, turns: Mapping[str, float], strides: Mapping[str, float]
+        self,
+        lane: RouteGroup,
+        at_most: int,
+        turns: Mapping[str, float],
+        strides: Mapping[str, float],
     ) -> list[Route]:
         """The routes of a lane whose turn comes first: the tenants', by how far each has come
         (`turns`) and comes with each start (`strides`), then the routes'."""
@@ -121,10 +125,10 @@ class Lanes:
             line += [(turn + nth * stride, served) for nth, served in enumerate(some)]
         return [self._routes[number] for _, (_, number) in heapq.nsmallest(at_most, line)]
 
-    def tenants(self, lane: Lane) -> list[str]:
+    def tenants(self, lane: RouteGroup) -> list[str]:
         return list(self._lanes[lane])
 
-    def oldest(self, lane: Lane, at_most: int, before: datetime) -> list[Route]:
+    def oldest(self, lane: RouteGroup, at_most: int, before: datetime) -> list[Route]:
         """Those whose head fell due before a moment, the oldest first."""
         routes = (self._routes[n] for turns in self._lanes[lane].values() for _, n in turns)
         aged = (route for route in routes if route.waiting[0][0] < before)

@@ -20,16 +20,16 @@ from datetime import datetime, timedelta
 
 from queuemgr.flows.flow import HIGH, queue_name
 from queuemgr.reporting.replay.limits import Limits, Retries, RetryShare
-from queuemgr.reporting.replay.recording import Kind, Recording
-from queuemgr.reporting.replay.routes import Lane, Lanes, Route
+from queuemgr.reporting.replay.recording import Recording, RouteKey
+from queuemgr.reporting.replay.routes import Route, RouteGroup, RouteGroups
 from queuemgr.scheduling.admission import (
     FLEET,
-    LAST_TURN,
+    GLOBAL_VIRTUAL_TIME,
+    BreakerState,
     Decision,
-    Gate,
-    Ordering,
+    LimitRule,
     Reason,
-    Rule,
+    SchedulingPolicy,
     Snapshot,
     WaitingRoute,
     admit,
@@ -38,7 +38,7 @@ from queuemgr.scheduling.admission import (
 TICK = timedelta(microseconds=2)
 """Added to the end of a wait, so that rounding never finds it still a hair from over."""
 
-MORE = 8
+LOOKAHEAD_FACTOR = 8
 """How many times as many routes are looked at when those before did not fill the room."""
 
 GIVE_UP_AFTER = 200
@@ -50,8 +50,8 @@ class Fleet:
     """What work is replayed on: slots, the rules of limits, and the order of starts."""
 
     slots: int
-    rules: Mapping[str, Rule]
-    ordering: Ordering = field(default_factory=Ordering)
+    rules: Mapping[str, LimitRule]
+    ordering: SchedulingPolicy = field(default_factory=SchedulingPolicy)
     phase_ranks: Mapping[str, int] = field(default_factory=dict)
     retries: RetryShare = field(default_factory=RetryShare)
 
@@ -95,8 +95,8 @@ class _Simulation:
         self._limits = Limits(fleet.rules, self._now)
         self._retries = Retries(fleet.retries)
         self._routes: list[Route] = []
-        self._by_kind: dict[Kind, Route] = {}
-        self._ready = Lanes(self._routes)
+        self._by_kind: dict[RouteKey, Route] = {}
+        self._ready = RouteGroups(self._routes)
         self._parked: defaultdict[str, set[int]] = defaultdict(set)
         self._turns: dict[str, float] = {}
         self._by_age: list[tuple[datetime, int]] = []
@@ -158,7 +158,7 @@ class _Simulation:
                 self._ready.add(route)
         return len(arrived)
 
-    def _route_of(self, kind: Kind) -> Route:
+    def _route_of(self, kind: RouteKey) -> Route:
         route = self._by_kind.get(kind)
         if route is None:
             rank = self._fleet.phase_ranks.get(kind.phase, len(self._fleet.phase_ranks))
@@ -191,7 +191,7 @@ class _Simulation:
             started += granted
             if not granted and not cut_off:
                 break
-            times *= 1 if granted else MORE
+            times *= 1 if granted else LOOKAHEAD_FACTOR
         return started
 
     def _in_turn(self, times: int) -> tuple[list[Route], bool]:
@@ -215,7 +215,7 @@ class _Simulation:
         """How far each tenant has come; who is new comes with neither credit nor debt."""
         if not self._fleet.ordering.shares:
             return defaultdict(float)
-        here = self._turns.get(LAST_TURN, 0.0)
+        here = self._turns.get(GLOBAL_VIRTUAL_TIME, 0.0)
         return defaultdict(lambda: here, {t: max(n, here) for t, n in self._turns.items()})
 
     @property
@@ -230,7 +230,7 @@ class _Simulation:
     def _idle(self) -> int:
         return self._fleet.slots - len(self._ends)
 
-    def _room_of(self, lane: Lane) -> int:
+    def _room_of(self, lane: RouteGroup) -> int:
         """How many more of a lane its fleet and its phase can let start now, at the very most."""
         room = self._idle
         for name in (FLEET, f"phase:{lane.phase}"):
@@ -261,14 +261,14 @@ class _Simulation:
             paused_queues={},
             idle={self._queues: self._idle},
             on_their_way={},
-            gates={name: Gate(clocks[name]) for name in names if name in clocks},
+            breaker_states={name: BreakerState(clocks[name]) for name in names if name in clocks},
             ordering=self._fleet.ordering,
             retries=self._retries.room(self._now) if retrying else None,
-            turns=self._turns,
+            virtual_times=self._turns,
         )
 
     def _act_on(self, decision: Decision) -> int:
-        self._turns.update(decision.turns)
+        self._turns.update(decision.virtual_times)
         for number in decision.starts:
             self._start(self._routes[number])
         for number, reasons in decision.reasons.items():

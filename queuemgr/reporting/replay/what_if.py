@@ -9,9 +9,9 @@ from typing import Any
 
 from django.db.models import Sum
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_phases
 from queuemgr.models import Attempt, Limit, Worker
 from queuemgr.reporting.replay import summary
@@ -20,10 +20,10 @@ from queuemgr.reporting.replay.recording import Recorded, Recording, recording
 from queuemgr.reporting.replay.simulation import Fleet, replay
 from queuemgr.reporting.replay.summary import Tally
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import FLEET, Rule, rule_for
+from queuemgr.scheduling.admission import FLEET, LimitRule, rule_for
 from queuemgr.scheduling.claims import names_of
-from queuemgr.scheduling.limit_input import checked, read_figure
-from queuemgr.scheduling.limit_rows import FIGURES, new_limit
+from queuemgr.scheduling.limit_input import parse_limit_field, validate
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 from queuemgr.scheduling.limit_rules import read_rules, rule_from
 
 Changes = Mapping[str, Mapping[str, Any]]
@@ -66,13 +66,13 @@ def compare(
     )
 
 
-def _replayed(recorded: Recording, rules: Mapping[str, Rule], slots: int, zone: str) -> Tally:
+def _replayed(recorded: Recording, rules: Mapping[str, LimitRule], slots: int, zone: str) -> Tally:
     fleet = Fleet(
         slots=slots,
         rules=rules,
-        ordering=snapshot.ordering_in_force(),
+        ordering=snapshot.policy_in_force(),
         phase_ranks={name: phase.rank for name, phase in all_phases().items()},
-        retries=RetryShare(queue_knobs().retry_percent),
+        retries=RetryShare(queue_settings().retry_percent),
     )
     return summary.of_replay(recorded, replay(recorded, fleet), zone)
 
@@ -102,7 +102,7 @@ def _live_slots(now: datetime) -> int:
     return alive.aggregate(slots=Sum("slots"))["slots"] or 0
 
 
-def _as_they_are(now: datetime) -> dict[str, Rule]:
+def _as_they_are(now: datetime) -> dict[str, LimitRule]:
     """The rules in force, without pauses: one made since would stop the whole replay."""
     rules = read_rules(now)
     return {name: replace(r, paused="", paused_until=None) for name, r in rules.items()}
@@ -119,7 +119,7 @@ def parse_changes(texts: Sequence[str], used: Iterable[str]) -> Changes:
                 f"{text!r} is not a change; write LIMIT.FIGURE=VALUE, as fleet.daily_budget=500"
             )
         _check_known(name, used)
-        changes.setdefault(name, {})[figure] = read_figure(name, figure, value)
+        changes.setdefault(name, {})[figure] = parse_limit_field(name, figure, value)
     return changes
 
 
@@ -130,14 +130,14 @@ def _check_known(name: str, used: Iterable[str]) -> None:
         raise BadInput(f"no limit is called {name!r}; there are: {', '.join(rows)}")
 
 
-def _changed(changes: Changes, now: datetime) -> dict[str, Rule]:
+def _changed(changes: Changes, now: datetime) -> dict[str, LimitRule]:
     """The rules of the changed limits, as they would be had `controls.edit_limit` changed them."""
     return {name: _with(name, figures, now) for name, figures in changes.items()}
 
 
-def _with(name: str, figures: Mapping[str, Any], now: datetime) -> Rule:
+def _with(name: str, figures: Mapping[str, Any], now: datetime) -> LimitRule:
     limit = Limit.objects.filter(name=name).first() or new_limit(name)
     for figure, value in figures.items():
         setattr(limit, figure, value)
-    checked(limit)
-    return rule_from(now, *(getattr(limit, figure) for figure in FIGURES), None, "", "", None)
+    validate(limit)
+    return rule_from(now, *(getattr(limit, figure) for figure in LIMIT_FIELDS), None, "", "", None)

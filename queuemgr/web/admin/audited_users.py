@@ -53,7 +53,7 @@ class RecordsPeople(_ModelAdmin):
         row = self.get_object(request, object_id)
         if row is None or not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
-        changes = reverse("admin:queuemgr_change_changelist")
+        changes = reverse("admin:queuemgr_auditentry_changelist")
         return redirect(f"{changes}?{urlencode({'target': users.target_of(row)})}")
 
     @transaction.atomic

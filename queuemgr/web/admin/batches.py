@@ -16,10 +16,10 @@ from django.utils.html import format_html
 from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST, require_safe
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Batch
 from queuemgr.operations import batches
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import Progress, progress_of
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, by
 
@@ -61,7 +61,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @admin.display(description="is")
     def standing(self, batch: Batch) -> str:
-        return batches.standing_of(batch)
+        return batches.counts_of(batch)
 
     @admin.display(description="progress")
     def how_far(self, batch: Any) -> str:
@@ -118,7 +118,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @method_decorator(require_POST)
     def close_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        def act(batch: Batch, who: By) -> str:
+        def act(batch: Batch, who: Actor) -> str:
             closed = batches.close(batch, who)
             return "Closed: nothing more may be added." if closed else "It was closed before."
 
@@ -126,12 +126,14 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @method_decorator(require_POST)
     def cancel_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        def act(batch: Batch, who: By) -> str:
+        def act(batch: Batch, who: Actor) -> str:
             return f"Cancelled: {batches.cancel(batch, who):,} executions had not ended."
 
         return self._act(request, pk, act)
 
-    def _act(self, request: HttpRequest, pk: int, act: Callable[[Batch, By], str]) -> HttpResponse:
+    def _act(
+        self, request: HttpRequest, pk: int, act: Callable[[Batch, Actor], str]
+    ) -> HttpResponse:
         if not request.user.has_perm("queuemgr.change_batch"):
             raise PermissionDenied
         batch = Batch.objects.filter(pk=pk).first()
@@ -149,7 +151,7 @@ def _facts(batch: Batch) -> dict[str, Any]:
         "batch": batch,
         "progress": found,
         "counts": [(state, getattr(found, state)) for state in STATES],
-        "standing": batches.standing_of(batch),
+        "standing": batches.counts_of(batch),
         "rules": batches.rules_of(batch) or "best effort: everything runs",
         "first_failures": failed[:FIRST_FAILURES],
     }

@@ -17,18 +17,18 @@ from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.models import ActionState, BulkAction, Change
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import ActionState, AuditEntry, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import audit as bulk_record
-from queuemgr.operations.bulk.actions import verb_named
+from queuemgr.operations.bulk.actions import action_named
 from queuemgr.operations.bulk.progress import (
     filter_in_words,
     progress,
     result_in_words,
     what_in_words,
 )
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.web.admin.bulk_wizard import bulk_new
 from queuemgr.web.admin.changes import may_undo
 from queuemgr.web.admin.failures import failures
@@ -154,18 +154,18 @@ class BulkActionAdmin(ReadOnlyAdmin):
         return self._act(request, pk, lambda who: f"Started: {bulk.go_on(pk, who)}, with the rest.")
 
     def _may_start(self, request: HttpRequest, action: BulkAction) -> bool:
-        needed = ("queuemgr.add_bulkaction", f"queuemgr.{verb_named(action.verb).permission}")
+        needed = ("queuemgr.add_bulkaction", f"queuemgr.{action_named(action.verb).permission}")
         return request.user.has_perms(needed)
 
-    def _undoable_start(self, request: HttpRequest, action: BulkAction) -> Change | None:
+    def _undoable_start(self, request: HttpRequest, action: BulkAction) -> AuditEntry | None:
         """The change by which what it did is undone, for those who may and as long as it is not."""
         if action.verb not in bulk.UNDOABLE or action.state == ActionState.RUNNING:
             return None
-        starts = Change.objects.filter(action_id=action.pk, action=bulk_record.START)
+        starts = AuditEntry.objects.filter(action_id=action.pk, action=bulk_record.START)
         start = starts.filter(undone_by=None).first()
         return start if start and may_undo(request, start) else None
 
-    def _act(self, request: HttpRequest, pk: int, act: Callable[[By], str]) -> HttpResponse:
+    def _act(self, request: HttpRequest, pk: int, act: Callable[[Actor], str]) -> HttpResponse:
         try:
             said = act(by(request, request.POST.get("reason", "").strip()[:200]))
             messages.success(request, said)

@@ -11,7 +11,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
 from queuemgr.models import State
 from queuemgr.operations.bulk import Wanted
-from queuemgr.operations.bulk.actions import Verb
+from queuemgr.operations.bulk.actions import Action
 from queuemgr.reporting.filtering import FILTERS
 
 ARGUMENT = "to_"
@@ -44,7 +44,7 @@ class BulkForm(forms.Form):
         required=False,
     )
 
-    def __init__(self, given: Any, verbs: Iterable[Verb]) -> None:
+    def __init__(self, given: Any, verbs: Iterable[Action]) -> None:
         super().__init__(initial={name: given.get(name, "") for name in given})
         self._choose("verb", ((verb.name, f"{verb.name}: each {verb.does}") for verb in verbs))
         self._choose("to_priority", _any_of(PRIORITIES))

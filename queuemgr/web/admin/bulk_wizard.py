@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from queuemgr.base.errors import SluiceError
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import Preview, Wanted
-from queuemgr.operations.bulk.actions import VERBS, Verb
+from queuemgr.operations.bulk.actions import ACTIONS, Action
 from queuemgr.web.admin.bulk_form import BulkForm, wanted
 from queuemgr.web.admin.read_only_admin import by
 
@@ -30,14 +30,14 @@ def bulk_new(request: HttpRequest) -> HttpResponse:
     return _page(request, request.GET)
 
 
-def allowed_verbs(request: HttpRequest) -> list[Verb]:
+def allowed_verbs(request: HttpRequest) -> list[Action]:
     """Those this person may use."""
     user = request.user
-    return [verb for verb in VERBS.values() if user.has_perm(f"queuemgr.{verb.permission}")]
+    return [verb for verb in ACTIONS.values() if user.has_perm(f"queuemgr.{verb.permission}")]
 
 
 def _start(request: HttpRequest) -> HttpResponse:
-    verb = VERBS.get(request.POST.get("verb", ""))
+    verb = ACTIONS.get(request.POST.get("verb", ""))
     if verb is not None and verb not in allowed_verbs(request):
         raise PermissionDenied
     try:

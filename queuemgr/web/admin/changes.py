@@ -26,7 +26,7 @@ from django.views.decorators.http import require_POST
 
 from queuemgr.base.errors import CannotUndo
 from queuemgr.base.safe_text import as_json
-from queuemgr.models import Change
+from queuemgr.models import AuditEntry
 from queuemgr.operations import audit_log
 from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.executions import EDIT_PAYLOAD
@@ -47,7 +47,7 @@ class Undoing:
     refused: str = ""
 
 
-@admin.register(Change)
+@admin.register(AuditEntry)
 class ChangeAdmin(ReadOnlyAdmin):
     list_display = (
         "at", "actor", "source", "action", "target", "was", "became", "reason", "undone",
@@ -74,8 +74,8 @@ class ChangeAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[Any]:
         wrap = self.admin_site.admin_view
         return [
-            path("export/<slug:kind>", wrap(self.export), name="queuemgr_change_export"),
-            path("<int:pk>/undo/", wrap(self.undo), name="queuemgr_change_undo"),
+            path("export/<slug:kind>", wrap(self.export), name="queuemgr_auditentry_export"),
+            path("<int:pk>/undo/", wrap(self.undo), name="queuemgr_auditentry_undo"),
             *super().get_urls(),
         ]
 
@@ -93,7 +93,7 @@ class ChangeAdmin(ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         undone_by = {
             pk: (by_pk, who)
-            for pk, by_pk, who in Change.objects.filter(
+            for pk, by_pk, who in AuditEntry.objects.filter(
                 undoes__in=[row.pk for row in rows]
             ).values_list("undoes", "pk", "actor")
         }
@@ -119,7 +119,7 @@ class ChangeAdmin(ReadOnlyAdmin):
             return HttpResponseBadRequest(
                 f"no such filter: {error}; choose on the list", "text/plain"
             )
-        rows = audit_log.told(listed.order_by("-pk")[:MOST_IN_A_FILE])
+        rows = audit_log.as_dict(listed.order_by("-pk")[:MOST_IN_A_FILE])
         lines = audit_log.as_csv(rows) if kind == "csv" else _json_lines(rows)
         file = StreamingHttpResponse(lines, content_type=FILES[kind])
         file["Content-Disposition"] = f'attachment; filename="changes.{kind}"'
@@ -136,19 +136,19 @@ class ChangeAdmin(ReadOnlyAdmin):
             undone = undo(change, by(request, request.POST.get("reason", "")[:200]))
         except CannotUndo as error:
             self.message_user(request, f"Not undone: {error}", messages.ERROR)
-            return redirect("admin:queuemgr_change_change", pk)
+            return redirect("admin:queuemgr_auditentry_change", pk)
         said = f"Undone: {undone.target} is {in_words(undone.after)} again."
         if undone.action_id:
             said = f"Being undone, in the background, by {undone.target}."
         self.message_user(request, said)
-        return redirect("admin:queuemgr_change_change", undone.pk)
+        return redirect("admin:queuemgr_auditentry_change", undone.pk)
 
     @admin.display(description="before", empty_value="")
-    def was(self, change: Change) -> str:
+    def was(self, change: AuditEntry) -> str:
         return in_words(change.before)
 
     @admin.display(description="after", empty_value="")
-    def became(self, change: Change) -> str:
+    def became(self, change: AuditEntry) -> str:
         return in_words(change.after)
 
     @admin.display(description="undone", empty_value="")
@@ -163,7 +163,7 @@ class ChangeAdmin(ReadOnlyAdmin):
         return format_html_join("", "{}", ((words,) for words in said))
 
     @admin.display(description="all that was kept")
-    def in_full(self, change: Change) -> str:
+    def in_full(self, change: AuditEntry) -> str:
         kept = as_json({"before": change.before, "after": change.after})
         wraps = (
             '<pre class="sg-quiet" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>'
@@ -171,16 +171,16 @@ class ChangeAdmin(ReadOnlyAdmin):
         return format_html(wraps, kept)
 
 
-def may_undo(request: HttpRequest, change: Change) -> bool:
-    """Whether this person holds `undo_change` and the permission of what would be done."""
+def may_undo(request: HttpRequest, change: AuditEntry) -> bool:
+    """Whether this person holds `undo_auditentry` and the permission of what would be done."""
     try:
-        needed = ("queuemgr.undo_change", permission(change))
+        needed = ("queuemgr.undo_auditentry", permission(change))
     except CannotUndo:
         return False
     return bool(request.user.has_perms(needed))
 
 
-def offered(request: HttpRequest, change: Change) -> Undoing | None:
+def offered(request: HttpRequest, change: AuditEntry) -> Undoing | None:
     """What the change's page says about undoing it, to those who may."""
     if not may_undo(request, change):
         return None
@@ -195,7 +195,7 @@ def offered(request: HttpRequest, change: Change) -> Undoing | None:
 
 def _link(pk: int, words: str) -> str:
     return format_html(
-        '<a href="{}">{}</a> ', reverse("admin:queuemgr_change_change", args=[pk]), words
+        '<a href="{}">{}</a> ', reverse("admin:queuemgr_auditentry_change", args=[pk]), words
     )
 
 

@@ -16,10 +16,10 @@ from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.models import HELD, Execution, Priority, State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
 Rows = Iterable[Execution]
-Verb = Callable[[QuerySet[Execution], By, Mapping[str, Any]], int]
+Verb = Callable[[QuerySet[Execution], Actor, Mapping[str, Any]], int]
 
 
 class ActForm(forms.Form):
@@ -70,7 +70,7 @@ class PayloadForm(ReasonForm):
 
     def clean_payload(self) -> dict[str, Any]:
         try:
-            return payload_validation.read(self.cleaned_data["payload"])
+            return payload_validation.parse(self.cleaned_data["payload"])
         except BadInput as error:
             raise forms.ValidationError(str(error)) from None
 
@@ -109,14 +109,14 @@ def rows(queryset: QuerySet[Execution]) -> Rows:
     return queryset.select_related(None).only("pk").order_by("pk").iterator()
 
 
-def _plain(verb: Callable[[Rows, By], int]) -> Verb:
+def _plain(verb: Callable[[Rows, Actor], int]) -> Verb:
     return lambda queryset, by, given: verb(rows(queryset), by)
 
 
 def _shift(moves: Iterable[tuple[int, int]]) -> Verb:
     """Moves from one priority to the next, the far end first so that nothing is moved twice."""
 
-    def shift(queryset: QuerySet[Execution], by: By, given: Mapping[str, Any]) -> int:
+    def shift(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
         unfinished = queryset.exclude(state=State.DONE)
         return sum(
             executions.set_priority(rows(unfinished.filter(priority=here)), there, by)
@@ -126,21 +126,21 @@ def _shift(moves: Iterable[tuple[int, int]]) -> Verb:
     return shift
 
 
-def _prioritise(queryset: QuerySet[Execution], by: By, given: Mapping[str, Any]) -> int:
+def _prioritise(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
     return executions.set_priority(rows(queryset), given["priority"], by)
 
 
-def _put_off(queryset: QuerySet[Execution], by: By, given: Mapping[str, Any]) -> int:
+def _put_off(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
     return executions.set_run_after(rows(queryset), given["when"], by)
 
 
-def _with_payload(queryset: QuerySet[Execution], by: By, given: Mapping[str, Any]) -> int:
+def _with_payload(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
     execution, payload = queryset.get(), given["payload"]
     return executions.retry_with_payload(execution, payload, by, from_start=given["from_start"])
 
 
 UNFINISHED = frozenset({State.WAITING, *HELD})
-AGAIN = frozenset(executions.ENDED_UNDONE)
+AGAIN = frozenset(executions.UNSUCCESSFUL)
 
 ACTS = (
     Act(

@@ -18,8 +18,8 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.base.loose_index_scan import values_by_index
+from queuemgr.base.loose_index_scan import loose_index_scan
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
 from queuemgr.models import Execution
 from queuemgr.reporting.filtering import FILTERS, statuses
@@ -85,7 +85,7 @@ class ExecutionFilters(forms.Form):
 
     def __init__(self, given: Any) -> None:
         super().__init__(given, label_suffix="")
-        found = values_by_index(Execution, "flow", "error_kind")
+        found = loose_index_scan(Execution, "flow", "error_kind")
         flows = {*found["flow"], *(flow.name for flow in all_flows())}
         offered: Mapping[str, Iterable[str]] = {
             "flow": sorted(flows),

@@ -17,17 +17,17 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
 from queuemgr.base.errors import UnknownFlow
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.redaction import masked
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITY_NAMES, Flow, Link, get_flow
-from queuemgr.models import HELD, Attempt, Change, Execution, Lease, Limit, Route, State
+from queuemgr.models import HELD, Attempt, AuditEntry, Execution, Lease, Limit, Route, State
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.timeline import Entry, lasting, timeline
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import NO_USE, Snapshot
 from queuemgr.scheduling.claims import claims_of
-from queuemgr.scheduling.limit_rows import owner_among
+from queuemgr.scheduling.limit_rows import rule_resolver
 from queuemgr.web.admin.execution_actions import OF_A_PAGE, Act, ActForm
 
 SHOWN = 100
@@ -81,7 +81,7 @@ def told_of(
         "story": [_shown(entry) for entry in _story(execution, attempts, older)],
         "older": older,
         "attempts_address": _list("attempt", q=execution.key),
-        "changes_address": _list("change", target=str(execution)),
+        "changes_address": _list("auditentry", target=str(execution)),
         "links": _links(execution),
         "batch": execution.batch and (execution.batch, _page("batch", execution.batch.pk)),
         "trace": execution.traceparent.split("-")[1] if "-" in execution.traceparent else "",
@@ -135,7 +135,7 @@ def _attempts(execution: Execution) -> tuple[list[Attempt], bool]:
 
 
 def _story(execution: Execution, attempts: Sequence[Attempt], older: bool) -> list[Entry]:
-    changes = Change.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
+    changes = AuditEntry.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
     return timeline(attempts, changes, None if older else execution.created_at)
 
 
@@ -168,7 +168,7 @@ def _taken(
     claims = claims_of(holder.phase, holder.limit_keys, holder.tokens, holder.weight)
     own_or_pattern = Q(name__in=[name for name, _ in claims]) | Q(name__endswith="*")
     rows = dict(Limit.objects.filter(own_or_pattern).values_list("name", "pk"))
-    owner = owner_among(rows)
+    owner = rule_resolver(rows)
     return [
         Taken(
             name,

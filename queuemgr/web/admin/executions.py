@@ -20,7 +20,7 @@ from django.views.decorators.http import require_POST
 
 from queuemgr.base.errors import BadInput, SluiceError
 from queuemgr.flows import payload_validation
-from queuemgr.models import NOT_TRIES, Attempt, Execution
+from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
 from queuemgr.reporting import explain
 from queuemgr.web.admin import execution_page
 from queuemgr.web.admin.attempts import step_text
@@ -179,7 +179,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         rows = Execution.objects.filter(pk=execution.pk)
         try:
             if isinstance(form, PayloadForm):
-                payload = payload_validation.restored(
+                payload = payload_validation.restore_masked(
                     form.cleaned_data["payload"], execution.payload
                 )
                 form.cleaned_data["payload"] = payload
@@ -245,6 +245,6 @@ def _tries(rows: Sequence[Execution]) -> dict[int, int]:
     tried = (
         Attempt.objects.filter(execution__in=[row.pk for row in rows], **at_its_step)
         .filter(leased_at__gte=F("execution__tries_from"))
-        .exclude(outcome__in=NOT_TRIES)
+        .exclude(outcome__in=NOT_COUNTED_AS_ATTEMPT)
     )
     return dict(tried.order_by().values_list("execution_id").annotate(n=Count("pk")))

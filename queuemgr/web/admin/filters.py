@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, all_phases
 
 RECENT = 10_000

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from queuemgr.base.budget_day import day_ends, day_of, zone
-from queuemgr.base.config import queue_knobs
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.reporting import explain
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import NO_GATE, NO_USE, Gate, Snapshot, Use
-from queuemgr.scheduling.limit_rows import owner_among
+from queuemgr.scheduling.admission import NO_GATE, NO_USE, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.limit_rows import rule_resolver
 
 NAMED = 3
 """How many keys, or sentences, a cell of a list names; more are counted."""
@@ -32,19 +32,19 @@ class Standing:
 
     limit: Limit
     now: datetime
-    uses: Mapping[str, Use]
-    gates: Mapping[str, Gate]
+    uses: Mapping[str, Usage]
+    breaker_states: Mapping[str, BreakerState]
     waits: Sequence[Stopped]
 
     @property
     def is_pattern(self) -> bool:
         return self.limit.name.endswith("*")
 
-    def use(self, key: str) -> Use:
+    def use(self, key: str) -> Usage:
         return self.uses.get(key, NO_USE)
 
-    def gate(self, key: str) -> Gate:
-        return self.gates.get(key, NO_GATE)
+    def gate(self, key: str) -> BreakerState:
+        return self.breaker_states.get(key, NO_GATE)
 
     @property
     def keys(self) -> list[str]:
@@ -52,7 +52,7 @@ class Standing:
         if not self.is_pattern:
             return [self.limit.name]
         told = {key for key, use in self.uses.items() if use.leases or use.spent or use.reserved}
-        told |= {key for key in self.gates if self.closed(key) or self.next_start(key)}
+        told |= {key for key in self.breaker_states if self.closed(key) or self.next_start(key)}
         return sorted(told, key=lambda key: (-self.use(key).running, not self.closed(key), key))
 
     def in_use(self) -> str:
@@ -79,7 +79,7 @@ class Standing:
         rate = parse_rate(self.limit.rate)
         if rate is None:
             return ""
-        ahead = self.gate(key).clock - self.now.timestamp()
+        ahead = self.gate(key).rate_clock - self.now.timestamp()
         wait = rate.wait(ahead, self.use(key).unstarted)
         if wait < 0.05:
             return ""
@@ -103,18 +103,20 @@ class Standing:
     def closed(self, key: str) -> str:
         """Until when and why it is closed, or how far it reopened; empty when it is open."""
         gate = self.gate(key)
-        if gate.closed_until and gate.closed_until > self.now:
-            return f"closed until {moment(gate.closed_until, self.now)}: {gate.because}"
-        if gate.opening:
-            after = f", after {gate.because}" if gate.because else ""
-            return f"reopening, {gate.opening} at a time{after}"
+        if gate.open_until and gate.open_until > self.now:
+            return f"closed until {moment(gate.open_until, self.now)}: {gate.open_reason}"
+        if gate.half_open_starts:
+            after = f", after {gate.open_reason}" if gate.open_reason else ""
+            return f"reopening, {gate.half_open_starts} at a time{after}"
         return ""
 
     def closed_keys(self) -> str:
         """The same of all its keys, the first few by name."""
         if not self.is_pattern:
             return self.closed(self.limit.name)
-        said = [f"{key} {text}" for key in sorted(self.gates) if (text := self.closed(key))]
+        said = [
+            f"{key} {text}" for key in sorted(self.breaker_states) if (text := self.closed(key))
+        ]
         return "\n".join(some_of(said, "more keys"))
 
     def waits_on_it(self) -> list[str]:
@@ -125,13 +127,13 @@ class Standing:
 def standings(limits: Iterable[Limit]) -> list[Standing]:
     """How each of these rows stands at this moment."""
     rows, seen = list(limits), snapshot.read(database_now())
-    owner = owner_among(Limit.objects.values_list("name", flat=True))
-    uses: defaultdict[str, dict[str, Use]] = defaultdict(dict)
-    gates: defaultdict[str, dict[str, Gate]] = defaultdict(dict)
+    owner = rule_resolver(Limit.objects.values_list("name", flat=True))
+    uses: defaultdict[str, dict[str, Usage]] = defaultdict(dict)
+    gates: defaultdict[str, dict[str, BreakerState]] = defaultdict(dict)
     waits: defaultdict[str, list[Stopped]] = defaultdict(list)
     for key, use in seen.use.items():
         uses[owner(key) or key][key] = use
-    for key, gate in seen.gates.items():
+    for key, gate in seen.breaker_states.items():
         gates[owner(key) or key][key] = gate
     for stop in explain.what_stops_work(seen=explain.reasons(seen)):
         waits[owner(stop.limit) or stop.limit].append(stop)
@@ -141,7 +143,7 @@ def standings(limits: Iterable[Limit]) -> list[Standing]:
     ]
 
 
-def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Use]], seen: Snapshot) -> None:
+def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], seen: Snapshot) -> None:
     """What was spent today where nothing runs or waits any more: a snapshot does not look there."""
     today = {
         row.name: day_of(seen.now, zone_of(row)) for row in rows if row.daily_budget is not None
@@ -154,10 +156,10 @@ def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Use]], seen: 
 
 def zone_of(limit: Limit) -> str:
     """The time zone its day is kept in."""
-    return limit.budget_zone or queue_knobs().budget_zone
+    return limit.budget_zone or queue_settings().budget_zone
 
 
-def requests(use: Use) -> str:
+def requests(use: Usage) -> str:
     """`80 and 5 reserved`."""
     return f"{use.spent:,} and {use.reserved:,} reserved" if use.reserved else f"{use.spent:,}"
 

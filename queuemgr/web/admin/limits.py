@@ -13,11 +13,11 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from queuemgr.models import Gate, Lease, Limit
+from queuemgr.models import Lease, Limit, LimitState
 from queuemgr.operations import controls
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling.admission import FLEET
-from queuemgr.scheduling.limit_rows import FIGURES
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_names import check_name, is_token
 from queuemgr.web.admin.limit_status import Standing, moment, requests, some_of, standings
 from queuemgr.web.admin.pausing import PausingAdmin
@@ -33,7 +33,7 @@ NOW = ("gate_now", "used_now", "waits_now")
 class LimitForm(ReasonForm):
     class Meta:
         model = Limit
-        fields = ("name", *FIGURES)
+        fields = ("name", *LIMIT_FIELDS)
 
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
@@ -62,7 +62,14 @@ class LimitAdmin(PausingAdmin):
         ("Over time", {"fields": ("rate",)}),
         (
             "Requests a day",
-            {"fields": ("daily_budget", "budget_zone", "kept_for_high", "kept_from_low")},
+            {
+                "fields": (
+                    "daily_budget",
+                    "budget_zone",
+                    "reserved_for_high_percent",
+                    "blocked_for_low_percent",
+                )
+            },
         ),
         ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
         (None, {"fields": ("reason",)}),
@@ -92,7 +99,7 @@ class LimitAdmin(PausingAdmin):
         return limit
 
     def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
-        figures = form.figures(*FIGURES)
+        figures = form.figures(*LIMIT_FIELDS)
         if figures:
             why = by(request, form.cleaned_data["reason"])
             obj.pk = controls.edit_limit(obj.name, why, **figures).pk
@@ -106,7 +113,7 @@ class LimitAdmin(PausingAdmin):
 
     @admin.action(description="Open now", permissions=["pause"])
     def open_now(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
-        opened = controls.open_limits(queryset.values_list("name", flat=True), by(request))
+        opened = controls.reset_breakers(queryset.values_list("name", flat=True), by(request))
         text = f"Opened: {', '.join(some_of(opened, 'more', SHOWN))}."
         if opened:
             self.message_user(request, text)
@@ -170,7 +177,7 @@ class LimitAdmin(PausingAdmin):
 
 def _failures(standing: Standing) -> str:
     """How near its breaker is to closing it."""
-    gate = Gate.objects.filter(name=standing.limit.name).first()
+    gate = LimitState.objects.filter(name=standing.limit.name).first()
     if gate is None or not gate.failures:
         return ""
     most = standing.limit.breaker_after

@@ -13,8 +13,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.lifecycle.enqueue import check_not_far
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import Pausable
 from queuemgr.operations import controls
 from queuemgr.web.admin.read_only_admin import KeptAdmin, by
@@ -38,7 +38,7 @@ class PauseForm(forms.Form):
         if until is not None and until <= database_now():
             raise ValidationError("This time has passed.")
         try:
-            check_not_far("until", until or database_now())
+            check_horizon("until", until or database_now())
         except BadInput as error:
             raise ValidationError(str(error)) from None
         return until

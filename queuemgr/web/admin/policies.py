@@ -14,14 +14,14 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_phases
 from queuemgr.flows.retry_policy import Policy, backoff
-from queuemgr.models import Change, RetryPolicy
+from queuemgr.models import AuditEntry, RetryPolicy
 from queuemgr.operations import controls
 from queuemgr.reporting.failure_groups import trends
 from queuemgr.scheduling import retry_budget, retry_policies
-from queuemgr.scheduling.retry_policies import FIGURES
+from queuemgr.scheduling.retry_policies import POLICY_FIELDS
 from queuemgr.web.admin.read_only_admin import KeptAdmin, by
 from queuemgr.web.admin.reason_form import ReasonForm
 
@@ -35,13 +35,13 @@ NAMED = 6
 class PolicyForm(ReasonForm):
     class Meta:
         model = RetryPolicy
-        fields = ("kind", "phase", *FIGURES)
+        fields = ("kind", "phase", *POLICY_FIELDS)
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         if self.instance.pk is None:
             self.fields["phase"].help_text = "Every phase together has its row already."
-            for name in FIGURES:
+            for name in POLICY_FIELDS:
                 self.initial.pop(name, None)
                 self.fields[name].initial = None
                 self.fields[name].required = False
@@ -67,7 +67,7 @@ class PolicyForm(ReasonForm):
             self.add_error("kind", ValidationError(str(error)))
             return
         policy = retry_policies.policy_for(given["kind"], "")
-        for name in FIGURES:
+        for name in POLICY_FIELDS:
             if given.get(name) is None and name not in self.errors:
                 given[name] = getattr(policy, name)
 
@@ -111,12 +111,12 @@ class RetryPolicyAdmin(KeptAdmin):
         return held and obj is not None and bool(obj.phase)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        figures = ("kind", "phase", *FIGURES)
+        figures = ("kind", "phase", *POLICY_FIELDS)
         if obj is None:
             return (*figures, "waits", "reason")
         reason = ("reason",) if self.has_change_permission(request, obj) else ()
         standing = ("kind", "for_phase", "meaning", "failed_lately", "last_changed")
-        return (*standing, *FIGURES, "waits", *reason)
+        return (*standing, *POLICY_FIELDS, "waits", *reason)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         standing = ("kind", "for_phase", "meaning", "failed_lately", "last_changed", "waits")
@@ -131,7 +131,7 @@ class RetryPolicyAdmin(KeptAdmin):
     def save_model(
         self, request: HttpRequest, obj: RetryPolicy, form: PolicyForm, change: bool
     ) -> None:
-        figures = form.figures(*FIGURES)
+        figures = form.figures(*POLICY_FIELDS)
         if figures:
             why = by(request, form.cleaned_data["reason"])
             obj.pk = controls.edit_policy(obj.kind, obj.phase, why, **figures).pk
@@ -180,16 +180,16 @@ class RetryPolicyAdmin(KeptAdmin):
         change = policy.last_change
         if change is None:
             return ""
-        page = reverse("admin:queuemgr_change_change", args=[change.pk])
+        page = reverse("admin:queuemgr_auditentry_change", args=[change.pk])
         said = f"{change.at:%Y-%m-%d %H:%M} by {change.actor}"
         return format_html('<a href="{}">{}</a>', page, said)
 
 
-def _last_changes(names: Sequence[str]) -> dict[str, Change]:
+def _last_changes(names: Sequence[str]) -> dict[str, AuditEntry]:
     """The newest change of each of these policies, by its name."""
-    theirs = Change.objects.filter(target__in=names, action__endswith="retry policy").order_by()
+    theirs = AuditEntry.objects.filter(target__in=names, action__endswith="retry policy").order_by()
     newest = theirs.values("target").annotate(newest=Max("pk")).values("newest")
-    return {change.target: change for change in Change.objects.filter(pk__in=newest)}
+    return {change.target: change for change in AuditEntry.objects.filter(pk__in=newest)}
 
 
 def _seconds(policy: RetryPolicy, seconds: float) -> str:

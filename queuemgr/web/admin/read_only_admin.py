@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from queuemgr.base.redaction import clean
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.web.admin.bounded_count import BoundedPaginator
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class KeptAdmin(_ModelAdmin):
         row = self.get_object(request, unquote(object_id))
         if row is None or not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
-        changes = reverse(f"{self.admin_site.name}:queuemgr_change_changelist")
+        changes = reverse(f"{self.admin_site.name}:queuemgr_auditentry_changelist")
         return redirect(f"{changes}?{urlencode({'target': str(row)})}")
 
 
@@ -101,6 +101,6 @@ class ReadOnlyAdmin(KeptAdmin):
         return obj is None and super().has_change_permission(request)
 
 
-def by(request: HttpRequest, reason: str = "") -> By:
+def by(request: HttpRequest, reason: str = "") -> Actor:
     """The person of this request, as the record of changes names them."""
-    return By(request.user.get_username(), "admin", clean(reason)[:200])
+    return Actor(request.user.get_username(), "admin", clean(reason)[:200])

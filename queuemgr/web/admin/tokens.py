@@ -13,8 +13,8 @@ from django.template.response import TemplateResponse
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.rate import parse_rate
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
 from queuemgr.operations import api_tokens
 from queuemgr.operations.api_tokens import SCOPES
@@ -146,4 +146,4 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
     @admin.display(description="state")
     def standing(self, token: ApiToken) -> str:
-        return api_tokens.why_not(token, database_now()) or "valid"
+        return api_tokens.blocking_reasons(token, database_now()) or "valid"

@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.limit_rules import rules_of

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Count
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Lease, Worker
 from queuemgr.scheduling.snapshot import live_since
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin

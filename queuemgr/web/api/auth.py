@@ -15,11 +15,11 @@ from django.http import HttpRequest
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.redaction import clean
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
 from queuemgr.operations import api_tokens
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.web.api.problems import Problem, no_token
 
 APP = "queuemgr"
@@ -60,10 +60,10 @@ def caller_of(request: HttpRequest) -> Caller:
 REASON = "X-Reason"
 
 
-def by(request: HttpRequest, reason: str = "") -> By:
+def by(request: HttpRequest, reason: str = "") -> Actor:
     """The caller as the record of changes names them; why, from the body or the header."""
     said = reason or _latin(request.headers.get(REASON, ""))
-    return By(caller_of(request).user.get_username(), "api", clean(said)[:200])
+    return Actor(caller_of(request).user.get_username(), "api", clean(said)[:200])
 
 
 def _latin(header: str) -> str:
@@ -87,7 +87,7 @@ class Bearer(HttpBearer):
         now, found = database_now(), api_tokens.find(token)
         if found is None:
             raise no_token("no token has this secret", "invalid_token")
-        if problem := api_tokens.why_not(found, now):
+        if problem := api_tokens.blocking_reasons(found, now):
             raise no_token(problem, "invalid_token")
         _count(found, now)
         caller = Caller(found.owner, found)

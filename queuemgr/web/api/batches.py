@@ -11,10 +11,10 @@ from django.http import Http404, HttpRequest
 from ninja import Field, Query, Router, Schema, Status
 
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
-from queuemgr.lifecycle.enqueue import as_one, priority_of
+from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import handing_in
+from queuemgr.operations.audited_enqueue import audited_enqueue
 from queuemgr.web.api.auth import by, needs
 from queuemgr.web.api.enqueue import MOST_ITEMS, Given, Item, understood
 from queuemgr.web.api.idempotency import once
@@ -175,9 +175,9 @@ def add_to_batch(request: HttpRequest, name: Name, given: Members) -> Added:
     batch = _open(name)
     intakes = understood(batch.flow, given.items)
     how = {"priority": given.priority, "batch": batch.name}
-    with handing_in(batch.flow, by(request), **how) as counted:
+    with audited_enqueue(batch.flow, by(request), **how) as counted:
         add = partial(batches.add, batch, intakes, priority=priority_of(given.priority))
-        done = counted(as_one(add))
+        done = counted(atomically(add))
     return Added(new=done.new, already=done.already, elsewhere=done.elsewhere)
 
 

@@ -10,7 +10,7 @@ from ninja import Field, Router, Schema, Status
 
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk.actions import VERBS, verb_named
+from queuemgr.operations.bulk.actions import ACTIONS, action_named
 from queuemgr.web.api.auth import by, caller_of, needs
 from queuemgr.web.api.executions import Wanted
 from queuemgr.web.api.idempotency import once
@@ -40,7 +40,7 @@ class Arguments(Asked):
 class ToDo(Reasoned):
     """A verb for every execution the filters meet; `per_minute` 0: as fast as it goes."""
 
-    verb: Literal[tuple(VERBS)]  # type: ignore[valid-type]  # made of the verbs there are
+    verb: Literal[tuple(ACTIONS)]  # type: ignore[valid-type]  # made of the verbs there are
     filters: Wanted = Wanted()
     arguments: Arguments = Arguments()
     per_minute: PositiveInteger | None = None
@@ -118,7 +118,7 @@ def _one(pk: int) -> BulkAction:
 
 def _may(request: HttpRequest, verb: str) -> None:
     """Whoever may not do it to one may not do it to many."""
-    caller_of(request).must("operate", verb_named(verb).permission)
+    caller_of(request).must("operate", action_named(verb).permission)
 
 
 @router.get("/bulk-actions", response=Actions, **needs("read", "view_bulkaction"))

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import payload_validation
-from queuemgr.flows.flow import Intake, get_flow
-from queuemgr.lifecycle.enqueue import as_one, enqueue_many, priority_of
+from queuemgr.flows.flow import NewExecution, get_flow
+from queuemgr.lifecycle.enqueue import atomically, enqueue_many, priority_of
 from queuemgr.models import Execution
-from queuemgr.operations.audited_enqueue import handing_in
+from queuemgr.operations.audited_enqueue import audited_enqueue
 from queuemgr.web.api.auth import by, needs
 from queuemgr.web.api.executions import router
 from queuemgr.web.api.idempotency import once
@@ -121,16 +121,16 @@ def enqueue_given(
     request: HttpRequest, given: Common, items: Sequence[str | Given]
 ) -> EnqueuedMany:
     intakes, priority = understood(given.flow, items), priority_of(given.priority)
-    with handing_in(given.flow, by(request), priority=given.priority) as counted:
+    with audited_enqueue(given.flow, by(request), priority=given.priority) as counted:
         enter = partial(enqueue_many, given.flow, intakes, priority=priority)
-        done = counted(as_one(partial(enter, run_after=given.run_after)))
+        done = counted(atomically(partial(enter, run_after=given.run_after)))
     return EnqueuedMany(
         new=done.new, already=done.already,
         executions=told(given.flow, intakes, set(done.new_keys)),
     )  # fmt: skip
 
 
-def told(flow: str, intakes: Sequence[Intake], new: set[str]) -> list[Enqueued]:
+def told(flow: str, intakes: Sequence[NewExecution], new: set[str]) -> list[Enqueued]:
     """Each of these as it was entered; a key given twice is new once."""
     rows = Execution.objects.filter(flow=flow, key__in=[intake.key for intake in intakes])
     ids = dict(rows.values_list("key", "pk"))
@@ -142,36 +142,36 @@ def told(flow: str, intakes: Sequence[Intake], new: set[str]) -> list[Enqueued]:
     return found
 
 
-def understood(flow: str, items: Sequence[str | Given]) -> list[Intake]:
+def understood(flow: str, items: Sequence[str | Given]) -> list[NewExecution]:
     """All of them, or none: what a flow remembers of an item is undone when a later one is bad."""
     with transaction.atomic():
         return [_one(flow, number, item) for number, item in enumerate(items)]
 
 
-def _one(flow: str, number: int, item: str | Given) -> Intake:
+def _one(flow: str, number: int, item: str | Given) -> NewExecution:
     try:
         return _taken_in(flow, item) if isinstance(item, str) else _as_given(flow, item)
     except BadInput as error:
         raise Problem("invalid", f"item {number}: {error}", item=number) from None
 
 
-def _taken_in(name: str, item: str) -> Intake:
+def _taken_in(name: str, item: str) -> NewExecution:
     flow = get_flow(name)
-    take_in = flow.take_in_from_afar or flow.take_in
-    if take_in is None:
+    parse_item = flow.parse_remote_item or flow.parse_item
+    if parse_item is None:
         raise BadInput(f"flow {name} takes no items in: give a key and a payload")
-    return take_in(item)
+    return parse_item(item)
 
 
-def _as_given(name: str, given: Given) -> Intake:
-    if get_flow(name).take_in is not None:
+def _as_given(name: str, given: Given) -> NewExecution:
+    if get_flow(name).parse_item is not None:
         raise BadInput(f"flow {name} makes keys itself: give an item")
-    return Intake(given.key, from_afar(name, given.payload))
+    return NewExecution(given.key, from_afar(name, given.payload))
 
 
 def from_afar(flow: str, payload: dict[str, Any]) -> dict[str, Any]:
     """A payload that came over the network, as it may be stored; raises `BadInput`."""
-    stored = payload_validation.checked(payload)
+    stored = payload_validation.validate(payload)
     return _probe(stored) if flow == "probe" else stored
 
 

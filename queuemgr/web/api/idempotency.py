@@ -19,8 +19,8 @@ from ninja.responses import Response, Status
 from ninja.utils import contribute_operation_callback
 
 from queuemgr.base.errors import QueueFull
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.models import ApiToken, GivenAnswer
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import ApiToken, IdempotencyRecord
 from queuemgr.web.api.auth import REASON, caller_of
 from queuemgr.web.api.problems import Problem
 
@@ -90,7 +90,7 @@ def _once(key: str, request: HttpRequest, act: Callable[[], Status[Any]]) -> Any
     digest, full = _digest_of(request), None
     try:
         with transaction.atomic():
-            row = GivenAnswer.objects.create(
+            row = IdempotencyRecord.objects.create(
                 token=token, key=key, request_digest=digest, status=0, body={}, at=database_now()
             )
             try:
@@ -110,7 +110,7 @@ def _once(key: str, request: HttpRequest, act: Callable[[], Status[Any]]) -> Any
 
 def _again(token: ApiToken, key: str, digest: str) -> HttpResponse:
     """The answer given before. An error of integrity of another row than the key's is no answer."""
-    given = GivenAnswer.objects.filter(token=token, key=key).first()
+    given = IdempotencyRecord.objects.filter(token=token, key=key).first()
     if given is None:
         raise Problem("conflict", f"it met another request with this {HEADER}: try again")
     if given.request_digest != digest:

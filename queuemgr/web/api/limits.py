@@ -10,7 +10,7 @@ from ninja import Field, Router, Schema
 
 from queuemgr.operations import controls
 from queuemgr.reporting import explain, stats
-from queuemgr.scheduling.limit_input import checked, limit_to_edit, no_limit
+from queuemgr.scheduling.limit_input import limit_to_edit, no_limit, validate
 from queuemgr.web.api.auth import by, needs
 from queuemgr.web.api.idempotency import once
 from queuemgr.web.api.problems import Problem
@@ -33,7 +33,7 @@ class LimitOut(Schema):
     resets_at: datetime | None
     paused: str
     paused_until: datetime | None
-    closed_until: datetime | None
+    open_until: datetime | None
     closed_because: str
     opening: int
     opening_because: str
@@ -50,8 +50,8 @@ class WaitingOn(Schema):
 
 class OneLimit(LimitOut):
     budget_zone: str
-    kept_for_high: int
-    kept_from_low: int
+    reserved_for_high_percent: int
+    blocked_for_low_percent: int
     share: int
     breaker_after: int
     goes_by: str = Field(description="The row whose figures it obeys: its own, or a pattern's.")
@@ -73,8 +73,8 @@ class Figures(Reasoned):
     rate: str | None = Field(None, max_length=64, pattern=PRINTABLE, description='Such as "1/3s".')
     daily_budget: PositiveInteger | None = Field(None, description="Null takes it away.")
     budget_zone: str | None = Field(None, max_length=64, pattern=PRINTABLE)
-    kept_for_high: Percent | None = None
-    kept_from_low: Percent | None = None
+    reserved_for_high_percent: Percent | None = None
+    blocked_for_low_percent: Percent | None = None
     share: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     breaker_after: PositiveInteger | None = None
 
@@ -111,7 +111,7 @@ def list_limits(request: HttpRequest) -> Limits:
 @once
 def open_limits(request: HttpRequest, given: ToOpen) -> Opened:
     """Open limits the fleet had closed, at once and in full."""
-    return Opened(opened=controls.open_limits(given.limits, by(request, given.reason)))
+    return Opened(opened=controls.reset_breakers(given.limits, by(request, given.reason)))
 
 
 @router.get("/limits/{path:name}", response=OneLimit, **needs("read", "view_limit"))
@@ -135,6 +135,6 @@ def edit_limit(request: HttpRequest, name: Name, given: Figures) -> OneLimit:
     figures, limit = given.given(), limit_to_edit(name)
     for figure, value in figures.items():
         setattr(limit, figure, value)
-    checked(limit)
+    validate(limit)
     controls.edit_limit(name, by(request, given.reason), **figures)
     return _shown(name)

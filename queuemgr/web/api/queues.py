@@ -8,7 +8,7 @@ from typing import Annotated
 from django.http import Http404, HttpRequest
 from ninja import Field, Router, Schema
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Queue
 from queuemgr.operations import controls

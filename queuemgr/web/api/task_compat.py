@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import QueueFull
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.enqueue import enqueue
@@ -44,7 +44,7 @@ STATUSES: Mapping[str, str] = {
 @require_GET
 def schedule(request: HttpRequest) -> HttpResponse:
     """Make a task; answers at once, with where to ask for it."""
-    if not queue_knobs().task_routes:
+    if not queue_settings().task_routes:
         return _none_here(request)
     priority = request.GET.get("priority", "low")
     if priority not in TAKEN:
@@ -70,7 +70,7 @@ def schedule(request: HttpRequest) -> HttpResponse:
 @require_GET
 def standing(request: HttpRequest, task_id: UUID) -> HttpResponse:
     """What became of a task."""
-    if not queue_knobs().task_routes:
+    if not queue_settings().task_routes:
         return _none_here(request)
     found = Execution.objects.filter(flow=FLOW, key=f"{PREFIX}{task_id}").first()
     if found is None:

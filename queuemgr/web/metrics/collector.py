@@ -12,8 +12,8 @@ from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.histogram import BOUNDS
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.web.metrics import counters, limits, queues
 from queuemgr.web.metrics.definitions import DECLARED, Metric, Sample
 

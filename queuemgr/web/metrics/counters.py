@@ -15,7 +15,7 @@ from typing import NamedTuple
 from queuemgr.base import histogram, sql
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
 from queuemgr.lifecycle import anomalies, minute_stats
-from queuemgr.models import EVER, MISHAP, Minute
+from queuemgr.models import ALL_TIME, ANOMALY, MinuteStats
 from queuemgr.scheduling import retry_policies
 from queuemgr.web.metrics.definitions import Sample
 from queuemgr.web.metrics.labels import bounded
@@ -58,12 +58,12 @@ def samples(now: datetime) -> Iterator[Sample]:
     lag = max(now - oldest, timedelta()) if oldest else timedelta()
     yield Sample("sluicegate_rollup_lag_seconds", (), lag.total_seconds())
     if lag <= TOO_FAR_BEHIND:
-        yield from _counters(_read(minute_stats.settled_to() or EVER))
+        yield from _counters(_read(minute_stats.settled_to() or ALL_TIME))
     yield from _histograms()
 
 
 def _read(settled: datetime) -> list[_Total]:
-    rows = sql.rows(_TOTALS, [EVER, settled, EVER, settled])
+    rows = sql.rows(_TOTALS, [ALL_TIME, settled, ALL_TIME, settled])
     return [_Total._make([*kind, int(counted), int(cost)]) for *kind, counted, cost in rows]
 
 
@@ -74,7 +74,7 @@ def _counters(totals: list[_Total]) -> Iterator[Sample]:
     ended: Counter[tuple[str, str, str, str]] = Counter()
     met = Counter(dict.fromkeys(anomalies.KINDS, 0))
     for total in totals:
-        if total.outcome == MISHAP:
+        if total.outcome == ANOMALY:
             met[total.error_kind] += total.counted
             continue
         starts[total.phase, total.priority] += total.counted
@@ -96,14 +96,16 @@ def _counters(totals: list[_Total]) -> Iterator[Sample]:
 def _histograms() -> Iterator[Sample]:
     waited: defaultdict[tuple[str, str], list[list[int]]] = defaultdict(list)
     ran: defaultdict[str, list[list[int]]] = defaultdict(list)
-    sums = Minute.objects.ever().attempts_only().values_list("phase", "priority", "waited", "ran")
+    sums = (
+        MinuteStats.objects.ever().attempts_only().values_list("phase", "priority", "waited", "ran")
+    )
     for phase, rank, waits, runs in sums:
         waited[phase, _priority(rank)].append(waits)
         ran[phase].append(runs)
     for labels, many in sorted(waited.items()):
-        yield Sample("sluicegate_wait_seconds", labels, histogram.merged(many))
+        yield Sample("sluicegate_wait_seconds", labels, histogram.merge(many))
     for phase, many in sorted(ran.items()):
-        yield Sample("sluicegate_run_seconds", (phase,), histogram.merged(many))
+        yield Sample("sluicegate_run_seconds", (phase,), histogram.merge(many))
 
 
 def _priority(rank: int) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from queuemgr.flows.flow import all_phases
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import Gate, Rule, Snapshot, Use
+from queuemgr.scheduling.admission import BreakerState, LimitRule, Snapshot, Usage
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.web.metrics.definitions import Sample
 from queuemgr.web.metrics.labels import label_of, own_labels
@@ -22,10 +22,10 @@ def samples(now: datetime) -> Iterator[Sample]:
     """The limits as they stand at `now`."""
     rules = read_rules(now)
     own = own_labels(rules, all_phases())
-    seen = snapshot.look_at_limits(now, own)
+    seen = snapshot.read_limits(now, own)
     yield from _sums(seen, own)
     for name in sorted(own):
-        yield from _figures(name, rules[name], seen.use.get(name, Use()))
+        yield from _figures(name, rules[name], seen.use.get(name, Usage()))
 
 
 def _sums(seen: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
@@ -51,19 +51,22 @@ def _each(seen: Snapshot, own: frozenset[str]) -> Iterator[tuple[str, Mapping[st
                 "keys_full": int(use.leases > 0 and 0 < most <= use.running),
             },
         )
-    for name, gate in seen.gates.items():
+    for name, gate in seen.breaker_states.items():
         closed = _is_closed(gate, seen.now)
-        yield name, {"closed": int(closed), "reopening": int(bool(gate.opening) and not closed)}
+        yield (
+            name,
+            {"closed": int(closed), "reopening": int(bool(gate.half_open_starts) and not closed)},
+        )
     for name, rule in seen.rules.items():
         if rule.paused or name.endswith("*"):
             yield name, {"paused": int(bool(rule.paused))}
 
 
-def _is_closed(gate: Gate, now: datetime) -> bool:
-    return gate.closed_until is not None and gate.closed_until > now
+def _is_closed(gate: BreakerState, now: datetime) -> bool:
+    return gate.open_until is not None and gate.open_until > now
 
 
-def _figures(name: str, rule: Rule, use: Use) -> Iterator[Sample]:
+def _figures(name: str, rule: LimitRule, use: Usage) -> Iterator[Sample]:
     if rule.max_running:
         yield Sample("sluicegate_limit_max_running", (name,), rule.max_running)
         yield Sample("sluicegate_limit_reserved_high", (name,), rule.reserved_high)

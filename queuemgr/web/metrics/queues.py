@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from queuemgr.base import sql
-from queuemgr.base.config import queue_knobs
+from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import PRIORITY_NAMES, all_queues, queue_name
-from queuemgr.models import FINAL, Chore, Queue, State
+from queuemgr.models import FINAL, PeriodicJob, Queue, State
 from queuemgr.scheduling.snapshot import live_since
 from queuemgr.web.metrics.definitions import Sample
 
@@ -49,7 +49,7 @@ def samples(now: datetime) -> Iterator[Sample]:
     yield from _depths(now)
     yield from _ended()
     yield from _workers(now)
-    for chore, ran_at in Chore.objects.values_list("name", "ran_at"):
+    for chore, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
         yield Sample("sluicegate_chore_last_run_timestamp_seconds", (chore,), ran_at.timestamp())
 
 
@@ -72,13 +72,13 @@ def _depths(now: datetime) -> Iterator[Sample]:
     paused = set(Queue.objects.paused(now).values_list("name", flat=True))
     for queue in known:
         yield Sample("sluicegate_queue_paused", (queue,), queue in paused)
-    yield Sample("sluicegate_starvation_seconds", (), queue_knobs().starvation_ms / 1000)
+    yield Sample("sluicegate_starvation_seconds", (), queue_settings().starvation_ms / 1000)
 
 
 def _leases(now: datetime, depth: Counter[tuple[str, str]]) -> Iterator[Sample]:
     """Count leases into the depths; yields how well they are kept."""
-    knobs = queue_knobs()
-    soon = now + timedelta(seconds=min(knobs.heartbeat_seconds, knobs.lease_seconds / 3))
+    config = queue_settings()
+    soon = now + timedelta(seconds=min(config.heartbeat_seconds, config.lease_seconds / 3))
     near_end, overdue, renewed = 0, 0, 0.0
     rows = sql.rows(_LEASES, [soon, now])
     for phase, priority, begun, leases, first, ends_soon, ended in rows:
@@ -87,9 +87,9 @@ def _leases(now: datetime, depth: Counter[tuple[str, str]]) -> Iterator[Sample]:
         if begun:
             near_end += int(ends_soon)
             left = (sql.as_datetime(first) - now).total_seconds()
-            renewed = max(renewed, knobs.lease_seconds - left)
+            renewed = max(renewed, config.lease_seconds - left)
     yield Sample("sluicegate_lease_oldest_renewal_seconds", (), renewed)
-    yield Sample("sluicegate_lease_seconds", (), knobs.lease_seconds)
+    yield Sample("sluicegate_lease_seconds", (), config.lease_seconds)
     yield Sample("sluicegate_leases_expiring_soon", (), near_end)
     yield Sample("sluicegate_leases_overdue", (), overdue)
 

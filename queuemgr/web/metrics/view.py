@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from queuemgr.base.config import watch_knobs
+from queuemgr.base.config import observability_settings
 from queuemgr.web.metrics.collector import DatabaseCollector
 
 FORWARDED = ("X-Forwarded-For", "Forwarded", "X-Real-IP")
@@ -36,10 +36,10 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _refusal(request: HttpRequest) -> HttpResponse | None:
-    knobs = watch_knobs()
-    if not knobs.metrics:
+    config = observability_settings()
+    if not config.metrics:
         raise Http404
-    token = knobs.metrics_token.get_secret_value()
+    token = config.metrics_token.get_secret_value()
     if token:
         given = request.headers.get("Authorization", "")
         if compare_digest(given.encode(), f"Bearer {token}".encode()):

@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
 from project.settings import FROZEN_SECONDS
-from queuemgr.base import fleet_lock, sql
+from queuemgr.base import scheduler_lock, sql
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -26,12 +26,12 @@ def test_the_lock_of_one_frozen_in_a_decision_is_free_when_its_session_ends() ->
         with frozen.cursor() as cursor:
             cursor.execute("SET idle_in_transaction_session_timeout = '300ms'")
             cursor.execute("BEGIN")
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [fleet_lock.DECIDING])
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [scheduler_lock.SCHEDULER_LOCK])
         with transaction.atomic():
-            assert fleet_lock.take_within(milliseconds=10) is None, "it holds the lock"
+            assert scheduler_lock.try_acquire(milliseconds=10) is None, "it holds the lock"
         time.sleep(0.5)
         with transaction.atomic():
-            assert fleet_lock.take_within(milliseconds=5_000)
+            assert scheduler_lock.try_acquire(milliseconds=5_000)
         with pytest.raises(DatabaseError) as ended, frozen.cursor() as cursor:
             cursor.execute("SELECT 1")
         assert sql.is_away(ended.value), "a worker that wakes goes on with a new session"

@@ -12,17 +12,17 @@ from django.db.models import Q
 from django.utils import timezone
 
 from queuemgr.base import sql
-from queuemgr.base.online_ddl import AddConstraintBeside, AddIndexBeside
-from queuemgr.models import Change, Execution
+from queuemgr.base.online_ddl import AddConstraintNotValid, AddIndexConcurrently
+from queuemgr.models import AuditEntry, Execution
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NAME = "tried_beside"
-INDEX = AddIndexBeside("thing", models.Index(fields=["flow"], name=NAME))
-UNIQUE = AddConstraintBeside(
+INDEX = AddIndexConcurrently("thing", models.Index(fields=["flow"], name=NAME))
+UNIQUE = AddConstraintNotValid(
     "thing", models.UniqueConstraint(fields=["flow"], condition=Q(flow="x"), name=NAME)
 )
-CHECK = AddConstraintBeside("thing", models.CheckConstraint(condition=~Q(flow="y"), name=NAME))
+CHECK = AddConstraintNotValid("thing", models.CheckConstraint(condition=~Q(flow="y"), name=NAME))
 MAKE = migrations.CreateModel(
     "Thing",
     [("id", models.BigAutoField(primary_key=True)), ("flow", models.CharField(max_length=9))],
@@ -53,7 +53,7 @@ def test_an_operation_run_again_adds_nothing_twice(operation, before: ProjectSta
 def test_a_check_of_numbers_on_the_table_is_no_hindrance(before: ProjectState) -> None:
     """Django's reading of a SQLite table fails at `IN (0, 1, 2)`, for which our own tables have none."""
     numbers = models.CheckConstraint(condition=Q(id__in=[0, 1, 2]), name="small")
-    _run(AddConstraintBeside("thing", numbers), before)
+    _run(AddConstraintNotValid("thing", numbers), before)
     _run(INDEX, before)
     _run(INDEX, before)
 
@@ -103,4 +103,4 @@ def test_a_process_of_the_release_before_goes_on_beside_the_new_tables(
     change = old.get_model("queuemgr", "Change")
     change.objects.create(actor="ann", source="command", action="retry", target="probe/old")
     assert Execution.objects.get().error_fingerprint == ""
-    assert Change.objects.get().affected == 1
+    assert AuditEntry.objects.get().affected == 1

@@ -212,8 +212,8 @@ def test_watching_goes_on_when_the_database_was_away(
     monkeypatch: pytest.MonkeyPatch, probes: Any
 ) -> None:
     probes(1)
-    looks = iter([standing.standing, _away, standing.standing])
-    monkeypatch.setattr(standing, "standing", lambda: next(looks, _ended)())
+    looks = iter([standing.counts, _away, standing.counts])
+    monkeypatch.setattr(standing, "counts", lambda: next(looks, _ended)())
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     said = queue("watch", "--interval", 1)
     assert said.code == 0

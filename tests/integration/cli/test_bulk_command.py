@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from queuemgr.models import ActionState, BulkAction, Change, Execution
+from queuemgr.models import ActionState, AuditEntry, BulkAction, Execution
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.operations.bulk import runner as bulk_runner
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from tests.integration.operations.bulk_fixtures import carried_out, some_failed, started
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _no_messages(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", lambda task: None)
+    monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", lambda task: None)
 
 
 def said(*arguments: object) -> tuple[str, int]:
@@ -76,7 +76,7 @@ def test_a_stop_is_recorded_and_the_rest_goes_on() -> None:
     bulk_step.step(action.pk, rows=1)
     text, code = said("stop", action.pk, "--reason", "wrong ones")
     assert (code, "stopped by" in text, "25% of 4" in text) == (0, True, True)
-    assert Change.objects.get(action="stop bulk action").reason == "wrong ones"
+    assert AuditEntry.objects.get(action="stop bulk action").reason == "wrong ones"
     assert said("go-on", action.pk)[0].startswith("started:")
     assert carried_out(BulkAction.objects.latest("pk")).changed == 3
     assert refused("stop", action.pk)[1] == 3
@@ -95,7 +95,7 @@ def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
     assert capsys.readouterr().err == ""
     some_failed(1, prefix="more")
     halted = started()
-    bulk.stop(halted.pk, By("bob", "admin"))
+    bulk.stop(halted.pk, Actor("bob", "admin"))
     assert said("show", halted.pk, "--watch")[1] == 2
 
 
@@ -143,7 +143,7 @@ def test_retry_failed_lets_many_trickle_in_as_a_bulk_action(
     action = BulkAction.objects.get()
     assert (action.matched, action.per_minute, action.reason) == (3, 600, "mended")
     assert f"queue bulk show {action.pk} --watch" in out.getvalue()
-    bulk.stop(action.pk, By("bob", "admin"))
+    bulk.stop(action.pk, Actor("bob", "admin"))
     out = io.StringIO()
     call_command("queue", "retry-failed", "--per-minute", "0", stdout=out)
     assert out.getvalue() == "3 retried\n"

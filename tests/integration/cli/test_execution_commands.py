@@ -11,7 +11,7 @@ import pytest
 
 from queuemgr.flows.flow import HIGH
 from queuemgr.flows.outcomes import Done, Failed
-from queuemgr.models import Change, Execution, State
+from queuemgr.models import AuditEntry, Execution, State
 from tests.integration.cli.commands import Said, run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
@@ -40,7 +40,7 @@ def test_retry_names_what_it_left_alone_and_ends_with_1(
     said = queue("retry", "p0", "done0", "--reason", "it is back")
     assert said.lines == ["done0 left alone: it is done", "1 retried, 1 left alone"]
     assert said.code == 1
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.action, change.target, change.reason) == ("retry", "probe/p0", "it is back")
 
 
@@ -86,11 +86,11 @@ def test_skip_priority_and_run_after_say_what_they_did(probes: Any) -> None:
     assert queue("run-after", "now", "p0").code == 0
     assert queue("skip", "p0", "p1").out == "2 skipped, 0 left alone\n"
     assert queue("skip", "p0").lines[0] == "p0 left alone: it is skipped"
-    assert {source for (source,) in Change.objects.values_list("source")} == {"command"}
+    assert {source for (source,) in AuditEntry.objects.values_list("source")} == {"command"}
 
 
 def test_a_key_there_is_not_changes_none_of_the_others(probes: Any) -> None:
     probes(1)
     for words in (("skip",), ("retry",), ("priority", "high"), ("run-after", "now")):
         assert queue(*words, "p0", "nobody").code == 3
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.models import Change, Execution, Limit, RetryPolicy
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import AuditEntry, Execution, Limit, RetryPolicy
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows
 from tests.integration.cli.commands import queue
 
@@ -24,7 +24,7 @@ def _limits_and_nothing_sent(transactional_db: None, sent: list[Any]) -> None:
 
 def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: Any) -> None:
     played(slots=4)
-    controls.edit_limit("host:a", By("ann", "test"), max_running=1, daily_budget=200)
+    controls.edit_limit("host:a", Actor("ann", "test"), max_running=1, daily_budget=200)
     probes(3, limit_key="host:a", requests=1)
     (found,) = queue("limit", "host:a", "--json").records
     assert (found["running"], found["max_running"], found["reserved"]) == (1, 1, 1)
@@ -44,7 +44,7 @@ def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_figures_of_it
     )
     row = Limit.objects.get(name="host:new.org:443")
     assert (row.rate, row.max_running) == ("1/3s burst 2", 4)
-    assert Change.objects.get().reason == "asked to"
+    assert AuditEntry.objects.get().reason == "asked to"
 
 
 def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
@@ -56,7 +56,11 @@ def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
     assert said.code == 0
     rule = limit_rows.rule_of("fleet")
     assert (rule.max_running, rule.reserved_high, rule.daily_budget) == (30, 2, 500)
-    assert (rule.budget_zone, rule.kept_for_high, rule.kept_from_low) == ("Europe/Berlin", 25, 100)
+    assert (rule.budget_zone, rule.reserved_for_high_percent, rule.blocked_for_low_percent) == (
+        "Europe/Berlin",
+        25,
+        100,
+    )
     assert (rule.share, rule.breaker_after, rule.rate is not None) == (2, 3, True)
     assert queue("limit", "fleet", "--daily-budget", "none", "--rate", "").code == 0
     assert (limit_rows.rule_of("fleet").daily_budget, limit_rows.rule_of("fleet").rate) == (
@@ -88,7 +92,7 @@ def test_figures_that_cannot_be_are_refused_by_name_and_change_nothing(
 
 
 def test_the_table_of_limits_says_rates_budgets_closings_and_pauses(probes: Any) -> None:
-    breakers.close("host:a", database_now().replace(year=2099), "429, it asked for 30 s")
+    breakers.open_breaker("host:a", database_now().replace(year=2099), "429, it asked for 30 s")
     queue("pause", "prep", "--reason", "moving")
     assert queue("limit", "wrap", "--rate", "1/3s").out == "phase:wrap: rate=1/3s\n"
     said = queue("limits").out
@@ -118,7 +122,7 @@ def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None
     assert said.code == 0
     policy = RetryPolicy.objects.get(kind="network", phase="wrap")
     assert (policy.max_attempts, policy.base, policy.ceiling) == (2, 1.5, 600)
-    assert Change.objects.get().reason == "short"
+    assert AuditEntry.objects.get().reason == "short"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,7 @@ def test_probes_that_cannot_be_are_refused(arguments: tuple[str, ...], complaint
 
 
 def test_a_full_queue_says_what_went_in_and_the_command_fails() -> None:
-    controls.edit_queue("prep.normal", By("ann", "test"), max_pending=3)
+    controls.edit_queue("prep.normal", Actor("ann", "test"), max_pending=3)
     said = queue("enqueue", "--flow", "probe", "--count", 5)
     assert (said.code, said.out, Execution.objects.count()) == (3, "", 3)
     assert said.complaint.startswith(
@@ -182,7 +186,7 @@ def test_a_full_queue_says_what_went_in_and_the_command_fails() -> None:
 def test_an_import_into_a_queue_that_fills_says_what_went_in_of_the_whole_file(
     tmp_path: Path,
 ) -> None:
-    controls.edit_queue("prep.normal", By("ann", "test"), max_pending=700)
+    controls.edit_queue("prep.normal", Actor("ann", "test"), max_pending=700)
     items = tmp_path / "items"
     items.write_text("bad\n" + "".join(f"10.1000/{n}\n" for n in range(1200)))
     said = queue("import", items)

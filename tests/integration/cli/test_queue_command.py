@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, all_queues
 from queuemgr.flows.outcomes import Failed
 from queuemgr.management.commands.queue import Command, subcommands
-from queuemgr.models import Change, Execution, Limit, Queue, State
+from queuemgr.models import AuditEntry, Execution, Limit, Queue, State
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import REPOSITORY, alone, queue, run, shell
 
@@ -139,7 +139,7 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     ]  # fmt: skip
     assert stats["limits"][0].keys() == {
         "limit", "running", "max_running", "reserved_high", "rate", "daily_budget", "spent",
-        "reserved", "resets_at", "paused", "paused_until", "closed_until", "closed_because",
+        "reserved", "resets_at", "paused", "paused_until", "open_until", "closed_because",
         "opening", "opening_because",
     }  # fmt: skip
     budget = stats["budget"]
@@ -335,7 +335,7 @@ def paused() -> int:
 
 
 def recorded() -> list[tuple[str, str, str]]:
-    return list(Change.objects.order_by("pk").values_list("action", "target", "reason"))
+    return list(AuditEntry.objects.order_by("pk").values_list("action", "target", "reason"))
 
 
 # In a terminal
@@ -370,7 +370,7 @@ def test_a_database_without_tables_is_said_and_where_to_look(tmp_path: Path) -> 
     assert "manage.py doctor" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_knob_that_cannot_work_is_named_with_its_value(tmp_path: Path) -> None:
+def test_a_setting_that_cannot_work_is_named_with_its_value(tmp_path: Path) -> None:
     done = shell(tmp_path, "queue", "stats", SLUICE_LEASE_SECONDS="soon")
     assert done.returncode == 3
     assert "SLUICE_LEASE_SECONDS='soon'" in done.stderr and "Traceback" not in done.stderr

@@ -42,7 +42,7 @@ def test_a_replay_compares_the_record_with_limits_as_they_are_and_as_they_would_
 ) -> None:
     (found,) = queue(
         "replay", "--since", "2026-05-04 06:00", "--set", "host:*.max_running=1",
-        "--set", "fleet.daily_budget=5", "--set", "fleet.kept_for_high=0", "--slots", 4, "--json",
+        "--set", "fleet.daily_budget=5", "--set", "fleet.reserved_for_high_percent=0", "--slots", 4, "--json",
     ).records  # fmt: skip
     assert found.keys() == {"slots", "recorded", "as_is", "changed"}
     assert found["recorded"].keys() == {

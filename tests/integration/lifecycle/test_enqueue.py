@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 
 from queuemgr.base.errors import BadInput, NeverFits, UnknownFlow
-from queuemgr.flows.flow import Intake
+from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
 from queuemgr.models import Execution
 from queuemgr.scheduling import limit_rows
@@ -27,7 +27,7 @@ def test_bulk_enqueue_says_exactly_how_many_were_new_even_with_repeats_in_the_ca
     sent: list[Any],
 ) -> None:
     enqueue("probe", "k1")
-    done = enqueue_many("probe", (Intake(f"k{n % 1200}") for n in range(2400)))
+    done = enqueue_many("probe", (NewExecution(f"k{n % 1200}") for n in range(2400)))
     assert (done.new, done.already) == (1199, 1201)
     assert Execution.objects.count() == 1200
 
@@ -61,10 +61,10 @@ def test_an_enqueue_rolled_back_leaves_nothing_behind(
 
 
 def test_work_that_can_never_fit_is_refused_naming_the_setting(
-    knobs: Callable[..., None], sent: list[Any]
+    configure: Callable[..., None], sent: list[Any]
 ) -> None:
     """P1-05: it must not wait for ever behind a message that says busy."""
-    knobs(daily_budget=5)
+    configure(daily_budget=5)
     limit_rows.sync()
     with pytest.raises(NeverFits, match=r"cost 6 is above daily_budget=5 of limit 'fleet'"):
         enqueue("probe", "k", {"requests": 6})

@@ -12,20 +12,20 @@ import pytest
 from celery import current_app
 from redis import Redis
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done
 from queuemgr.lifecycle import begin, finish
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.lifecycle.finish import Ending
+from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.publish import UNKNOWN_STEP, task_of
 from queuemgr.local import doctor
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State, Worker
 from queuemgr.worker import heartbeat as heartbeats
 from queuemgr.worker import housekeeping, probe_flow
-from queuemgr.worker.current_worker import ThisWorker
+from queuemgr.worker.current_worker import CurrentWorker
 from queuemgr.worker.heartbeat import Heartbeat
 from queuemgr.worker.leased_task import LeasedTask, Work, unknown_step
 from tests.integration.conftest import let_time_pass
@@ -66,7 +66,7 @@ def test_a_broker_that_is_full_loses_nothing_and_gets_its_messages_later(
     housekeeping.tick()
     assert broker.llen(QUEUE) == 3
     begun = begin.begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk).grants
-    finish.end([Ending(grant.lease_id, Done()) for grant in begun], None)
+    finish.finish_batch([Finish(grant.lease_id, Done()) for grant in begun], None)
     assert Execution.objects.filter(state=State.DONE).count() == 3
     assert list(Attempt.objects.values_list("outcome", flat=True)) == [Outcome.DONE] * 3
 
@@ -166,9 +166,9 @@ def test_a_lease_runs_out_by_itself_whatever_its_workers_record_says(
 @pytest.fixture
 def heartbeat(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Heartbeat, Any]]:
     """A worker's heartbeat that beats when the test says so, and the worker."""
-    monkeypatch.setattr(heartbeats, "HEAR_SECONDS", 3600)
+    monkeypatch.setattr(heartbeats, "POLL_SECONDS", 3600)
     worker = played(slots=1)
-    this = ThisWorker(worker.row.pk, worker.row.name, frozenset(worker.row.queues), os.getpid())
+    this = CurrentWorker(worker.row.pk, worker.row.name, frozenset(worker.row.queues), os.getpid())
     beating = Heartbeat(this, is_parent=True)
     yield beating, worker
     beating.stop()

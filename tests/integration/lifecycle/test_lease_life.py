@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from queuemgr.base.errors import LeaseLost, StepFailed
-from queuemgr.base.fleet_lock import database_now, deciding
+from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows import retry_policy
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
 from queuemgr.lifecycle import begin, finish, revoke
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.lifecycle.finish import Ending
+from queuemgr.lifecycle.finish import Finish
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
 from queuemgr.worker import housekeeping, registration
 from queuemgr.worker.leased_task import Work
@@ -84,7 +84,7 @@ def test_expiry_releases_exactly_the_leases_that_ran_out(played: Played, probes:
     probes(3)
     worker.begin_all()
     run_out(execution__key="p1")
-    with deciding() as now:
+    with hold_scheduler_lock() as now:
         lost = finish.expire(now)
     assert len(lost) == 1
     assert set(Lease.objects.values_list("execution__key", flat=True)) == {"p0", "p2"}
@@ -108,7 +108,7 @@ def test_work_that_ends_its_worker_three_times_is_poison(played: Played, probes:
     """P2-05: not redelivered for ever."""
     worker = played(slots=1)
     probes(1)
-    for _ in range(retry_policy.MAX_LOST):
+    for _ in range(retry_policy.MAX_LOSSES):
         worker.begin_all()
         run_out()
         housekeeping.tick()
@@ -121,7 +121,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
     """P2-05: with threads a deadly step takes what runs beside it down; only it is to blame."""
     worker = played(slots=2)
     probes(2)
-    for _ in range(retry_policy.MAX_LOST):
+    for _ in range(retry_policy.MAX_LOSSES):
         let_time_pass(Execution.objects.waiting())
         dispatch()
         worker.begin_all()
@@ -129,7 +129,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
         housekeeping.tick()
     assert {e.state for e in Execution.objects.all()} <= {State.WAITING, State.LEASED}
     for _ in range(2):
-        revoke.give_back(list(Lease.objects.values_list("pk", flat=True)))
+        revoke.revoke_unstarted(list(Lease.objects.values_list("pk", flat=True)))
         let_time_pass(Execution.objects.filter(key="p0"))
         Execution.objects.filter(key="p1").update(run_after=database_now() + timedelta(hours=1))
         dispatch()
@@ -146,13 +146,13 @@ def test_company_is_known_though_the_leases_of_a_dead_worker_run_out_at_differen
     """Renewed at different times they expire one after the other; they were lost together all the same."""
     worker = played(slots=2)
     probes(2)
-    for _ in range(retry_policy.MAX_LOST):
+    for _ in range(retry_policy.MAX_LOSSES):
         let_time_pass(Execution.objects.waiting())
         dispatch()
         worker.begin_all()
         for key in ("p0", "p1"):
             run_out(execution__key=key)
-            with deciding() as now:
+            with hold_scheduler_lock() as now:
                 finish.expire(now)
     assert {e.state for e in Execution.objects.all()} == {State.WAITING}
 
@@ -166,7 +166,7 @@ def test_a_worker_reborn_under_its_name_frees_what_its_dead_self_held(
     worker.begin_all()
     monkeypatch.setattr(registration.psutil, "pid_exists", lambda pid: False)
     monkeypatch.setattr(registration.socket, "gethostname", lambda: "test")
-    registration.sign_on(worker.row.name, worker.row.queues, 1)
+    registration.register(worker.row.name, worker.row.queues, 1)
     assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST]
     assert not Lease.objects.filter(worker=worker.row).exists()
 
@@ -256,7 +256,9 @@ def test_a_store_that_fails_fails_its_own_step_and_spoils_no_other_in_the_batch(
     def explode() -> None:
         Execution.objects.create(flow="probe", key="p0", finished_at=database_now())
 
-    finish.end([Ending(bad.lease_id, Done(store=explode)), Ending(good.lease_id, Done())], None)
+    finish.finish_batch(
+        [Finish(bad.lease_id, Done(store=explode)), Finish(good.lease_id, Done())], None
+    )
     assert Execution.objects.get(key=good.key).state == State.DONE
     assert Execution.objects.get(key=bad.key).error_kind == "unexpected"
 
@@ -281,10 +283,10 @@ def test_result_and_end_of_lease_commit_together(
 
 
 def test_the_budget_never_passes_its_number_and_lost_work_is_charged_what_it_sent(
-    played: Played, probes: Probes, knobs: Callable[..., None]
+    played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     """P7-08, P7-09: reserved when granted, settled when ended, given back when never begun."""
-    knobs(daily_budget=3)
+    configure(daily_budget=3)
     worker = played(slots=5)
     probes(5, requests=1)
     begun = worker.begin_all()
@@ -301,9 +303,9 @@ def test_the_budget_never_passes_its_number_and_lost_work_is_charged_what_it_sen
 
 @pytest.mark.parametrize("ends", ["lost", "interrupted"])
 def test_what_a_broken_off_step_had_reserved_and_not_sent_is_given_back(
-    ends: str, played: Played, probes: Probes, knobs: Callable[..., None]
+    ends: str, played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
-    knobs(daily_budget=3)
+    configure(daily_budget=3)
     worker = played(slots=1)
     probes(2, requests=3)
     (grant,) = worker.begin_all()
@@ -331,9 +333,9 @@ def test_a_step_cannot_send_more_requests_than_it_reserved(played: Played, probe
 
 
 def test_a_step_that_used_fewer_requests_than_reserved_gives_the_rest_back(
-    played: Played, probes: Probes, knobs: Callable[..., None]
+    played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
-    knobs(daily_budget=4)
+    configure(daily_budget=4)
     worker = played(slots=5)
     probes(3, requests=2)
     one, two = worker.begin_all()
@@ -344,9 +346,9 @@ def test_a_step_that_used_fewer_requests_than_reserved_gives_the_rest_back(
 
 
 def test_secrets_never_reach_error_rows(played: Played, probes: Probes) -> None:
-    from queuemgr.base.redaction import keep_secret
+    from queuemgr.base.redaction import register_secret
 
-    keep_secret("sk-very-secret")
+    register_secret("sk-very-secret")
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from queuemgr.base import histogram
 from queuemgr.lifecycle import minute_stats
-from queuemgr.models import EVER, Attempt, Execution, Minute, Outcome
+from queuemgr.models import ALL_TIME, Attempt, Execution, MinuteStats, Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Probes = Callable[..., list[Execution]]
@@ -53,24 +53,24 @@ def ended(probes: Probes) -> Ended:
 
 
 def counted() -> int:
-    return minute_stats.since(EVER).aggregate(n=Sum("attempts"))["n"] or 0
+    return minute_stats.since(ALL_TIME).aggregate(n=Sum("attempts"))["n"] or 0
 
 
 def ever() -> int:
-    return Minute.objects.ever().aggregate(n=Sum("attempts"))["n"] or 0
+    return MinuteStats.objects.ever().aggregate(n=Sum("attempts"))["n"] or 0
 
 
 def test_a_minute_that_is_over_is_counted_by_kind_with_its_waits_and_runs(ended: Ended) -> None:
     ended(3, waited=0.2, ran=40)
     ended(2, outcome="failed", error_kind="network", phase="wrap", priority=0)
     assert minute_stats.roll_up(NOW) == 5
-    done, failed = minute_stats.since(EVER).order_by("outcome")
+    done, failed = minute_stats.since(ALL_TIME).order_by("outcome")
     assert (done.phase, done.priority, done.outcome, done.error_kind) == ("prep", 1, "done", "")
     assert (done.attempts, done.cost) == (3, 6)
     assert done.waited[histogram.BOUNDS.index(0.25)] == 3
     assert done.ran[histogram.BOUNDS.index(60.0)] == 3
     assert (failed.attempts, failed.error_kind) == (2, "network")
-    assert list(minute_stats.since(EVER, phase="wrap")) == [failed]
+    assert list(minute_stats.since(ALL_TIME, phase="wrap")) == [failed]
     assert minute_stats.rolled_up_to() == failed.minute + minute_stats.MINUTE
 
 
@@ -83,9 +83,9 @@ def test_a_minute_is_left_alone_until_its_grace_is_over(ended: Ended) -> None:
 def test_rolling_up_again_changes_nothing(ended: Ended) -> None:
     ended(4)
     minute_stats.roll_up(NOW)
-    before = list(Minute.objects.order_by("pk").values())
+    before = list(MinuteStats.objects.order_by("pk").values())
     assert minute_stats.roll_up(NOW) == 0
-    assert list(Minute.objects.order_by("pk").values()) == before
+    assert list(MinuteStats.objects.order_by("pk").values()) == before
 
 
 def test_an_ending_written_late_is_counted_all_the_same(ended: Ended) -> None:
@@ -96,7 +96,7 @@ def test_an_ending_written_late_is_counted_all_the_same(ended: Ended) -> None:
     ended(1, ago=150)
     minute_stats.roll_up(NOW)
     assert (counted(), ever()) == (5, 5)
-    assert sum(minute_stats.since(EVER).get(minute=whole(90), outcome="done").waited) == 3
+    assert sum(minute_stats.since(ALL_TIME).get(minute=whole(90), outcome="done").waited) == 3
 
 
 @pytest.mark.skipif(
@@ -141,7 +141,9 @@ def test_days_without_a_run_are_caught_up_with_oldest_first_in_bounded_batches(
         ended(10, ago=3600 * hours)
     first = minute_stats.roll_up(NOW)
     assert 50 <= first < 50 + 20 + 10
-    assert minute_stats.since(EVER).order_by("minute").first().minute < NOW - timedelta(hours=69)  # type: ignore[union-attr]  # there is one
+    assert minute_stats.since(ALL_TIME).order_by("minute").first().minute < NOW - timedelta(
+        hours=69
+    )  # type: ignore[union-attr]  # there is one
     runs = [first]
     while runs[-1]:
         runs.append(minute_stats.roll_up(NOW))
@@ -159,9 +161,9 @@ def test_a_span_without_attempts_costs_no_statement_a_minute(ended: Ended) -> No
 
 
 def test_attempts_older_than_minutes_are_kept_are_not_rolled_up(
-    ended: Ended, knobs: Callable[..., None]
+    ended: Ended, configure: Callable[..., None]
 ) -> None:
-    knobs(keep_minutes_days=2)
+    configure(keep_minutes_days=2)
     ended(ago=3 * 86_400)
     ended(ago=86_400)
     minute_stats.roll_up(NOW)
@@ -169,27 +171,27 @@ def test_attempts_older_than_minutes_are_kept_are_not_rolled_up(
 
 
 def test_old_minutes_are_pruned_and_the_sums_of_all_time_stay(
-    ended: Ended, knobs: Callable[..., None]
+    ended: Ended, configure: Callable[..., None]
 ) -> None:
     ended(3, ago=20 * 86_400)
     ended(2, ago=10 * 86_400)
     ended(1)
     minute_stats.roll_up(NOW)
-    knobs(keep_minutes_days=5)
+    configure(keep_minutes_days=5)
     assert minute_stats.prune(NOW, rows=1) == 2
     minute_stats.roll_up(NOW)
     assert (counted(), ever()) == (1, 6)
 
 
 def test_nothing_is_counted_twice_when_minutes_are_kept_longer_again(
-    ended: Ended, knobs: Callable[..., None]
+    ended: Ended, configure: Callable[..., None]
 ) -> None:
     ended(3, ago=20 * 86_400)
     ended(2, ago=10 * 86_400)
     minute_stats.roll_up(NOW)
-    knobs(keep_minutes_days=5)
+    configure(keep_minutes_days=5)
     assert minute_stats.prune(NOW, rows=100) == 1, "the last stays: it says how far this went"
-    knobs(keep_minutes_days=31)
+    configure(keep_minutes_days=31)
     minute_stats.roll_up(NOW)
     assert ever() == 5
 
@@ -221,14 +223,14 @@ def test_the_bucket_of_a_wait_without_a_known_beginning_is_that_of_its_lease(end
     ended(1, waited=7)
     Attempt.objects.update(due_at=None)
     minute_stats.roll_up(NOW)
-    assert minute_stats.since(EVER).get().waited[histogram.BOUNDS.index(10.0)] == 1
+    assert minute_stats.since(ALL_TIME).get().waited[histogram.BOUNDS.index(10.0)] == 1
 
 
 def test_its_minute_is_that_of_its_end(ended: Ended) -> None:
     ended(1, ago=30.000001)
     ended(1, ago=90)
     minute_stats.roll_up(NOW)
-    found = sorted(minute_stats.since(EVER).values_list("minute", flat=True))
+    found = sorted(minute_stats.since(ALL_TIME).values_list("minute", flat=True))
     assert found == [whole(90)]
     assert isinstance(found[0], datetime)
 

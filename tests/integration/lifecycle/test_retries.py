@@ -12,8 +12,8 @@ import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
 from django.core.management import call_command
 
-from queuemgr.base.fleet_lock import database_now
 from queuemgr.base.redaction import MESSAGE_LIMIT
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import retry_policy
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import HIGH
@@ -24,7 +24,7 @@ from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Attempt, Execution, Lease, Outcome, State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
 from queuemgr.scheduling import wakeups
 from queuemgr.worker import housekeeping
@@ -34,7 +34,7 @@ from tests.integration.conftest import let_time_pass
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
 Probes = Callable[..., list[Execution]]
-ANN = By("ann", "admin")
+ANN = Actor("ann", "admin")
 
 
 def pass_time(seconds: float) -> None:
@@ -43,7 +43,7 @@ def pass_time(seconds: float) -> None:
         Execution.objects.filter(pk=execution.pk).update(
             run_after=execution.run_after - timedelta(seconds=seconds)
         )
-    wakeups.leave(limits=[wakeups.EVERYTHING])
+    wakeups.post(limits=[wakeups.EVERYTHING])
 
 
 def fall_due() -> None:
@@ -117,7 +117,7 @@ def test_no_two_of_what_may_try_again_multiply(played: Played, probes: Probes) -
         fall_due()
         housekeeping.tick()
         enqueue("probe", "p0")
-        housekeeping.seed()
+        housekeeping.backfill()
         for grant in worker.begin_all():
             calls += 1
             worker.end(grant, Failed("network", "reset"))
@@ -129,10 +129,10 @@ def test_no_two_of_what_may_try_again_multiply(played: Played, probes: Probes) -
 
 
 def test_each_kind_of_failure_is_tried_as_often_as_its_policy_says_and_then_given_up(
-    played: Played, probes: Probes, knobs: Callable[..., None]
+    played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     """P3-03: `max_attempts` counts runs; the last of them leaves a final state with its error."""
-    knobs(retry_percent=100)
+    configure(retry_percent=100)
     kinds = [kind for kind in retry_policy.POLICIES if kind != "poison"]
     worker = played(slots=len(kinds))
     failing = dict(zip((e.pk for e in probes(len(kinds))), kinds, strict=True))
@@ -231,7 +231,7 @@ def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
     waiting = Execution.objects.get(key="p0")
     assert (
         f"not before {waiting.run_after:%Y-%m-%d %H:%M:%S} UTC (try 2 of 12 after rate_limited)"
-        == (explain.why(waiting))
+        == (explain.why_waiting(waiting))
     )
     worker.end(second)
     pass_time(asked - 2)

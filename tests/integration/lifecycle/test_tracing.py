@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from queuemgr.base.errors import BadInput
-from queuemgr.flows.flow import Intake
+from queuemgr.flows.flow import NewExecution
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.lifecycle import tracing
 from queuemgr.lifecycle.enqueue import enqueue_many
@@ -174,7 +174,7 @@ def test_no_span_tells_a_key_a_payload_or_what_an_error_said(
     failed = Failed("network", "private message")
     tracing.step_ended(tracing.step_began(grant, "t"), "retried", failed)
     with pytest.raises(BadInput):
-        enqueue_many("probe", [Intake("private" * 50, {})])
+        enqueue_many("probe", [NewExecution("private" * 50, {})])
     with pytest.raises(RuntimeError, match="private"), tracing.enqueuing("probe", []):
         raise RuntimeError("private reason")
     (step,) = spans("step t")
@@ -201,9 +201,11 @@ def test_nothing_is_traced_and_nothing_set_up_where_no_endpoint_is(
 
 
 def test_without_the_sdk_an_endpoint_is_answered_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, knobs: Callable[..., None], caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
+    configure: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    knobs()
+    configure()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(tracing, "_configured", False)
     monkeypatch.setattr(tracing, "_none_until", 0.0)

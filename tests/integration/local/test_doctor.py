@@ -15,8 +15,8 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from pipeline.config import pipeline_knobs
-from queuemgr.base.fleet_lock import database_now
+from pipeline.config import pipeline_settings
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_queues
 from queuemgr.flows.outcomes import Done
 from queuemgr.models import Lease
@@ -32,10 +32,10 @@ def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
 
 
 @pytest.fixture
-def fresh_pipeline_knobs() -> Iterator[None]:
-    pipeline_knobs.cache_clear()
+def fresh_pipeline_settings() -> Iterator[None]:
+    pipeline_settings.cache_clear()
     yield
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
 
 
 OF_TESTS = "SQLite in journal mode memory"
@@ -102,15 +102,15 @@ def test_doctor_sees_migrations_that_were_not_applied() -> None:
 
 
 def test_doctor_sees_an_endpoint_without_a_model(
-    monkeypatch: pytest.MonkeyPatch, fresh_pipeline_knobs: None
+    monkeypatch: pytest.MonkeyPatch, fresh_pipeline_settings: None
 ) -> None:
     monkeypatch.setenv("SLUICE_LLM_BASE_URL", "http://127.0.0.1:1/v1")
     assert findings()["bad"] == ["SLUICE_LLM_BASE_URL is set without SLUICE_LLM_MODEL"]
 
 
-def test_doctor_suspects_a_knob_that_was_mistyped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_suspects_a_setting_that_was_mistyped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_MAX_WORKER", "3")
-    assert "SLUICE_MAX_WORKER is set and no knob has that name" in findings()["note"]
+    assert "SLUICE_MAX_WORKER is set and no setting has that name" in findings()["note"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _ready(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", lambda task: None)
+    monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", lambda task: None)
     monkeypatch.setattr(drain, "LOOK_SECONDS", 0.0)
     limit_rows.sync()
 

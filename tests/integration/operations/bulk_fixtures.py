@@ -7,16 +7,16 @@ from typing import Any
 
 from django.utils import timezone
 
-from queuemgr.flows.flow import Intake
+from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import ActionState, BulkAction, Execution, State
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import Wanted
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.operations.bulk import runner as bulk_runner
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 
-ANN = By("ann", "admin", "proxy mended")
+ANN = Actor("ann", "admin", "proxy mended")
 FAILED = {"state": "failed"}
 
 
@@ -28,7 +28,7 @@ def some_failed(
     prefix: str = "f",
 ) -> list[Execution]:
     """So many probes that failed alike, by ascending id."""
-    enqueue_many("probe", [Intake(f"{prefix}{n}") for n in range(count)])
+    enqueue_many("probe", [NewExecution(f"{prefix}{n}") for n in range(count)])
     rows = Execution.objects.filter(key__regex=rf"^{prefix}\d+$", state=State.WAITING)
     ids = list(rows.order_by("pk").values_list("pk", flat=True))
     fail(ids, error_kind=kind, error_message=message, error_fingerprint=fingerprint)

@@ -10,21 +10,21 @@ import pytest
 from django.core.management.color import no_style
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from queuemgr.base.errors import RecordStays
+from queuemgr.base.errors import AuditLogIsImmutable
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Change, Execution
-from queuemgr.operations.controls import By
+from queuemgr.models import AuditEntry, Execution
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def change() -> Change:
-    By("ann", "command", "because").record(
+def change() -> AuditEntry:
+    Actor("ann", "command", "because").record(
         "pause", "prep.high", {"is": "running"}, {"is": "paused"}
     )
-    return Change.objects.get()
+    return AuditEntry.objects.get()
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,19 @@ def change() -> Change:
         lambda change: change.save(),
         lambda change: change.save(update_fields=["reason"]),
         lambda change: change.delete(),
-        lambda change: Change.objects.filter(pk=change.pk).update(actor="nobody"),
-        lambda change: Change.objects.filter(pk=change.pk).delete(),
-        lambda change: Change.objects.bulk_update([change], ["reason"]),
-        lambda change: Change.objects.bulk_create(
+        lambda change: AuditEntry.objects.filter(pk=change.pk).update(actor="nobody"),
+        lambda change: AuditEntry.objects.filter(pk=change.pk).delete(),
+        lambda change: AuditEntry.objects.bulk_update([change], ["reason"]),
+        lambda change: AuditEntry.objects.bulk_create(
             [change], update_conflicts=True, unique_fields=["id"], update_fields=["reason"]
         ),
     ],
     ids=["save", "save one field", "delete", "update", "delete many", "bulk update", "upsert"],
 )
 def test_a_change_cannot_be_altered_or_deleted_by_our_own_code(
-    change: Change, attempt: Callable[[Change], Any]
+    change: AuditEntry, attempt: Callable[[AuditEntry], Any]
 ) -> None:
-    with pytest.raises(RecordStays, match="only ever added to"):
+    with pytest.raises(AuditLogIsImmutable, match="append-only"):
         attempt(change)
 
 
@@ -57,30 +57,32 @@ def test_a_change_cannot_be_altered_or_deleted_by_our_own_code(
         "DELETE FROM queuemgr_change",
     ],
 )
-def test_the_database_refuses_to_alter_or_delete_a_change(change: Change, statement: str) -> None:
-    refused = pytest.raises(DatabaseError, match="only ever added to")
+def test_the_database_refuses_to_alter_or_delete_a_change(
+    change: AuditEntry, statement: str
+) -> None:
+    refused = pytest.raises(DatabaseError, match="append-only")
     with refused, transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
-    assert Change.objects.get().actor == "ann"
+    assert AuditEntry.objects.get().actor == "ann"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_emptying_the_tables_is_refused_while_they_hold_a_record(change: Change) -> None:
+def test_emptying_the_tables_is_refused_while_they_hold_a_record(change: AuditEntry) -> None:
     """What `manage.py flush` would do."""
     statements = connection.ops.sql_flush(no_style(), ["queuemgr_change"])
-    with pytest.raises(DatabaseError, match="only ever added to"), connection.cursor() as cursor:
+    with pytest.raises(DatabaseError, match="append-only"), connection.cursor() as cursor:
         cursor.execute(statements[0])
-    assert Change.objects.exists()
+    assert AuditEntry.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_triggers_can_be_taken_back_and_set_again(change: Change) -> None:
+def test_the_triggers_can_be_taken_back_and_set_again(change: AuditEntry) -> None:
     stay = import_module("queuemgr.migrations.0007_changes_stay")
     with connection.schema_editor() as editor:
         stay.allow(None, editor)
         editor.execute("UPDATE queuemgr_change SET reason = 'altered'")
         stay.refuse(None, editor)
-    assert Change.objects.get().reason == "altered"
+    assert AuditEntry.objects.get().reason == "altered"
     with pytest.raises(DatabaseError), connection.cursor() as cursor:
         cursor.execute("DELETE FROM queuemgr_change")
 

@@ -10,16 +10,16 @@ import pytest
 from django.db import connection
 
 from queuemgr.base.errors import BadInput, QueueFull, UnknownFlow
-from queuemgr.flows.flow import HIGH, Intake
+from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Skipped
 from queuemgr.lifecycle import batch_window
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many
-from queuemgr.models import Batch, Change, Execution, Lease, Queue, State, Worker
+from queuemgr.models import AuditEntry, Batch, Execution, Lease, Queue, State, Worker
 from queuemgr.operations import batches, controls, executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain, queue_position, stats
-from queuemgr.scheduling.admission import HELD_BACK
+from queuemgr.scheduling.admission import BEYOND_WINDOW
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,14 +27,14 @@ needs_two_connections = pytest.mark.skipif(
     os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
 )
 
-ANN = By("ann", "test", "because")
+ANN = Actor("ann", "test", "because")
 BROKEN = Failed("not_found", "404")
 
 
 def made(name: str = "b", keys: str = "", **rules: Any) -> Batch:
     """A batch of probes of these keys, on its way."""
     batch = batches.open_batch(name, "probe", ANN, **rules)
-    batches.add(batch, [Intake(key) for key in keys.split()])
+    batches.add(batch, [NewExecution(key) for key in keys.split()])
     return batch
 
 
@@ -43,7 +43,7 @@ def states(batch: Batch) -> dict[str, str]:
 
 
 def held(batch: Batch) -> list[str]:
-    rows = batch.executions.waiting().filter(run_after=HELD_BACK).order_by("batch_seq")
+    rows = batch.executions.waiting().filter(run_after=BEYOND_WINDOW).order_by("batch_seq")
     return list(rows.values_list("key", flat=True))
 
 
@@ -57,16 +57,16 @@ def _nothing_is_sent(sent: list[Any]) -> None:
 
 def test_members_are_numbered_in_the_order_they_were_given_over_many_adds() -> None:
     batch = made(keys="c a")
-    assert batches.add(batch, map(Intake, ("b", "d"))).new == 2
+    assert batches.add(batch, map(NewExecution, ("b", "d"))).new == 2
     assert list(batch.executions.order_by("batch_seq").values_list("key", "batch_seq")) == [
         ("c", 0), ("a", 1), ("b", 2), ("d", 3),
     ]  # fmt: skip
 
 
 def test_adding_the_same_again_changes_nothing_and_what_is_elsewhere_does_not_come_over() -> None:
-    enqueue_many("probe", [Intake("loose")])
+    enqueue_many("probe", [NewExecution("loose")])
     other, batch = made("other", "theirs"), made(keys="a b")
-    again = batches.add(batch, map(Intake, ("a", "loose", "theirs", "c", "c", "b")))
+    again = batches.add(batch, map(NewExecution, ("a", "loose", "theirs", "c", "c", "b")))
     assert again == Enqueued(new=1, already=5, new_keys=("c",), elsewhere=2)
     assert list(batch.executions.values_list("key", "batch_seq")) == [("a", 0), ("b", 1), ("c", 2)]
     assert Execution.objects.get(key="theirs").batch == other
@@ -78,7 +78,7 @@ def test_a_closed_batch_takes_nothing_more_and_says_since_when() -> None:
     assert batches.close(batch, ANN)
     assert not batches.close(batch, ANN)
     with pytest.raises(BadInput, match=r"batch b is closed since .*: open another"):
-        batches.add(batch, [Intake("b")])
+        batches.add(batch, [NewExecution("b")])
     assert list(states(batch)) == ["a"]
 
 
@@ -107,7 +107,7 @@ def test_a_full_queue_refuses_members_and_says_how_many_went_in() -> None:
     Queue.objects.filter(name="prep.normal").update(max_pending=2)
     batch = made(keys="a")
     with pytest.raises(QueueFull) as full:
-        batches.add(batch, map(Intake, ("a", "b", "c")))
+        batches.add(batch, map(NewExecution, ("a", "b", "c")))
     assert (full.value.new, full.value.already) == (1, 1)
     assert states(batch) == {"a": "waiting", "b": "waiting"}
 
@@ -117,7 +117,9 @@ def test_adders_at_once_give_each_member_a_place_of_its_own(
     in_threads: Callable[..., list[Any]],
 ) -> None:
     batch = made(window=3)
-    done = in_threads(4, lambda n: batches.add(batch, [Intake(f"{n}-{i}") for i in range(20)]))
+    done = in_threads(
+        4, lambda n: batches.add(batch, [NewExecution(f"{n}-{i}") for i in range(20)])
+    )
     assert sum(added.new for added in done) == 80
     places = batch.executions.order_by("batch_seq").values_list("batch_seq", flat=True)
     assert list(places) == list(range(80))
@@ -160,7 +162,7 @@ def test_a_window_moves_though_whoever_ended_the_head_died_before_it_could(
     batch = made(keys="a b", window=1)
     worker.begin_all()
     Lease.objects.all().delete()
-    from queuemgr.base.fleet_lock import database_now
+    from queuemgr.base.scheduler_lock import database_now
     from queuemgr.lifecycle import states as moves
 
     head = batch.executions.get(key="a")
@@ -199,7 +201,7 @@ def test_a_page_of_members_that_wait_for_their_turn_costs_two_statements_more(
 
 
 def test_a_batch_that_waits_behind_a_stopped_head_ends_a_drained_run(
-    played: Callable[..., Any], knobs: Callable[..., None]
+    played: Callable[..., Any], configure: Callable[..., None]
 ) -> None:
     played()
     controls.pause("everything", ANN)
@@ -238,9 +240,9 @@ def test_the_first_failure_cancels_the_rest_in_the_transaction_of_its_own_end(
     assert states(batch) == {
         "a": "running", "b": "failed", "c": "running", "d": "cancelled", "e": "cancelled",
     }  # fmt: skip
-    reason = explain.why(batch.executions.get(key="d"))
+    reason = explain.why_waiting(batch.executions.get(key="d"))
     assert reason == "cancelled with batch b: b failed: not_found"
-    assert set(Lease.objects.values_list("cancel_by", flat=True)) == {"batch b"}
+    assert set(Lease.objects.values_list("cancel_requested_by", flat=True)) == {"batch b"}
     worker.end(begun["a"], Interrupted("told to stop"))
     worker.end(begun["c"], Done())
     assert states(batch)["a"] == "cancelled"
@@ -269,7 +271,7 @@ def test_nothing_of_a_cancelled_batch_starts_however_much_of_it_is_left_to_sweep
     played: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between one sweep and the next the fleet goes on deciding; another batch gets the slots."""
-    monkeypatch.setattr(batch_window, "CANCELLED_AT_A_TIME", 2)
+    monkeypatch.setattr(batch_window, "CANCEL_BATCH_SIZE", 2)
     worker = played(slots=3)
     doomed = made("doomed", "a b c d e f g h i j", fail_fast=True)
     made("other", "z")
@@ -291,13 +293,13 @@ def test_cancelling_stops_what_waits_and_asks_what_runs_and_is_recorded_once(
     assert batches.cancel(batch, ANN) == 3
     assert batches.cancel(batch, ANN) == 0
     assert states(batch) == {"a": "running", "b": "cancelled", "c": "cancelled"}
-    assert Lease.objects.get().cancel_by == "batch b"
+    assert Lease.objects.get().cancel_requested_by == "batch b"
     worker.end(grant, Interrupted("told to stop"))
     assert states(batch)["a"] == "cancelled"
-    change = Change.objects.get(action="cancel batch")
+    change = AuditEntry.objects.get(action="cancel batch")
     assert (change.actor, change.target, change.affected) == ("ann", "batch b", 3)
     with pytest.raises(BadInput, match=r"was cancelled \(by ann: because\)"):
-        batches.add(batch, [Intake("d")])
+        batches.add(batch, [NewExecution("d")])
 
 
 def test_a_member_of_a_cancelled_batch_that_a_person_retries_goes_on(
@@ -392,10 +394,10 @@ def test_finding_the_head_of_a_large_batch_reads_a_few_rows_of_an_index() -> Non
 
 @needs_two_connections
 def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
-    make_worker: Callable[..., Worker], in_threads: Callable[..., list[Any]], hands_of: Any
+    make_worker: Callable[..., Worker], in_threads: Callable[..., list[Any]], free_slots_of: Any
 ) -> None:
     from queuemgr.lifecycle import begin, finish
-    from queuemgr.lifecycle.finish import Ending
+    from queuemgr.lifecycle.finish import Finish
 
     window = 3
     batch = made(keys=" ".join(f"k{n}" for n in range(20)), window=window)
@@ -412,7 +414,7 @@ def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
             for grant in begun:
                 seq = Execution.objects.get(pk=grant.execution_id).batch_seq or 0
                 ahead.append(seq - batch_window.first_unfinished([batch.pk]).get(batch.pk, seq))
-                finish.end([Ending(grant.lease_id, Done())], None)
+                finish.finish_batch([Finish(grant.lease_id, Done())], None)
                 dispatch()
 
     in_threads(3, work)
@@ -423,5 +425,5 @@ def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
 
 def test_a_batch_of_high_priority_goes_before_another() -> None:
     batch = batches.open_batch("b", "probe", ANN)
-    batches.add(batch, [Intake("a")], priority=HIGH)
+    batches.add(batch, [NewExecution("a")], priority=HIGH)
     assert batch.executions.get().priority == HIGH

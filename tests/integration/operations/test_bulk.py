@@ -11,16 +11,25 @@ from typing import Any
 import pytest
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import ActionState, Attempt, BulkAction, Change, Chore, Execution, Lease, State
+from queuemgr.models import (
+    ActionState,
+    Attempt,
+    AuditEntry,
+    BulkAction,
+    Execution,
+    Lease,
+    PeriodicJob,
+    State,
+)
 from queuemgr.operations import bulk, executions
 from queuemgr.operations.bulk import Wanted
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.operations.bulk import runner as bulk_runner
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.worker import beat, housekeeping
 from tests.integration.operations.bulk_fixtures import (
     ANN,
@@ -41,7 +50,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def asked(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The messages for chores that would have gone out."""
     tasks_asked: list[str] = []
-    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", tasks_asked.append)
+    monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", tasks_asked.append)
     return tasks_asked
 
 
@@ -56,7 +65,7 @@ def test_a_preview_counts_samples_and_changes_nothing() -> None:
     assert (seen.matched, seen.more, seen.left_alone) == (25, False, {"waiting": 1})
     assert len({e.key for e in seen.sample}) == bulk.SAMPLE
     assert not BulkAction.objects.exists()
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_a_preview_stops_counting_where_it_would_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,10 +128,10 @@ def test_of_a_mixture_only_what_failed_is_retried_once_and_the_rest_is_named(
     everything = bulk.preview(Wanted("retry", {"flow": "probe"}))
     assert everything.left_alone == {"running": 1, "done": 1}
     first, second = started(), bulk.create(Wanted("retry", FAILED), ANN)
-    bulk.start(second.pk, By("bob", "command"))
+    bulk.start(second.pk, Actor("bob", "command"))
     assert counts(carried_out(first)) == (1, 0, 0)
     assert counts(carried_out(second)) == (0, 1, 0), "skipped, because changed since"
-    assert Change.objects.filter(action="bulk retry").count() == 1
+    assert AuditEntry.objects.filter(action="bulk retry").count() == 1
     assert states()[failed.key] in (State.WAITING, State.LEASED)
     assert states()[runs.key] == State.RUNNING
 
@@ -147,7 +156,7 @@ def test_a_worker_killed_in_a_batch_leaves_it_undone_and_the_next_does_each_row_
     assert counts(action) == (4, 0, 0)
     assert Execution.objects.failed().count() == 6
     assert counts(carried_out(action, rows=4)) == (10, 0, 0)
-    retried = [c for c in Change.objects.filter(action="bulk retry")]
+    retried = [c for c in AuditEntry.objects.filter(action="bulk retry")]
     assert sum(change.affected for change in retried) == 10
 
 
@@ -173,7 +182,7 @@ def test_a_slice_of_the_chore_is_worked_by_one_and_followed_by_the_next(
     )
     assert beat.work_on_bulk_actions() == {"changed": 1}
     assert asked == [bulk.TASK] * 2
-    Chore.objects.filter(name="bulk").update(ran_at=database_now())
+    PeriodicJob.objects.filter(name="bulk").update(ran_at=database_now())
     monkeypatch.setattr(bulk_runner, "SLICE_SECONDS", 2.0)
     assert beat.work_on_bulk_actions() is None, "another is at it"
 
@@ -182,8 +191,8 @@ def test_a_stop_takes_effect_with_the_batch_under_way_and_the_rest_can_go_on() -
     some_failed(10)
     action = started()
     bulk_step.step(action.pk, rows=4)
-    bulk.stop(action.pk, By("bob", "admin", "wrong group"))
-    assert bulk_step.step(action.pk) == bulk_step.Came()
+    bulk.stop(action.pk, Actor("bob", "admin", "wrong group"))
+    assert bulk_step.step(action.pk) == bulk_step.BatchResult()
     stopped = bulk.found(action.pk)
     assert (stopped.state, stopped.stopped_by, stopped.changed) == (ActionState.STOPPED, "bob", 4)
     assert Execution.objects.failed().count() == 6
@@ -198,8 +207,8 @@ def test_what_changed_since_the_preview_is_left_alone_and_counted() -> None:
     were looked up: none is touched, all are told."""
     some = some_failed(6)
     action = started()
-    executions.retry(some[:1], By("bob", "admin"))
-    executions.retry(some[1:2], By("bob", "admin"))
+    executions.retry(some[:1], Actor("bob", "admin"))
+    executions.retry(some[1:2], Actor("bob", "admin"))
     fail([some[1].pk])
     done = carried_out(action)
     assert (done.matched, counts(done)) == (6, (4, 2, 0))
@@ -215,7 +224,7 @@ def test_a_row_that_changes_between_the_look_and_the_lock_is_left_alone(
 
     def and_then_another_comes(*given: Any) -> list[int]:
         ids = look(*given)
-        executions.skip(some[1:2], By("bob", "admin"))
+        executions.skip(some[1:2], Actor("bob", "admin"))
         return ids
 
     monkeypatch.setattr(bulk_step, "_next_ids", and_then_another_comes)
@@ -251,11 +260,11 @@ def test_a_row_the_verb_chokes_on_is_counted_as_failed_and_the_others_go_on(
 
 
 def test_retries_of_many_trickle_in_at_the_rate_whatever_restarts(
-    monkeypatch: pytest.MonkeyPatch, knobs: Callable[..., None]
+    monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None]
 ) -> None:
     """Nobody's sleep is counted on: the clock is in the row, and time nobody used is not made up for."""
     monkeypatch.setattr(bulk, "AT_ONCE", 50)
-    knobs(bulk_retries_per_minute=60)
+    configure(bulk_retries_per_minute=60)
     some_failed(60)
     action = started()
     assert action.per_minute == 60
@@ -301,7 +310,7 @@ def test_two_runners_at_once_change_each_row_once(in_threads: Callable[..., list
 
     assert sum(in_threads(3, work)) == 40
     assert counts(action) == (40, 0, 0)
-    batches = Change.objects.filter(action="bulk retry")
+    batches = AuditEntry.objects.filter(action="bulk retry")
     assert sum(change.affected for change in batches) == 40
 
 
@@ -321,7 +330,7 @@ def test_others_begin_and_end_work_between_two_batches(played: Any, probes: Any)
 def test_the_record_names_who_why_and_every_execution_by_id() -> None:
     some = some_failed(5)
     action = carried_out(started(), rows=3)
-    rows = Change.objects.filter(action_id=action.pk).order_by("pk")
+    rows = AuditEntry.objects.filter(action_id=action.pk).order_by("pk")
     assert [(c.action, c.affected) for c in rows] == [
         ("start bulk action", 5), ("bulk retry", 3), ("bulk retry", 2), ("end bulk action", 5),
     ]  # fmt: skip
@@ -378,10 +387,10 @@ def test_some_rows_named_by_id_are_an_action_too() -> None:
 
 
 def test_dead_work_and_its_attempts_are_kept_until_a_person_decides(
-    played: Any, probes: Any, knobs: Callable[..., None]
+    played: Any, probes: Any, configure: Callable[..., None]
 ) -> None:
     """However long ago: pruning forgets the attempts of what is done, cancelled or skipped only."""
-    knobs(keep_attempts_days=1)
+    configure(keep_attempts_days=1)
     worker = played(slots=2)
     probes(2)
     fails, ends = worker.begin_all()

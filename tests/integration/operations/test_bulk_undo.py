@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from queuemgr.base.errors import CannotUndo
 from queuemgr.base.id_ranges import numbers, ranges
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
-from queuemgr.models import BulkAction, Change, Execution, State
+from queuemgr.models import AuditEntry, BulkAction, Execution, State
 from queuemgr.operations import bulk, executions
 from queuemgr.operations.bulk import Wanted, audit_reader
 from queuemgr.operations.bulk import batch as bulk_step
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.operations.undo import undo
 from queuemgr.scheduling import limit_rows
 from tests.integration.operations.bulk_fixtures import ANN, carried_out, counts, started
 
 pytestmark = pytest.mark.django_db
-BOB = By("bob", "command", "wrong filter")
+BOB = Actor("bob", "command", "wrong filter")
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +48,11 @@ def raised() -> BulkAction:
     return carried_out(started("priority", {}, arguments={"priority": "high"}), rows=3)
 
 
-def start_of(action: BulkAction) -> Change:
-    return Change.objects.get(action_id=action.pk, action="start bulk action")
+def start_of(action: BulkAction) -> AuditEntry:
+    return AuditEntry.objects.get(action_id=action.pk, action="start bulk action")
 
 
-def undoing(change: Change) -> BulkAction:
+def undoing(change: AuditEntry) -> BulkAction:
     """The action that undoes this change, carried out in small batches."""
     undone = undo(change, BOB)
     assert undone.action_id
@@ -119,7 +119,7 @@ def test_an_action_is_undone_once_and_its_batches_only_with_it(probes: Any) -> N
     undo(start_of(action), BOB)
     with pytest.raises(CannotUndo, match="undone already, by bob"):
         undo(start_of(action), ANN)
-    batch = Change.objects.filter(action="bulk priority").latest("pk")
+    batch = AuditEntry.objects.filter(action="bulk priority").latest("pk")
     with pytest.raises(CannotUndo, match="'bulk priority' is not undone"):
         undo(batch, ANN)
 

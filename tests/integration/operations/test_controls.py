@@ -14,19 +14,19 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, LOW
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
 from queuemgr.lifecycle import finish
-from queuemgr.lifecycle.finish import Ending
-from queuemgr.models import Change, Execution, Lease, Limit, State
+from queuemgr.lifecycle.finish import Finish
+from queuemgr.models import AuditEntry, Execution, Lease, Limit, State
 from queuemgr.operations import controls, executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
 from queuemgr.scheduling import limit_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ANN = By("ann", "admin", "because")
+ANN = Actor("ann", "admin", "because")
 
 
 def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> None:
@@ -34,7 +34,7 @@ def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> N
     assert executions.cancel([execution], ANN) == 1
     execution.refresh_from_db()
     assert execution.state == State.CANCELLED
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.actor, change.action, change.target) == ("ann", "cancel", "probe/p0")
     assert (change.before, change.after, change.reason) == (
         {"state": "waiting"}, {"state": "cancelled"}, "because",
@@ -102,10 +102,10 @@ def test_a_pause_says_who_and_why_to_whoever_asks_and_ends_by_itself(
     played(slots=1)
     controls.pause("prep.normal", ANN, until=database_now() + timedelta(seconds=60))
     (execution,) = probes(1)
-    assert "prep.normal paused by ann: because, until" in explain.why(execution)
+    assert "prep.normal paused by ann: because, until" in explain.why_waiting(execution)
     assert not Lease.objects.exists()
     controls.pause("prep.normal", ANN, until=database_now() - timedelta(seconds=1))
-    assert "paused" not in explain.why(execution)
+    assert "paused" not in explain.why_waiting(execution)
 
 
 @pytest.mark.parametrize("target", ["everything", "prep", "prep.normal", "host:a"])
@@ -116,7 +116,7 @@ def test_resuming_starts_what_waited_at_once(target: str, played: Any, probes: A
     assert not Lease.objects.exists()
     controls.resume(target, ANN)
     assert Lease.objects.count() == 1
-    assert [c.action for c in Change.objects.order_by("pk")] == ["pause", "resume"]
+    assert [c.action for c in AuditEntry.objects.order_by("pk")] == ["pause", "resume"]
 
 
 def test_a_key_paused_by_name_keeps_the_figures_of_its_pattern(played: Any) -> None:
@@ -138,7 +138,7 @@ def test_raising_a_limit_starts_waiting_work_at_once(played: Any, probes: Any) -
     assert Lease.objects.count() == 2
     controls.edit_limit("phase:prep", ANN, max_running=4)
     assert Lease.objects.count() == 4
-    assert Change.objects.latest("pk").before == {"max_running": 2}
+    assert AuditEntry.objects.latest("pk").before == {"max_running": 2}
 
 
 def test_a_limit_lowered_while_busy_drains_and_starts_nothing(played: Any, probes: Any) -> None:
@@ -159,21 +159,21 @@ def test_an_impossible_limit_is_refused_with_the_reason(played: Any) -> None:
 
 
 def test_an_operators_edit_survives_a_restart_and_a_changed_setting_still_takes_effect(
-    played: Any, knobs: Callable[..., None]
+    played: Any, configure: Callable[..., None]
 ) -> None:
     played()
     controls.edit_limit("phase:prep", ANN, max_running=7)
     limit_rows.sync()
     assert Limit.objects.get(name="phase:prep").max_running == 7
-    knobs(max_prep=11)
+    configure(max_prep=11)
     limit_rows.sync()
     assert Limit.objects.get(name="phase:prep").max_running == 11
 
 
 def test_a_limit_given_on_the_command_line_wins_over_an_operators_edit(
-    played: Any, knobs: Callable[..., None]
+    played: Any, configure: Callable[..., None]
 ) -> None:
-    knobs(max_prep=11)
+    configure(max_prep=11)
     played()
     controls.edit_limit("phase:prep", ANN, max_running=7)
     limit_rows.sync(forced={"max_prep"})
@@ -207,7 +207,7 @@ def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
     def both(number: int) -> None:
         if number == 0:
             with transaction.atomic():
-                finish.settle([Ending(grant.lease_id, Snoozed(60, "later"))], database_now())
+                finish.finish_leases([Finish(grant.lease_id, Snoozed(60, "later"))], database_now())
                 taken.set()
                 time.sleep(0.5)
         else:
@@ -246,7 +246,7 @@ def test_an_ending_that_waited_for_a_priority_goes_by_the_new_one(
                 time.sleep(0.5)
             else:
                 raised.wait(10)
-                finish.settle([Ending(grant.lease_id, Snoozed(60, "later"))], database_now())
+                finish.finish_leases([Finish(grant.lease_id, Snoozed(60, "later"))], database_now())
 
     in_threads(2, both)
     execution = Execution.objects.select_related("route").get()

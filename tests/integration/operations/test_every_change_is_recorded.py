@@ -16,13 +16,13 @@ from django.urls import reverse
 
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.retry_policy import POLICIES
-from queuemgr.models import Change, Queue, RetryPolicy
+from queuemgr.models import AuditEntry, Queue, RetryPolicy
 from queuemgr.operations import controls, roles, users
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows, retry_policies
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
-ANN = By("ann", "admin", "because")
+ANN = Actor("ann", "admin", "because")
 PASSWORD = "correct horse battery staple"
 
 
@@ -33,7 +33,7 @@ def queue(*arguments: str) -> str:
 
 
 def the_change() -> tuple[str, str, str, str]:
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     return change.actor, change.source, change.action, change.target
 
 
@@ -64,7 +64,7 @@ def test_what_is_done_to_a_user_is_recorded_with_what_it_was(
     url = reverse("admin:auth_user_change", args=[someone.pk])
     assert superuser.post(url, sent).status_code == 302
     assert the_change() == ("root", "admin", "edit user", "user kim")
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert change.before == {
         "email": "kim@example.org", "is_staff": False, "groups": [], "permissions": [],
     }  # fmt: skip
@@ -73,7 +73,7 @@ def test_what_is_done_to_a_user_is_recorded_with_what_it_was(
         "permissions": ["queuemgr.edit_payload"],
     }  # fmt: skip
     assert superuser.post(url, sent).status_code == 302
-    assert Change.objects.count() == 1, "an edit that altered nothing was recorded"
+    assert AuditEntry.objects.count() == 1, "an edit that altered nothing was recorded"
 
 
 def test_users_added_and_deleted_are_recorded_and_no_password_is(superuser: Client) -> None:
@@ -83,9 +83,9 @@ def test_users_added_and_deleted_are_recorded_and_no_password_is(superuser: Clie
     assert the_change() == ("root", "admin", "add user", "user new")
     new = User.objects.get(username="new")
     superuser.post(reverse("admin:auth_user_delete", args=[new.pk]), {"post": "yes"})
-    deleted = Change.objects.latest("pk")
+    deleted = AuditEntry.objects.latest("pk")
     assert (deleted.action, deleted.before["username"]) == ("delete user", "new")
-    told = str(list(Change.objects.values()))
+    told = str(list(AuditEntry.objects.values()))
     assert PASSWORD not in told
     assert new.password not in told
 
@@ -99,7 +99,7 @@ def test_many_users_deleted_at_once_leave_a_row_each(superuser: Client, someone:
     }
     superuser.post(reverse("admin:auth_user_changelist"), chosen)
     assert not User.objects.filter(username__in=("kim", "lee")).exists()
-    assert {c.target for c in Change.objects.all()} == {"user kim", "user lee"}
+    assert {c.target for c in AuditEntry.objects.all()} == {"user kim", "user lee"}
 
 
 def test_groups_edited_in_the_admin_are_recorded(superuser: Client) -> None:
@@ -108,7 +108,7 @@ def test_groups_edited_in_the_admin_are_recorded(superuser: Client) -> None:
     group = Group.objects.get(name="night shift")
     url = reverse("admin:auth_group_change", args=[group.pk])
     superuser.post(url, {"name": "night shift", "permissions": [permission.pk]})
-    added, edited = Change.objects.order_by("pk")
+    added, edited = AuditEntry.objects.order_by("pk")
     assert (added.action, added.target) == ("add group", "group night shift")
     assert (edited.before, edited.after) == (
         {"permissions": []}, {"permissions": ["queuemgr.edit_payload"]},
@@ -120,10 +120,10 @@ def test_setting_anothers_password_is_recorded(superuser: Client, someone: User)
     sent = {"password1": PASSWORD, "password2": PASSWORD, "usable_password": "true"}
     refused = superuser.post(url, {**sent, "password2": "mistyped"})
     assert refused.status_code == 200
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
     assert superuser.post(url, sent).status_code == 302
     assert the_change() == ("root", "admin", "set password", "user kim")
-    assert Change.objects.get().after == {"password": "usable"}
+    assert AuditEntry.objects.get().after == {"password": "usable"}
 
 
 def test_setting_ones_own_password_is_recorded(staff: Callable[..., Client]) -> None:
@@ -150,7 +150,7 @@ def test_a_superuser_made_by_command_is_recorded(monkeypatch: pytest.MonkeyPatch
     options = {"interactive": False, "username": "boss", "email": "b@example.org", "verbosity": 0}
     call_command("createsuperuser", **options)
     assert the_change() == (getpass.getuser(), "command", "add user", "user boss")
-    assert Change.objects.get().after["is_superuser"] is True
+    assert AuditEntry.objects.get().after["is_superuser"] is True
 
 
 def test_a_password_set_by_command_is_recorded(
@@ -167,7 +167,7 @@ def test_a_role_given_by_command_is_recorded_and_replaces_the_one_before() -> No
     queue("user", "ann", "--role", "operator", "--reason", "on duty")
     ann = User.objects.get(username="ann")
     assert (ann.is_staff, [g.name for g in ann.groups.all()]) == (True, ["operator"])
-    added, edited = Change.objects.order_by("pk")
+    added, edited = AuditEntry.objects.order_by("pk")
     assert (added.action, edited.reason) == ("add user", "on duty")
     assert (edited.before, edited.after) == ({"groups": ["viewer"]}, {"groups": ["operator"]})
     queue("user", "ann", "--role", "none")
@@ -183,44 +183,44 @@ def test_a_name_no_user_can_have_is_refused() -> None:
 def test_work_handed_in_by_command_leaves_one_row_however_much_it_is(tmp_path: Path) -> None:
     limit_rows.sync()
     queue("enqueue", "--flow", "probe", "--count", "3", "--key-prefix", "p", "--priority", "high")
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.actor, change.action, change.target) == (getpass.getuser(), "enqueue", "probe")
     assert (change.after, change.affected) == ({"new": 3, "priority": "high"}, 3)
     queue("enqueue", "--flow", "probe", "--count", "3", "--key-prefix", "p")
-    assert Change.objects.count() == 1, "nothing new went in"
+    assert AuditEntry.objects.count() == 1, "nothing new went in"
     lines = tmp_path / "ids.txt"
     lines.write_text("arXiv:2101.00001\narXiv:2101.00002\nno such thing\n")
     with pytest.raises(SystemExit):
         queue("import", str(lines))
-    assert Change.objects.latest("pk").affected == 2
+    assert AuditEntry.objects.latest("pk").affected == 2
 
 
 def test_a_setting_that_changed_is_recorded_as_the_settings_doing(
-    knobs: Callable[..., None],
+    configure: Callable[..., None],
 ) -> None:
     limit_rows.sync()
-    assert not Change.objects.exists(), "rows made for the first time are no change"
+    assert not AuditEntry.objects.exists(), "rows made for the first time are no change"
     controls.edit_limit("phase:prep", ANN, max_running=7)
-    knobs(max_prep=11, max_pending=50)
+    configure(max_prep=11, max_pending=50)
     limit_rows.sync()
-    change = Change.objects.get(target="phase:prep", actor="settings")
+    change = AuditEntry.objects.get(target="phase:prep", actor="settings")
     assert (change.before, change.after) == ({"max_running": 7}, {"max_running": 11})
-    queues = Change.objects.filter(action="edit queue", actor="settings")
+    queues = AuditEntry.objects.filter(action="edit queue", actor="settings")
     assert queues.count() == Queue.objects.count()
     limit_rows.sync()
-    assert Change.objects.filter(target="phase:prep").count() == 2
+    assert AuditEntry.objects.filter(target="phase:prep").count() == 2
 
 
 def test_a_limit_given_on_a_command_line_is_recorded_as_that_persons(
-    knobs: Callable[..., None],
+    configure: Callable[..., None],
 ) -> None:
-    knobs(max_prep=11)
+    configure(max_prep=11)
     limit_rows.sync()
     limit_rows.sync(forced={"max_prep"})
-    assert not Change.objects.exists(), "what was so already is no change"
+    assert not AuditEntry.objects.exists(), "what was so already is no change"
     controls.edit_limit("phase:prep", ANN, max_running=7)
     limit_rows.sync(forced={"max_prep"})
-    change = Change.objects.latest("pk")
+    change = AuditEntry.objects.latest("pk")
     assert (change.actor, change.source, change.after) == (
         getpass.getuser(), "command", {"max_running": 11},
     )  # fmt: skip
@@ -233,7 +233,7 @@ def test_a_policy_edited_before_any_worker_started_is_not_taken_for_the_tables_o
     limit_rows.sync()
     assert retry_policies.policy_for("network", "prep").max_attempts == 2
     assert retry_policies.policy_for("timeout", "prep") == POLICIES["timeout"]
-    assert [c.actor for c in Change.objects.all()] == ["ann"]
+    assert [c.actor for c in AuditEntry.objects.all()] == ["ann"]
 
 
 def test_a_queues_cap_can_be_set_before_any_worker_started() -> None:
@@ -244,7 +244,7 @@ def test_a_queues_cap_can_be_set_before_any_worker_started() -> None:
 
 def test_a_reason_is_kept_without_secrets_and_cut_where_it_is_too_long() -> None:
     secret = "see https://ann:hunter2@example.org/ticket "
-    controls.edit_policy("network", "", By("ann", "command", secret + "x" * 500), max_attempts=2)
-    reason = Change.objects.get().reason
+    controls.edit_policy("network", "", Actor("ann", "command", secret + "x" * 500), max_attempts=2)
+    reason = AuditEntry.objects.get().reason
     assert "hunter2" not in reason
     assert len(reason) == 200

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from queuemgr.base.errors import BadInput, IllegalMove, NeverFits
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.lifecycle import states
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import Change, Execution, Lease, Route, State
+from queuemgr.models import AuditEntry, Execution, Lease, Route, State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ANN = By("ann", "admin", "because")
+ANN = Actor("ann", "admin", "because")
 
 
 def state_of(execution: Execution) -> str:
@@ -43,8 +43,8 @@ def test_skipping_what_waits_leaves_it_out_and_says_who_and_why(probes: Any) -> 
     assert executions.skip([execution], ANN) == 1
     execution.refresh_from_db()
     assert execution.state == State.SKIPPED
-    assert explain.why(execution) == "skipped by ann: because"
-    change = Change.objects.get()
+    assert explain.why_waiting(execution) == "skipped by ann: because"
+    change = AuditEntry.objects.get()
     assert (change.action, change.before, change.after) == (
         "skip", {"state": "waiting"}, {"state": "skipped"},
     )  # fmt: skip
@@ -65,7 +65,7 @@ def test_what_runs_is_left_alone_by_skip_and_by_run_after(played: Any, probes: A
     assert executions.skip([execution], ANN) == 0
     assert executions.set_run_after([execution], database_now() + timedelta(hours=1), ANN) == 0
     assert state_of(execution) == State.RUNNING
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_a_failure_nobody_wants_any_more_can_be_skipped_and_keeps_its_error(
@@ -74,7 +74,7 @@ def test_a_failure_nobody_wants_any_more_can_be_skipped_and_keeps_its_error(
     assert executions.skip([failed], ANN) == 1
     failed.refresh_from_db()
     assert (failed.state, failed.error_kind) == (State.SKIPPED, "not_found")
-    assert explain.why(failed) == "skipped by ann: because"
+    assert explain.why_waiting(failed) == "skipped by ann: because"
 
 
 def test_done_work_is_never_skipped_retried_or_begun_anew(played: Any, probes: Any) -> None:
@@ -98,7 +98,7 @@ def test_work_put_off_starts_when_its_time_comes_and_says_who_put_it_off(
     assert executions.set_run_after([execution], later, ANN) == 1
     execution.refresh_from_db()
     assert (execution.state, execution.run_after) == (State.WAITING, later)
-    assert "(put off by ann: because)" in explain.why(execution)
+    assert "(put off by ann: because)" in explain.why_waiting(execution)
     assert not Lease.objects.exists()
     let_time_pass(Execution.objects.all())
     dispatch()
@@ -145,7 +145,7 @@ def test_beginning_anew_forgets_what_was_learnt_and_keeps_the_attempts(failed: E
     again = Execution.objects.get()
     assert (again.phase, again.context, again.resumed) == ("prep", {}, False)
     assert (again.state, again.attempts.count()) == (State.LEASED, 1)
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.action, change.before, change.after) == (
         "retry from start",
         {"state": "failed", "step": "wrap/probe"},
@@ -176,7 +176,7 @@ def test_what_was_edited_of_a_payload_is_recorded_with_its_secrets_masked(
 ) -> None:
     url = "https://ann:hidden@a.example/p.pdf?X-Signature=abc"
     executions.retry_with_payload(failed, {"phase": "wrap", "url": url}, ANN)
-    change = Change.objects.get(action=executions.EDIT_PAYLOAD)
+    change = AuditEntry.objects.get(action=executions.EDIT_PAYLOAD)
     assert change.before == {"payload": {"limit_key": "host:a"}}
     assert change.after == {"payload": {"url": "https://***:***@a.example/p.pdf?***"}}
     assert Execution.objects.get().payload["url"] == url
@@ -198,7 +198,7 @@ def test_a_payload_that_cannot_work_is_refused_and_changes_nothing(failed: Execu
             executions.retry_with_payload(failed, payload, ANN)
     assert Execution.objects.get().payload == failed.payload
     assert state_of(failed) == State.FAILED
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_a_payload_no_limit_could_ever_admit_is_refused(failed: Execution) -> None:

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from queuemgr.base.errors import CannotUndo
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, NORMAL
 from queuemgr.flows.retry_policy import POLICIES
-from queuemgr.models import Change, Execution, Lease, Limit, Queue, RetryPolicy
+from queuemgr.models import AuditEntry, Execution, Lease, Limit, Queue, RetryPolicy
 from queuemgr.operations import controls, executions
-from queuemgr.operations.controls import By, figures_of
+from queuemgr.operations.controls import Actor, field_values
 from queuemgr.operations.undo import undo
 from queuemgr.scheduling import limit_rows, retry_policies
-from queuemgr.scheduling.limit_rows import FIGURES
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 
 pytestmark = pytest.mark.django_db
-ANN, BOB = By("ann", "command", "because"), By("bob", "admin")
+ANN, BOB = Actor("ann", "command", "because"), Actor("bob", "admin")
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,8 @@ def _rows(sent: list[Any]) -> None:
     limit_rows.sync()
 
 
-def last() -> Change:
-    return Change.objects.latest("pk")
+def last() -> AuditEntry:
+    return AuditEntry.objects.latest("pk")
 
 
 def limit(name: str) -> Limit:
@@ -70,7 +70,7 @@ def test_a_change_that_was_changed_since_is_not_undone_and_who_did_it_is_named()
     with pytest.raises(CannotUndo, match=because):
         undo(change, ANN)
     assert limit("phase:prep").max_running == 7
-    assert Change.objects.count() == 2
+    assert AuditEntry.objects.count() == 2
 
 
 def test_another_figure_changed_since_is_left_as_it_is() -> None:
@@ -93,12 +93,12 @@ def test_what_would_contradict_a_later_edit_is_refused_in_a_sentence() -> None:
 
 def test_a_row_made_by_an_edit_goes_and_comes_back_with_all_its_figures() -> None:
     controls.edit_limit("host:a", ANN, rate="1/3s")
-    whole = figures_of(limit("host:a"), FIGURES)
+    whole = field_values(limit("host:a"), LIMIT_FIELDS)
     assert whole["max_running"] == limit("host:*").max_running
     removed = undo(last(), BOB)
     assert not Limit.objects.filter(name="host:a").exists()
     restored = undo(removed, BOB)
-    assert figures_of(limit("host:a"), FIGURES) == whole
+    assert field_values(limit("host:a"), LIMIT_FIELDS) == whole
     undo(restored, BOB)
     assert not Limit.objects.filter(name="host:a").exists()
 
@@ -238,11 +238,11 @@ def test_two_who_undo_the_same_change_at_once_undo_it_once(in_threads: Any) -> N
 
     def attempt(number: int) -> bool:
         try:
-            undo(change, By(f"person {number}", "admin"))
+            undo(change, Actor(f"person {number}", "admin"))
         except CannotUndo:
             return False
         return True
 
     assert sum(in_threads(4, attempt)) == 1
-    assert Change.objects.filter(undoes=change).count() == 1
+    assert AuditEntry.objects.filter(undoes=change).count() == 1
     assert limit("phase:prep").max_running == 0

@@ -11,7 +11,7 @@ from pipeline import tasks
 from pipeline.models import FLOW, Document
 from pipeline.tasks.analyse import expected_parts
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.flows.flow import NORMAL, Intake, get_flow
+from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.flows.outcomes import Done, Result
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
@@ -44,11 +44,11 @@ class Desk:
         place = get_flow(FLOW).at("expensive", "analyse")
         kind = routes.kind_of(place, NORMAL, context, resumed=True)
         with transaction.atomic():  # nobody begins it before it has come so far
-            enqueue_many(FLOW, [Intake(key, {})])
+            enqueue_many(FLOW, [NewExecution(key, {})])
             Execution.objects.filter(key=key).update(
                 phase="expensive", step="analyse", context=context, route_id=routes.route_id(kind)
             )
-            wakeups.leave(limits=[wakeups.EVERYTHING])
+            wakeups.post(limits=[wakeups.EVERYTHING])
         return Execution.objects.get(key=key)
 
     def begin(self) -> list[Grant]:

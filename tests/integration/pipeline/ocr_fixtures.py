@@ -13,14 +13,14 @@ from django.db import connection, transaction
 
 from pipeline import tasks
 from pipeline.models import FLOW, Document
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.flows.flow import NORMAL, Intake, get_flow
+from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
 from queuemgr.flows.outcomes import Done, Result
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import DailyUsage, Execution, Gate, Lease, Limit
+from queuemgr.models import DailyUsage, Execution, Lease, Limit, LimitState
 from queuemgr.scheduling import limit_rows, routes, wakeups
 from queuemgr.worker.leased_task import Work, as_result
 from tests.integration.pipeline.steps.ocr_endpoint import VisionEndpoint, numbered_pages
@@ -70,11 +70,11 @@ class OcrDesk:
         place = get_flow(FLOW).at("prep", "ocr")
         kind = routes.kind_of(place, NORMAL, context, resumed=True)
         with transaction.atomic():  # nobody begins it before it has come so far
-            enqueue_many(FLOW, [Intake(key, {})])
+            enqueue_many(FLOW, [NewExecution(key, {})])
             Execution.objects.filter(key=key).update(
                 phase="prep", step="ocr", context=context, route_id=routes.route_id(kind)
             )
-            wakeups.leave(limits=[wakeups.EVERYTHING])
+            wakeups.post(limits=[wakeups.EVERYTHING])
         return Execution.objects.get(key=key)
 
     def begin(self) -> list[Grant]:
@@ -105,13 +105,13 @@ class OcrDesk:
         """Let so many run at once under this limit."""
         limit_rows.sync()
         Limit.objects.filter(name=name).update(max_running=count)
-        wakeups.leave(limits=[wakeups.EVERYTHING])
+        wakeups.post(limits=[wakeups.EVERYTHING])
 
     def let_wait_end(self) -> None:
         """As if the time had come that executions and closed limits wait for."""
         Execution.objects.update(run_after=database_now())
-        Gate.objects.update(closed_until=None)
-        wakeups.leave(limits=[wakeups.EVERYTHING])
+        LimitState.objects.update(open_until=None)
+        wakeups.post(limits=[wakeups.EVERYTHING])
 
     def kept(self) -> list[Path]:
         """The files of pages kept for a retry."""

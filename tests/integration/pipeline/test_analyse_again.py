@@ -10,7 +10,7 @@ import pytest
 from django.core.files.base import ContentFile, File
 from django.core.files.storage import Storage, default_storage
 
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from pipeline.steps.llm import endpoint as endpoints
 from queuemgr.flows.outcomes import Done, Failed
@@ -35,11 +35,11 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedModel]:
     }  # fmt: skip
     for name, value in given.items():
         monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     endpoints.forget()
     yield made
     made.close()
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     endpoints.forget()
 
 
@@ -163,7 +163,7 @@ def test_notes_of_another_model_are_not_taken(
     desk.lay("long", LONG)
     desk.once()
     monkeypatch.setenv("SLUICE_LLM_MODEL", "m-2")
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     assert again(desk, model) == ALL
 
 

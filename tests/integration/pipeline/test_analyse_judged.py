@@ -14,7 +14,7 @@ import pytest
 from llmock.scenarios import Delay, Fail, Match, Reply
 from llmock.testing import LLMockServer
 
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.steps.llm import endpoint as endpoints
 from queuemgr.flows import retry_policy
 from queuemgr.models import Execution, State
@@ -50,10 +50,10 @@ def desk(
         monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
     for kind, (tries, base) in QUICK.items():
         monkeypatch.setitem(retry_policy.POLICIES, kind, retry_policy.Policy(tries, base, 30, 0.1))
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     endpoints.forget()
     yield Desk(played(slots=8))
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     endpoints.forget()
 
 

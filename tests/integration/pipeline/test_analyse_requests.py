@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import PipelineKnobs, parts_at_once, pipeline_knobs
+from pipeline.config import PipelineSettings, parts_at_once, pipeline_settings
 from pipeline.flow import LLM_REQUESTS
 from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
@@ -26,9 +26,9 @@ def desk(
     monkeypatch.setenv("SLUICE_LLM_CONTEXT_TOKENS", "3700")
     monkeypatch.setenv("SLUICE_LLM_MAX_TOKENS", "200")
     monkeypatch.setenv("SLUICE_MAX_LLM_REQUESTS", "6")
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     yield Desk(played(slots=40))
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
 
 
 def test_a_paper_takes_as_many_places_as_it_has_parts_at_the_model_at_once(desk: Desk) -> None:
@@ -48,5 +48,5 @@ def test_a_paper_takes_as_many_places_as_it_has_parts_at_the_model_at_once(desk:
 
 
 def test_a_paper_alone_asks_no_more_at_once_than_the_fleet_may() -> None:
-    assert parts_at_once(PipelineKnobs(llm_parts_inflight=4, max_llm_requests=3)) == 3
-    assert parts_at_once(PipelineKnobs(llm_parts_inflight=4)) == 4
+    assert parts_at_once(PipelineSettings(llm_parts_inflight=4, max_llm_requests=3)) == 3
+    assert parts_at_once(PipelineSettings(llm_parts_inflight=4)) == 4

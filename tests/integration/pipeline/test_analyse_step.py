@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.models import METHOD_CHARACTERS, Document
 from pipeline.steps.analyse.prompts import PROMPT_VERSION
 from pipeline.steps.llm import endpoint as endpoints
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
 from queuemgr.models import Attempt, Execution, Lease, State
@@ -51,11 +51,11 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedModel]:
     }  # fmt: skip
     for name, value in given.items():
         monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     endpoints.forget()
     yield made
     made.close()
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     endpoints.forget()
 
 
@@ -156,10 +156,10 @@ def all_at_once(desk: Desk, in_threads: Callable[..., list[Any]]) -> None:
 
 
 def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
-    desk: Desk, model: PlayedModel, in_threads: Any, knobs: Callable[..., None]
+    desk: Desk, model: PlayedModel, in_threads: Any, configure: Callable[..., None]
 ) -> None:
     """P7-08: three of six reserve it all; what they give back does not carry another."""
-    knobs(daily_budget=20)
+    configure(daily_budget=20)
     limit_rows.sync()
     for number in range(6):
         desk.lay(f"long-{number}", LONG)
@@ -170,11 +170,11 @@ def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
 
 @pytest.mark.parametrize("mended", [False, True], ids=["as estimated", "half more"])
 def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
-    mended: bool, desk: Desk, model: PlayedModel, in_threads: Any, knobs: Callable[..., None]
+    mended: bool, desk: Desk, model: PlayedModel, in_threads: Any, configure: Callable[..., None]
 ) -> None:
     """P7-08: no row of usage at first; the ledger is the model's own count. Half of the answers
     may have to be mended, which is more than the paper takes otherwise."""
-    knobs(daily_budget=20, max_workers=32)
+    configure(daily_budget=20, max_workers=32)
     limit_rows.sync()
     turn = iter(range(1_000))
     model.reply = lambda request: said("no JSON" if mended and next(turn) % 2 else GOOD)
@@ -271,7 +271,7 @@ def test_a_model_whose_name_is_longer_than_the_column_is_stored_cut(
     desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICE_LLM_MODEL", "m" * 300)
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     desk.lay("short", SHORT)
     desk.once()
     assert Document.objects.get().method == ("model:" + "m" * 300)[:METHOD_CHARACTERS]

@@ -12,7 +12,7 @@ import pytest
 
 from queuemgr.models import State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from tests.integration.pipeline.fetch_fixtures import Fetching, execution_of, is_fetched, outcomes
 from tests.integration.pipeline.steps.faulty_server import FaultyServer
 from tests.integration.pipeline.test_fetch_step import (
@@ -103,7 +103,7 @@ def test_a_persons_retry_counts_redirects_from_none(
     execution = execution_of(document)
     assert execution.state == State.FAILED
     site.redirects["/back"] = mirror.url("/pdf")
-    executions.retry([execution], By("sam", "test"))
+    executions.retry([execution], Actor("sam", "test"))
     fetching.again(execution)
     assert is_fetched(document)
 

@@ -14,12 +14,12 @@ import pytest
 from django.utils import timezone
 
 from pipeline import files
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from queuemgr.flows import retry_policy
-from queuemgr.models import Gate, State
+from queuemgr.models import LimitState, State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from tests.integration.pipeline.fetch_fixtures import Fetching, execution_of, is_fetched, outcomes
 from tests.integration.pipeline.steps import faulty_ranges
 from tests.integration.pipeline.steps.faulty_server import FaultyServer, pdf
@@ -32,9 +32,9 @@ def _folders(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     settings.MEDIA_ROOT = tmp_path / "files"
     settings.SLUICE_SCRATCH = tmp_path / "scratch"
     monkeypatch.setenv("SLUICE_ALLOW_PRIVATE_ADDRESSES", "1")
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     yield
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
 
 
 @pytest.fixture
@@ -110,11 +110,11 @@ def test_a_person_who_lets_it_be_tried_again_has_every_address_tried_again(
     document = fetching.put(site.url("/one"), mirror.url("/two"))
     execution = execution_of(document)
     assert execution.state == State.FAILED
-    executions.retry([execution], By("sam", "test"))
+    executions.retry([execution], Actor("sam", "test"))
     again = fetching.again(execution)
     assert (again.state, len(site.hits), len(mirror.hits)) == (State.FAILED, 2, 2)
     site.put("/one", None)
-    executions.retry([again], By("sam", "test"))
+    executions.retry([again], Actor("sam", "test"))
     fetching.again(again)
     assert (len(site.hits), len(mirror.hits)) == (3, 3), "each once in a round, however they end"
 
@@ -136,27 +136,27 @@ def test_a_403_of_arxivs_closes_its_limit_for_the_whole_fleet_instead_of_failing
 ) -> None:
     """arXiv takes requests after a 403 for an attack."""
     monkeypatch.setenv("SLUICE_ARXIV_URL", site.url(""))
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
     document = fetching.put(site.url("/status?code=403"))
     assert execution_of(document).error_kind == "rate_limited"
-    gate = Gate.objects.get(name="resolver:arxiv")
-    assert gate.closed_until is not None
-    assert gate.closed_until - timezone.now() > timedelta(hours=5)
-    assert not Gate.objects.filter(name=key(site), closed_until__isnull=False).exists()
+    gate = LimitState.objects.get(name="resolver:arxiv")
+    assert gate.open_until is not None
+    assert gate.open_until - timezone.now() > timedelta(hours=5)
+    assert not LimitState.objects.filter(name=key(site), open_until__isnull=False).exists()
 
 
 @pytest.fixture
 def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """A 429 is not tried again."""
-    monkeypatch.setitem(retry_policy.POLICIES, "rate_limited", retry_policy.once("not again"))
+    monkeypatch.setitem(retry_policy.POLICIES, "rate_limited", retry_policy.no_retry("not again"))
 
 
 def closed_for(server: FaultyServer) -> float:
     """Seconds this host is left alone, 0 when it is open."""
-    gate = Gate.objects.filter(name=key(server)).first()
-    if gate is None or gate.closed_until is None:
+    gate = LimitState.objects.filter(name=key(server)).first()
+    if gate is None or gate.open_until is None:
         return 0
-    return (gate.closed_until - timezone.now()).total_seconds()
+    return (gate.open_until - timezone.now()).total_seconds()
 
 
 def test_a_host_we_turn_away_from_is_left_alone_as_long_as_it_asked(
@@ -299,7 +299,7 @@ def test_what_was_left_for_later_is_cleared_after_a_day(
     fetching.put(site.url("/ranged?id=tidy&then=503"))
     [left] = files.scratch().iterdir()
     assert left.stat().st_size == faulty_ranges.CUT
-    assert files.tidy() == 0
+    assert files.cleanup() == 0
     day_ago = time.time() - files.LEFT_BEHIND_SECONDS - 1
     os.utime(left, (day_ago, day_ago))
-    assert files.tidy() == 1
+    assert files.cleanup() == 1

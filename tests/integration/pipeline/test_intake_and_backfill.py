@@ -21,7 +21,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Execution, State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.worker import housekeeping
 from tests import made_pdfs
 
@@ -55,7 +55,7 @@ def drop(inbox: Path, name: str, age: float = 60) -> Path:
 
 
 def know(count: int, first: int = 0) -> None:
-    intake.know_items(f"10.1000/{number}" for number in range(first, first + count))
+    intake.register_items(f"10.1000/{number}" for number in range(first, first + count))
 
 
 def keys() -> list[str]:
@@ -77,16 +77,16 @@ def test_a_catalogue_is_known_and_none_of_it_is_under_way(tmp_path: Path) -> Non
 
 def test_seeding_starts_at_most_so_many_oldest_first_and_goes_on_next_time() -> None:
     know(25)
-    assert [housekeeping.seed(10) for _ in range(4)] == [
+    assert [housekeeping.backfill(10) for _ in range(4)] == [
         {"papers": 10}, {"papers": 10}, {"papers": 5}, {"papers": 0},
     ]  # fmt: skip
     assert keys() == [f"doi:10.1000/{number}" for number in range(25)]
 
 
-def test_seeding_without_a_limit_goes_by_its_knob(knobs: Callable[..., None]) -> None:
-    knobs(seed_limit=7)
+def test_seeding_without_a_limit_goes_by_its_setting(configure: Callable[..., None]) -> None:
+    configure(seed_limit=7)
     know(10)
-    assert housekeeping.seed() == {"papers": 7}
+    assert housekeeping.backfill() == {"papers": 7}
 
 
 def test_of_two_beats_that_ask_at_once_one_seeds() -> None:
@@ -95,34 +95,34 @@ def test_of_two_beats_that_ask_at_once_one_seeds() -> None:
 
 def test_what_was_enqueued_by_name_is_not_seeded_again() -> None:
     know(3)
-    enqueue_many(FLOW, [intake.take_in("10.1000/1")])
-    assert housekeeping.seed(10) == {"papers": 2}
+    enqueue_many(FLOW, [intake.parse_item("10.1000/1")])
+    assert housekeeping.backfill(10) == {"papers": 2}
     assert sorted(keys()) == [f"doi:10.1000/{number}" for number in range(3)]
     assert not Document.objects.filter(begun=False).exists()
 
 
 def test_known_again_under_way_or_cancelled_a_document_is_not_started_again() -> None:
     know(2)
-    housekeeping.seed(10)
-    executions.cancel(Execution.objects.filter(key="doi:10.1000/0"), By("ann", "command"))
+    housekeeping.backfill(10)
+    executions.cancel(Execution.objects.filter(key="doi:10.1000/0"), Actor("ann", "command"))
     know(3)
-    assert housekeeping.seed(10) == {"papers": 1}
+    assert housekeeping.backfill(10) == {"papers": 1}
     assert Execution.objects.get(key="doi:10.1000/0").state == State.CANCELLED
 
 
 def test_a_document_whose_execution_was_never_made_is_found_by_the_next_seeding() -> None:
     """A process that dies between knowing and enqueueing loses nothing."""
-    intake.take_in("10.1000/0")
-    assert housekeeping.seed(10) == {"papers": 1}
+    intake.parse_item("10.1000/0")
+    assert housekeeping.backfill(10) == {"papers": 1}
 
 
 def test_finding_what_to_seed_does_not_read_the_catalogue(
     django_assert_max_num_queries: Any,
 ) -> None:
     know(2000)
-    housekeeping.seed(1000)
+    housekeeping.backfill(1000)
     with django_assert_max_num_queries(26):
-        housekeeping.seed(10)
+        housekeeping.backfill(10)
 
 
 # The inbox
@@ -131,26 +131,26 @@ def test_finding_what_to_seed_does_not_read_the_catalogue(
 def test_pdfs_dropped_into_the_inbox_are_started(inbox: Path) -> None:
     drop(inbox, "b.pdf")
     drop(inbox, "a folder/UPPER.PDF")
-    assert housekeeping.seed(10) == {"papers": 2}
+    assert housekeeping.backfill(10) == {"papers": 2}
     assert {Path(key).name for key in keys()} == {"b.pdf", "UPPER.PDF"}
 
 
 def test_a_file_still_being_written_is_left_alone_until_it_rests(inbox: Path) -> None:
     written = drop(inbox, "a.pdf", age=0)
-    assert housekeeping.seed(10) == {"papers": 0}
+    assert housekeeping.backfill(10) == {"papers": 0}
     os.utime(written, (time.time() - 60,) * 2)
-    assert housekeeping.seed(10) == {"papers": 1}
+    assert housekeeping.backfill(10) == {"papers": 1}
 
 
 def test_the_inbox_is_looked_through_again_and_again_and_starts_each_file_once(inbox: Path) -> None:
     drop(inbox, "a.pdf")
-    assert [housekeeping.seed(10) for _ in range(2)] == [{"papers": 1}, {"papers": 0}]
+    assert [housekeeping.backfill(10) for _ in range(2)] == [{"papers": 1}, {"papers": 0}]
 
 
 def test_a_full_inbox_is_taken_in_so_many_at_a_time(inbox: Path) -> None:
     for number in range(5):
         drop(inbox, f"{number}.pdf")
-    assert [housekeeping.seed(3) for _ in range(2)] == [{"papers": 3}, {"papers": 2}]
+    assert [housekeeping.backfill(3) for _ in range(2)] == [{"papers": 3}, {"papers": 2}]
 
 
 def test_what_is_no_pdf_stays_in_the_inbox_unseen(inbox: Path) -> None:
@@ -158,7 +158,7 @@ def test_what_is_no_pdf_stays_in_the_inbox_unseen(inbox: Path) -> None:
         (inbox / name).write_text("x")
     (inbox / "folder.pdf").mkdir()
     (inbox / "gone.pdf").symlink_to(inbox / "nowhere.pdf")
-    assert housekeeping.seed(10) == {"papers": 0}
+    assert housekeeping.backfill(10) == {"papers": 0}
 
 
 def test_a_file_whose_name_no_row_can_hold_does_not_stop_the_others(
@@ -168,13 +168,13 @@ def test_a_file_whose_name_no_row_can_hold_does_not_stop_the_others(
     drop(inbox, os.fsdecode(b"caf\xe9.pdf"))
     drop(inbox, "line\nbreak.pdf")
     with caplog.at_level(logging.WARNING):
-        assert housekeeping.seed(10) == {"papers": 1}
+        assert housekeeping.backfill(10) == {"papers": 1}
     assert caplog.text.count("left in the inbox") == 2
 
 
 def test_an_inbox_that_does_not_exist_yet_is_made(inbox: Path) -> None:
     inbox.rmdir()
-    assert housekeeping.seed(10) == {"papers": 0}
+    assert housekeeping.backfill(10) == {"papers": 0}
     assert inbox.is_dir()
 
 
@@ -195,13 +195,13 @@ def test_an_inbox_that_does_not_exist_yet_is_made(inbox: Path) -> None:
     ],
 )
 def test_a_line_is_json_or_the_bare_item(line: str, key: str) -> None:
-    assert intake.take_in(line).key == key
+    assert intake.parse_item(line).key == key
 
 
 def test_the_key_of_a_url_holds_no_query_and_still_tells_two_apart() -> None:
     """Queries hold signatures, and keys stand in logs, reports and names of files."""
     urls = [f"https://a.org/x.pdf?token=s3cret{end}" for end in "ab"] * 2
-    keys = [intake.take_in(url).key for url in urls]
+    keys = [intake.parse_item(url).key for url in urls]
     assert keys[:2] == keys[2:] and keys[0] != keys[1]
     assert all(key.startswith("url:https://a.org/x.pdf~") for key in keys)
     assert "s3cret" not in "".join(keys)
@@ -222,5 +222,5 @@ def test_the_key_of_a_url_holds_no_query_and_still_tells_two_apart() -> None:
 )
 def test_a_line_that_cannot_be_understood_is_refused_with_the_reason(line: str, why: str) -> None:
     with pytest.raises(BadInput, match=why):
-        intake.take_in(line)
+        intake.parse_item(line)
     assert not Document.objects.exists()

@@ -14,7 +14,7 @@ from django.core.files.base import ContentFile
 from django.db import OperationalError
 
 from pipeline import files
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from pipeline.ocr_config import KEY, REQUESTS, requests_reserved
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
@@ -36,9 +36,9 @@ def vision(monkeypatch: pytest.MonkeyPatch) -> Iterator[VisionEndpoint]:
     with VisionEndpoint().serving() as endpoint:
         for name, value in {**MODEL, "ocr_base_url": endpoint.base_url}.items():
             monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-        pipeline_knobs.cache_clear()
+        pipeline_settings.cache_clear()
         yield endpoint
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def desk(
 def test_a_request_a_page_and_some_are_reserved_and_the_rest_is_given_back(desk: OcrDesk) -> None:
     desk.lay("scan", pages=6)
     (grant,) = desk.begin()
-    assert Lease.objects.get().cost == requests_reserved(pipeline_knobs(), 6) > 6
+    assert Lease.objects.get().cost == requests_reserved(pipeline_settings(), 6) > 6
     assert grant.limit_keys == KEY
     desk.end(grant, desk.run(grant))
     assert (charged(), len(desk.vision.asked)) == (6, 6)
@@ -84,7 +84,7 @@ def test_what_was_reserved_is_never_passed_however_often_pages_fail(desk: OcrDes
     desk.vision.usual = lambda asked: error(503) if asked.page % 2 else text(f"page {asked.page}")
     desk.lay("scan", pages=7)
     desk.once()
-    assert len(desk.vision.asked) == charged() <= requests_reserved(pipeline_knobs(), 7)
+    assert len(desk.vision.asked) == charged() <= requests_reserved(pipeline_settings(), 7)
 
 
 def test_a_document_takes_a_token_for_each_page_it_has_at_the_endpoint(desk: OcrDesk) -> None:
@@ -309,7 +309,7 @@ def test_whatever_ends_an_attempt_what_it_paid_for_is_kept_on_a_storage_that_is_
 def test_pages_kept_that_cannot_be_removed_fail_nothing(
     desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step is over and stored by then; what is left is cleared by `files.tidy`."""
+    """The step is over and stored by then; what is left is cleared by `files.cleanup`."""
 
     def broken(name: str) -> None:
         raise PermissionError(name)
@@ -325,7 +325,7 @@ def test_pages_kept_that_cannot_be_removed_fail_nothing(
 def test_pages_kept_for_a_retry_that_never_came_are_cleared_after_a_month(
     desk: OcrDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert files.tidy() == 0, "there is no folder of them yet"
+    assert files.cleanup() == 0, "there is no folder of them yet"
     for name in ("old-1", "old-2", "young"):
         files.default_storage.save(f"{files.PARTS}/{name}.jsonl", ContentFile(b"x"))
     *old, young = desk.kept()
@@ -333,7 +333,7 @@ def test_pages_kept_for_a_retry_that_never_came_are_cleared_after_a_month(
         month_ago = time.time() - files.PART_DAYS * 24 * 3600 - 60
         os.utime(path, (month_ago, month_ago))
     monkeypatch.setattr(files, "PARTS_LOOKED_AT", 3)
-    assert files.tidy() == 2
+    assert files.cleanup() == 2
     assert desk.kept() == [young]
 
 
@@ -345,9 +345,9 @@ def test_parts_are_looked_at_so_many_at_a_time_and_a_storage_without_lists_is_le
         files.default_storage.save(f"{files.PARTS}/{number}.jsonl", ContentFile(b"x"))
     for path in desk.kept():
         os.utime(path, (1, 1))
-    assert [files.tidy(), len(desk.kept())] == [2, 3]
+    assert [files.cleanup(), len(desk.kept())] == [2, 3]
     settings.STORAGES = {
         **settings.STORAGES,
         "default": {"BACKEND": "tests.integration.ocr_desk.FarStorage"},
     }
-    assert files.tidy() == 0
+    assert files.cleanup() == 0

@@ -15,10 +15,10 @@ import pytest
 from django.db import connections
 
 from pipeline import intake, tasks
-from pipeline.config import pipeline_knobs
+from pipeline.config import pipeline_settings
 from pipeline.models import FLOW, Document
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Interrupted, Result
 from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, enqueue_many
@@ -111,8 +111,8 @@ class Papers:
     def __init__(self, worker: Any, files: Path) -> None:
         self.worker, self.files = worker, files
 
-    def take_in(self, *items: object) -> Enqueued:
-        return enqueue_many(FLOW, [intake.take_in(str(item)) for item in items])
+    def parse_item(self, *items: object) -> Enqueued:
+        return enqueue_many(FLOW, [intake.parse_item(str(item)) for item in items])
 
     def run(self, grant: Grant, signal: AbortSignal | None = None) -> Result:
         """Do one step, and make of an exception what a worker makes of it."""
@@ -153,31 +153,31 @@ def _folders(settings: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def set_knobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Set knobs of the pipeline for one test."""
+def set_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Set settings of the pipeline for one test."""
 
     def set_them(**values: object) -> None:
         for name, value in values.items():
             monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-        pipeline_knobs.cache_clear()
+        pipeline_settings.cache_clear()
 
     yield set_them
-    pipeline_knobs.cache_clear()
+    pipeline_settings.cache_clear()
 
 
 @pytest.fixture
-def site(set_knobs: Callable[..., None]) -> Iterator[Site]:
+def site(set_settings: Callable[..., None]) -> Iterator[Site]:
     """The site, with leave to fetch from it."""
     made = Site()
-    set_knobs(allow_private_addresses=True, crossref_url=made.url, arxiv_url=made.url)
+    set_settings(allow_private_addresses=True, crossref_url=made.url, arxiv_url=made.url)
     yield made
     made.close()
 
 
 @pytest.fixture
-def model(site: Site, set_knobs: Callable[..., None]) -> Site:
+def model(site: Site, set_settings: Callable[..., None]) -> Site:
     """The site as the language model papers are analysed by."""
-    set_knobs(llm_base_url=f"{site.url}/v1", llm_model="m-1", llm_api_key="sk-for-this-test")
+    set_settings(llm_base_url=f"{site.url}/v1", llm_model="m-1", llm_api_key="sk-for-this-test")
     return site
 
 
@@ -211,7 +211,7 @@ def paper_of(*lines: str) -> bytes:
 
 
 def test_a_paper_on_disk_becomes_a_report(papers: Papers) -> None:
-    papers.take_in(PAPER)
+    papers.parse_item(PAPER)
     papers.work()
     document = Document.objects.get()
     assert papers.outcomes() == [(step, "done") for step in STEPS]
@@ -228,7 +228,7 @@ def test_a_paper_on_disk_becomes_a_report(papers: Papers) -> None:
 
 def test_every_reference_is_kept_with_its_doi(papers: Papers) -> None:
     """A8"""
-    papers.take_in(PAPER)
+    papers.parse_item(PAPER)
     papers.work()
     document = Document.objects.get()
     kept = [json.loads(line) for line in content(document.references_file).splitlines()]
@@ -240,7 +240,7 @@ def test_every_reference_is_kept_with_its_doi(papers: Papers) -> None:
 def test_each_page_says_who_read_it_how_long_it_is_and_why_not_the_first(
     papers: Papers, tmp_path: Path
 ) -> None:
-    papers.take_in(made_pdfs.written(tmp_path, made_pdfs.looping_page_tree(*PROSE)))
+    papers.parse_item(made_pdfs.written(tmp_path, made_pdfs.looping_page_tree(*PROSE)))
     papers.work()
     document = Document.objects.get()
     [page] = pages_of(document)
@@ -250,11 +250,11 @@ def test_each_page_says_who_read_it_how_long_it_is_and_why_not_the_first(
 
 
 def test_a_partial_reading_says_so(
-    papers: Papers, tmp_path: Path, set_knobs: Callable[..., None]
+    papers: Papers, tmp_path: Path, set_settings: Callable[..., None]
 ) -> None:
-    set_knobs(extract_pages=2)
+    set_settings(extract_pages=2)
     pages = made_pdfs.document([made_pdfs.text_content(*PROSE)] * 3)
-    papers.take_in(made_pdfs.written(tmp_path, pages))
+    papers.parse_item(made_pdfs.written(tmp_path, pages))
     papers.work()
     assert Document.objects.get().problem == "Only the first 2 of 3 pages were read."
 
@@ -269,7 +269,7 @@ def test_files_that_cannot_be_read_fail_once_each_with_a_kind_of_its_own(
         "encrypted": (SAMPLES / "troubled" / "encrypted.pdf").read_bytes(),
     }
     for kind, whole in made.items():
-        papers.take_in(made_pdfs.written(tmp_path, whole, f"{kind}.pdf"))
+        papers.parse_item(made_pdfs.written(tmp_path, whole, f"{kind}.pdf"))
         papers.work()
     failed = Execution.objects.filter(state=State.FAILED)
     assert sorted(failed.values_list("error_kind", flat=True)) == sorted(made)
@@ -280,7 +280,7 @@ def test_files_that_cannot_be_read_fail_once_each_with_a_kind_of_its_own(
 def test_work_lost_at_any_step_goes_on_from_there_and_redoes_nothing_finished(
     step: str, papers: Papers, tmp_path: Path
 ) -> None:
-    papers.take_in(paper(tmp_path))
+    papers.parse_item(paper(tmp_path))
     papers.begun(step)
     Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
     housekeeping.tick()
@@ -292,10 +292,10 @@ def test_work_lost_at_any_step_goes_on_from_there_and_redoes_nothing_finished(
 def test_a_paper_already_stored_is_not_fetched_again(papers: Papers, site: Site) -> None:
     """A7"""
     site.pages["/a.pdf"] = paper_of()
-    papers.take_in(f"{site.url}/a.pdf")
+    papers.parse_item(f"{site.url}/a.pdf")
     papers.work()
     Execution.objects.all().delete()
-    papers.take_in(f"{site.url}/a.pdf")
+    papers.parse_item(f"{site.url}/a.pdf")
     papers.work()
     assert site.asked == ["/a.pdf"]
     assert Execution.objects.get().state == State.DONE
@@ -307,13 +307,13 @@ def test_the_same_file_by_any_of_its_names_is_one_document(
     made = paper(tmp_path)
     monkeypatch.chdir(tmp_path)
     names = (made, "made.pdf", "./made.pdf", made.as_uri(), f"{tmp_path}/x/../made.pdf")
-    taken = papers.take_in(*names)
+    taken = papers.parse_item(*names)
     assert (taken.new, taken.already) == (1, 4)
     assert Document.objects.count() == Execution.objects.count() == 1
 
 
 def test_two_names_of_the_same_bytes_share_one_stored_pdf(papers: Papers, tmp_path: Path) -> None:
-    papers.take_in(paper(tmp_path), paper(tmp_path, name="copy.pdf"))
+    papers.parse_item(paper(tmp_path), paper(tmp_path, name="copy.pdf"))
     papers.work()
     papers.work()
     assert Document.objects.count() == 2
@@ -326,14 +326,14 @@ def test_two_names_of_the_same_bytes_share_one_stored_pdf(papers: Papers, tmp_pa
 def test_a_paper_whose_pages_all_have_text_is_never_sent_to_ocr(
     papers: Papers, tmp_path: Path
 ) -> None:
-    papers.take_in(paper(tmp_path))
+    papers.parse_item(paper(tmp_path))
     papers.work()
     assert "ocr" not in dict(papers.outcomes())
 
 
 def test_a_scan_waits_for_ocr_under_the_limit_of_its_engine(papers: Papers, tmp_path: Path) -> None:
     scan = made_pdfs.scanned([made_pdfs.picture_of_text([["A page of ink"]], 300, 400)])
-    papers.take_in(made_pdfs.written(tmp_path, scan))
+    papers.parse_item(made_pdfs.written(tmp_path, scan))
     assert papers.begun("ocr").limit_keys == "engine:ocr"
     assert Execution.objects.get().context["pages_without_text"] == [1]
 
@@ -342,7 +342,7 @@ def test_a_blank_page_among_text_is_called_blank_and_spoils_nothing(
     papers: Papers, tmp_path: Path
 ) -> None:
     pages = made_pdfs.document([made_pdfs.text_content(*PROSE), b""])
-    papers.take_in(made_pdfs.written(tmp_path, pages))
+    papers.parse_item(made_pdfs.written(tmp_path, pages))
     papers.work()
     document = Document.objects.get()
     assert ("ocr", "done") in papers.outcomes()
@@ -357,7 +357,7 @@ def test_a_step_whose_lease_is_gone_promotes_no_file_and_stores_nothing(
     step: str, papers: Papers, tmp_path: Path
 ) -> None:
     """C6"""
-    papers.take_in(paper(tmp_path))
+    papers.parse_item(paper(tmp_path))
     grant = papers.begun(step)
     before, row = papers.stored(), Document.objects.values().get()
     Lease.objects.all().delete()
@@ -373,7 +373,7 @@ def test_a_lease_that_ends_while_the_paper_comes_down_promotes_no_file(
     papers: Papers, site: Site
 ) -> None:
     site.pages["/a.pdf"] = paper_of()
-    papers.take_in(f"{site.url}/a.pdf")
+    papers.parse_item(f"{site.url}/a.pdf")
     grant = papers.begun("fetch")
     ours = connections["default"]
     ours.inc_thread_sharing()
@@ -393,7 +393,7 @@ def test_a_lease_that_ends_while_the_paper_comes_down_promotes_no_file(
 
 def test_a_download_told_to_stop_leaves_no_file_behind(papers: Papers, site: Site) -> None:
     site.pages["/a.pdf"] = paper_of()
-    papers.take_in(f"{site.url}/a.pdf")
+    papers.parse_item(f"{site.url}/a.pdf")
     grant, signal = papers.begun("fetch"), AbortSignal()
     site.when_asked = lambda: signal.abort("cancelled")
     assert papers.run(grant, signal) == Interrupted("cancelled")
@@ -408,7 +408,7 @@ def test_text_with_nul_and_other_controls_is_stored_on_any_database(
     papers: Papers, tmp_path: Path
 ) -> None:
     """P7-02"""
-    papers.take_in(paper(tmp_path, *(line.replace("gates", "ga\x00tes\x01") for line in PROSE)))
+    papers.parse_item(paper(tmp_path, *(line.replace("gates", "ga\x00tes\x01") for line in PROSE)))
     papers.work()
     document = Document.objects.get()
     assert Execution.objects.get().state == State.DONE
@@ -423,7 +423,7 @@ def test_an_answer_with_nul_and_half_a_surrogate_is_stored_on_any_database(
     papers: Papers, model: Site
 ) -> None:
     model.answers = [GOOD.replace("On gates", r"On \u0000 \ud83d gates")]
-    papers.take_in(PAPER)
+    papers.parse_item(PAPER)
     papers.work()
     assert Execution.objects.get().state == State.DONE
     assert "\x00" not in Document.objects.get().analysis["title"]
@@ -451,7 +451,7 @@ def test_no_name_of_a_paper_leads_out_of_the_files_folder(
     link = {"URL": f"{site.url}/a.pdf", "content-type": "application/pdf"}
     site.pages["/a.pdf"] = site.pages["/pdf/hep-th/9901001"] = paper_of()
     outside = {path for path in papers.files.parent.rglob("*") if path.is_file()}
-    papers.take_in(name)
+    papers.parse_item(name)
     found = json.dumps({"message": {"title": ["../../t"], "link": [link]}}).encode()
     site.pages = _AnyWork(site.pages, found)
     papers.work()
@@ -493,7 +493,7 @@ def test_names_that_look_alike_once_made_safe_keep_files_of_their_own() -> None:
 def test_a_name_no_row_or_file_could_bear_is_refused_when_given(name: str, papers: Papers) -> None:
     """P6-12"""
     with pytest.raises(BadInput, match="cannot be used"):
-        papers.take_in(name)
+        papers.parse_item(name)
     assert not Document.objects.exists()
 
 
@@ -502,7 +502,7 @@ def test_an_address_of_4000_characters_is_taken_in_and_told_from_its_neighbour(
 ) -> None:
     paths = [f"/{'long' * 985}{end}.pdf" for end in "ab"]
     site.pages = dict.fromkeys(paths, paper_of())
-    assert papers.take_in(*(site.url + path for path in paths)).new == 2
+    assert papers.parse_item(*(site.url + path for path in paths)).new == 2
     papers.work()
     papers.work()
     assert sorted(site.asked) == sorted(paths), "whichever came first"
@@ -514,7 +514,7 @@ def test_an_address_of_4000_characters_is_taken_in_and_told_from_its_neighbour(
 
 
 def test_without_an_endpoint_the_analysis_is_local_says_so_and_costs_one(papers: Papers) -> None:
-    papers.take_in(PAPER)
+    papers.parse_item(PAPER)
     papers.work()
     document = Document.objects.get()
     assert (document.method, document.requests) == ("extractive", 0)
@@ -530,7 +530,7 @@ def test_the_model_is_asked_and_its_true_number_of_requests_is_charged(
 ) -> None:
     """G5: two are reserved, since the answer may have to be mended."""
     model.answers = answers
-    papers.take_in(PAPER)
+    papers.parse_item(PAPER)
     grant = papers.begun("analyse")
     assert (grant.limit_keys, Lease.objects.get().cost) == ("llm:chat", 2)
     papers.worker.end(grant, papers.run(grant))
@@ -548,7 +548,7 @@ def test_an_analysis_that_fails_is_charged_what_it_asked(
     answers: list[str | int], kind: str, papers: Papers, model: Site
 ) -> None:
     model.answers = list(answers)
-    papers.take_in(PAPER)
+    papers.parse_item(PAPER)
     papers.work()
     attempt = Attempt.objects.get(step="analyse")
     assert (attempt.outcome, attempt.error_kind) == ("retried", kind)

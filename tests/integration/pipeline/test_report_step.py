@@ -41,7 +41,7 @@ class Reporter:
 
     def __init__(self, worker: Any) -> None:
         self.worker = worker
-        enqueue_many(FLOW, [intake.take_in(str(PAPER))])
+        enqueue_many(FLOW, [intake.parse_item(str(PAPER))])
 
     def begun(self) -> Grant:
         """Its report step, begun."""

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pipeline.models import Document, Lookup
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import Attempt, Execution, Gate, Lease, State
+from queuemgr.models import Attempt, Execution, Lease, LimitState, State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers
 from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.steps.faulty_server import FaultyServer
@@ -32,8 +32,10 @@ def _folders(settings: Any, tmp_path: Any) -> None:
 
 
 @pytest.fixture
-def sources(site: Site, set_knobs: Any) -> Site:
-    set_knobs(contact_email="p@example.org", unpaywall_url=site.url, resolvers="unpaywall,crossref")
+def sources(site: Site, set_settings: Any) -> Site:
+    set_settings(
+        contact_email="p@example.org", unpaywall_url=site.url, resolvers="unpaywall,crossref"
+    )
     return site
 
 
@@ -55,7 +57,7 @@ def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources
     """E3, E4"""
     say(sources, UNPAYWALL, {"title": "T", "oa_status": "closed", "best_oa_location": None})
     say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
-    papers.take_in(DOI)
+    papers.parse_item(DOI)
     assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref"]
     assert sources.asked == [UNPAYWALL, CROSSREF]
     document = Document.objects.get()
@@ -76,21 +78,21 @@ def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources
 def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_next_try(
     papers: Papers,
     sources: Site,
-    set_knobs: Any,
+    set_settings: Any,
 ) -> None:
     """P3-08"""
     with FaultyServer() as busy:
         refusal = busy.url("/status?code=429&retry-after=900&rest=")
-        set_knobs(unpaywall_url=refusal)
-        papers.take_in(DOI)
+        set_settings(unpaywall_url=refusal)
+        papers.parse_item(DOI)
         assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref", ""]
     assert Execution.objects.get().error_kind == "rate_limited"
-    closed = Gate.objects.filter(closed_until__gt=database_now() + timedelta(seconds=800))
+    closed = LimitState.objects.filter(open_until__gt=database_now() + timedelta(seconds=800))
     assert [gate.name for gate in closed] == ["resolver:unpaywall"]
     assert Lookup.objects.get().source == "crossref"
-    set_knobs(unpaywall_url=sources.url)
+    set_settings(unpaywall_url=sources.url)
     say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
-    breakers.open_now(["resolver:unpaywall"])
+    breakers.reset(["resolver:unpaywall"])
     let_time_pass(Execution.objects.all())
     dispatch()
     assert resolve(papers) == ["", "resolver:unpaywall"]
@@ -101,20 +103,20 @@ def test_a_source_that_answers_opens_its_limit_again_though_the_step_goes_on_els
     papers: Papers,
     sources: Site,
 ) -> None:
-    papers.take_in(DOI)
-    Gate.objects.create(name="resolver:unpaywall", clock=0, failures=3, opening=0, turn=0)
+    papers.parse_item(DOI)
+    LimitState.objects.create(name="resolver:unpaywall", failures=3)
     resolve(papers)
-    assert Gate.objects.get(name="resolver:unpaywall").failures == 0
+    assert LimitState.objects.get(name="resolver:unpaywall").failures == 0
 
 
 def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -> None:
-    papers.take_in(DOI)
+    papers.parse_item(DOI)
     resolve(papers)
     execution = Execution.objects.get()
     assert (execution.state, execution.error_kind) == (State.FAILED, "unresolvable")
     assert Document.objects.get().lookups[-1]["outcome"] == "unresolvable"
     say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
-    executions.retry([execution], By("ann", "test", "found at last"))
+    executions.retry([execution], Actor("ann", "test", "found at last"))
     resolve(papers)
     assert Document.objects.get().pdf_url == "https://p.org/x"
     assert sources.asked == [UNPAYWALL, CROSSREF] * 2
@@ -122,18 +124,18 @@ def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -
 
 def test_an_answer_kept_is_not_asked_for_again(papers: Papers, sources: Site) -> None:
     say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
-    papers.take_in(DOI)
+    papers.parse_item(DOI)
     resolve(papers)
     Lease.objects.all().delete()
     Execution.objects.all().delete()
-    papers.take_in(DOI)
+    papers.parse_item(DOI)
     assert resolve(papers) == [""]
     assert sources.asked.count(UNPAYWALL) == 1
     assert Document.objects.get().lookups[0]["cached"] is True
 
 
 def test_the_version_asked_for_is_the_one_fetched(papers: Papers, site: Site) -> None:
-    papers.take_in("2101.00001v2")
+    papers.parse_item("2101.00001v2")
     assert resolve(papers) == ["", "resolver:arxiv"]
     document = Document.objects.get()
     assert (document.source, document.arxiv_id) == ("2101.00001v2", "2101.00001v2")

@@ -8,17 +8,17 @@ from uuid import uuid4
 
 import pytest
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH
 from queuemgr.models import Attempt, DailyUsage, Execution, Outcome, Route, State
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain, queue_position, stats, throughput
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import queue
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ANN = By("ann", "test")
+ANN = Actor("ann", "test")
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _limits_and_nothing_sent(transactional_db: None, sent: list[Any]) -> None:
     limit_rows.sync()
 
 
-def place(key: str) -> queue_position.Place:
+def place(key: str) -> queue_position.Position:
     found = queue_position.estimate(Execution.objects.get(key=key), explain.reasons())
     assert found is not None
     return found.place
@@ -96,8 +96,8 @@ def test_beyond_what_is_counted_the_position_is_at_least_that(
 ) -> None:
     monkeypatch.setattr(queue_position, "FAR", 3)
     probes(9)
-    assert place("p1") == queue_position.Place(2)
-    assert place("p8") == queue_position.Place(4, at_least=True)
+    assert place("p1") == queue_position.Position(2)
+    assert place("p8") == queue_position.Position(4, at_least=True)
 
 
 def test_a_start_is_expected_by_the_speed_of_late_and_an_end_by_the_steps_left(
@@ -176,7 +176,9 @@ def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(
     probes: Any, measured: Any
 ) -> None:
     zone = "UTC" if database_now().hour < 20 else "Etc/GMT-12"
-    controls.edit_limit("fleet", ANN, daily_budget=250, kept_for_high=0, budget_zone=zone)
+    controls.edit_limit(
+        "fleet", ANN, daily_budget=250, reserved_for_high_percent=0, budget_zone=zone
+    )
     measured(30, minutes=30, cost=2)
     day = database_now().date() - timedelta(days=1)
     DailyUsage.objects.bulk_create(

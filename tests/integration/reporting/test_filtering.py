@@ -14,7 +14,7 @@ from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Batch, Execution, State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting.filtering import FILTERS, executions_matching
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -75,7 +75,7 @@ def test_ended_work_counts_where_it_ended_and_not_where_it_was_before(
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("network", "x"))
     Execution.objects.update(payload={"limit_key": "host:b"})
-    by = By("ann", "admin")
+    by = Actor("ann", "admin")
     assert executions.cancel([execution], by) + executions.retry([execution], by) == 2
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("not_found", "x"))

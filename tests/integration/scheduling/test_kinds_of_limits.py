@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from queuemgr.base.errors import NeverFits, QueueFull
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import HIGH, LOW, Intake
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
@@ -19,23 +19,23 @@ from queuemgr.models import (
     Attempt,
     DailyUsage,
     Execution,
-    Gate,
     Lease,
     Limit,
+    LimitState,
     Outcome,
     Queue,
     Route,
     State,
 )
 from queuemgr.operations import controls, executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import backpressure, breakers, limit_rows, retry_budget, wakeups
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
 Probes = Callable[..., list[Execution]]
-ANN = By("ann", "test", "because")
+ANN = Actor("ann", "test", "because")
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +49,9 @@ def leased() -> int:
 
 def pass_time(name: str, seconds: float) -> None:
     """Set a rate's clock back, as if so much time had passed."""
-    gate = Gate.objects.get(name=name)
-    Gate.objects.filter(pk=gate.pk).update(clock=gate.clock - seconds)
-    wakeups.leave(limits=[name])
+    gate = LimitState.objects.get(name=name)
+    LimitState.objects.filter(pk=gate.pk).update(rate_clock=gate.rate_clock - seconds)
+    wakeups.post(limits=[name])
     dispatch()
 
 
@@ -118,17 +118,17 @@ def test_tokens_are_counted_by_their_own_weights(played: Played, probes: Probes)
 
 
 def test_without_the_scheduler_tokens_do_not_bind_and_plain_caps_do(
-    played: Played, probes: Probes, knobs: Callable[..., None]
+    played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
-    knobs(scheduler=False, cpu_tokens=1, max_prep=5)
+    configure(scheduler=False, cpu_tokens=1, max_prep=5)
     limit_rows.sync()
     played(slots=9)
     probes(9, tokens={"cpu": 1})
     assert leased() == 5
 
 
-def test_low_resource_mode_gives_a_small_machine_few_tokens(knobs: Callable[..., None]) -> None:
-    knobs(low_resource=True, io_tokens=7)
+def test_low_resource_mode_gives_a_small_machine_few_tokens(configure: Callable[..., None]) -> None:
+    configure(low_resource=True, io_tokens=7)
     limit_rows.sync()
     assert [limit_rows.rule_of(name).max_running for name in ("cpu", "io", "memory")] == [1, 7, 2]
 
@@ -141,9 +141,9 @@ def test_a_retry_after_closes_the_limit_for_the_whole_fleet_and_it_reopens_one_b
     probes(12, limit_key="host:a", prefix="a")
     first, *rest = worker.begin_all()
     worker.end(first, Failed("rate_limited", "429", retry_after=60))
-    gate = Gate.objects.get(name="host:a")
-    assert gate.closed_until is not None
-    wait = gate.closed_until - database_now()
+    gate = LimitState.objects.get(name="host:a")
+    assert gate.open_until is not None
+    wait = gate.open_until - database_now()
     assert timedelta(seconds=58) < wait < timedelta(seconds=67), "jitter is only ever added"
     for grant in rest:
         worker.end(grant)
@@ -151,8 +151,8 @@ def test_a_retry_after_closes_the_limit_for_the_whole_fleet_and_it_reopens_one_b
     probes(2, limit_key="host:b", prefix="b")
     assert leased() == 2, "other limits go on"
     Lease.objects.filter(limit_keys="host:b").delete()
-    Gate.objects.update(closed_until=database_now())
-    wakeups.leave(limits=["host:a"])
+    LimitState.objects.update(open_until=database_now())
+    wakeups.post(limits=["host:a"])
     dispatch()
     for expected in (1, 2, 4):
         assert Lease.objects.filter(limit_keys="host:a").count() == expected
@@ -173,16 +173,16 @@ def test_failures_to_reach_a_service_open_its_breaker_and_an_answer_closes_it(
             next_too=False,
         )
         dispatch()
-    assert not Gate.objects.get(name="host:a").closed_until
+    assert not LimitState.objects.get(name="host:a").open_until
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("not_found", "404: an answer"), next_too=False)
-    assert Gate.objects.get(name="host:a").failures == 0
+    assert LimitState.objects.get(name="host:a").failures == 0
     for _ in range(3):
         dispatch()
         (grant,) = worker.begin_all()
         worker.end(grant, Failed("timeout", "slow"), next_too=False)
-    gate = Gate.objects.get(name="host:a")
-    assert gate.closed_until is not None and gate.because == "3 x timeout in a row"
+    gate = LimitState.objects.get(name="host:a")
+    assert gate.open_until is not None and gate.open_reason == "3 x timeout in a row"
     dispatch()
     assert leased() == 0
 
@@ -197,13 +197,13 @@ def test_a_used_up_quota_closes_its_limit_until_the_day_ends(
     worker.end(grant, Failed("quota", "insufficient_quota"))
     assert leased() == 0
     assert Execution.objects.waiting().count() == 4
-    gate = Gate.objects.get(name="llm:chat")
-    assert gate.closed_until is not None and gate.closed_until.hour == 0
+    gate = LimitState.objects.get(name="llm:chat")
+    assert gate.open_until is not None and gate.open_until.hour == 0
 
 
 def test_a_person_can_open_what_the_fleet_closed(played: Played, probes: Probes) -> None:
     played(slots=1)
-    breakers.close("host:a", database_now() + timedelta(hours=1), "429")
+    breakers.open_breaker("host:a", database_now() + timedelta(hours=1), "429")
     probes(1, limit_key="host:a")
     assert leased() == 0
     controls.resume("host:a", ANN)
@@ -214,9 +214,9 @@ def test_a_tenants_fault_is_not_laid_on_the_tenant(played: Played, probes: Probe
     worker = played(slots=1)
     probes(1, limit_key="host:a", tenant="acme")
     worker.end(worker.begin_all()[0], Failed("rate_limited", "429", retry_after=60))
-    assert list(Gate.objects.filter(closed_until__isnull=False).values_list("name", flat=True)) == [
-        "host:a"
-    ]
+    assert list(
+        LimitState.objects.filter(open_until__isnull=False).values_list("name", flat=True)
+    ) == ["host:a"]
 
 
 def test_a_budgets_day_is_kept_in_its_own_zone(played: Played, probes: Probes) -> None:
@@ -235,15 +235,15 @@ def test_a_budgets_day_is_kept_in_its_own_zone(played: Played, probes: Probes) -
     assert DailyUsage.objects.get(limit="fleet").day == database_now().astimezone(UTC).date()
     assert leased() == 0
     DailyUsage.objects.update(day=date(2020, 1, 1))
-    wakeups.leave(limits=[wakeups.budget_of("tenant:acme")])
+    wakeups.post(limits=[wakeups.budget_of("tenant:acme")])
     dispatch()
     assert leased() == 2, "another day, another budget"
 
 
 def test_the_last_tenth_of_a_budget_is_for_high_work(
-    played: Played, probes: Probes, knobs: Callable[..., None]
+    played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
-    knobs(daily_budget=100)
+    configure(daily_budget=100)
     limit_rows.sync()
     worker = played(slots=50)
     probes(4, requests=30, prefix="normal")
@@ -268,7 +268,7 @@ def test_a_full_queue_refuses_new_work_and_says_how_many_went_in(probes: Probes)
     controls_queue = Queue.objects.filter(name="prep.low")
     limit_rows.sync()
     controls_queue.update(max_pending=3)
-    many = [Intake(f"k{n}", {}) for n in range(5)]
+    many = [NewExecution(f"k{n}", {}) for n in range(5)]
     with pytest.raises(
         QueueFull, match=r"queue prep.low is full: 3 wait, its max_pending is 3; 3 went in"
     ):
@@ -292,7 +292,7 @@ def test_racing_enqueuers_do_not_pass_max_pending_together(
     def enqueue_some(number: int) -> int:
         try:
             return enqueue_many(
-                "probe", [Intake(f"t{number}-{n}", {}) for n in range(6)], priority=LOW
+                "probe", [NewExecution(f"t{number}-{n}", {}) for n in range(6)], priority=LOW
             ).new
         except QueueFull as full:
             return full.new
@@ -318,10 +318,10 @@ def test_tenants_take_turns_by_their_shares_however_many_keys_each_has(
 
 
 def test_retries_may_be_only_so_many_of_the_starts(
-    played: Played, probes: Probes, knobs: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    played: Played, probes: Probes, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry_budget, "ALWAYS", 2)
-    knobs(retry_percent=10)
+    configure(retry_percent=10)
     worker = played(slots=20)
     probes(10)
     for grant in worker.begin_all():
@@ -381,10 +381,10 @@ def test_the_depth_of_a_queue_is_counted_no_further_than_its_cap(probes: Probes)
 
 
 def test_a_limit_edited_before_any_worker_signed_on_keeps_the_edit(
-    knobs: Callable[..., None],
+    configure: Callable[..., None],
 ) -> None:
     Limit.objects.all().delete()
-    knobs(max_prep=7)
+    configure(max_prep=7)
     controls.edit_limit("phase:prep", ANN, max_running=2)
     limit_rows.sync()
     assert limit_rows.rule_of("phase:prep").max_running == 2

@@ -10,12 +10,12 @@ from django.utils import timezone
 
 from queuemgr.flows.flow import HIGH
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.models import Gate, Limit, Queue, Route
+from queuemgr.models import Limit, LimitState, Queue, Route
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows, wakeups
 from queuemgr.scheduling.claims import TENANT
-from queuemgr.scheduling.limit_rules import Standing, read_standing, standing_of
+from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_limit_states
 
 pytestmark = pytest.mark.django_db
 
@@ -27,32 +27,32 @@ def _world() -> None:
     limit_rows.sync()
     Limit.objects.create(name="host:ruled", max_running=3)
     Limit.objects.create(name="host:both", max_running=4)
-    Gate.objects.create(name="host:met", clock=7.0)
-    Gate.objects.create(name="host:both", clock=8.0, opening=2)
+    LimitState.objects.create(name="host:met", rate_clock=7.0)
+    LimitState.objects.create(name="host:both", rate_clock=8.0, half_open_starts=2)
 
 
-def caps(standing: Standing) -> dict[str, int]:
+def caps(standing: LimitStates) -> dict[str, int]:
     return {n: r.max_running for n, r in standing.rules.items() if n in NAMES}
 
 
-def clocks(standing: Standing) -> dict[str, float]:
-    return {n: g.clock for n, g in standing.gates.items() if n in NAMES}
+def clocks(standing: LimitStates) -> dict[str, float]:
+    return {n: g.clock for n, g in standing.breaker_states.items() if n in NAMES}
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_key_may_have_a_rule_a_gate_both_or_neither(named: bool) -> None:
     now = timezone.now()
-    standing = standing_of(NAMES, now) if named else read_standing(now, keys=True)
+    standing = limit_states_of(NAMES, now) if named else read_limit_states(now, keys=True)
     assert caps(standing) == {"host:ruled": 3, "host:both": 4}
     assert clocks(standing) == {"host:met": 7.0, "host:both": 8.0}
-    assert standing.gates["host:both"].opening == 2
+    assert standing.breaker_states["host:both"].opening == 2
 
 
 def test_keys_are_read_only_where_they_are_asked_for() -> None:
-    standing = read_standing(timezone.now(), keys=False)
+    standing = read_limit_states(timezone.now(), keys=False)
     assert {*caps(standing), *clocks(standing)} == set()
     assert {"fleet", "phase:prep"} <= set(standing.rules)
-    assert standing_of([], timezone.now()) == Standing()
+    assert limit_states_of([], timezone.now()) == LimitStates()
 
 
 def test_a_paused_queue_pauses_no_limit_of_its_name() -> None:
@@ -61,7 +61,7 @@ def test_a_paused_queue_pauses_no_limit_of_its_name() -> None:
     Queue.objects.filter(name="prep.high").update(**pause)
     Queue.objects.filter(name="prep.low").update(**pause, paused_until=now - timedelta(seconds=1))
     Limit.objects.create(name="prep.high", max_running=1)
-    standing = read_standing(now, keys=False)
+    standing = read_limit_states(now, keys=False)
     assert standing.rules["prep.high"].paused == ""
     assert [r.text for r in standing.paused_queues.values()] == ["prep.high paused by ada: rest"]
 
@@ -69,14 +69,14 @@ def test_a_paused_queue_pauses_no_limit_of_its_name() -> None:
 def test_a_limits_pause_and_the_end_of_it_come_with_its_rule() -> None:
     now, until = timezone.now(), timezone.now() + timedelta(hours=1)
     Limit.objects.filter(name="host:ruled").update(paused_at=now, paused_until=until)
-    rule = standing_of(NAMES, now).rules["host:ruled"]
+    rule = limit_states_of(NAMES, now).rules["host:ruled"]
     assert (rule.paused_until, rule.paused[:17]) == (until, "paused by someone")
 
 
 def test_how_far_a_tenant_came_is_told_and_of_no_other() -> None:
-    Gate.objects.create(name=f"{TENANT}acme", turn=2.5)
-    Gate.objects.filter(name="host:met").update(turn=1.0)
-    assert standing_of(["host:met", f"{TENANT}acme"], timezone.now()).turns == {
+    LimitState.objects.create(name=f"{TENANT}acme", virtual_time=2.5)
+    LimitState.objects.filter(name="host:met").update(virtual_time=1.0)
+    assert limit_states_of(["host:met", f"{TENANT}acme"], timezone.now()).turns == {
         f"{TENANT}acme": 2.5
     }
 
@@ -93,7 +93,7 @@ def test_a_queue_is_quiet_while_every_route_on_it_is_parked(probes: Any) -> None
 
 
 def quiet_of(queue: str) -> set[bool]:
-    standing = read_standing(timezone.now(), keys=False)
+    standing = read_limit_states(timezone.now(), keys=False)
     return {resumed for name, resumed in standing.quiet if name == queue}
 
 
@@ -102,9 +102,9 @@ def test_what_is_due_on_a_quiet_queue_starts_though_every_lively_one_is_closed(
 ) -> None:
     (due,) = probes(1, limit_key="host:a")
     probes(1, priority=HIGH)
-    controls.pause("prep.high", By("ann", "test"))
+    controls.pause("prep.high", Actor("ann", "test"))
     worker = played(slots=2)
-    wakeups.answer()  # nothing else says that the route may be looked at again
+    wakeups.consume()  # nothing else says that the route may be looked at again
     Route.objects.filter(limit_keys="host:a").update(
         parked_on="run_after", parked_until=due.created_at
     )

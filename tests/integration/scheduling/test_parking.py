@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, Lease, Route, Worker
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from tests.model.passing_time import let_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
 Probes = Callable[..., list[Execution]]
-ANN = By("ann", "test", "because")
+ANN = Actor("ann", "test", "because")
 
 
 def test_work_that_fell_due_in_a_full_phase_does_not_hide_what_fell_due_elsewhere(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from queuemgr.base.config import QueueKnobs
+from queuemgr.base.config import QueueSettings
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITIES, PRIORITY_NAMES
 from queuemgr.flows.outcomes import Done
@@ -16,7 +16,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue, priority_of
 from queuemgr.models import Attempt, Execution, Lease, Limit, State
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
 from queuemgr.scheduling import limit_rows
 from queuemgr.worker import housekeeping
@@ -24,8 +24,8 @@ from queuemgr.worker import housekeeping
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
 Probes = Callable[..., list[Execution]]
-Knobs = Callable[..., None]
-ANN = By("ann", "admin")
+SettingsGroup = Callable[..., None]
+ANN = Actor("ann", "admin")
 
 
 def test_high_starts_before_normal_before_low_whatever_came_first(
@@ -72,10 +72,10 @@ def test_a_rank_that_has_no_name_is_refused_and_disturbs_nobody(
 
 
 def test_the_reserve_lets_high_work_in_at_once_while_low_work_fills_the_rest(
-    played: Played, probes: Probes, knobs: Knobs
+    played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
     """P1-09: 8 slots, 2 reserved, 100 long low items: five high ones never wait for one of them."""
-    knobs(max_workers=8, high_priority_reserved=2)
+    configure(max_workers=8, high_priority_reserved=2)
     worker = played(slots=8)
     probes(100, priority=LOW, prefix="low-")
     low = worker.begin_all()
@@ -96,10 +96,10 @@ def test_the_reserve_lets_high_work_in_at_once_while_low_work_fills_the_rest(
 
 
 def test_waiting_behind_a_cap_of_one_is_no_attempt_and_no_failure(
-    played: Played, probes: Probes, knobs: Knobs
+    played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
     """P1-06: 200 items through one slot, looked at again and again while they wait."""
-    knobs(max_prep=1)
+    configure(max_prep=1)
     worker = played(slots=8)
     waiting = probes(200)
     (grant,) = worker.begin_all()
@@ -108,7 +108,9 @@ def test_waiting_behind_a_cap_of_one_is_no_attempt_and_no_failure(
             housekeeping.tick()
             assert Lease.objects.count() == 1
             if number < 199:
-                assert "phase:prep 1/1" in explain.why(Execution.objects.get(pk=waiting[-1].pk))
+                assert "phase:prep 1/1" in explain.why_waiting(
+                    Execution.objects.get(pk=waiting[-1].pk)
+                )
         handed = worker.end(grant)
         assert len(handed) == (number < 199)
         grant = handed[0] if handed else grant
@@ -118,10 +120,10 @@ def test_waiting_behind_a_cap_of_one_is_no_attempt_and_no_failure(
 
 
 def test_waiting_for_tomorrows_budget_is_no_attempt_and_says_so(
-    played: Played, probes: Probes, knobs: Knobs
+    played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
     """P1-06: the budget is used up with 50 items left."""
-    knobs(daily_budget=5)
+    configure(daily_budget=5)
     worker = played(slots=8)
     probes(55, requests=1)
     for grant in worker.begin_all():
@@ -133,23 +135,25 @@ def test_waiting_for_tomorrows_budget_is_no_attempt_and_says_so(
     assert not Lease.objects.exists()
     assert not Attempt.objects.filter(execution__in=left).exists()
     assert not Execution.objects.failed().exists()
-    assert "budget 5/5 spent" in explain.why(left[0])
+    assert "budget 5/5 spent" in explain.why_waiting(left[0])
 
 
-def test_a_phase_capped_at_0_has_no_cap_as_its_knob_says(
-    played: Played, probes: Probes, knobs: Knobs
+def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(
+    played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
     """P1-05: a 0 that closed a phase would leave its work waiting for ever."""
-    assert "0: no cap" in str(QueueKnobs.model_fields["max_prep"].description)
-    knobs(max_prep=0)
+    assert "0: no cap" in str(QueueSettings.model_fields["max_prep"].description)
+    configure(max_prep=0)
     played(slots=3)
     probes(3)
     assert Lease.objects.count() == 3
 
 
-def test_a_reserve_that_leaves_no_room_is_refused_at_start_by_name(knobs: Knobs) -> None:
+def test_a_reserve_that_leaves_no_room_is_refused_at_start_by_name(
+    configure: SettingsGroup,
+) -> None:
     """P1-05: normal work could never fit, and would be said to wait for a busy fleet."""
-    knobs(max_workers=4, high_priority_reserved=4)
+    configure(max_workers=4, high_priority_reserved=4)
     with pytest.raises(
         ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"
     ):

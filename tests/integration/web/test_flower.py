@@ -16,7 +16,7 @@ import pytest
 
 from pipeline.management.commands.up import _flower
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.base.redaction import keep_secret
+from queuemgr.base.redaction import register_secret
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle import publish, task_events
 from queuemgr.lifecycle.leases import Grant
@@ -107,7 +107,7 @@ def a_grant(key: str) -> Grant:
 
 def test_a_monitor_is_told_the_document_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """P8-12: in the name and arguments of a step, and in the words it ended with."""
-    keep_secret("a-token-of-the-tests")
+    register_secret("a-token-of-the-tests")
     told = Told()
     monkeypatch.setattr(task_events, "_connect", lambda *given: told)
     sender = task_events.StepEvents("w@test", enabled=True)

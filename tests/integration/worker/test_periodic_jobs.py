@@ -13,11 +13,11 @@ from celery.beat import Scheduler
 from django.test import override_settings
 
 from project.celery import app
-from queuemgr.base.config import queue_knobs
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.config import queue_settings
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.local import doctor
-from queuemgr.models import Chore, Execution, Lease, State
+from queuemgr.models import Execution, Lease, PeriodicJob, State
 from queuemgr.worker import beat, housekeeping
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -104,7 +104,7 @@ def test_however_many_ask_a_chore_is_done_once_a_period(clock: Clock) -> None:
 
 def test_messages_of_days_without_workers_make_one_run_of_each_chore(clock: Clock) -> None:
     """P5-08: hundreds of old messages come at once; all but the first find nothing due."""
-    for chore in (beat.tick, beat.seed, beat.prune, beat.roll_up):
+    for chore in (beat.tick, beat.backfill, beat.prune, beat.roll_up):
         results = [chore() for _ in range(300)]
         assert results[0] is not None
         assert results[1:] == [None] * 299, "skipped, and recorded as nothing done"
@@ -136,11 +136,11 @@ def _due(scheduler: Scheduler) -> dict[str, bool]:
 
 def test_when_a_chore_last_ran_is_in_the_database_whoever_asks_next(clock: Clock) -> None:
     """P5-10: a beat that starts afresh counts from there and not from its own start."""
-    assert beat.seed() is not None
-    clock.pass_by(queue_knobs().stale_interval / 4)
-    assert beat.seed() is None
-    clock.pass_by(queue_knobs().stale_interval / 4)
-    assert beat.seed() is not None
+    assert beat.backfill() is not None
+    clock.pass_by(queue_settings().stale_interval / 4)
+    assert beat.backfill() is None
+    clock.pass_by(queue_settings().stale_interval / 4)
+    assert beat.backfill() is not None
 
 
 def test_a_chore_killed_half_way_is_done_a_period_later_by_whoever_asks(
@@ -157,7 +157,7 @@ def test_a_chore_killed_half_way_is_done_a_period_later_by_whoever_asks(
             beat.tick()
     assert Lease.objects.started().exists()
     assert beat.tick() is None, "skipped: another has it"
-    clock.pass_by(queue_knobs().poll_interval)
+    clock.pass_by(queue_settings().poll_interval)
     assert beat.tick() == {"lost": 1, "started": 1}
 
 
@@ -172,7 +172,7 @@ def silent_since(played: Played) -> Callable[[float], None]:
 
     def silent(seconds: float) -> None:
         ran_at = database_now() - timedelta(seconds=seconds)
-        Chore.objects.update_or_create(name="tick", defaults={"ran_at": ran_at})
+        PeriodicJob.objects.update_or_create(name="tick", defaults={"ran_at": ran_at})
 
     return silent
 
@@ -180,10 +180,10 @@ def silent_since(played: Played) -> Callable[[float], None]:
 def test_doctor_says_when_no_tick_has_run_for_long(silent_since: Callable[[float], None]) -> None:
     """P5-11, P5-03: work done is what counts, not a process that is up."""
     silent_since(1)
-    (finding,) = doctor.chores()
+    (finding,) = doctor.periodic_jobs()
     assert finding.level == "good"
     silent_since(600)
-    (finding,) = doctor.chores()
+    (finding,) = doctor.periodic_jobs()
     assert finding.level != "good"
     assert "the last tick was 600 s ago" in finding.what
     assert "beat" in finding.remedy
@@ -200,7 +200,7 @@ def test_a_worker_stands_in_for_a_beat_that_is_silent(
     Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
     housekeeping.tick_if_overdue()
     assert Lease.objects.started().exists(), "not overdue yet"
-    clock.pass_by(2 * queue_knobs().poll_interval)
+    clock.pass_by(2 * queue_settings().poll_interval)
     housekeeping.tick_if_overdue()
     assert not Lease.objects.started().exists()
     dispatch()

@@ -1,4 +1,4 @@
-"""Knobs: which of four places wins, where a value came from, and what a bad one says."""
+"""SettingsGroup: which of four places wins, where a value came from, and what a bad one says."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import PipelineKnobs
-from project.knobs import ProjectKnobs
+from pipeline.config import PipelineSettings
+from project.config import ProjectSettings
 from queuemgr.base.config import (
     COMMAND_LINE,
     DJANGO_SETTINGS,
-    QueueKnobs,
-    queue_knobs,
+    QueueSettings,
+    queue_settings,
     tell_children,
 )
 from queuemgr.base.errors import ConfigurationError
@@ -31,62 +31,65 @@ def _nothing_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No command line, and none left behind."""
     monkeypatch.setenv(COMMAND_LINE, "{}")
     yield
-    queue_knobs.cache_clear()
+    queue_settings.cache_clear()
 
 
-def told(monkeypatch: pytest.MonkeyPatch, **knobs: object) -> None:
-    monkeypatch.setenv(COMMAND_LINE, json.dumps(knobs))
+def told(monkeypatch: pytest.MonkeyPatch, **configure: object) -> None:
+    monkeypatch.setenv(COMMAND_LINE, json.dumps(configure))
 
 
-def test_a_knob_set_nowhere_has_its_default():
-    assert QueueKnobs.load().max_prep == 0
-    assert QueueKnobs.source("max_prep") == "default"
+def test_a_setting_set_nowhere_has_its_default():
+    assert QueueSettings.load().max_prep == 0
+    assert QueueSettings.source("max_prep") == "default"
 
 
 def test_the_environment_wins_over_the_default(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_PREP", "3")
-    assert QueueKnobs.load().max_prep == 3
-    assert QueueKnobs.source("max_prep") == "environment"
+    assert QueueSettings.load().max_prep == 3
+    assert QueueSettings.source("max_prep") == "environment"
 
 
 def test_settings_win_over_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_PREP", "3")
     settings = {"SLUICE_MAX_PREP": 5}
-    assert QueueKnobs.load(settings).max_prep == 5
-    assert QueueKnobs.source("max_prep", settings) == "settings"
+    assert QueueSettings.load(settings).max_prep == 5
+    assert QueueSettings.source("max_prep", settings) == "settings"
 
 
 def test_the_command_line_wins_over_all(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_PREP", "3")
     told(monkeypatch, max_prep="7")
     settings = {"SLUICE_MAX_PREP": 5}
-    assert QueueKnobs.load(settings).max_prep == 7
-    assert QueueKnobs.source("max_prep", settings) == "command line"
+    assert QueueSettings.load(settings).max_prep == 7
+    assert QueueSettings.source("max_prep", settings) == "command line"
 
 
 def test_a_zero_on_the_command_line_counts(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_DAILY_BUDGET", "50")
     told(monkeypatch, daily_budget=0)
-    assert QueueKnobs.load().daily_budget == 0
+    assert QueueSettings.load().daily_budget == 0
 
 
 def test_django_s_settings_are_settings(settings, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_WRAP", "1")
     settings.SLUICE_MAX_WRAP = 2
-    assert QueueKnobs.load(DJANGO_SETTINGS).max_wrap == 2
-    assert QueueKnobs.source("max_wrap", DJANGO_SETTINGS) == "settings"
+    assert QueueSettings.load(DJANGO_SETTINGS).max_wrap == 2
+    assert QueueSettings.source("max_wrap", DJANGO_SETTINGS) == "settings"
 
 
 def test_what_a_command_is_told_holds_at_once_and_adds_up(monkeypatch: pytest.MonkeyPatch):
-    assert queue_knobs().max_prep == 0
+    assert queue_settings().max_prep == 0
     tell_children({"max_prep": "4"})
     tell_children({"max_wrap": "2"})
-    assert (queue_knobs().max_prep, queue_knobs().max_wrap) == (4, 2)
+    assert (queue_settings().max_prep, queue_settings().max_wrap) == (4, 2)
 
 
 def test_what_a_command_is_told_reaches_the_processes_it_starts(monkeypatch: pytest.MonkeyPatch):
     tell_children({"max_prep": "4"})
-    code = "from queuemgr.base.config import QueueKnobs as K; print(K.load().max_prep, K.source('max_prep'))"
+    code = (
+        "from queuemgr.base.config import QueueSettings as S;"
+        "print(S.load().max_prep, S.source('max_prep'))"
+    )
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert child.stdout == "4 command line\n"
 
@@ -106,7 +109,7 @@ def test_a_value_out_of_range_is_named_with_what_would_be_right(
 ):
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigurationError) as refused:
-        QueueKnobs.load()
+        QueueSettings.load()
     assert variable in str(refused.value)
     assert value in str(refused.value)
     assert right in str(refused.value)
@@ -116,12 +119,12 @@ def test_every_bad_value_is_named_at_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_PREP", "-1")
     monkeypatch.setenv("SLUICE_MAX_WRAP", "-2")
     with pytest.raises(ConfigurationError, match=r"SLUICE_MAX_PREP='-1'.*SLUICE_MAX_WRAP='-2'"):
-        QueueKnobs.load()
+        QueueSettings.load()
 
 
 def test_a_bad_value_in_the_settings_is_named_too():
     with pytest.raises(ConfigurationError, match="SLUICE_SEED_LIMIT=0"):
-        QueueKnobs.load({"SLUICE_SEED_LIMIT": 0})
+        QueueSettings.load({"SLUICE_SEED_LIMIT": 0})
 
 
 def test_a_lease_must_outlive_two_heartbeats(monkeypatch: pytest.MonkeyPatch):
@@ -129,7 +132,7 @@ def test_a_lease_must_outlive_two_heartbeats(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(
         ConfigurationError, match=r"SLUICE_HEARTBEAT_SECONDS=30.*half of SLUICE_LEASE_SECONDS=50"
     ):
-        QueueKnobs.load()
+        QueueSettings.load()
 
 
 def test_the_reserve_must_leave_room(monkeypatch: pytest.MonkeyPatch):
@@ -138,33 +141,33 @@ def test_the_reserve_must_leave_room(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(
         ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"
     ):
-        QueueKnobs.load()
+        QueueSettings.load()
 
 
 def test_one_slot_needs_no_reserve(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_WORKERS", "1")
-    assert QueueKnobs.load().max_workers == 1
+    assert QueueSettings.load().max_workers == 1
 
 
 @pytest.mark.parametrize("variable", ["DATABASE_URL", "BROKER_URL"])
 def test_names_without_our_prefix_are_read(monkeypatch: pytest.MonkeyPatch, variable: str):
     monkeypatch.setenv(variable, "a://b")
-    assert getattr(ProjectKnobs.load(), variable.lower()) == "a://b"
-    assert ProjectKnobs.source(variable.lower()) == "environment"
+    assert getattr(ProjectSettings.load(), variable.lower()) == "a://b"
+    assert ProjectSettings.source(variable.lower()) == "environment"
 
 
 def test_a_secret_shows_in_no_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_LLM_API_KEY", SECRET)
     monkeypatch.setenv("SLUICE_HTTP_TIMEOUT", "-1")
     with pytest.raises(ConfigurationError) as refused:
-        PipelineKnobs.load()
+        PipelineSettings.load()
     assert "SLUICE_HTTP_TIMEOUT='-1'" in str(refused.value)
     assert SECRET not in str(refused.value)
 
 
-def test_a_secret_does_not_show_when_knobs_are_printed(monkeypatch: pytest.MonkeyPatch):
+def test_a_secret_does_not_show_when_settings_are_printed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_LLM_API_KEY", SECRET)
-    assert SECRET not in repr(PipelineKnobs.load())
+    assert SECRET not in repr(PipelineSettings.load())
 
 
 def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -174,7 +177,7 @@ def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
-def test_a_command_with_knobs_that_cannot_work_says_so_in_a_line(tmp_path: Path):
+def test_a_command_with_settings_that_cannot_work_says_so_in_a_line(tmp_path: Path):
     own = {"SLUICE_DATA_DIR": str(tmp_path), "DATABASE_URL": ""}
     assert manage("migrate", "--verbosity", "0", **own).returncode == 0
     refused = manage(

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr.base.histogram import BOUNDS, count_into, empty, merged, percentile
+from queuemgr.base.histogram import BOUNDS, count_into, empty, merge, percentile
 
 durations = st.lists(st.floats(-10, 200_000), max_size=50)
 
@@ -35,7 +35,7 @@ def test_a_bound_belongs_to_the_bucket_it_ends() -> None:
 
 @given(durations, durations)
 def test_histograms_add_up_as_if_counted_in_one(some: list[float], others: list[float]) -> None:
-    assert merged([of(some), of(others), []]) == of(some + others)
+    assert merge([of(some), of(others), []]) == of(some + others)
     assert sum(of(some)) == len(some)
 
 

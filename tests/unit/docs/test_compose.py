@@ -15,9 +15,9 @@ import pytest
 from celery.bin.base import CLIContext
 from celery.bin.worker import worker as celery_worker
 
-from pipeline.config import PipelineKnobs
+from pipeline.config import PipelineSettings
 from project.celery import app as celery_app
-from queuemgr.base.config import LaneKnobs, QueueKnobs, WatchKnobs
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
 from tests import compose_file
 
@@ -147,7 +147,7 @@ def test_a_health_check_asks_for_its_own_worker(name: str):
 @pytest.mark.parametrize("name", WORKERS)
 def test_a_worker_is_given_longer_to_stop_than_its_steps(name: str):
     grace = float(SERVICES[name]["environment"]["SLUICE_SHUTDOWN_GRACE"])
-    assert grace == QueueKnobs.model_fields["shutdown_grace"].default
+    assert grace == QueueSettings.model_fields["shutdown_grace"].default
     assert seconds(SERVICES[name]["stop_grace_period"]) >= grace + 10
 
 
@@ -198,11 +198,11 @@ def test_our_containers_may_do_little(name: str):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_process_is_given_every_knob(name: str):
-    groups = (QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs)
-    knobs = {group.variable(field) for group in groups for field in group.model_fields}
+def test_every_process_is_given_every_setting(name: str):
+    groups = (QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings)
+    configure = {group.variable(field) for group in groups for field in group.model_fields}
     told = set(SERVICES[name]["environment"])
-    assert knobs - set(KEYS) <= told
+    assert configure - set(KEYS) <= told
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -1,4 +1,4 @@
-"""docs/configuration.md says what the code does: every knob, its default, its range, its option."""
+"""docs/configuration.md says what the code does: every setting, its default, its range, its option."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 import pytest
 
 from docs import make_configuration
-from pipeline.config import PipelineKnobs
-from project.knobs import ProjectKnobs
-from queuemgr.base.config import LaneKnobs, QueueKnobs, WatchKnobs
+from pipeline.config import PipelineSettings
+from project.config import ProjectSettings
+from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 
-GROUPS = (ProjectKnobs, QueueKnobs, LaneKnobs, WatchKnobs, PipelineKnobs)
+GROUPS = (ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings)
 PAGE = make_configuration.PAGE.read_text()
 
 PROMISED = [
@@ -30,16 +30,16 @@ def test_the_tables_are_up_to_date():
 
 
 @pytest.mark.parametrize("variable", PROMISED)
-def test_a_knob_that_was_promised_is_there(variable: str):
+def test_a_setting_that_was_promised_is_there(variable: str):
     assert f"| `{variable}` |" in PAGE
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_knob_says_what_it_means(group: type[QueueKnobs]):
+def test_every_setting_says_what_it_means(group: type[QueueSettings]):
     assert [name for name, field in group.model_fields.items() if not field.description] == []
 
 
-def test_every_knob_in_seconds_says_so():
+def test_every_setting_in_seconds_says_so():
     timed = r"(seconds|interval|timeout|deadline|grace)$"
     for group in GROUPS:
         for name, field in group.model_fields.items():
@@ -53,5 +53,5 @@ def test_a_secret_is_no_option_of_any_command():
 
 
 def test_a_page_without_a_place_for_a_table_is_refused():
-    with pytest.raises(ValueError, match="0 places for ProjectKnobs"):
+    with pytest.raises(ValueError, match="0 places for ProjectSettings"):
         make_configuration.page("# Configuration\n")

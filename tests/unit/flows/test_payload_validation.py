@@ -23,7 +23,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_what_is_read_is_what_was_written(payload: dict[str, Any]) -> None:
-    assert payload_validation.read(json.dumps(payload)) == payload
+    assert payload_validation.parse(json.dumps(payload)) == payload
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def test_what_was_masked_and_left_alone_keeps_its_value(url: str) -> None:
     before = {"url": url, url: [url, {"deep": url}], "n": 1}
     shown = masked(before)
     assert not any(secret in json.dumps(shown) for secret in ("sig=1", "k=2", "hidden", "token=3"))
-    assert payload_validation.restored(shown, before) == before
-    assert payload_validation.restored({**shown, "n": 2}, before) == {**before, "n": 2}
+    assert payload_validation.restore_masked(shown, before) == before
+    assert payload_validation.restore_masked({**shown, "n": 2}, before) == {**before, "n": 2}
 
 
 def test_a_mask_put_where_no_such_value_stood_is_refused() -> None:
     before = {"url": "https://a.example/p.pdf?sig=1"}
     with pytest.raises(BadInput, match="holds a mask"):
-        payload_validation.restored({"other": masked(before)["url"]}, before)
+        payload_validation.restore_masked({"other": masked(before)["url"]}, before)
 
 
 def test_an_address_without_a_query_is_shown_whole() -> None:
@@ -67,4 +67,4 @@ def test_an_address_without_a_query_is_shown_whole() -> None:
 )
 def test_what_is_no_payload_is_refused_in_words(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        payload_validation.read(text)
+        payload_validation.parse(text)

@@ -12,7 +12,7 @@ from queuemgr.reporting.replay import summary
 from queuemgr.reporting.replay.limits import RetryShare
 from queuemgr.reporting.replay.recording import Recorded, Recording, recording
 from queuemgr.reporting.replay.simulation import Fleet, Replayed, replay
-from queuemgr.scheduling.admission import Ordering, Rule
+from queuemgr.scheduling.admission import LimitRule, SchedulingPolicy
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -51,7 +51,7 @@ def test_with_room_for_all_everything_starts_as_it_comes() -> None:
 @pytest.mark.parametrize("name", ["fleet", "phase:prep", "host:a", "host:*"])
 def test_a_cap_makes_work_wait_for_what_runs(name: str) -> None:
     some = [attempt(n, limit_keys="host:a") for n in range(5)]
-    _, _, starts = replayed(*some, rules={name: Rule(max_running=2)})
+    _, _, starts = replayed(*some, rules={name: LimitRule(max_running=2)})
     assert starts == [0, 0, 10, 10, 20]
 
 
@@ -61,15 +61,15 @@ def test_slots_are_a_cap_too() -> None:
 
 def test_a_rate_spaces_beginnings_and_a_burst_lets_some_begin_together() -> None:
     some = [attempt(n, limit_keys="host:a") for n in range(4)]
-    spaced = replayed(*some, rules={"host:*": Rule(rate=parse_rate("1/3s"))})[2]
+    spaced = replayed(*some, rules={"host:*": LimitRule(rate=parse_rate("1/3s"))})[2]
     assert spaced == pytest.approx([0, 3, 6, 9], abs=0.001)
-    at_once = replayed(*some, rules={"fleet": Rule(rate=parse_rate("1/3s burst 2"))})[2]
+    at_once = replayed(*some, rules={"fleet": LimitRule(rate=parse_rate("1/3s burst 2"))})[2]
     assert at_once == pytest.approx([0, 0, 3, 6], abs=0.001)
 
 
 def test_a_budget_stops_on_its_number_and_goes_on_when_the_next_day_begins() -> None:
     some = [attempt(n, cost=2) for n in range(3)]
-    made, found, starts = replayed(*some, rules={"fleet": Rule(daily_budget=5)})
+    made, found, starts = replayed(*some, rules={"fleet": LimitRule(daily_budget=5)})
     assert starts == pytest.approx([0, 0, 12 * 3600], abs=0.001)
     figures = summary.of_replay(made, found, "UTC")
     assert figures.requests == {"2026-05-04": 4, "2026-05-05": 2}
@@ -79,7 +79,7 @@ def test_a_budget_stops_on_its_number_and_goes_on_when_the_next_day_begins() -> 
 def test_what_can_never_start_is_counted_by_its_reason_and_ends_the_replay() -> None:
     made, found, starts = replayed(
         attempt(1, cost=9), attempt(2, weight=4), attempt(3),
-        rules={"fleet": Rule(daily_budget=5, max_running=3)},
+        rules={"fleet": LimitRule(daily_budget=5, max_running=3)},
     )  # fmt: skip
     assert starts == [0]
     never = summary.of_replay(made, found, "UTC").never
@@ -103,7 +103,7 @@ def test_a_step_comes_when_the_one_before_it_ends_and_a_retry_after_its_recorded
 def test_a_better_class_starts_first_and_reserved_slots_are_kept_for_it() -> None:
     some = [attempt(0), attempt(1, due=1, priority=LOW), attempt(2, due=2, priority=HIGH)]
     assert replayed(*some, slots=1)[2] == [0, 20, 10]
-    reserved = {"fleet": Rule(max_running=2, reserved_high=1)}
+    reserved = {"fleet": LimitRule(max_running=2, reserved_high=1)}
     assert replayed(*some, rules=reserved)[2] == [0, 10, 2]
 
 
@@ -112,7 +112,7 @@ def test_tenants_take_turns_in_their_shares() -> None:
     few = [attempt(n, limit_keys="tenant:b") for n in range(10, 12)]
     _, _, starts = replayed(*many, *few, slots=1)
     assert max(starts[6:]) <= 40
-    shared = replayed(*many, *few, slots=1, rules={"tenant:a": Rule(share=3)})[2]
+    shared = replayed(*many, *few, slots=1, rules={"tenant:a": LimitRule(share=3)})[2]
     assert max(shared[6:]) > max(starts[6:])
 
 
@@ -120,7 +120,9 @@ def test_waiting_too_long_raises_work_a_class() -> None:
     some = [attempt(n, due=n * 10, priority=NORMAL) for n in range(12)]
     low = attempt(20, due=1, priority=LOW)
     hungry = replayed(*some, low, slots=1)[2]
-    aged = replayed(*some, low, slots=1, ordering=Ordering(starvation=timedelta(seconds=30)))[2]
+    aged = replayed(
+        *some, low, slots=1, ordering=SchedulingPolicy(starvation=timedelta(seconds=30))
+    )[2]
     assert (hungry[-1], aged[-1]) == (120, 40)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queuemgr.models import Attempt, Change, Outcome
+from queuemgr.models import Attempt, AuditEntry, Outcome
 from queuemgr.reporting.timeline import lasting, timeline
 
 START = datetime(2026, 11, 28, 6, tzinfo=UTC)
@@ -50,7 +50,7 @@ def test_moments_too_short_to_matter_are_left_out() -> None:
 
 
 def test_what_people_did_stands_where_it_happened_and_payloads_are_not_told() -> None:
-    change = Change(
+    change = AuditEntry(
         at=second(5), actor="ann", action="edit payload", after={"payload": {"url": "x"}},
         reason="wrong address",
     )  # fmt: skip

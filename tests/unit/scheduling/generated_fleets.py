@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
 from queuemgr.scheduling.admission import (
-    Gate,
-    Ordering,
+    BreakerState,
+    LimitRule,
     Reason,
-    RetryRoom,
-    Rule,
+    RetryBudget,
+    SchedulingPolicy,
     Snapshot,
-    Use,
+    Usage,
     WaitingRoute,
 )
 
@@ -42,35 +42,35 @@ ages = st.integers(0, 350).map(lambda seconds: NOW - timedelta(seconds=seconds))
 _random = Random(20260504)
 
 
-def _rule() -> Rule:
+def _rule() -> LimitRule:
     most, budget = _random.randint(0, 6), _random.choice((None, *range(13)))
     rate = Rate(_random.choice((0.5, 10.0, 100 / 3)), _random.randint(1, 4))
-    return Rule(
+    return LimitRule(
         max_running=most,
         reserved_high=_random.randint(0, max(0, most - 1)),
         rate=_random.choice((None, rate)),
         daily_budget=budget,
-        kept_for_high=_random.randint(0, min(3, budget or 0)),
-        kept_from_low=_random.randint(0, min(5, budget or 0)),
+        reserved_for_high_percent=_random.randint(0, min(3, budget or 0)),
+        blocked_for_low_percent=_random.randint(0, min(5, budget or 0)),
         share=_random.randint(1, 3),
         paused=_random.choice(("",) * 7 + ("paused by x",)),
     )
 
 
-def _use() -> Use:
+def _use() -> Usage:
     below, high, spent, reserved, leases = (_random.randint(0, 6) for _ in range(5))
     unstarted = _random.randint(0, min(3, leases))
-    return Use(below + high, below, spent, reserved, leases, unstarted)
+    return Usage(below + high, below, spent, reserved, leases, unstarted)
 
 
 RULES = st.sampled_from(
-    [Rule(), *(Rule(most) for most in range(1, 7)), *(_rule() for _ in range(300))]
+    [LimitRule(), *(LimitRule(most) for most in range(1, 7)), *(_rule() for _ in range(300))]
 )
-USES = st.sampled_from([Use(), *(_use() for _ in range(300))])
+USES = st.sampled_from([Usage(), *(_use() for _ in range(300))])
 """Drawn from tables, simple ones first: drawing each figure takes a hundred times as long."""
 
 GATES = st.builds(
-    Gate,
+    BreakerState,
     st.sampled_from((-50.0, 0.0, 0.25, 10.0, 31.0)).map(lambda s: NOW.timestamp() + s),
     st.sampled_from((None, None, None, NOW - timedelta(seconds=9), NOW + timedelta(hours=1))),
     st.just("429"),
@@ -119,16 +119,18 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         paused_queues={q: Reason(q, f"{q} paused by x", None, "paused") for q in draw(paused)},
         idle=draw(idle),
         on_their_way=draw(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=3)),
-        gates=draw(st.dictionaries(names, GATES, max_size=3)),
+        breaker_states=draw(st.dictionaries(names, GATES, max_size=3)),
         ordering=draw(
             st.builds(
-                Ordering,
+                SchedulingPolicy,
                 st.sampled_from((None, STARVATION)),
                 st.sampled_from((None, HEAVY_WAIT)),
                 st.booleans(),
             )
         ),
-        retries=draw(st.none() | st.builds(RetryRoom, st.integers(0, 3), st.just("retry budget"))),
+        retries=draw(
+            st.none() | st.builds(RetryBudget, st.integers(0, 3), st.just("retry budget"))
+        ),
         turns=draw(st.dictionaries(st.sampled_from(("tenant:x", "turns")), st.floats(0, 5))),
     )
 
@@ -138,9 +140,9 @@ class Standing:
 
     def __init__(self, seen: Snapshot, starts: Iterable[int] = ()) -> None:
         self.seen = seen
-        self.total: defaultdict[str, Use] = defaultdict(Use)
+        self.total: defaultdict[str, Usage] = defaultdict(Usage)
         for name, u in seen.use.items():
-            self.total[name] = Use(
+            self.total[name] = Usage(
                 u.running, u.below_high, u.spent, u.reserved, u.leases, u.unstarted
             )
         self.routes = {route.id: route for route in seen.routes}
@@ -175,13 +177,13 @@ class Standing:
 
     def _kinds(self, name: str, weight: int, route: WaitingRoute) -> Iterable[str]:
         rule, use = rule_of(self.seen, name), self.total[name]
-        gate = self.seen.gates.get(name, Gate())
+        gate = self.seen.breaker_states.get(name, BreakerState())
         below_high = route.priority != HIGH
         if rule.paused:
             yield "paused"
-        if gate.closed_until and gate.closed_until > NOW:
+        if gate.open_until and gate.open_until > NOW:
             yield "closed"
-        elif gate.opening and use.leases + 1 > gate.opening:
+        elif gate.half_open_starts and use.leases + 1 > gate.half_open_starts:
             yield "opening"
         full = use.running + weight > rule.max_running
         reserved = use.below_high + weight > rule.max_running - rule.reserved_high
@@ -194,15 +196,15 @@ class Standing:
             yield "rate"
         if rule.daily_budget is not None and route.cost:
             usable = rule.daily_budget - max(
-                rule.kept_for_high if below_high else 0,
-                rule.kept_from_low if route.priority == LOW else 0,
+                rule.reserved_for_high_percent if below_high else 0,
+                rule.blocked_for_low_percent if route.priority == LOW else 0,
             )
             if use.spent + use.reserved + route.cost > usable:
                 yield "budget"
 
     def conforms(self, name: str, rate: Rate, one_more: int = 0) -> bool:
         """Did all leases not begun begin now, would the last of them conform?"""
-        clock = max(self.seen.gates.get(name, Gate()).clock, NOW.timestamp())
+        clock = max(self.seen.breaker_states.get(name, BreakerState()).rate_clock, NOW.timestamp())
         before_the_last = self.total[name].unstarted + one_more - 1
         return clock - NOW.timestamp() + before_the_last * rate.interval <= (
             (rate.burst - 1) * rate.interval + 1e-5
@@ -245,10 +247,10 @@ class Standing:
         return kept
 
 
-def rule_of(seen: Snapshot, name: str) -> Rule:
+def rule_of(seen: Snapshot, name: str) -> LimitRule:
     """The rule of a name: its own, else of the pattern `host:*`, the only one generated."""
     pattern = "host:*" if name.startswith("host:") else ""
-    return seen.rules.get(name) or seen.rules.get(pattern) or Rule()
+    return seen.rules.get(name) or seen.rules.get(pattern) or LimitRule()
 
 
 def matchable(seen: Snapshot, queues: Iterable[str]) -> int:

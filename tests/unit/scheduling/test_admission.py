@@ -9,7 +9,15 @@ import pytest
 
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITY_NAMES, queue_name
-from queuemgr.scheduling.admission import Gate, Ordering, Rule, Snapshot, Use, WaitingRoute, admit
+from queuemgr.scheduling.admission import (
+    BreakerState,
+    LimitRule,
+    SchedulingPolicy,
+    Snapshot,
+    Usage,
+    WaitingRoute,
+    admit,
+)
 from queuemgr.scheduling.capacity import Capacity
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -54,8 +62,8 @@ def test_three_slots_with_one_reserved_hold_the_seed_table_line_by_line(
     running = high_running + low_running
     seen = snapshot(
         route(1, priority=starter, due=1),
-        rules={"fleet": Rule(max_running=3, reserved_high=1)},
-        use={"fleet": Use(running=running, below_high=low_running)},
+        rules={"fleet": LimitRule(max_running=3, reserved_high=1)},
+        use={"fleet": Usage(running=running, below_high=low_running)},
     )
     assert bool(admit(seen).starts) is may_start
 
@@ -87,14 +95,20 @@ def test_a_full_key_is_passed_over_and_never_idles_a_slot() -> None:
     full = route(1, limit_keys="host:a", head_at=NOW - timedelta(hours=9))
     free = route(2, limit_keys="host:b")
     decision = admit(
-        snapshot(full, free, slots=3, rules={"host:*": Rule(max_running=4)}, use={"host:a": Use(4)})
+        snapshot(
+            full,
+            free,
+            slots=3,
+            rules={"host:*": LimitRule(max_running=4)},
+            use={"host:a": Usage(4)},
+        )
     )
     assert decision.starts == (2, 2, 2)
     assert decision.reasons[1][0].text == "host:a 4/4"
 
 
 def test_the_rule_of_a_key_is_its_own_row_else_the_longest_pattern_that_matches() -> None:
-    rules = {"host:*": Rule(4), "host:slow*": Rule(1), "host:slow.org:443": Rule(9)}
+    rules = {"host:*": LimitRule(4), "host:slow*": LimitRule(1), "host:slow.org:443": LimitRule(9)}
     seen = snapshot(rules=rules)
     asked = ("host:fast.org:443", "host:slow.net:443", "host:slow.org:443", "tenant:x")
     assert [seen.rule(name).max_running for name in asked] == [4, 1, 9, 0]
@@ -104,7 +118,7 @@ def test_a_limit_lowered_below_what_runs_only_drains_and_says_by_how_much_it_is_
     """P1-04: free slots below zero must never read as free."""
     seen = snapshot(
         route(1), route(2, phase="wrap", due=1),
-        rules={"phase:prep": Rule(max_running=4)}, use={"phase:prep": Use(running=10)},
+        rules={"phase:prep": LimitRule(max_running=4)}, use={"phase:prep": Usage(running=10)},
     )  # fmt: skip
     decision = admit(seen)
     assert decision.starts == (2,)
@@ -114,8 +128,8 @@ def test_a_limit_lowered_below_what_runs_only_drains_and_says_by_how_much_it_is_
 def test_the_budget_is_reserved_while_deciding_so_it_stops_on_the_number() -> None:
     seen = snapshot(
         route(1, cost=3),
-        rules={"fleet": Rule(daily_budget=20)},
-        use={"fleet": Use(spent=9, reserved=3)},
+        rules={"fleet": LimitRule(daily_budget=20)},
+        use={"fleet": Usage(spent=9, reserved=3)},
     )
     decision = admit(seen)
     assert len(decision.starts) == 2
@@ -124,13 +138,15 @@ def test_the_budget_is_reserved_while_deciding_so_it_stops_on_the_number() -> No
 
 def test_work_that_costs_nothing_starts_with_the_budget_spent() -> None:
     seen = snapshot(
-        route(1, cost=0, due=1), rules={"fleet": Rule(daily_budget=5)}, use={"fleet": Use(spent=5)}
+        route(1, cost=0, due=1),
+        rules={"fleet": LimitRule(daily_budget=5)},
+        use={"fleet": Usage(spent=5)},
     )
     assert admit(seen).starts == (1,)
 
 
 def test_a_pause_stops_starts_and_says_who_paused_and_why() -> None:
-    seen = snapshot(route(1), rules={"fleet": Rule(paused="paused by ann: upgrade")})
+    seen = snapshot(route(1), rules={"fleet": LimitRule(paused="paused by ann: upgrade")})
     decision = admit(seen)
     assert decision.starts == ()
     assert decision.reasons[1][0].text == "fleet paused by ann: upgrade"
@@ -180,7 +196,7 @@ def test_work_that_waited_beyond_the_bound_starts_before_anything_younger_of_the
     old = route(1, priority=LOW, due=3, head_at=NOW - 1.5 * HOUR, overdue=2)
     young = route(2, priority=NORMAL, due=5)
     high = route(3, priority=HIGH, due=1)
-    seen = snapshot(old, young, high, slots=4, ordering=Ordering(starvation=HOUR))
+    seen = snapshot(old, young, high, slots=4, ordering=SchedulingPolicy(starvation=HOUR))
     assert admit(seen).starts == (3, 1, 1, 2), "two had waited too long, the third had not"
     assert admit(snapshot(old, young, high, slots=4)).starts == (3, 2, 2, 2), "without the bound"
 
@@ -188,7 +204,7 @@ def test_work_that_waited_beyond_the_bound_starts_before_anything_younger_of_the
 def test_every_bound_waited_raises_work_another_class() -> None:
     old = route(1, priority=LOW, due=1, head_at=NOW - 2.5 * HOUR, overdue=1)
     high = route(2, priority=HIGH, due=1)
-    seen = snapshot(old, high, slots=1, ordering=Ordering(starvation=HOUR))
+    seen = snapshot(old, high, slots=1, ordering=SchedulingPolicy(starvation=HOUR))
     assert admit(seen).starts == (1,)
 
 
@@ -196,8 +212,8 @@ def test_raised_work_takes_no_reserved_slot() -> None:
     old = route(1, priority=LOW, due=5, head_at=NOW - 3 * HOUR, overdue=5)
     seen = snapshot(
         old,
-        ordering=Ordering(starvation=HOUR),
-        rules={"fleet": Rule(max_running=3, reserved_high=1)},
+        ordering=SchedulingPolicy(starvation=HOUR),
+        rules={"fleet": LimitRule(max_running=3, reserved_high=1)},
     )
     assert admit(seen).starts == (1, 1)
 
@@ -206,19 +222,19 @@ def test_room_is_kept_for_heavy_work_that_waited_long_and_better_work_goes_on() 
     heavy = route(1, weight=3, due=1, head_at=NOW - timedelta(minutes=2))
     light = route(2, due=9, resumed=True)
     high = route(3, priority=HIGH, due=1)
-    rules = {"fleet": Rule(max_running=4)}
-    use = {"fleet": Use(running=2)}
+    rules = {"fleet": LimitRule(max_running=4)}
+    use = {"fleet": Usage(running=2)}
     patient = snapshot(heavy, light, high, rules=rules, use=use)
     assert admit(patient).starts == (3, 2)
     kept = snapshot(
         heavy, light, high, rules=rules, use=use,
-        ordering=Ordering(heavy_wait=timedelta(minutes=1)),
+        ordering=SchedulingPolicy(heavy_wait=timedelta(minutes=1)),
     )  # fmt: skip
     decision = admit(kept)
     assert decision.starts == (3,)
     assert decision.reasons[2][0].text.startswith("fleet: room kept for work of weight 3")
     free = snapshot(
-        heavy, light, rules=rules, ordering=Ordering(heavy_wait=timedelta(minutes=1))
+        heavy, light, rules=rules, ordering=SchedulingPolicy(heavy_wait=timedelta(minutes=1))
     )  # fmt: skip
     assert Counter(admit(free).starts) == {1: 1, 2: 1}
 
@@ -227,28 +243,32 @@ def test_no_room_is_kept_for_heavy_work_that_something_else_stops_too() -> None:
     heavy = route(1, weight=3, due=1, limit_keys="host:a", head_at=NOW - HOUR)
     light = route(2, due=9)
     seen = snapshot(
-        heavy, light, rules={"fleet": Rule(max_running=4), "host:a": Rule(paused="paused by ann")},
-        use={"fleet": Use(running=2)}, ordering=Ordering(heavy_wait=timedelta(minutes=1)),
+        heavy, light, rules={"fleet": LimitRule(max_running=4), "host:a": LimitRule(paused="paused by ann")},
+        use={"fleet": Usage(running=2)}, ordering=SchedulingPolicy(heavy_wait=timedelta(minutes=1)),
     )  # fmt: skip
     assert admit(seen).starts == (2, 2)
 
 
 def test_a_closed_limit_says_until_when_and_why_and_a_reopening_one_how_many() -> None:
     later = NOW + timedelta(seconds=9)
-    shut = Gate(closed_until=later, because="rate_limited, it asked for 9 s", opening=1)
-    seen = snapshot(route(1, limit_keys="host:a"), gates={"host:a": shut})
+    shut = BreakerState(
+        open_until=later, open_reason="rate_limited, it asked for 9 s", half_open_starts=1
+    )
+    seen = snapshot(route(1, limit_keys="host:a"), breaker_states={"host:a": shut})
     (reason,) = admit(seen).reasons[1]
     assert (reason.kind, reason.until) == ("closed", later)
     assert reason.text == "host:a closed until 12:00:09 UTC: rate_limited, it asked for 9 s"
-    opening = Gate(because="429", opening=2)
-    seen = snapshot(route(1, limit_keys="host:a", due=5), gates={"host:a": opening})
+    opening = BreakerState(open_reason="429", half_open_starts=2)
+    seen = snapshot(route(1, limit_keys="host:a", due=5), breaker_states={"host:a": opening})
     assert admit(seen).starts == (1, 1)
 
 
 def test_a_rate_says_when_the_next_may_start_and_that_is_when_to_look_again() -> None:
-    ahead = Gate(clock=NOW.timestamp() + 2.1)
+    ahead = BreakerState(rate_clock=NOW.timestamp() + 2.1)
     seen = snapshot(
-        route(1, limit_keys="host:a"), gates={"host:a": ahead}, rules={"host:a": Rule(rate=Rate(3))}
+        route(1, limit_keys="host:a"),
+        breaker_states={"host:a": ahead},
+        rules={"host:a": LimitRule(rate=Rate(3))},
     )
     decision = admit(seen)
     assert decision.reasons[1][0].text == "host:a next in 2.1 s"
@@ -256,7 +276,7 @@ def test_a_rate_says_when_the_next_may_start_and_that_is_when_to_look_again() ->
 
 
 def test_a_budget_keeps_its_last_part_for_better_work() -> None:
-    rule = Rule(daily_budget=100, kept_for_high=10, kept_from_low=30)
+    rule = LimitRule(daily_budget=100, reserved_for_high_percent=10, blocked_for_low_percent=30)
     starts = {
         priority: len(admit(snapshot(
             route(1, priority=priority, cost=10, due=20), rules={"fleet": rule}
@@ -268,18 +288,18 @@ def test_a_budget_keeps_its_last_part_for_better_work() -> None:
 
 def test_work_that_no_longer_fits_is_told_apart_from_work_that_waits() -> None:
     """P1-05: no amount of waiting helps, so it does not say `resets`."""
-    seen = snapshot(route(1, cost=6), rules={"fleet": Rule(daily_budget=5)})
+    seen = snapshot(route(1, cost=6), rules={"fleet": LimitRule(daily_budget=5)})
     assert (
         admit(seen).reasons[1][0].text == "fleet: costs 6, more than its budget of 5 can ever hold"
     )
-    seen = snapshot(route(1, weight=3), rules={"fleet": Rule(max_running=2)})
+    seen = snapshot(route(1, weight=3), rules={"fleet": LimitRule(max_running=2)})
     assert admit(seen).reasons[1][0].text == "fleet: takes 3, more than its cap of 2 can ever hold"
 
 
 def test_no_room_is_kept_for_heavy_work_that_can_never_fit() -> None:
     """A cap lowered below its weight must not stop the light work of its class for ever."""
-    order = Ordering(heavy_wait=timedelta(minutes=1))
-    for rule in (Rule(max_running=2), Rule(max_running=4, reserved_high=2)):
+    order = SchedulingPolicy(heavy_wait=timedelta(minutes=1))
+    for rule in (LimitRule(max_running=2), LimitRule(max_running=4, reserved_high=2)):
         heavy = route(1, weight=3, due=1, head_at=NOW - HOUR)
         decision = admit(snapshot(heavy, route(2, due=9), rules={"fleet": rule}, ordering=order))
         assert decision.starts == (2, 2)

@@ -10,7 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queuemgr.flows.flow import HIGH, NORMAL, PRIORITY_NAMES
-from queuemgr.scheduling.admission import Ordering, Rule, Snapshot, WaitingRoute, admit, open_queues
+from queuemgr.scheduling.admission import (
+    LimitRule,
+    SchedulingPolicy,
+    Snapshot,
+    WaitingRoute,
+    admit,
+    open_queues,
+)
 from tests.private_servers import MODEL_EXAMPLES
 from tests.unit.scheduling.generated_fleets import (
     HEAVY_WAIT,
@@ -115,7 +122,7 @@ HEAVY_BESIDE_RAISED = Snapshot(
         WaitingRoute(2, "prep", HIGH, False, "", 0, 1, 1, AS_OLD, AS_OLD, tokens="cpu=2"),
     ),
     rules={}, use={}, paused_queues={}, idle={frozenset(QUEUES): 2}, on_their_way={},
-    ordering=Ordering(STARVATION, HEAVY_WAIT),
+    ordering=SchedulingPolicy(STARVATION, HEAVY_WAIT),
 )  # fmt: skip
 """Both go by age and are equally old: seldom drawn."""
 
@@ -190,7 +197,7 @@ def test_tenants_with_work_enough_are_served_by_their_shares_at_every_moment(
             )
             for number, tenant in enumerate(tenants)
         ),
-        rules={"tenant:x": Rule(share=share), "tenant:y": Rule(share=other_share)},
+        rules={"tenant:x": LimitRule(share=share), "tenant:y": LimitRule(share=other_share)},
         use={}, paused_queues={}, idle={frozenset(QUEUES): slots}, on_their_way={},
     )  # fmt: skip
     served = Counter[str]()

@@ -16,7 +16,7 @@ def test_a_start_passes_the_fleet_its_phase_its_keys_and_its_tokens_in_this_orde
     )  # fmt: skip
     assert claims.claims_of("wrap", "", "", 1) == (("fleet", 1), ("phase:wrap", 1))
     assert claims.names_of("wrap", "host:a", "io=4") == ("fleet", "phase:wrap", "host:a", "io")
-    assert claims.own_names("host:a tenant:x", "cpu=2") == ("host:a", "tenant:x", "cpu")
+    assert claims.route_keys("host:a tenant:x", "cpu=2") == ("host:a", "tenant:x", "cpu")
 
 
 def test_keys_are_kept_once_each_and_in_order_and_empty_ones_left_out() -> None:
@@ -48,4 +48,4 @@ def test_what_is_kept_as_text_is_read_back_as_it_was(
 def test_the_tenant_is_told_from_the_services_and_is_never_to_blame_for_them() -> None:
     assert claims.tenant_of("host:a tenant:x tenant:y") == "tenant:x"
     assert claims.tenant_of("host:a") == ""
-    assert claims.blamed("host:a tenant:x resolver:b") == ("host:a", "resolver:b")
+    assert claims.service_keys("host:a tenant:x resolver:b") == ("host:a", "resolver:b")

@@ -14,7 +14,7 @@ from pipeline.tasks import extract as extract_task
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.steptools import lane_slots
-from queuemgr.steptools.lane_slots import place_in
+from queuemgr.steptools.lane_slots import lane_slot
 from queuemgr.steptools.lanes import Lane
 
 
@@ -33,7 +33,7 @@ def test_no_more_run_at_once_than_the_lane_has_places() -> None:
 
     def work(_: int) -> None:
         nonlocal running, most
-        with place_in("cpu", NEVER):
+        with lane_slot("cpu", NEVER):
             with lock:
                 running += 1
                 most = max(most, running)
@@ -48,17 +48,17 @@ def test_no_more_run_at_once_than_the_lane_has_places() -> None:
 
 def test_a_place_is_given_back_when_the_work_in_it_fails() -> None:
     for _ in range(5):
-        with pytest.raises(ValueError), place_in("cpu", NEVER):
+        with pytest.raises(ValueError), lane_slot("cpu", NEVER):
             raise ValueError
-    with place_in("cpu", NEVER), place_in("cpu", NEVER):
+    with lane_slot("cpu", NEVER), lane_slot("cpu", NEVER):
         pass
 
 
 def test_whoever_waits_for_a_place_hears_the_abort_signal() -> None:
     signal = AbortSignal()
-    with place_in("cpu", NEVER), place_in("cpu", NEVER):
+    with lane_slot("cpu", NEVER), lane_slot("cpu", NEVER):
         threading.Timer(0.3, signal.abort, ("stop",)).start()
-        with pytest.raises(Aborted, match="stop"), place_in("cpu", signal):
+        with pytest.raises(Aborted, match="stop"), lane_slot("cpu", signal):
             pytest.fail("there was no place")
 
 
@@ -66,7 +66,7 @@ def test_a_pdf_is_read_in_a_place_of_the_cpu_lane(monkeypatch: pytest.MonkeyPatc
     signal = AbortSignal()
     document = SimpleNamespace(pdf=None)
     monkeypatch.setattr(extract_task, "load", lambda work: document)
-    with place_in("cpu", NEVER), place_in("cpu", NEVER):
+    with lane_slot("cpu", NEVER), lane_slot("cpu", NEVER):
         threading.Timer(0.3, signal.abort, ("stop",)).start()
         with pytest.raises(Aborted, match="stop"):
             extract_task.extract_step.run(SimpleNamespace(signal=signal))

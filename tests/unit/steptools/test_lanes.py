@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from queuemgr.base.config import COMMAND_LINE, LaneKnobs, lane_knobs
+from queuemgr.base.config import COMMAND_LINE, LaneSettings, lane_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.steptools import machine
-from queuemgr.steptools.lanes import GIB, Lane, Lanes, banner, worked_out
+from queuemgr.steptools.lanes import GIB, Lane, Lanes, banner, compute_lanes
 from queuemgr.steptools.machine import Machine
 from queuemgr.steptools.process_lanes import lanes
 
@@ -23,17 +23,17 @@ BIG = Machine(cpus=64, memory_bytes=256 * GIB)
 @pytest.fixture(autouse=True)
 def _nothing_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(COMMAND_LINE, "{}")
-    lane_knobs.cache_clear()
+    lane_settings.cache_clear()
     lanes.cache_clear()
     yield
-    lane_knobs.cache_clear()
+    lane_settings.cache_clear()
     lanes.cache_clear()
 
 
-def of(machine_: Machine = BIG, **knobs: object) -> Lanes:
-    given = LaneKnobs(**knobs)  # type: ignore[arg-type]
-    return worked_out(
-        given.model_dump(), lambda name: "settings" if name in knobs else "default", machine_
+def of(machine_: Machine = BIG, **configure: object) -> Lanes:
+    given = LaneSettings(**configure)  # type: ignore[arg-type]
+    return compute_lanes(
+        given.model_dump(), lambda name: "settings" if name in configure else "default", machine_
     )
 
 
@@ -96,7 +96,7 @@ def test_the_command_line_wins_over_settings_these_over_the_environment(
     monkeypatch.setenv("SLUICE_CPU_CONCURRENCY", "5")
     assert figure(lanes(), "cpu_concurrency") == (5, "environment", "")
     settings.SLUICE_CPU_CONCURRENCY = 6  # type: ignore[attr-defined]
-    lane_knobs.cache_clear()
+    lane_settings.cache_clear()
     lanes.cache_clear()
     assert figure(lanes(), "cpu_concurrency") == (6, "settings", "")
     out = StringIO()

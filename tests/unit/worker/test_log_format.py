@@ -14,7 +14,7 @@ import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from queuemgr.base import redaction
-from queuemgr.base.redaction import MESSAGE_LIMIT, keep_secret
+from queuemgr.base.redaction import MESSAGE_LIMIT, register_secret
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.worker.log_format import AboutStep, JsonFormatter, LineFormatter, about
 
@@ -28,7 +28,7 @@ Written = Callable[[], str]
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A logger, and what it has written."""
     monkeypatch.setattr(redaction, "_secrets", set())
-    keep_secret(SECRET)
+    register_secret(SECRET)
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(request.param())

@@ -57,7 +57,7 @@ class Source:
     """A service that may know where a paper is.
 
     `path` is what it is asked at, `query` and `headers` what goes along; `read` makes an Answer of a
-    body or raises StepFailed("bad_answer"); `why_not` tells why it cannot be asked, or is empty;
+    body or raises StepFailed("bad_answer"); `blocking_reasons` tells why it cannot be asked, or is empty;
     `understood` may give a failure the meaning it has at this service. `shared_pool`: asked without a
     key it shares one limit with everybody, so that its refusal is no reason to wait.
     """
@@ -68,7 +68,7 @@ class Source:
     read: Callable[[bytes, Identifier], Answer]
     query: Callable[[Identifier, ResolveOptions], Mapping[str, str]] = _no_query
     headers: Callable[[ResolveOptions], Mapping[str, str]] = _nothing
-    why_not: Callable[[ResolveOptions], str] = _none
+    blocking_reasons: Callable[[ResolveOptions], str] = _none
     understood: Callable[[StepFailed], StepFailed] = lambda failure: failure
     shared_pool: bool = False
 

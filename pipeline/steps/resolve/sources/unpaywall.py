@@ -57,5 +57,5 @@ UNPAYWALL = Source(
     path=lambda asked: f"/v2/{escaped(asked.value)}",
     read=_read,
     query=lambda asked, options: {"email": options.contact_email},
-    why_not=_why_not,
+    blocking_reasons=_why_not,
 )

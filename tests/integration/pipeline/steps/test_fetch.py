@@ -183,7 +183,7 @@ fetch(sys.argv[1], Path(sys.argv[2]), FetchOptions(allow_private=True), HttpClie
 def test_a_worker_killed_as_it_writes_leaves_no_file_that_could_be_taken_for_whole(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-06: what it left is named as a part, which `files.tidy` clears, and the next try succeeds."""
+    """P6-06: what it left is named as a part, which `files.cleanup` clears, and the next try succeeds."""
     command = [sys.executable, "-c", KILLED, faulty.url("/stall-body"), str(into)]
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.getcwd()}) as worker:
         deadline = time.monotonic() + 60

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from queuemgr.models import Limit
-from queuemgr.scheduling.limit_rows import FIGURES
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 
 
 def page(model: str, *args: Any, view: str = "changelist") -> str:
@@ -29,5 +29,5 @@ def text_of(response: Any) -> str:
 def figures_of(limit: Limit | None = None, **changed: Any) -> dict[str, Any]:
     """What the form of a limit (none: a new one) posts, with these figures changed."""
     row = limit or Limit()
-    figures = {figure: getattr(row, figure) for figure in FIGURES}
+    figures = {figure: getattr(row, figure) for figure in LIMIT_FIELDS}
     return {n: "" if v is None else v for n, v in {**figures, "reason": "", **changed}.items()}

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 from queuemgr.base import histogram
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import NORMAL, Intake
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import NORMAL, NewExecution
 from queuemgr.lifecycle import begin
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import DailyUsage, Execution, Lease, Limit, Minute, Outcome, State, Worker
+from queuemgr.models import DailyUsage, Execution, Lease, Limit, MinuteStats, Outcome, State, Worker
 
 HOST = "host:a.example:443"
 HOUR = timedelta(hours=1)
@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 
 def enqueue(count: int, prefix: str, priority: int = NORMAL, **payload: Any) -> None:
     """Probes `prefix0`, `prefix1`, and so on."""
-    many = [Intake(f"{prefix}{number}", payload) for number in range(count)]
+    many = [NewExecution(f"{prefix}{number}", payload) for number in range(count)]
     enqueue_many("probe", many, priority=priority)
 
 
@@ -32,7 +32,7 @@ def a_fleet(make_worker: Callable[..., Worker]) -> Worker:
     """
     worker = make_worker(slots=8)
     Limit.objects.filter(name="fleet").update(
-        max_running=6, reserved_high=1, daily_budget=100, kept_for_high=0
+        max_running=6, reserved_high=1, daily_budget=100, reserved_for_high_percent=0
     )
     Limit.objects.filter(name="phase:prep").update(max_running=4)
     Limit.objects.filter(name="phase:expensive").update(max_running=1)
@@ -69,7 +69,7 @@ def a_failed(key: str, kind: str = "not_pdf", message: str = "a web page") -> Ex
 
 def a_minute(
     ago: timedelta, attempts: int = 1, waits: float = 1.0, runs: float = 1.0, **columns: Any
-) -> Minute:
+) -> MinuteStats:
     """A rolled-up minute of attempts that all waited and ran so many seconds."""
     waited, ran = histogram.empty(), histogram.empty()
     for _ in range(attempts):
@@ -77,4 +77,6 @@ def a_minute(
         histogram.count_into(ran, runs)
     given = {"phase": "prep", "priority": NORMAL, "outcome": Outcome.DONE, **columns}
     minute = (database_now() - ago).replace(second=0, microsecond=0)
-    return Minute.objects.create(minute=minute, attempts=attempts, waited=waited, ran=ran, **given)
+    return MinuteStats.objects.create(
+        minute=minute, attempts=attempts, waited=waited, ran=ran, **given
+    )

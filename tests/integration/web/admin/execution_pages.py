@@ -9,11 +9,11 @@ from django.test import Client
 from queuemgr.flows.outcomes import Failed, Snoozed
 from queuemgr.models import Execution
 from queuemgr.operations import executions
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from tests.integration.conftest import let_time_pass
 from tests.integration.web.admin.admin_pages import page, text_of
 
-ANN = By("ann", "command", "the server is back")
+ANN = Actor("ann", "command", "the server is back")
 
 
 def own_page(execution: Execution) -> str:

@@ -16,11 +16,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from queuemgr.flows import flow
-from queuemgr.flows.flow import HIGH, LOW, NORMAL, Intake
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
 from queuemgr.models import (
     Attempt,
-    Change,
+    AuditEntry,
     DailyUsage,
     Execution,
     Limit,
@@ -31,7 +31,7 @@ from queuemgr.models import (
 )
 from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from queuemgr.web.admin import bounded_count
 from queuemgr.worker.probe_flow import PROBE
@@ -40,7 +40,7 @@ from tests.integration.web.admin.admin_pages import act, figures_of, page, text_
 pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert(1)</script>"
-NEVER_EDITED = ("execution", "attempt", "change", "dailyusage", "worker")
+NEVER_EDITED = ("execution", "attempt", "auditentry", "dailyusage", "worker")
 ALL_MODELS = (*NEVER_EDITED, "queue", "limit", "retrypolicy")
 
 
@@ -96,11 +96,11 @@ def test_the_list_says_why_each_execution_waits(operator: Client) -> None:
 
 
 def test_the_list_costs_the_same_queries_for_five_rows_and_for_a_hundred(operator: Client) -> None:
-    enqueue_many("probe", [Intake(f"doc:{n}") for n in range(5)])
+    enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(5)])
     queries_of(operator, page("execution"))  # what a process remembers is known from here on
     few = queries_of(operator, page("execution"))
     assert len(few) <= 15
-    enqueue_many("probe", [Intake(f"more:{n}") for n in range(95)])
+    enqueue_many("probe", [NewExecution(f"more:{n}") for n in range(95)])
     for execution in Execution.objects.all():
         an_attempt(execution, Outcome.RETRIED)
     assert len(queries_of(operator, page("execution"))) == len(few)
@@ -157,7 +157,7 @@ def test_errors_of_attempts_that_ended_well_are_not_looked_for(
 
 def test_a_count_past_the_bound_says_so(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_count, "MOST", 4)
-    enqueue_many("probe", [Intake(f"doc:{n}") for n in range(9)])
+    enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(9)])
     text = text_of(operator.get(page("execution")))
     assert "4+ executions" in text
     assert "9 executions" not in text
@@ -223,11 +223,11 @@ def test_search_goes_by_the_unique_index(operator: Client, database: str) -> Non
 def test_hostile_text_is_shown_and_never_run(operator: Client) -> None:
     execution = a_failed(HOSTILE, "x<b>", HOSTILE)
     Execution.objects.update(payload={HOSTILE: HOSTILE}, context={HOSTILE: HOSTILE})
-    controls.pause("prep.high", By(HOSTILE, "command", HOSTILE))
-    changes = Change.objects.all()
+    controls.pause("prep.high", Actor(HOSTILE, "command", HOSTILE))
+    changes = AuditEntry.objects.all()
     for url in (
         page("execution"), page("execution", execution.pk, view="change"), page("attempt"),
-        page("queue"), page("change"), page("change", changes[0].pk, view="change"),
+        page("queue"), page("auditentry"), page("auditentry", changes[0].pk, view="change"),
     ):  # fmt: skip
         text = text_of(operator.get(url))
         assert "<script>alert" not in text
@@ -271,7 +271,7 @@ def test_every_list_and_detail_page_opens(
     make_worker()
     a_failed("doc:1")
     DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
-    controls.pause("everything", By("sam", "command", "night"))
+    controls.pause("everything", Actor("sam", "command", "night"))
     rows = operator.get(page(model)).context["cl"].result_list
     text_of(operator.get(page(model, rows[0].pk, view="change")))
 
@@ -283,7 +283,7 @@ def test_not_even_a_superuser_adds_or_edits_what_is_read_only(
     make_worker()
     a_failed("doc:1")
     DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
-    controls.pause("everything", By("sam", "command", "night"))
+    controls.pause("everything", Actor("sam", "command", "night"))
     row = superuser.get(page(model)).context["cl"].result_list[0]
     assert superuser.get(page(model, view="add")).status_code == 403
     assert superuser.post(page(model, row.pk, view="change"), {}).status_code == 403
@@ -296,7 +296,7 @@ def test_not_even_a_superuser_deletes(
     make_worker()
     a_failed("doc:1")
     DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
-    controls.pause("everything", By("sam", "command", "night"))
+    controls.pause("everything", Actor("sam", "command", "night"))
     row = superuser.get(page(model)).context["cl"].result_list[0]
     assert superuser.post(page(model, row.pk, view="delete"), {"post": "yes"}).status_code == 403
     act(superuser, model, "delete_selected", row, post="yes")
@@ -308,7 +308,7 @@ def test_retry_lets_failed_work_go_on_and_is_recorded(operator: Client) -> None:
     assert "1 execution was told to go on" in text_of(act(operator, "execution", "retry", failed))
     failed.refresh_from_db()
     assert failed.state == State.WAITING
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.actor, change.source, change.action) == ("sam", "admin", "retry")
     assert change.target == "probe/doc:1"
 
@@ -334,14 +334,14 @@ def test_priority_moves_one_rung_each(operator: Client, action: str, after: list
     text = text_of(act_on_all(operator, action))
     assert "2 executions were" in text
     assert [e.priority for e in Execution.objects.order_by("key")] == after
-    assert {c.source for c in Change.objects.all()} == {"admin"}
+    assert {c.source for c in AuditEntry.objects.all()} == {"admin"}
 
 
 def test_an_action_on_nothing_that_can_change_says_so(operator: Client) -> None:
     enqueue("probe", "doc:1")
     text = text_of(act(operator, "execution", "retry", Execution.objects.get()))
     assert "0 executions were told to go on" in text
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_work_of_a_flow_that_is_gone_is_left_alone_and_stops_no_other(operator: Client) -> None:
@@ -349,14 +349,14 @@ def test_work_of_a_flow_that_is_gone_is_left_alone_and_stops_no_other(operator: 
     a_failed("doc:2")
     text = text_of(act(operator, "execution", "retry", *Execution.objects.all()))
     assert "1 execution was told to go on" in text
-    assert [change.target for change in Change.objects.all()] == ["probe/doc:2"]
+    assert [change.target for change in AuditEntry.objects.all()] == ["probe/doc:2"]
 
 
 def test_actions_reach_across_pages_without_long_statements(
     staff: Callable[..., Client],
 ) -> None:
     operator = staff("view_execution", "cancel_execution")
-    enqueue_many("probe", [Intake(f"doc:{n}") for n in range(1_200)])
+    enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(1_200)])
     enqueue("probe", "other:1")
     longest = 0
 
@@ -385,7 +385,7 @@ def test_who_may_only_look_can_neither_see_nor_do(
     after = Execution.objects.get(pk=before.pk)
     assert (after.state, after.priority) == (before.state, before.priority)
     assert Execution.objects.get(key="doc:2").state == State.WAITING
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 @pytest.mark.parametrize("model", ["queue", "limit"])
@@ -400,7 +400,7 @@ def test_who_may_only_look_can_neither_pause_nor_edit(
     assert viewer.get(page(model, view="add")).status_code == 403
     row.refresh_from_db()
     assert row.paused_at is None
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_reading_never_changes_anything(operator: Client) -> None:
@@ -411,7 +411,7 @@ def test_reading_never_changes_anything(operator: Client) -> None:
     failed.refresh_from_db()
     queue.refresh_from_db()
     assert (failed.state, queue.paused_at) == (State.FAILED, None)
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_pausing_asks_for_a_reason_first(operator: Client) -> None:
@@ -428,7 +428,7 @@ def test_the_reason_of_a_pause_is_what_its_work_waits_for(operator: Client) -> N
     act(operator, "queue", "pause", queue, reason="the disk is full")
     assert "paused by sam: the disk is full" in text_of(operator.get(page("execution")))
     assert "paused by sam: the disk is full" in text_of(operator.get(page("queue")))
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.action, change.target, change.reason) == (
         "pause", "prep.normal", "the disk is full",
     )  # fmt: skip
@@ -461,7 +461,7 @@ def test_queues_say_what_waits_and_what_is_held(
     operator: Client, make_worker: Callable[..., WorkerRow], sent: list[Any]
 ) -> None:
     make_worker(slots=2)
-    enqueue_many("probe", [Intake(f"doc:{n}") for n in range(5)])
+    enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(5)])
     from queuemgr.lifecycle.dispatch import dispatch
 
     dispatch()
@@ -474,7 +474,7 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
     limit = Limit.objects.get(name="phase:prep")
     figures = figures_of(limit, max_running=7, reserved_high=2, reason="slow disks")
     text_of(operator.post(page("limit", limit.pk, view="change"), figures, follow=True))
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.actor, change.source, change.reason) == ("sam", "admin", "slow disks")
     assert change.before == {"max_running": 0, "reserved_high": 0}
     assert change.after == {"max_running": 7, "reserved_high": 2}
@@ -490,7 +490,7 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
         ("cpu", {"daily_budget": 5}, "A token counts what runs, not requests"),
         ("host:*", {"rate": "3 a second"}, "is not understood; write it like"),
         ("host:*", {"budget_zone": "Europe/Bonn"}, "is not known; use an IANA name"),
-        ("host:*", {"kept_for_high": 101}, "Percents are 0 to 100"),
+        ("host:*", {"reserved_for_high_percent": 101}, "Percents are 0 to 100"),
     ],
 )
 def test_impossible_figures_are_refused_with_the_reason(
@@ -499,14 +499,14 @@ def test_impossible_figures_are_refused_with_the_reason(
     limit = Limit.objects.get(name=name)
     posted = figures_of(limit, **{"max_running": 4, **figures})
     assert complaint in text_of(operator.post(page("limit", limit.pk, view="change"), posted))
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_saving_a_limit_unchanged_records_nothing(operator: Client) -> None:
     limit = Limit.objects.get(name="host:*")
     url = page("limit", limit.pk, view="change")
     text_of(operator.post(url, figures_of(limit), follow=True))
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["host:arxiv.org:443", "disk:*", "host:[::1]:80", "gpu"])
@@ -514,7 +514,7 @@ def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_token(operator: Client, n
     posted = figures_of(name=name, max_running=3, reason="asked to")
     text_of(operator.post(page("limit", view="add"), posted, follow=True))
     assert Limit.objects.get(name=name).max_running == 3
-    assert (Change.objects.get().target, Change.objects.get().reason) == (name, "asked to")
+    assert (AuditEntry.objects.get().target, AuditEntry.objects.get().reason) == (name, "asked to")
 
 
 @pytest.mark.parametrize(
@@ -547,8 +547,8 @@ def test_limits_say_how_full_they_are_and_who_waits(
     from queuemgr.lifecycle.dispatch import dispatch
 
     make_worker(slots=8)
-    controls.edit_limit("host:*", By("sam", "command"), max_running=2)
-    controls.edit_limit("phase:wrap", By("sam", "command"), daily_budget=1)
+    controls.edit_limit("host:*", Actor("sam", "command"), max_running=2)
+    controls.edit_limit("phase:wrap", Actor("sam", "command"), daily_budget=1)
     for n in range(5):
         enqueue("probe", f"doc:{n}", {"limit_key": "host:a.example:443"})
     for n in range(2):
@@ -578,16 +578,16 @@ def test_workers_are_live_draining_or_gone(
 
 
 def test_changes_can_be_filtered_by_who_did_what_through_what(operator: Client) -> None:
-    controls.pause("prep.high", By("ann", "command"))
-    controls.resume("prep.high", By("bob", "api"))
+    controls.pause("prep.high", Actor("ann", "command"))
+    controls.resume("prep.high", Actor("bob", "api"))
     for query in ("actor=ann", "action=pause", "source=command"):
         rows = operator.get(f"{page('change')}?{query}").context["cl"].result_list
         assert [row.actor for row in rows] == ["ann"]
 
 
 def test_the_history_of_a_row_is_the_record_of_changes_to_it(operator: Client) -> None:
-    controls.pause("prep.high", By("ann", "command"))
-    controls.pause("prep.low", By("bob", "command"))
+    controls.pause("prep.high", Actor("ann", "command"))
+    controls.pause("prep.low", Actor("bob", "command"))
     queue = Queue.objects.get(name="prep.high")
     response = operator.get(page("queue", queue.pk, view="history"), follow=True)
     assert [row.actor for row in response.context["cl"].result_list] == ["ann"]

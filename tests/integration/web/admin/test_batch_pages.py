@@ -10,16 +10,16 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from queuemgr.flows.flow import Intake
+from queuemgr.flows.flow import NewExecution
 from queuemgr.flows.outcomes import Failed
-from queuemgr.models import Batch, Change
+from queuemgr.models import AuditEntry, Batch
 from queuemgr.operations import batches
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from tests.integration.web.admin.admin_pages import page, text_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
-ANN = By("ann", "test", "because")
+ANN = Actor("ann", "test", "because")
 HOSTILE = "<script>alert(1)</script>"
 MAY_SEE = ("view_batch", "view_execution")
 
@@ -31,7 +31,7 @@ def _nothing_is_sent(sent: list[Any]) -> None:
 
 def made(name: str, *keys: str, **rules: Any) -> Batch:
     batch = batches.open_batch(name, "probe", ANN, **rules)
-    batches.add(batch, map(Intake, keys))
+    batches.add(batch, map(NewExecution, keys))
     return batch
 
 
@@ -78,7 +78,7 @@ def test_cancelling_and_closing_take_a_post_the_permission_and_keep_the_reason(
     assert "Cancelled: 2 executions had not ended." in said
     assert "cancelled: by sam: wrong list" in said
     assert "Cancel the batch" not in said
-    recorded = Change.objects.exclude(action="open batch").order_by("pk")
+    recorded = AuditEntry.objects.exclude(action="open batch").order_by("pk")
     assert list(recorded.values_list("action", "actor", "source", "reason")) == [
         ("close batch", "sam", "admin", "all in"), ("cancel batch", "sam", "admin", "wrong list"),
     ]  # fmt: skip

@@ -12,9 +12,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import NORMAL
-from queuemgr.models import ActionState, BulkAction, Change, Execution, Minute, State
+from queuemgr.models import ActionState, AuditEntry, BulkAction, Execution, MinuteStats, State
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import Wanted
 from queuemgr.operations.bulk import batch as bulk_step
@@ -33,12 +33,12 @@ from tests.integration.web.admin.admin_pages import page, text_of
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 HOSTILE = "<script>alert(1)</script>"
-MAY = ("view_execution", "view_bulkaction", "add_bulkaction", "stop_bulkaction", "view_change")
+MAY = ("view_execution", "view_bulkaction", "add_bulkaction", "stop_bulkaction", "view_auditentry")
 
 
 @pytest.fixture(autouse=True)
 def _ready(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queuemgr.lifecycle.publish.chore", lambda task: None)
+    monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", lambda task: None)
     limit_rows.sync()
 
 
@@ -118,7 +118,7 @@ def test_only_who_may_stop_can_stop_and_never_by_a_link(
     assert "Stopped" in shown
     assert "by sam" in shown
     assert "Go on with the rest" in shown
-    change = Change.objects.get(action="stop bulk action")
+    change = AuditEntry.objects.get(action="stop bulk action")
     assert (change.actor, change.reason, change.affected) == ("sam", "wrong ones", 1)
     text_of(retrier.post(reverse("admin:bulk_go_on", args=[action.pk]), follow=True))
     assert carried_out(BulkAction.objects.latest("pk")).changed == 3
@@ -236,7 +236,7 @@ def test_the_trend_of_a_kind_is_told_by_the_hour_from_the_rolled_up_minutes(
 ) -> None:
     hour = database_now().replace(minute=0, second=0, microsecond=0)
     for ago, n in ((0, 2), (3, 5), (23, 1), (24, 9)):
-        Minute.objects.create(
+        MinuteStats.objects.create(
             minute=hour - timedelta(hours=ago), phase="prep", priority=1, outcome="retried",
             error_kind="network", attempts=n,
         )  # fmt: skip
@@ -277,14 +277,14 @@ def test_what_priorities_in_bulk_did_is_undone_from_its_page_once(
     some_failed(3)
     action = carried_out(started("priority", FAILED, arguments={"priority": "high"}))
     own = page("bulkaction", action.pk, view="change")
-    may = ("view_bulkaction", "view_change", "undo_change", "prioritise_execution")
+    may = ("view_bulkaction", "view_auditentry", "undo_auditentry", "prioritise_execution")
     client = staff(*may)
     assert "undo what it did" in text_of(client.get(own))
-    start = Change.objects.get(action_id=action.pk, action="start bulk action")
-    change = page("change", start.pk, view="change")
+    start = AuditEntry.objects.get(action_id=action.pk, action="start bulk action")
+    change = page("auditentry", start.pk, view="change")
     assert "Puts back: priority #" in text_of(client.get(change))
     shown = text_of(
-        client.post(reverse("admin:queuemgr_change_undo", args=[start.pk]), follow=True)
+        client.post(reverse("admin:queuemgr_auditentry_undo", args=[start.pk]), follow=True)
     )
     assert "Being undone, in the background, by restore #" in shown
     back = carried_out(BulkAction.objects.latest("pk"))
@@ -300,6 +300,6 @@ def test_what_priorities_in_bulk_did_is_undone_from_its_page_once(
 def test_who_may_not_undo_is_not_offered_it(staff: Callable[..., Client]) -> None:
     some_failed(1)
     action = carried_out(started("priority", FAILED, arguments={"priority": "high"}))
-    viewer = staff("view_bulkaction", "undo_change", "view_change")
+    viewer = staff("view_bulkaction", "undo_auditentry", "view_auditentry")
     shown = text_of(viewer.get(page("bulkaction", action.pk, view="change")))
     assert "undo what it did" not in shown

@@ -14,14 +14,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr.models import Change, Limit
+from queuemgr.models import AuditEntry, Limit
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.admin.admin_pages import page, text_of
 
 pytestmark = pytest.mark.django_db
-ANN, BOB = By("ann", "command", "slow disks"), By("bob", "api", "they asked us to")
+ANN, BOB = Actor("ann", "command", "slow disks"), Actor("bob", "api", "they asked us to")
 
 
 @pytest.fixture(autouse=True)
@@ -30,17 +30,17 @@ def _rows() -> None:
 
 
 def found(client: Client, **query: str) -> list[str]:
-    return [row.target for row in client.get(page("change"), query).context["cl"].result_list]
+    return [row.target for row in client.get(page("auditentry"), query).context["cl"].result_list]
 
 
-def undo_page(change: Change) -> str:
-    return reverse("admin:queuemgr_change_undo", args=[change.pk])
+def undo_page(change: AuditEntry) -> str:
+    return reverse("admin:queuemgr_auditentry_undo", args=[change.pk])
 
 
 @pytest.fixture
 def three() -> None:
     """Ann paused a queue in 2020; Bob set a limit and paused another queue now."""
-    Change.objects.create(
+    AuditEntry.objects.create(
         at=datetime(2020, 5, 17, 23, 59, tzinfo=UTC), actor="ann", source="command", action="pause",
         target="prep.low", reason="the disk of May", before={"is": "running"}, after={"is": "x"},
     )  # fmt: skip
@@ -72,7 +72,7 @@ def test_changes_are_found_by_what_who_when_and_why(
 
 
 def test_the_day_filter_keeps_the_other_filters(operator: Client, three: None) -> None:
-    text = text_of(operator.get(page("change"), {"actor": "bob", "q": "prep"}))
+    text = text_of(operator.get(page("auditentry"), {"actor": "bob", "q": "prep"}))
     for kept in ('name="actor" value="bob"', 'name="q" value="prep"'):
         assert kept in text
 
@@ -80,7 +80,7 @@ def test_the_day_filter_keeps_the_other_filters(operator: Client, three: None) -
 def test_the_list_costs_the_same_queries_for_two_rows_and_for_forty(operator: Client) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
-            text_of(operator.get(page("change")))
+            text_of(operator.get(page("auditentry")))
         return len(captured)
 
     controls.pause("prep.high", ANN)
@@ -95,7 +95,7 @@ def test_what_the_filters_leave_is_downloaded_as_csv_and_as_lines_of_json(
     operator: Client, three: None
 ) -> None:
     def downloaded(kind: str) -> str:
-        url = reverse("admin:queuemgr_change_export", args=[kind])
+        url = reverse("admin:queuemgr_auditentry_export", args=[kind])
         response = operator.get(url, {"actor": "bob"})
         assert f'filename="changes.{kind}"' in response["Content-Disposition"]
         return b"".join(response).decode()
@@ -109,8 +109,8 @@ def test_what_the_filters_leave_is_downloaded_as_csv_and_as_lines_of_json(
 
 def test_no_cell_of_the_csv_is_a_formula(operator: Client) -> None:
     """P4-14: to the program that opens it."""
-    By("=cmd|' /C calc'!A0", "admin", "@SUM(1)").record("pause", "-1+1", {}, {})
-    url = reverse("admin:queuemgr_change_export", args=["csv"])
+    Actor("=cmd|' /C calc'!A0", "admin", "@SUM(1)").record("pause", "-1+1", {}, {})
+    url = reverse("admin:queuemgr_auditentry_export", args=["csv"])
     (row,) = csv.DictReader(b"".join(operator.get(url)).decode().splitlines())
     assert (row["actor"], row["reason"], row["target"]) == (
         "'=cmd|' /C calc'!A0", "'@SUM(1)", "'-1+1",
@@ -119,24 +119,24 @@ def test_no_cell_of_the_csv_is_a_formula(operator: Client) -> None:
 
 def test_a_change_is_undone_from_its_page_with_a_reason(operator: Client) -> None:
     controls.edit_limit("host:*", ANN, max_running=9)
-    change = Change.objects.get()
-    text = text_of(operator.get(page("change", change.pk, view="change")))
+    change = AuditEntry.objects.get()
+    text = text_of(operator.get(page("auditentry", change.pk, view="change")))
     assert "Puts back: host:*: max_running 4" in text
     done = operator.post(undo_page(change), {"reason": "wrong host"}, follow=True)
     assert "Undone: host:* is max_running 4 again." in text_of(done)
     assert Limit.objects.get(name="host:*").max_running == 4
-    undone = Change.objects.get(undoes=change)
+    undone = AuditEntry.objects.get(undoes=change)
     assert (undone.actor, undone.source, undone.reason) == ("sam", "admin", "wrong host")
-    assert "by sam" in text_of(operator.get(page("change")))
+    assert "by sam" in text_of(operator.get(page("auditentry")))
 
 
 def test_a_change_that_cannot_be_undone_says_so_on_its_page_and_when_asked(
     operator: Client,
 ) -> None:
     controls.edit_limit("host:*", ANN, max_running=9)
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     controls.edit_limit("host:*", BOB, max_running=5)
-    text = text_of(operator.get(page("change", change.pk, view="change")))
+    text = text_of(operator.get(page("auditentry", change.pk, view="change")))
     assert "Cannot be undone: host:* has changed since" in text
     assert "bob did that" in text
     assert "Not undone: host:*" in text_of(operator.post(undo_page(change), follow=True))
@@ -145,15 +145,15 @@ def test_a_change_that_cannot_be_undone_says_so_on_its_page_and_when_asked(
 
 @pytest.mark.parametrize(
     "held",
-    [("undo_change",), ("change_limit",), ("undo_change", "pause_limit", "change_queue")],
+    [("undo_auditentry",), ("change_limit",), ("undo_auditentry", "pause_limit", "change_queue")],
 )
 def test_who_could_not_have_made_the_change_cannot_undo_it(
     staff: Callable[..., Client], held: tuple[str, ...]
 ) -> None:
     controls.edit_limit("host:*", ANN, max_running=9)
-    change = Change.objects.get()
-    client = staff("view_change", *held)
-    text = text_of(client.get(page("change", change.pk, view="change")))
+    change = AuditEntry.objects.get()
+    client = staff("view_auditentry", *held)
+    text = text_of(client.get(page("auditentry", change.pk, view="change")))
     assert "undo-form" not in text
     assert client.post(undo_page(change)).status_code == 403
     assert Limit.objects.get(name="host:*").max_running == 9
@@ -161,28 +161,30 @@ def test_who_could_not_have_made_the_change_cannot_undo_it(
 
 def test_an_undo_is_never_asked_for_by_a_link(operator: Client) -> None:
     controls.edit_limit("host:*", ANN, max_running=9)
-    assert operator.get(undo_page(Change.objects.get())).status_code == 405
+    assert operator.get(undo_page(AuditEntry.objects.get())).status_code == 405
 
 
 def test_files_are_for_those_who_may_see_changes(staff: Callable[..., Client]) -> None:
-    url = reverse("admin:queuemgr_change_export", args=["csv"])
+    url = reverse("admin:queuemgr_auditentry_export", args=["csv"])
     assert staff("view_limit").get(url).status_code == 403
 
 
 def test_a_file_of_an_unknown_kind_is_not_there(operator: Client) -> None:
-    assert operator.get(reverse("admin:queuemgr_change_export", args=["xls"])).status_code == 404
+    assert (
+        operator.get(reverse("admin:queuemgr_auditentry_export", args=["xls"])).status_code == 404
+    )
 
 
 def test_the_page_of_a_change_shows_all_that_was_kept(operator: Any) -> None:
     controls.pause("prep.high", ANN)
-    change = Change.objects.get()
-    text = text_of(operator.get(page("change", change.pk, view="change")))
+    change = AuditEntry.objects.get()
+    text = text_of(operator.get(page("auditentry", change.pk, view="change")))
     assert "&quot;pause_reason&quot;: &quot;slow disks&quot;" in text
 
 
 def test_a_filter_that_cannot_be_is_refused_for_files_as_for_the_list(superuser: Client) -> None:
     for kind in ("csv", "jsonl"):
-        address = reverse("admin:queuemgr_change_export", args=[kind], query={"id": "abc"})
+        address = reverse("admin:queuemgr_auditentry_export", args=[kind], query={"id": "abc"})
         answer = superuser.get(address)
         assert answer.status_code == 400
         assert "choose on the list" in answer.content.decode()

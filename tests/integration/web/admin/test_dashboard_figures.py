@@ -10,12 +10,21 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import HIGH, LOW, Intake
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import BulkAction, DailyUsage, Execution, Gate, Lease, Limit, State, Worker
+from queuemgr.models import (
+    BulkAction,
+    DailyUsage,
+    Execution,
+    Lease,
+    Limit,
+    LimitState,
+    State,
+    Worker,
+)
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import dashboard
 from queuemgr.reporting.dashboard import Board
 from queuemgr.reporting.dashboard.limit_bars import NOT_DUE, LimitBar
@@ -33,7 +42,7 @@ from tests.integration.web.admin.dashboard_fleet import (
 
 pytestmark = pytest.mark.django_db
 
-SAM = By("sam", "command", "the disk is full")
+SAM = Actor("sam", "command", "the disk is full")
 
 
 @pytest.fixture(autouse=True)
@@ -85,9 +94,9 @@ def test_work_nobody_consumes_is_counted_by_phase_and_priority() -> None:
 
 
 def test_the_oldest_wait_stands_against_the_wait_after_which_it_goes_first(
-    knobs: Callable[..., None],
+    configure: Callable[..., None],
 ) -> None:
-    knobs(starvation_ms=3_600_000)
+    configure(starvation_ms=3_600_000)
     for number, priority in enumerate((HIGH, 1, LOW)):
         enqueue(2, f"q{number}:", priority)
     waited(30)
@@ -133,18 +142,18 @@ def test_a_cap_lowered_while_busy_shows_how_far_it_is_over(fleet: Worker) -> Non
 
 def test_a_limit_says_until_when_it_is_closed_and_how_it_reopens(fleet: Worker) -> None:
     until = database_now() + timedelta(minutes=5)
-    Gate.objects.create(name=HOST, closed_until=until, because="429 <b>")
-    assert bar(HOST).closed_until == until
+    LimitState.objects.create(name=HOST, open_until=until, open_reason="429 <b>")
+    assert bar(HOST).open_until == until
     assert any(text.endswith("UTC: 429 <b>") for _, text in bar(HOST).says)
     assert any(text.startswith(f"{HOST} closed until") for text in texts())
-    Gate.objects.update(closed_until=None, opening=2)
+    LimitState.objects.update(open_until=None, half_open_starts=2)
     assert ("warn", "reopening, 2 at a time") in bar(HOST).says
 
 
 def test_a_rate_shows_when_it_lets_the_next_start_through() -> None:
     Limit.objects.create(name=HOST, rate="1/3s")
     ahead = database_now() + timedelta(seconds=40)
-    Gate.objects.create(name=HOST, clock=ahead.timestamp())
+    LimitState.objects.create(name=HOST, rate_clock=ahead.timestamp())
     found = bar(HOST)
     assert found.rate == "20/min"
     assert found.next_start is not None
@@ -155,8 +164,8 @@ def test_the_busiest_limits_are_shown_and_the_others_counted() -> None:
     for number in range(20):
         Limit.objects.create(name=f"host:{number}.example:443", max_running=3)
     enqueue(2, "w", limit_key="host:7.example:443")
-    Gate.objects.create(
-        name="host:9.example:443", closed_until=database_now() + timedelta(hours=1), because="x"
+    LimitState.objects.create(
+        name="host:9.example:443", open_until=database_now() + timedelta(hours=1), open_reason="x"
     )
     shown = [bar.name for bar in read().limits.shown]
     assert shown[:4] == ["fleet", "phase:prep", "phase:expensive", "phase:wrap"]
@@ -331,7 +340,8 @@ def grow(begin: int, end: int) -> None:
         Limit(name=f"host:{n}.example:443", rate="1/s", daily_budget=9) for n in numbers
     )
     enqueue_many(
-        "probe", [Intake(f"r{n}", {"limit_key": f"host:{n}.example:443"}) for n in numbers[::20]]
+        "probe",
+        [NewExecution(f"r{n}", {"limit_key": f"host:{n}.example:443"}) for n in numbers[::20]],
     )
     routes = list(Execution.objects.waiting().values_list("route_id", flat=True).distinct())
     same: dict[str, Any] = {"flow": "probe", "phase": "prep", "step": "probe"}

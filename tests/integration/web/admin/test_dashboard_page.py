@@ -14,10 +14,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.models import BulkAction, Gate, Limit, Worker
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import BulkAction, Limit, LimitState, Worker
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting import dashboard
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.admin.admin_pages import text_of
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert(1)</script>"
 VIEWER = (
-    "view_execution", "view_limit", "view_queue", "view_worker", "view_attempt", "view_change",
+    "view_execution", "view_limit", "view_queue", "view_worker", "view_attempt", "view_auditentry",
     "view_dailyusage", "view_bulkaction",
 )  # fmt: skip
 
@@ -58,8 +58,10 @@ def world(make_worker: Callable[..., Worker]) -> None:
     a_failed("dead")
     an_ended("old")
     a_minute(timedelta(minutes=3), attempts=2)
-    controls.pause("wrap.low", By("sam", "command", "the disk is full"))
-    Gate.objects.create(name=HOST, closed_until=database_now() + timedelta(hours=1), because="429")
+    controls.pause("wrap.low", Actor("sam", "command", "the disk is full"))
+    LimitState.objects.create(
+        name=HOST, open_until=database_now() + timedelta(hours=1), open_reason="429"
+    )
     BulkAction.objects.create(
         verb="retry", state="running", actor="sam", source="admin", matched=9, up_to=9
     )
@@ -151,8 +153,8 @@ def test_nothing_a_row_says_is_more_than_text(viewer: Client, world: None) -> No
     a_failed("bad", HOSTILE[:32], HOSTILE)
     Limit.objects.create(name=f"host:{HOSTILE}", max_running=1)
     Worker.objects.update(name=HOSTILE)
-    controls.pause("prep.high", By(HOSTILE, "command", HOSTILE))
-    Gate.objects.update(because=HOSTILE)
+    controls.pause("prep.high", Actor(HOSTILE, "command", HOSTILE))
+    LimitState.objects.update(open_reason=HOSTILE)
     BulkAction.objects.update(actor=HOSTILE, reason=HOSTILE)
     for address in (front(), parts(), f"{front()}?window={HOSTILE}"):
         dashboard.forget()

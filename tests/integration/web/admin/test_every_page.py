@@ -112,5 +112,5 @@ def test_what_is_hostile_is_still_there_to_be_read(
     """Escaped, not left out."""
     made = every_model.make(HOSTILE)
     for page in admin_pages(made):
-        if page.name in ("queuemgr_change_changelist", "queuemgr_worker_changelist"):
+        if page.name in ("queuemgr_auditentry_changelist", "queuemgr_worker_changelist"):
             assert f"&lt;script&gt;{ATTACK}" in read(superuser, page)[1]

@@ -14,10 +14,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow
 from queuemgr.flows.flow import HIGH, Link
-from queuemgr.models import Attempt, Batch, Change, Execution, State
+from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
 from queuemgr.operations import controls, executions
 from queuemgr.worker.probe_flow import PROBE
 from tests.integration.web.admin.admin_pages import page, text_of
@@ -119,11 +119,11 @@ def test_what_was_edited_of_a_payload_is_told_only_to_those_who_may_read_payload
     failed: Execution, staff: Callable[..., Client]
 ) -> None:
     executions.retry_with_payload(failed, {"url": "https://b.example/"}, ANN)
-    viewer = staff("view_change", "view_execution")
-    assert "b.example" not in text_of(viewer.get(page("change")))
+    viewer = staff("view_auditentry", "view_execution")
+    assert "b.example" not in text_of(viewer.get(page("auditentry")))
     assert "b.example" not in text_of(viewer.get(own_page(failed)))
-    change = Change.objects.get(action=executions.EDIT_PAYLOAD)
-    refused = viewer.get(page("change", change.pk, view="change"), follow=True)
+    change = AuditEntry.objects.get(action=executions.EDIT_PAYLOAD)
+    refused = viewer.get(page("auditentry", change.pk, view="change"), follow=True)
     assert "b.example" not in text_of(refused)
 
 
@@ -165,7 +165,7 @@ def test_an_edited_payload_keeps_what_was_masked_and_is_recorded(
     assert "told to go on with another payload" in said
     again = Execution.objects.get()
     assert again.payload == {"limit_key": "host:b", "url": secret}
-    assert not Change.objects.filter(after__icontains="hidden1").exists()
+    assert not AuditEntry.objects.filter(after__icontains="hidden1").exists()
 
 
 REFUSED = (
@@ -210,7 +210,7 @@ def test_buttons_put_off_prioritise_and_begin_anew(
     put_off = Execution.objects.get()
     assert put_off.run_after == datetime(2029, 1, 2, 6, tzinfo=UTC)
     assert put_off.priority == HIGH
-    assert [c.action for c in Change.objects.filter(source="admin").order_by("pk")] == [
+    assert [c.action for c in AuditEntry.objects.filter(source="admin").order_by("pk")] == [
         "retry from start", "set priority", "set run after",
     ]  # fmt: skip
 

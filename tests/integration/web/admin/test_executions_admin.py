@@ -11,12 +11,12 @@ import pytest
 from django.test import Client
 from django.urls import NoReverseMatch
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import HIGH, Intake
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import Attempt, Batch, Change, Execution, State
+from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
 from queuemgr.operations import executions as steering
-from queuemgr.operations.bulk.actions import VERBS
+from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.reporting import page_filtering
 from queuemgr.web.admin import execution_filters, executions
 from queuemgr.web.admin.execution_actions import ACTS, OF_A_LIST
@@ -88,7 +88,7 @@ def test_ages_go_by_ids_in_a_long_table_and_meet_the_same(
     operator: Client, sent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Times have no index; ids, which grow with them, do."""
-    enqueue_many("probe", [Intake(f"doc:{n:02}") for n in range(40)])
+    enqueue_many("probe", [NewExecution(f"doc:{n:02}") for n in range(40)])
     for number, execution in enumerate(Execution.objects.order_by("-pk")):
         then = database_now() - timedelta(hours=number * 6 + 0.5)
         Execution.objects.filter(pk=execution.pk).update(created_at=then)
@@ -135,7 +135,7 @@ def test_many_chosen_across_pages_pass_the_page_between_without_naming_each(
     """P4-08: also where there is no bulk action to hand over to. The page between
     posts one row and "all", never more fields than Django takes."""
     operator = staff("view_execution", "skip_execution")
-    enqueue_many("probe", [Intake(f"doc:{n}") for n in range(60)])
+    enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(60)])
     first = Execution.objects.order_by("pk")[0]
     chosen = {"_selected_action": [first.pk], "select_across": "1", "action": "skip"}
     asking = text_of(operator.post(page("execution"), chosen))
@@ -143,7 +143,7 @@ def test_many_chosen_across_pages_pass_the_page_between_without_naming_each(
     assert "all that match" in asking
     done = operator.post(page("execution"), {**chosen, "reason": "not wanted"}, follow=True)
     assert "60 executions were skipped" in text_of(done)
-    assert Change.objects.filter(action="skip", reason="not wanted").count() == 60
+    assert AuditEntry.objects.filter(action="skip", reason="not wanted").count() == 60
 
 
 @pytest.mark.parametrize("name", ["cancel", "skip", "retry_from_start", "run_after"])
@@ -156,7 +156,7 @@ def test_what_needs_an_answer_asks_first_and_does_nothing_until_then(
         act(operator, "execution", name, execution, reason="")
     )
     assert Execution.objects.get().state == State.WAITING
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 @pytest.mark.parametrize("act_of", ACTS, ids=lambda act_of: act_of.name)
@@ -165,22 +165,22 @@ def test_every_act_needs_its_own_permission(
 ) -> None:
     """P4-09: posted directly, from the list and from the page, by someone who may do all the others."""
     (execution,) = probes(1)
-    if act_of.states == frozenset(steering.ENDED_UNDONE):
+    if act_of.states == frozenset(steering.UNSUCCESSFUL):
         steering.cancel([execution], ANN)
     others = {other.permission for other in ACTS} - {act_of.permission}
     client = staff("view_execution", *others)
-    before = Execution.objects.values().get(), Change.objects.count()
+    before = Execution.objects.values().get(), AuditEntry.objects.count()
     typed = {"reason": "x", "when": "2030-01-01T06:00", "priority": "0", "payload": "{}"}
     assert act_of.label + "</" not in text_of(client.get(own_page(execution)))
     url = page("execution", execution.pk, view="act")
     assert client.post(url, {"act": act_of.name, **typed}).status_code == 403
     if act_of in OF_A_LIST:
         act(client, "execution", act_of.name, execution, **typed)
-    assert (Execution.objects.values().get(), Change.objects.count()) == before
+    assert (Execution.objects.values().get(), AuditEntry.objects.count()) == before
 
 
 def test_every_act_on_a_list_hands_over_to_a_verb_bulk_actions_know() -> None:
-    assert {act_of.bulk for act_of in OF_A_LIST} <= {*VERBS}
+    assert {act_of.bulk for act_of in OF_A_LIST} <= {*ACTIONS}
     assert {(act_of.bulk, act_of.permission) for act_of in OF_A_LIST} <= {
-        (verb.name, verb.permission) for verb in VERBS.values()
+        (verb.name, verb.permission) for verb in ACTIONS.values()
     }

@@ -13,19 +13,19 @@ from django.test import Client
 from django.utils import timezone
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.lifecycle.begin import begin
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import (
     Attempt,
-    Change,
+    AuditEntry,
     DailyUsage,
     Execution,
-    Gate,
     Lease,
     Limit,
+    LimitState,
     Outcome,
     Queue,
     RetryPolicy,
@@ -33,12 +33,12 @@ from queuemgr.models import (
 )
 from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows, retry_policies
 from tests.integration.web.admin.admin_pages import act, figures_of, page, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
-ANN = By("ann", "test", "because")
+ANN = Actor("ann", "test", "because")
 HOST = "host:a.example:443"
 
 
@@ -56,7 +56,7 @@ def page_of(client: Client, row: Any) -> str:
 
 
 def close(name: str, seconds: float = 600, because: str = "5 x timeout in a row") -> None:
-    breakers.close(name, database_now() + timedelta(seconds=seconds), because)
+    breakers.open_breaker(name, database_now() + timedelta(seconds=seconds), because)
 
 
 def probe(key: str = "doc:1", **payload: Any) -> Execution:
@@ -68,14 +68,14 @@ def test_a_limits_page_sets_every_figure_and_keeps_the_reason(operator: Client) 
     limit = Limit.objects.get(name="host:*")
     figures = {
         "max_running": 9, "reserved_high": 3, "rate": "50/s burst 100", "daily_budget": 1000,
-        "budget_zone": "Europe/Berlin", "kept_for_high": 20, "kept_from_low": 30, "share": 4,
-        "breaker_after": 0,
+        "budget_zone": "Europe/Berlin", "reserved_for_high_percent": 20, "blocked_for_low_percent": 30,
+        "share": 4, "breaker_after": 0,
     }  # fmt: skip
     posted = figures_of(limit, **figures, reason="new contract")
     text_of(operator.post(page("limit", limit.pk, view="change"), posted, follow=True))
     limit.refresh_from_db()
-    assert {name: getattr(limit, name) for name in limit_rows.FIGURES} == figures
-    change = Change.objects.get()
+    assert {name: getattr(limit, name) for name in limit_rows.LIMIT_FIELDS} == figures
+    change = AuditEntry.objects.get()
     assert (change.reason, change.after["rate"]) == ("new contract", "50/s burst 100")
 
 
@@ -88,7 +88,7 @@ def test_the_list_says_when_a_rate_lets_the_next_start_through(
     dispatch()
     assert listed(operator, "limit")[HOST].standing.rate().startswith("1/30s\nnext in 30.0 s")
     begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk)
-    Gate.objects.update(clock=database_now().timestamp())
+    LimitState.objects.update(rate_clock=database_now().timestamp())
     assert listed(operator, "limit")[HOST].standing.rate() == "1/30s"
 
 
@@ -153,7 +153,7 @@ def test_a_limits_page_says_when_each_thing_it_stops_can_change(
     probe(limit_key=HOST)
     close(HOST)
     text = page_of(operator, limit)
-    until = f"{Gate.objects.get().closed_until:%H:%M:%S} UTC"
+    until = f"{LimitState.objects.get().open_until:%H:%M:%S} UTC"
     assert f"<td>{until}</td>" in text
     assert "<td>when someone resumes it</td>" in text
 
@@ -162,12 +162,12 @@ def test_open_now_opens_a_closed_limit_and_is_recorded(operator: Client) -> None
     limit = Limit.objects.create(name=HOST)
     close(HOST)
     assert f"Opened: {HOST}." in text_of(act(operator, "limit", "open_now", limit))
-    gate = Gate.objects.get(name=HOST)
-    assert (gate.closed_until, gate.opening) == (None, 0)
-    change = Change.objects.get()
+    gate = LimitState.objects.get(name=HOST)
+    assert (gate.open_until, gate.half_open_starts) == (None, 0)
+    change = AuditEntry.objects.get()
     assert (change.actor, change.action, change.target) == ("sam", "open limit", HOST)
     assert "None of these was closed." in text_of(act(operator, "limit", "open_now", limit))
-    assert Change.objects.count() == 1
+    assert AuditEntry.objects.count() == 1
 
 
 def test_open_now_on_a_pattern_opens_the_keys_that_go_by_it_alone(operator: Client) -> None:
@@ -176,7 +176,7 @@ def test_open_now_on_a_pattern_opens_the_keys_that_go_by_it_alone(operator: Clie
         close(name)
     text = text_of(act(operator, "limit", "open_now", Limit.objects.get(name="host:*")))
     assert "Opened: host:b, host:c." in text
-    closed = Gate.objects.filter(closed_until__isnull=False).order_by("name")
+    closed = LimitState.objects.filter(open_until__isnull=False).order_by("name")
     assert [gate.name for gate in closed] == [HOST, "resolver:x"]
 
 
@@ -203,7 +203,7 @@ def test_who_may_only_look_sees_how_limits_stand_and_opens_none(
     close(HOST)
     assert "closed until" in page_of(viewer, limit)
     act(viewer, "limit", "open_now", limit)
-    assert Gate.objects.get().closed_until is not None
+    assert LimitState.objects.get().open_until is not None
 
 
 def test_hostile_keys_are_shown_and_never_run(
@@ -232,7 +232,7 @@ def test_a_policy_is_edited_with_its_reason(operator: Client) -> None:
     url = page("retrypolicy", policy.pk, view="change")
     text_of(operator.post(url, posted, follow=True))
     assert retry_policies.policy_for("network", "prep").max_attempts == 2
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.target, change.reason) == ("network", "it is down")
     assert (change.before, change.after) == ({"max_attempts": 6}, {"max_attempts": 2})
 
@@ -247,7 +247,7 @@ def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase
         9, 5, 600, 5, "connection refused, reset or cut off"
     )
     assert retry_policies.policy_for("network", "wrap").max_attempts == 6
-    assert (Change.objects.get().target, Change.objects.get().reason) == (
+    assert (AuditEntry.objects.get().target, AuditEntry.objects.get().reason) == (
         "network in prep", "flaky line",
     )  # fmt: skip
 
@@ -267,7 +267,7 @@ def test_a_policy_nothing_could_go_by_is_refused(
     given = {"kind": "network", "phase": "prep", "max_attempts": 3, "reason": ""}
     text = text_of(operator.post(page("retrypolicy", view="add"), {**given, **posted}))
     assert complaint in text
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_a_policy_for_a_phase_may_go_and_one_for_every_phase_stays(operator: Client) -> None:
@@ -279,7 +279,7 @@ def test_a_policy_for_a_phase_may_go_and_one_for_every_phase_stays(operator: Cli
         controls.delete_policy("network", "", ANN)
     text_of(operator.post(page("retrypolicy", row.pk, view="delete"), {"post": "yes"}, follow=True))
     assert not RetryPolicy.objects.filter(phase="prep").exists()
-    change = Change.objects.order_by("-pk")[0]
+    change = AuditEntry.objects.order_by("-pk")[0]
     assert (change.actor, change.action, change.target) == (
         "sam", "delete retry policy", "network in prep",
     )  # fmt: skip
@@ -305,14 +305,14 @@ def test_a_queues_cap_is_set_with_its_reason_and_shown_beside_its_depth(operator
     probe()
     url = page("queue", queue.pk, view="change")
     text_of(operator.post(url, {"max_pending": 5000, "reason": "small disk"}, follow=True))
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.action, change.reason, change.after) == (
         "edit queue", "small disk", {"max_pending": 5000},
     )  # fmt: skip
     assert "1 / 5,000" in text_of(operator.get(page("queue")))
     assert "1 / 5,000" in page_of(operator, queue)
     text_of(operator.post(url, {"max_pending": 5000, "reason": "again"}, follow=True))
-    assert Change.objects.count() == 1
+    assert AuditEntry.objects.count() == 1
     assert "greater than or equal to 0" in text_of(operator.post(url, {"max_pending": -1}))
 
 
@@ -323,7 +323,7 @@ def test_an_execution_tells_its_keys_and_the_earliest_time_it_could_start(
     close(HOST)
     close("host:b", 900)
     execution = probe(limit_key=f"{HOST} host:b", weight=3, tokens={"cpu": 2})
-    until = Gate.objects.get(name="host:b").closed_until
+    until = LimitState.objects.get(name="host:b").open_until
     text = page_of(operator, execution)
     assert f"Not before {until:%Y-%m-%d %H:%M:%S} UTC" in text
     taken = re.findall(
@@ -332,7 +332,7 @@ def test_an_execution_tells_its_keys_and_the_earliest_time_it_could_start(
     )
     assert {(HOST, "3"), ("host:b", "3"), ("cpu", "2")} <= set(taken)
     assert f"{HOST} host:b" in text_of(operator.get(page("execution")))
-    Gate.objects.update(closed_until=None, opening=0)
+    LimitState.objects.update(open_until=None, half_open_starts=0)
     assert "at any moment" in page_of(operator, execution)
 
 

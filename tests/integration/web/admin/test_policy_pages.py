@@ -13,14 +13,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from queuemgr.flows.retry_policy import POLICIES
-from queuemgr.models import Change, Limit, Queue, RetryPolicy
+from queuemgr.models import AuditEntry, Limit, Queue, RetryPolicy
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows, retry_policies
 from tests.integration.web.admin.admin_pages import figures_of, page, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
-ANN = By("ann", "command", "slow to recover")
+ANN = Actor("ann", "command", "slow to recover")
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_a_preview_shows_the_waits_of_what_was_typed_and_saves_nothing(
     assert "7-8 s, 14-15 s, 20-21 s (not saved yet)" in text
     assert 'name="base" value="7' in text
     assert retry_policies.policy_for("network", "prep") == POLICIES["network"]
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()
     text_of(operator.post(url, typed, follow=True))
     assert retry_policies.policy_for("network", "prep").base == 7
 
@@ -66,7 +66,7 @@ def test_the_list_says_who_changed_a_policy_last_and_how_many_retries_may_start(
     operator: Client,
 ) -> None:
     controls.edit_policy("network", "", ANN, max_attempts=9)
-    controls.edit_policy("network", "", By("bob", "api"), max_attempts=8)
+    controls.edit_policy("network", "", Actor("bob", "api"), max_attempts=8)
     controls.edit_policy("network", "prep", ANN, max_attempts=3)
     text = text_of(operator.get(page("retrypolicy")))
     rows = {str(r): r for r in operator.get(page("retrypolicy")).context["cl"].result_list}
@@ -134,4 +134,4 @@ def test_an_edit_that_another_made_impossible_in_between_is_told_on_the_form(
     sent = figures_of(limit, reserved_high=3)
     told = operator.post(page("limit", limit.pk, view="change"), sent, follow=True)
     assert "Not saved: The reserve must be smaller" in text_of(told)
-    assert not Change.objects.exists()
+    assert not AuditEntry.objects.exists()

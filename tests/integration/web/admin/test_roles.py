@@ -13,9 +13,9 @@ from django.test import Client
 from django.urls import reverse
 
 from queuemgr.base.errors import BadInput
-from queuemgr.models import Change
+from queuemgr.models import AuditEntry
 from queuemgr.operations import roles
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.web.admin.execution_actions import BY_NAME
 from tests.integration.web.admin import every_model
 from tests.integration.web.admin.every_model import AdminPage, admin_pages, fingerprint
@@ -46,8 +46,8 @@ OWN_PAGES = {
     "search": (STAFF, STAFF),
     "app_list": (VIEWER, VIEWER),
     "auth_user_password_change": (ADMIN, ADMIN),
-    "queuemgr_change_export": (VIEWER, VIEWER),
-    "queuemgr_change_undo": (NOBODY, ADMIN),
+    "queuemgr_auditentry_export": (VIEWER, VIEWER),
+    "queuemgr_auditentry_undo": (NOBODY, ADMIN),
     "failures": (VIEWER, VIEWER),
     "queuemgr_bulkaction_change": (VIEWER, VIEWER),
     "queuemgr_execution_act": (NOBODY, OPERATOR),
@@ -63,7 +63,7 @@ undone here is that of a limit, which an admin alone may edit.)"""
 
 LOOKED_AT = {
     **dict.fromkeys(
-        ("execution", "attempt", "queue", "limit", "dailyusage", "worker", "retrypolicy", "change",
+        ("execution", "attempt", "queue", "limit", "dailyusage", "worker", "retrypolicy", "auditentry",
          "bulkaction", "batch", "document", "taskresult", "groupresult"),
         VIEWER,
     ),
@@ -227,14 +227,14 @@ def test_each_role_may_all_that_the_one_below_it_may() -> None:
 
 def test_a_viewer_may_look_at_work_but_neither_into_payloads_nor_at_tokens_nor_people() -> None:
     held = held_by(VIEWER)
-    assert {"queuemgr.view_execution", "queuemgr.view_change", "pipeline.view_document"} <= held
+    assert {"queuemgr.view_execution", "queuemgr.view_auditentry", "pipeline.view_document"} <= held
     assert all(".view_" in name for name in held)
     assert not {"queuemgr.view_payload", "queuemgr.view_apitoken", "auth.view_user"} & held
 
 
 def test_an_operator_steers_work_but_sets_no_limits_and_edits_no_payloads() -> None:
     held = held_by(OPERATOR)
-    assert {"queuemgr.view_payload", "queuemgr.pause_limit", "queuemgr.undo_change"} <= held
+    assert {"queuemgr.view_payload", "queuemgr.pause_limit", "queuemgr.undo_auditentry"} <= held
     only_admins = {"edit_payload", "change_limit", "change_queue", "change_retrypolicy",
                    "add_apitoken"}  # fmt: skip
     assert not {f"queuemgr.{name}" for name in only_admins} & held
@@ -246,11 +246,11 @@ def test_a_group_altered_by_hand_stays_so_until_it_is_put_back_which_is_recorded
     group.permissions.remove(Permission.objects.get(codename="retry_execution"))
     assert roles.make() == []
     assert roles.difference(OPERATOR).lacks == ("queuemgr.retry_execution",)
-    assert roles.reset(OPERATOR, By("ann", "command", "after the upgrade"))
+    assert roles.reset(OPERATOR, Actor("ann", "command", "after the upgrade"))
     assert roles.difference(OPERATOR).lacks == ()
-    change = Change.objects.get()
+    change = AuditEntry.objects.get()
     assert (change.action, change.target) == ("reset role", "group operator")
-    assert not roles.reset(OPERATOR, By("ann", "command"))
+    assert not roles.reset(OPERATOR, Actor("ann", "command"))
 
 
 def test_migrate_makes_the_roles() -> None:

@@ -14,9 +14,9 @@ from django.core import checks
 from django.test import Client
 from django_celery_results.models import GroupResult, TaskResult
 
-from project.knobs import ProjectKnobs
+from project.config import ProjectSettings
 from queuemgr.base.errors import ConfigurationError
-from queuemgr.base.redaction import keep_secret
+from queuemgr.base.redaction import register_secret
 from queuemgr.models import Limit
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.admin.admin_pages import page, text_of
@@ -93,7 +93,7 @@ def test_an_address_of_flower_that_is_no_web_address_is_refused_by_name(
 ) -> None:
     monkeypatch.setenv("SLUICE_FLOWER_URL", address)
     with pytest.raises(ConfigurationError, match="SLUICE_FLOWER_URL"):
-        ProjectKnobs.load()
+        ProjectSettings.load()
 
 
 @pytest.mark.parametrize("url", ["/admin/login/", "/admin/", page("execution"), page("limit")])
@@ -126,7 +126,7 @@ def test_the_name_of_a_row_stands_as_it_is_in_the_heading(operator: Client) -> N
 
 @pytest.fixture
 def result() -> TaskResult:
-    keep_secret("a-secret-of-the-tests")
+    register_secret("a-secret-of-the-tests")
     return TaskResult.objects.create(
         task_id="5f0c", task_name=f"chore{HOSTILE}", task_args=HOSTILE, task_kwargs=HOSTILE,
         result=f"{HOSTILE} a-secret-of-the-tests", worker=HOSTILE,

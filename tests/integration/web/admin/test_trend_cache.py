@@ -8,11 +8,11 @@ from threading import Thread
 import pytest
 from django.db import connection
 
-from queuemgr.base.consistent_read import one_moment
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.base.timed_cache import KEEP, Kept
+from queuemgr.base.consistent_read import consistent_read
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.timed_cache import MIN_SECONDS, TimedCache
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Execution, Minute, Outcome
+from queuemgr.models import Execution, MinuteStats, Outcome
 from queuemgr.reporting import dashboard
 from queuemgr.reporting.dashboard import trend_cache
 from queuemgr.reporting.dashboard.trends import Window
@@ -47,7 +47,7 @@ def test_all_of_one_look_is_of_one_moment(sent: list[object], database: str) -> 
         enqueue("probe", "meanwhile")
         connection.close()
 
-    with one_moment():
+    with consistent_read():
         assert Execution.objects.count() == 1
         other = Thread(target=meanwhile)
         other.start()
@@ -59,7 +59,7 @@ def test_all_of_one_look_is_of_one_moment(sent: list[object], database: str) -> 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_look_that_fails_leaves_no_transaction_behind() -> None:
-    with pytest.raises(RuntimeError, match="oh"), one_moment():
+    with pytest.raises(RuntimeError, match="oh"), consistent_read():
         raise RuntimeError("oh")
     limit_rows.sync()
     assert enqueue("probe", "after")
@@ -79,7 +79,7 @@ def test_minutes_rolled_up_between_looks_are_added() -> None:
 def test_a_minute_that_grows_while_it_may_is_counted_as_it_is() -> None:
     newest = a_minute(timedelta(minutes=2), attempts=1)
     assert tries() == [1, 1, 1]
-    Minute.objects.filter(pk=newest.pk).update(attempts=4)
+    MinuteStats.objects.filter(pk=newest.pk).update(attempts=4)
     assert tries() == [4, 4, 4]
 
 
@@ -116,11 +116,11 @@ def test_a_reading_is_kept_for_a_multiple_of_what_it_took_and_never_for_long(
 ) -> None:
     clock = iter([0.0, 0.1, 0.0, 60.0, 0.0, 0.0])
     monkeypatch.setattr("queuemgr.base.timed_cache.time.monotonic", lambda: next(clock))
-    kept, readings = Kept[int](), iter(range(10))
+    kept, readings = TimedCache[int](), iter(range(10))
 
     def at(seconds: float) -> int:
         return kept.at(NOW + timedelta(seconds=seconds), lambda: next(readings))
 
     assert [at(0), at(4.9), at(5.1)] == [0, 0, 1]
-    assert at(5 + KEEP.total_seconds()) == 1
-    assert at(6 + KEEP.total_seconds()) == 2
+    assert at(5 + MIN_SECONDS.total_seconds()) == 1
+    assert at(6 + MIN_SECONDS.total_seconds()) == 2

@@ -11,12 +11,12 @@ from django.test import Client
 
 from queuemgr.models import ApiToken
 from queuemgr.operations import api_tokens
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.web.api.problems import MEDIA_TYPE, TITLES
 
 ROOT = "/api/v1/"
 EVERY_SCOPE = tuple(api_tokens.SCOPES)
-ANN = By("ann", "command", "for a test")
+ANN = Actor("ann", "command", "for a test")
 
 
 class Api:

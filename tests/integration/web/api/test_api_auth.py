@@ -12,8 +12,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.models import ApiToken, Change, Execution
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import ApiToken, AuditEntry, Execution
 from queuemgr.operations import api_tokens
 from tests.integration.web.api.api_client import ANN, Api, api, make_token, problem, someone
 
@@ -27,7 +27,7 @@ needs_two_connections = pytest.mark.skipif(
 def test_a_token_is_kept_as_a_digest_only_and_its_making_is_recorded_without_it() -> None:
     token, secret = make_token("read")
     kept = " ".join(str(value) for value in ApiToken.objects.values().get().values())
-    record = Change.objects.get(action="make token")
+    record = AuditEntry.objects.get(action="make token")
     assert secret not in kept
     assert (record.target, record.after["scopes"]) == (token.name, ["read"])
     assert secret not in str(record.after)
@@ -63,7 +63,7 @@ def test_revoking_twice_is_recorded_once() -> None:
     make_token()
     for _ in range(2):
         api_tokens.revoke(ApiToken.objects.all(), ANN)
-    assert Change.objects.filter(action="revoke token").count() == 1
+    assert AuditEntry.objects.filter(action="revoke token").count() == 1
 
 
 def test_a_token_without_the_scope_is_refused_by_its_name_before_the_body_is_read() -> None:
@@ -163,7 +163,7 @@ def test_a_change_names_the_owner_the_api_and_the_reason_of_the_header_or_the_bo
     caller = api()
     caller.post("pause", {"target": "prep.low"}, X_Reason="a header")
     caller.post("pause", {"target": "prep.high", "reason": "a body"}, X_Reason="a header")
-    said = Change.objects.filter(action="pause").order_by("pk")
+    said = AuditEntry.objects.filter(action="pause").order_by("pk")
     assert [(c.actor, c.source, c.reason) for c in said] == [
         ("owner-of-robot", "api", "a header"), ("owner-of-robot", "api", "a body"),
     ]  # fmt: skip

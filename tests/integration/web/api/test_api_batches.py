@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from queuemgr.flows.flow import Intake
+from queuemgr.flows.flow import NewExecution
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import BulkAction, Change, Execution, State
+from queuemgr.models import AuditEntry, BulkAction, Execution, State
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.api.api_client import Api, api, problem
@@ -63,7 +63,7 @@ def test_adding_the_same_again_changes_nothing_and_a_closed_batch_takes_no_more(
     caller.post("batches/night/close", {"reason": "all there"})
     refused = caller.post("batches/night/add", {"items": [{"key": "m3"}]})
     assert problem(refused, "conflict")["state"] == "closed"
-    assert Change.objects.get(action="close batch").reason == "all there"
+    assert AuditEntry.objects.get(action="close batch").reason == "all there"
 
 
 def test_a_cancelled_batch_cancels_what_waits_once(caller: Api) -> None:
@@ -74,7 +74,7 @@ def test_a_cancelled_batch_cancels_what_waits_once(caller: Api) -> None:
     ]
     assert answers == [{"unfinished": 3}] * 2
     assert {*Execution.objects.values_list("state", flat=True)} == {State.CANCELLED}
-    assert Change.objects.filter(action="cancel batch").count() == 1
+    assert AuditEntry.objects.filter(action="cancel batch").count() == 1
 
 
 def test_what_cannot_be_a_batch_is_refused(caller: Api) -> None:
@@ -99,7 +99,7 @@ def test_batches_are_listed_newest_first(caller: Api) -> None:
 
 def failures(count: int, kind: str = "network") -> None:
     limit_rows.sync()
-    enqueue_many("probe", [Intake(f"{kind}{n}") for n in range(count)])
+    enqueue_many("probe", [NewExecution(f"{kind}{n}") for n in range(count)])
     Execution.objects.filter(key__startswith=kind).update(
         state=State.FAILED, route=None, finished_at=timezone.now(), error_kind=kind,
     )  # fmt: skip

@@ -11,11 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from pipeline.models import Document
-from queuemgr.flows.flow import LOW, Intake
+from queuemgr.flows.flow import LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import Attempt, Change, Execution, Outcome, State
+from queuemgr.models import Attempt, AuditEntry, Execution, Outcome, State
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.api.api_client import ANN, Api, api, problem
 
@@ -28,7 +28,7 @@ def caller() -> Api:
 
 
 def probes(count: int, prefix: str = "p", **payload: Any) -> list[Execution]:
-    enqueue_many("probe", [Intake(f"{prefix}{n}", payload) for n in range(count)])
+    enqueue_many("probe", [NewExecution(f"{prefix}{n}", payload) for n in range(count)])
     return list(Execution.objects.filter(key__startswith=prefix).order_by("pk"))
 
 
@@ -161,7 +161,7 @@ def test_a_cursor_that_is_none_of_ours_is_refused(caller: Api, cursor: str) -> N
 
 def test_a_filter_narrows_and_one_nobody_knows_is_refused(caller: Api) -> None:
     probes(2)
-    enqueue_many("probe", [Intake("low")], priority=LOW)
+    enqueue_many("probe", [NewExecution("low")], priority=LOW)
     assert [
         row["key"] for row in caller.get("executions", priority="low").json()["executions"]
     ] == ["low"]
@@ -173,7 +173,7 @@ def test_a_filter_narrows_and_one_nobody_knows_is_refused(caller: Api) -> None:
 def test_an_execution_says_why_it_waits_its_place_and_what_may_be_expected(caller: Api) -> None:
     limit_rows.sync()
     first, second = probes(2)
-    controls.pause("prep.normal", By("ann", "admin", "moving"))
+    controls.pause("prep.normal", Actor("ann", "admin", "moving"))
     told = caller.get(f"executions/{second.pk}/why").json()
     assert "paused by ann: moving" in told["why"]
     assert ("paused", "prep.normal") in {(r["kind"], r["limit"]) for r in told["reasons"]}
@@ -227,7 +227,7 @@ def test_retry_cancel_skip_priority_and_time_change_one_execution_and_are_record
     assert [states[e.pk] for e in (broken, first, second)] == ["waiting", "cancelled", "skipped"]
     assert caller.get(f"executions/{third.pk}").json()["priority"] == "high"
     assert caller.get(f"executions/{fourth.pk}").json()["run_after"][:16] == later[:16]
-    actions = {change.action: change for change in Change.objects.filter(source="api")}
+    actions = {change.action: change for change in AuditEntry.objects.filter(source="api")}
     assert set(actions) == {"retry", "cancel", "skip", "set priority", "set run after"}
     assert actions["retry"].reason == "mended"
 

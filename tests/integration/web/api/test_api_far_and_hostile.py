@@ -8,18 +8,18 @@ import pytest
 from django.utils import timezone
 
 from queuemgr.base.errors import BadInput
-from queuemgr.flows.flow import Intake
+from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle import enqueue
-from queuemgr.models import Batch, Change, Execution, Queue, State
+from queuemgr.models import AuditEntry, Batch, Execution, Queue, State
 from queuemgr.operations import batches, controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.reporting.filtering import executions_matching
 from tests.integration.web.api.api_client import Api, api, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
 
 FAR = ["9999-12-31T23:59:59-12:00", "9000-01-01T00:00:00Z", "2060-01-01T00:00:00Z"]
-ANN = By("ann", "command")
+ANN = Actor("ann", "command")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_work_is_put_off_by_ten_years_at_most(caller: Api, when: str) -> None:
 
 
 def test_a_far_time_is_refused_to_every_caller() -> None:
-    far = timezone.now() + enqueue.FURTHEST * 2
+    far = timezone.now() + enqueue.MAX_HORIZON * 2
     with pytest.raises(BadInput, match="more than ten years ahead"):
         enqueue.enqueue("probe", "x", run_after=far)
     with pytest.raises(BadInput, match="more than ten years ahead"):
@@ -71,14 +71,14 @@ def test_one_that_never_fits_refuses_all(caller: Api, to: str) -> None:
     body = {"items": items} if "batches" in to else {"items": items, "flow": "probe"}
     problem(caller.post(to, body), "never-fits")
     assert not Execution.objects.exists()
-    assert not Change.objects.filter(action="enqueue").exists()
+    assert not AuditEntry.objects.filter(action="enqueue").exists()
 
 
 def test_a_batch_named_like_the_number_of_another_is_the_one_that_is_met() -> None:
     other = batches.open_batch("other", "probe", ANN)
-    batches.add(other, [Intake("theirs", {})])
+    batches.add(other, [NewExecution("theirs", {})])
     named = batches.open_batch(str(other.pk), "probe", ANN)
-    batches.add(named, [Intake("mine", {})])
+    batches.add(named, [NewExecution("mine", {})])
     found = executions_matching({"batch": str(other.pk)})
     assert [execution.key for execution in found] == ["mine"]
     assert Batch.objects.count() == 2

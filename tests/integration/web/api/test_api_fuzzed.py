@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from queuemgr.flows.flow import Intake
+from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Execution, State
 from queuemgr.scheduling import limit_rows
@@ -70,7 +70,7 @@ def kept_open() -> Iterator[None]:
 def headers(kept_open: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A token that may do everything, and a few executions to do it to."""
     limit_rows.sync()
-    enqueue_many("probe", [Intake(f"p{n}") for n in range(3)])
+    enqueue_many("probe", [NewExecution(f"p{n}") for n in range(3)])
     assert Execution.objects.filter(state=State.WAITING).count() == 3
     monkeypatch.setattr(django_settings, "ALLOWED_HOSTS", ["*"])
     return {"Authorization": f"Bearer {make_token(rate='')[1]}"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.models import Change, Execution, GivenAnswer, Queue
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import AuditEntry, Execution, IdempotencyRecord, Queue
 from queuemgr.operations import controls, idempotency
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.api.api_client import ANN, Api, api, problem, someone
@@ -41,7 +41,7 @@ def test_a_pause_sent_twice_under_one_key_is_recorded_once(caller: Api) -> None:
     limit_rows.sync()
     for _ in range(2):
         caller.post("pause", {"target": "prep.low"}, Idempotency_Key="k")
-    assert Change.objects.filter(action="pause").count() == 1
+    assert AuditEntry.objects.filter(action="pause").count() == 1
 
 
 def test_another_request_under_the_same_key_is_422_and_takes_no_effect(caller: Api) -> None:
@@ -60,7 +60,7 @@ def test_keys_of_one_token_are_none_of_another_tokens_business(caller: Api) -> N
 def test_a_refused_request_keeps_no_key_and_no_effect(caller: Api) -> None:
     problem(caller.post("executions/99/cancel", {}, Idempotency_Key="k"), "not-found")
     problem(caller.post("limits/open", {"limits": []}, Idempotency_Key="k"), "invalid")
-    assert not GivenAnswer.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
 
 
 def test_a_full_queue_keeps_what_went_in_and_lets_the_same_key_go_on_when_there_is_room(
@@ -92,10 +92,10 @@ def test_a_session_has_no_keys_and_is_told_so(client: Any) -> None:
 
 def test_answers_are_forgotten_after_a_day(caller: Api) -> None:
     caller.post("executions", probe("a"), Idempotency_Key="old")
-    GivenAnswer.objects.update(at=database_now() - timedelta(hours=25))
+    IdempotencyRecord.objects.update(at=database_now() - timedelta(hours=25))
     caller.post("executions", probe("b"), Idempotency_Key="new")
     assert idempotency.prune(database_now()) == 1
-    assert GivenAnswer.objects.get().key == "new"
+    assert IdempotencyRecord.objects.get().key == "new"
 
 
 @pytest.mark.skipif(
@@ -115,4 +115,4 @@ def test_of_requests_in_flight_together_under_one_key_exactly_one_takes_effect(
     answers = in_threads(6, pause)
     assert {status for status, _ in answers} == {200}
     assert sorted(replayed for _, replayed in answers) == [False, *[True] * 5]
-    assert Change.objects.filter(action="pause").count() == 1
+    assert AuditEntry.objects.filter(action="pause").count() == 1

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import Change, Gate, Limit, Queue
+from queuemgr.models import AuditEntry, Limit, LimitState, Queue
 from queuemgr.reporting import stats as standing
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.api.api_client import Api, api, problem
@@ -42,7 +42,7 @@ def test_figures_are_set_and_recorded_and_those_not_given_stay(caller: Api) -> N
         "10/m burst 3",
         10,
     )
-    change = Change.objects.get(action="edit limit")
+    change = AuditEntry.objects.get(action="edit limit")
     assert (change.source, change.reason, change.target) == ("api", "a new contract", "host:b")
     assert caller.patch("limits/fleet", {"daily_budget": None}).json()["daily_budget"] is None
 
@@ -57,7 +57,7 @@ def test_figures_are_set_and_recorded_and_those_not_given_stay(caller: Api) -> N
         ("fleet", {"max_running": 3, "reserved_high": 3}),
         ("fleet", {"rate": "often"}),
         ("fleet", {"budget_zone": "Mars/Base"}),
-        ("fleet", {"kept_for_high": 101}),
+        ("fleet", {"reserved_for_high_percent": 101}),
         ("fleet", {"spent": 0}),
         ("flet", {"max_running": 3}),
         ("hots:a", {"max_running": 3}),
@@ -69,7 +69,7 @@ def test_figures_that_cannot_be_are_422_and_change_nothing(
     before = list(Limit.objects.order_by("pk").values())
     problem(caller.patch(f"limits/{name}", body), "invalid")
     assert list(Limit.objects.order_by("pk").values()) == before
-    assert not Change.objects.filter(source="api").exists()
+    assert not AuditEntry.objects.filter(source="api").exists()
 
 
 def test_a_limit_nobody_knows_is_404(caller: Api) -> None:
@@ -79,11 +79,11 @@ def test_a_limit_nobody_knows_is_404(caller: Api) -> None:
 def test_limits_the_fleet_closed_are_opened_by_name_or_pattern(caller: Api) -> None:
     later = database_now() + timedelta(hours=1)
     for name in ("host:a", "host:b", "fleet"):
-        Gate.objects.create(name=name, closed_until=later, because="429")
+        LimitState.objects.create(name=name, open_until=later, open_reason="429")
     assert caller.post("limits/open", {"limits": ["host:*"]}).json() == {
         "opened": ["host:a", "host:b"]
     }
-    assert Gate.objects.get(name="fleet").closed_until == later
+    assert LimitState.objects.get(name="fleet").open_until == later
 
 
 @pytest.mark.parametrize("target", ["everything", "prep.low", "prep", "host:a"])

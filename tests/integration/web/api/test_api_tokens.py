@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from queuemgr.models import ApiToken, Change
+from queuemgr.models import ApiToken, AuditEntry
 from tests.integration.cli.commands import queue
 from tests.integration.web.admin.admin_pages import act, page, text_of
 from tests.integration.web.api.api_client import Api, make_token, someone
@@ -60,7 +60,7 @@ def test_the_command_revokes_by_name_and_refuses_names_nobody_has() -> None:
     assert ApiToken.objects.get().revoked_at is None
     assert queue("token", "revoke", "a", "--reason", "leaked").out.startswith("1 revoked")
     assert queue("token", "revoke", "a").out.startswith("0 revoked")
-    assert Change.objects.get(action="revoke token").reason == "leaked"
+    assert AuditEntry.objects.get(action="revoke token").reason == "leaked"
 
 
 @pytest.mark.parametrize("more", [("--owner", "nobody"), ("--owner", "ann", "--rate", "often")])
@@ -86,10 +86,10 @@ def test_the_admin_shows_the_secret_once_and_keeps_no_copy(superuser: Client) ->
     assert secret
     assert "no-store" in answer["Cache-Control"]
     assert Api(secret[0]).get("executions").status_code == 200
-    change = Change.objects.get(action="make token")
+    change = AuditEntry.objects.get(action="make token")
     assert (change.actor, change.source, change.reason) == ("root", "admin", "for the tests")
     token = ApiToken.objects.get()
-    for url in (page("apitoken"), page("apitoken", token.pk, view="change"), page("change")):
+    for url in (page("apitoken"), page("apitoken", token.pk, view="change"), page("auditentry")):
         shown = text_of(superuser.get(url))
         assert secret[0] not in shown
         assert token.digest not in shown

@@ -24,15 +24,15 @@ THEN = [
 
 
 @pytest.fixture
-def on(knobs: Callable[..., None], sent: list[Any]) -> None:
-    knobs(task_routes="true")
+def on(configure: Callable[..., None], sent: list[Any]) -> None:
+    configure(task_routes="true")
 
 
 def get(path: str) -> Any:
     return Client().get(path)
 
 
-def test_off_unless_a_knob_says_otherwise(sent: list[Any]) -> None:
+def test_off_unless_a_setting_says_otherwise(sent: list[Any]) -> None:
     """It changes state on GET and asks for no token."""
     problem(get("/task?priority=low"), "not-found")
     problem(get("/task/00000000-0000-0000-0000-000000000000"), "not-found")
@@ -73,10 +73,10 @@ def test_a_task_that_fails_says_failed(on: None, played: Any) -> None:
 
 
 def test_low_tasks_leave_the_reserved_slot_to_high_ones(
-    on: None, played: Any, knobs: Callable[..., None]
+    on: None, played: Any, configure: Callable[..., None]
 ) -> None:
     """The seed's table, line by line, through its own routes: three slots, one reserved."""
-    knobs(task_routes="true", max_workers=3, high_priority_reserved=1)
+    configure(task_routes="true", max_workers=3, high_priority_reserved=1)
     worker = played(slots=3)
     low = [get("/task?priority=low").json()["task_id"] for _ in range(3)]
     worker.begin_all()

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from queuemgr.base.fleet_lock import database_now
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle import minute_stats
-from queuemgr.models import Chore, Execution
+from queuemgr.models import Execution, PeriodicJob
 from queuemgr.web.metrics.definitions import DECLARED, as_table
 from tests.compose_file import ROOT, services
 from tests.integration.web.metrics.scraping import scrape
@@ -73,7 +73,7 @@ def there(
     one, other = worker.begin_all()
     worker.end(one)
     worker.end(other, Failed("network", "refused"))
-    Chore.objects.create(name="tick", ran_at=database_now())
+    PeriodicJob.objects.create(name="tick", ran_at=database_now())
     minute_stats.roll_up(database_now() + timedelta(minutes=2))
     found: dict[str, set[str]] = {"up": {"job"}}
     for name, labels in scrape().samples:

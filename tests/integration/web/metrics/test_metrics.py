@@ -12,16 +12,16 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from queuemgr.base.fleet_lock import database_now
-from queuemgr.flows.flow import HIGH, LOW, NORMAL, Intake
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, NewExecution
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.lifecycle import begin, finish, minute_stats
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.lifecycle.finish import Ending
-from queuemgr.models import Attempt, Execution, Gate, Lease, Limit, Minute, Route
+from queuemgr.lifecycle.finish import Finish
+from queuemgr.models import Attempt, Execution, Lease, Limit, LimitState, MinuteStats, Route
 from queuemgr.operations import controls
-from queuemgr.operations.controls import By
+from queuemgr.operations.controls import Actor
 from queuemgr.web.metrics import collector
 from queuemgr.web.metrics.definitions import BY_NAME
 from queuemgr.worker import housekeeping
@@ -30,7 +30,7 @@ from tests.integration.web.metrics.scraping import OPEN_METRICS, Scrape, scrape
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
 Played = Callable[..., Any]
 Probes = Callable[..., list[Execution]]
-ANN = By("ann", "admin")
+ANN = Actor("ann", "admin")
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_depth_counts_every_priority_and_phase_exactly(make_worker: Any, sent: l
     """P8-03, P8-01: workers off, 30 high, 50 normal, 20 low in two phases."""
     for phase in ("prep", "wrap"):
         for rank, count in ((HIGH, 30), (NORMAL, 50), (LOW, 20)):
-            keys = [Intake(f"{phase}{rank}-{n}", {"phase": phase}) for n in range(count)]
+            keys = [NewExecution(f"{phase}{rank}-{n}", {"phase": phase}) for n in range(count)]
             enqueue_many("probe", keys, priority=rank)
     seen = scrape()
     for phase in ("prep", "wrap"):
@@ -140,7 +140,7 @@ def _counters(seen: Scrape) -> dict[Any, float]:
 
 
 def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minutes_pruned(
-    played: Played, probes: Probes, knobs: Callable[..., None], later: Callable[[float], None]
+    played: Played, probes: Probes, configure: Callable[..., None], later: Callable[[float], None]
 ) -> None:
     worker = played()
     seen, began = [scrape()], database_now()
@@ -155,7 +155,7 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
         Attempt.objects.filter(execution__key__startswith=f"t{turn}-").update(ended_at=ended)
         minute_stats.roll_up(began)
         seen.append(scrape())
-    knobs(keep_attempts_days=1e-9, keep_minutes_days=1)
+    configure(keep_attempts_days=1e-9, keep_minutes_days=1)
     for hours in (0, 50):
         now = began + timedelta(hours=hours)
         housekeeping._prune_attempts(now)
@@ -231,7 +231,7 @@ def test_second_deliveries_and_endings_after_the_lease_are_counted(
     assert seen("sluicegate_endings_refused_total") == 1
     assert seen("sluicegate_leases_unbegun_total") == 2
     assert seen.total("sluicegate_starts_total") == 1, "a mishap is no start"
-    assert Minute.objects.by_minute().mishaps().count() == 3
+    assert MinuteStats.objects.by_minute().mishaps().count() == 3
     assert minute_stats.rolled_up_to() is None
 
 
@@ -253,9 +253,9 @@ def test_lease_health_shows_renewals_missed_and_leases_run_out(
 
 
 def test_limits_show_use_caps_reserve_budget_pauses_and_closures(
-    played: Played, probes: Probes, knobs: Callable[..., None]
+    played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
-    knobs(max_workers=10, high_priority_reserved=2, daily_budget=100)
+    configure(max_workers=10, high_priority_reserved=2, daily_budget=100)
     worker = played()
     probes(2, requests=5, limit_key="host:a.example:443")
     probes(1, priority=HIGH, prefix="h", limit_key="host:b.example:443")
@@ -264,8 +264,8 @@ def test_limits_show_use_caps_reserve_budget_pauses_and_closures(
     controls.pause("phase:wrap", ANN)
     controls.pause("wrap.low", ANN)
     soon = database_now() + timedelta(minutes=5)
-    Gate.objects.create(name="host:c.example:443", closed_until=soon)
-    Gate.objects.create(name="host:d.example:443", opening=2)
+    LimitState.objects.create(name="host:c.example:443", open_until=soon)
+    LimitState.objects.create(name="host:d.example:443", half_open_starts=2)
     seen = scrape()
     assert seen("sluicegate_limit_max_running", limit="fleet") == 10
     assert seen("sluicegate_limit_reserved_high", limit="fleet") == 2
@@ -286,8 +286,8 @@ def _many_hosts(count: int) -> None:
     """Gates of so many hosts, rows of a tenth of them and of tenants, and errors of a kind of their own."""
     now, execution = database_now(), Execution.objects.first()
     hosts = [f"host:h{number}.example:443" for number in range(count)]
-    gates = [Gate(name=host, closed_until=now + timedelta(hours=1)) for host in hosts]
-    Gate.objects.bulk_create(gates, batch_size=5000)
+    gates = [LimitState(name=host, open_until=now + timedelta(hours=1)) for host in hosts]
+    LimitState.objects.bulk_create(gates, batch_size=5000)
     names = [*hosts[::10], *(f"tenant:t{number}" for number in range(count // 10))]
     Limit.objects.bulk_create([Limit(name=name, max_running=1) for name in names])
     Attempt.objects.bulk_create(
@@ -332,6 +332,6 @@ def test_an_ending_beside_others_is_refused_alone(played: Played, probes: Probes
     worker = played()
     probes(2)
     one, other = worker.begin_all()
-    finish.end([Ending(one.lease_id, Done()), Ending(uuid4(), Done())], None)
+    finish.finish_batch([Finish(one.lease_id, Done()), Finish(uuid4(), Done())], None)
     worker.end(other)
     assert scrape()("sluicegate_endings_refused_total") == 1

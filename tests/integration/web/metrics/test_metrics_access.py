@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
-from queuemgr.base.config import WatchKnobs
+from queuemgr.base.config import ObservabilitySettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.redaction import clean
 from queuemgr.web.metrics import collector
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.any_database,
 ]
 TOKEN = "0123456789abcdef-token"
-Knobs = Callable[..., None]
+SettingsGroup = Callable[..., None]
 
 
 def test_this_machine_reads_them_without_a_token(client: Client) -> None:
@@ -44,25 +44,25 @@ def test_what_comes_through_a_proxy_is_not_taken_for_this_machine(
     "given", [None, "", TOKEN, f"Bearer {TOKEN}x", "Bearer ", "Basic x", "Bearer é"]
 )
 def test_with_a_token_set_nobody_reads_them_without_it(
-    client: Client, knobs: Knobs, given: str | None
+    client: Client, configure: SettingsGroup, given: str | None
 ) -> None:
-    knobs(metrics_token=TOKEN)
+    configure(metrics_token=TOKEN)
     headers = {} if given is None else {"Authorization": given}
     answer = client.get("/metrics", headers=headers)
     assert (answer.status_code, answer["WWW-Authenticate"]) == (401, 'Bearer realm="metrics"')
     assert TOKEN.encode() not in answer.content
 
 
-def test_with_the_token_anyone_reads_them(client: Client, knobs: Knobs) -> None:
-    knobs(metrics_token=TOKEN)
+def test_with_the_token_anyone_reads_them(client: Client, configure: SettingsGroup) -> None:
+    configure(metrics_token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     answer = client.get("/metrics", headers=headers, REMOTE_ADDR="10.0.0.7")
     assert answer.status_code == 200
     assert clean(f"with {TOKEN}") == "with ***"
 
 
-def test_turned_off_there_are_none(client: Client, knobs: Knobs) -> None:
-    knobs(metrics="false")
+def test_turned_off_there_are_none(client: Client, configure: SettingsGroup) -> None:
+    configure(metrics="false")
     assert client.get("/metrics").status_code == 404
 
 
@@ -84,5 +84,5 @@ def test_a_database_that_does_not_answer_is_said(
 
 def test_a_short_token_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigurationError, match="SLUICE_METRICS_TOKEN: a token needs") as refused:
-        WatchKnobs.load({"SLUICE_METRICS_TOKEN": "short-one"})
+        ObservabilitySettings.load({"SLUICE_METRICS_TOKEN": "short-one"})
     assert "short-one" not in str(refused.value)

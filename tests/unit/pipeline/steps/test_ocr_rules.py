@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config import PipelineKnobs
+from pipeline.config import PipelineSettings
 from pipeline.ocr_config import pages_at_once, requests_reserved, rounded_up
 from pipeline.steps.extract.page_ranges import pages_of
 from pipeline.steps.ocr.engine import Chosen, Installed, Wanted, chosen
@@ -115,15 +115,15 @@ def test_a_wait_doubles_to_its_ceiling_cannot_overflow_and_gives_way_to_retry_af
 
 
 def test_a_reserve_covers_every_page_and_some_second_tries() -> None:
-    knobs = PipelineKnobs(ocr_max_retries=3)
+    configure = PipelineSettings(ocr_max_retries=3)
     for pages in (1, 2, 7, 72, 352, 1000):
-        reserve = requests_reserved(knobs, pages)
+        reserve = requests_reserved(configure, pages)
         assert pages < reserve <= max(4 * pages, pages + 3) * 1.5
-    assert len({requests_reserved(knobs, pages) for pages in range(1, 1001)}) < 25
-    assert requests_reserved(PipelineKnobs(ocr_max_retries=0), 8) == 8
+    assert len({requests_reserved(configure, pages) for pages in range(1, 1001)}) < 25
+    assert requests_reserved(PipelineSettings(ocr_max_retries=0), 8) == 8
 
 
 def test_a_document_takes_no_more_places_than_pages_or_than_there_are() -> None:
-    knobs = PipelineKnobs(ocr_inflight=32, max_ocr_requests=20)
-    assert [pages_at_once(knobs, n) for n in (1, 5, 31, 500)] == [1, 6, 20, 20]
+    configure = PipelineSettings(ocr_inflight=32, max_ocr_requests=20)
+    assert [pages_at_once(configure, n) for n in (1, 5, 31, 500)] == [1, 6, 20, 20]
     assert [rounded_up(n) for n in (1, 2, 3, 4, 5, 7, 9, 13, 17)] == [1, 2, 3, 4, 6, 8, 12, 16, 24]

@@ -17,10 +17,10 @@ from django.utils import timezone
 
 from queuemgr.base import sql
 
-DECIDING = 0x51_01_CE_01
+SCHEDULER_LOCK = 0x51_01_CE_01
 """Held while one transaction decides what starts."""
 
-IN_LINE = 0x51_01_CE_02
+PENDING_DISPATCH = 0x51_01_CE_02
 """Held by the one process waiting for DECIDING: whoever finds it taken knows that a snapshot not
 yet taken will see all it has committed, and need not wait."""
 
@@ -31,7 +31,7 @@ def database_now() -> datetime:
 
 
 @contextmanager
-def deciding(line: PlaceInLine | None = None) -> Iterator[datetime]:
+def hold_scheduler_lock(line: PendingDispatch | None = None) -> Iterator[datetime]:
     """Hold the fleet's lock for one transaction, waiting for it; yields the database's now."""
     with transaction.atomic():
         _, now = _take("pg_advisory_xact_lock")
@@ -40,12 +40,12 @@ def deciding(line: PlaceInLine | None = None) -> Iterator[datetime]:
         yield now
 
 
-def hold() -> None:
+def acquire() -> None:
     """Inside a transaction: take the fleet's lock, waiting for it, until the transaction ends."""
     _take("pg_advisory_xact_lock")
 
 
-def take_within(milliseconds: int) -> datetime | None:
+def try_acquire(milliseconds: int) -> datetime | None:
     """Inside a transaction: take the fleet's lock and tell the time; None if it stayed busy so long."""
     taken, now = _take("pg_try_advisory_xact_lock")
     if taken:
@@ -57,7 +57,7 @@ def _take(function: str) -> tuple[object, datetime]:
     """Call a locking function, and tell the time after it; one trip for both."""
     if not _has_locks():
         return True, timezone.now()
-    taken, now = sql.rows(f"SELECT {function}(%s), clock_timestamp()", [DECIDING])[0]
+    taken, now = sql.rows(f"SELECT {function}(%s), clock_timestamp()", [SCHEDULER_LOCK])[0]
     return taken, now
 
 
@@ -65,7 +65,7 @@ def _wait(milliseconds: int) -> bool:
     try:
         with transaction.atomic():
             _ask("SELECT set_config('lock_timeout', %s, true)", f"{int(milliseconds)}ms")
-            _ask("SELECT pg_advisory_xact_lock(%s)", DECIDING)
+            _ask("SELECT pg_advisory_xact_lock(%s)", SCHEDULER_LOCK)
             _ask("SELECT set_config('lock_timeout', '0', true)")
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", "") == "55P03":  # lock_not_available
@@ -74,7 +74,7 @@ def _wait(milliseconds: int) -> bool:
     return True
 
 
-class PlaceInLine:
+class PendingDispatch:
     """The one place in line for the lock; `mine` says whether this process stands there.
 
     Whoever stands in line leaves it once DECIDING is held and before the snapshot is read. The lock
@@ -85,7 +85,9 @@ class PlaceInLine:
         self.mine = False
 
     def __enter__(self) -> Self:
-        self.mine = not _has_locks() or bool(_ask("SELECT pg_try_advisory_lock(%s)", IN_LINE))
+        self.mine = not _has_locks() or bool(
+            _ask("SELECT pg_try_advisory_lock(%s)", PENDING_DISPATCH)
+        )
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -94,7 +96,7 @@ class PlaceInLine:
     def leave(self) -> None:
         """Give the place up; harmless when it was given up before."""
         if self.mine and _has_locks():
-            _ask("SELECT pg_advisory_unlock(%s)", IN_LINE)
+            _ask("SELECT pg_advisory_unlock(%s)", PENDING_DISPATCH)
         self.mine = False
 
 

@@ -1,4 +1,4 @@
-"""The knobs of an installation: where its data, database and broker are, and how it is reached."""
+"""The settings of an installation: where its data, database and broker are, and how it is reached."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from queuemgr.base.config import Knobs
+from queuemgr.base.config import SettingsGroup
 
 
-class ProjectKnobs(Knobs):
+class ProjectSettings(SettingsGroup):
     """Where this installation keeps its state and finds its servers."""
 
     data_dir: Path = Field(Path("var"), description="directory that holds all state")
