@@ -16,7 +16,7 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.db.backends.base.operations import BaseDatabaseOperations
 
-_stay: Any = import_module("queuemgr.migrations.0007_changes_stay")
+_stay: Any = import_module("queuemgr.migrations.0001_initial")
 WITHOUT_TRIGGERS = {
     "sqlite": (_stay.NO_SQLITE, _stay.SQLITE),
     "postgresql": (

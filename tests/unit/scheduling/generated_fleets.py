@@ -182,9 +182,9 @@ class Standing:
         if rule.paused:
             yield "paused"
         if gate.open_until and gate.open_until > NOW:
-            yield "closed"
+            yield "breaker_open"
         elif gate.half_open_starts and use.leases + 1 > gate.half_open_starts:
-            yield "opening"
+            yield "half_open"
         full = use.running + weight > rule.max_running
         reserved = use.below_high + weight > rule.max_running - rule.reserved_high
         ever = rule.max_running - (rule.reserved_high if below_high else 0)

@@ -249,15 +249,15 @@ def test_no_room_is_kept_for_heavy_work_that_something_else_stops_too() -> None:
     assert admit(seen).starts == (2, 2)
 
 
-def test_a_closed_limit_says_until_when_and_why_and_a_reopening_one_how_many() -> None:
+def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many() -> None:
     later = NOW + timedelta(seconds=9)
     shut = BreakerState(
         open_until=later, open_reason="rate_limited, it asked for 9 s", half_open_starts=1
     )
     seen = snapshot(route(1, limit_keys="host:a"), breaker_states={"host:a": shut})
     (reason,) = admit(seen).reasons[1]
-    assert (reason.kind, reason.until) == ("closed", later)
-    assert reason.text == "host:a closed until 12:00:09 UTC: rate_limited, it asked for 9 s"
+    assert (reason.kind, reason.until) == ("breaker_open", later)
+    assert reason.text == "host:a breaker open until 12:00:09 UTC: rate_limited, it asked for 9 s"
     opening = BreakerState(open_reason="429", half_open_starts=2)
     seen = snapshot(route(1, limit_keys="host:a", due=5), breaker_states={"host:a": opening})
     assert admit(seen).starts == (1, 1)
