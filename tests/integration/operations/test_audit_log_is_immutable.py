@@ -77,11 +77,11 @@ def test_emptying_the_tables_is_refused_while_they_hold_a_record(change: AuditEn
 
 @pytest.mark.django_db(transaction=True)
 def test_the_triggers_can_be_taken_back_and_set_again(change: AuditEntry) -> None:
-    stay = import_module("queuemgr.migrations.0001_initial")
+    triggers = import_module("queuemgr.migrations.0001_initial")
     with connection.schema_editor() as editor:
-        stay.allow(None, editor)
+        triggers.make_audit_log_mutable(None, editor)
         editor.execute("UPDATE queuemgr_change SET reason = 'altered'")
-        stay.refuse(None, editor)
+        triggers.make_audit_log_immutable(None, editor)
     assert AuditEntry.objects.get().reason == "altered"
     with pytest.raises(DatabaseError), connection.cursor() as cursor:
         cursor.execute("DELETE FROM queuemgr_change")

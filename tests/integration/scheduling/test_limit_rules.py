@@ -76,7 +76,7 @@ def test_a_limits_pause_and_the_end_of_it_come_with_its_rule() -> None:
 def test_how_far_a_tenant_came_is_told_and_of_no_other() -> None:
     LimitState.objects.create(name=f"{TENANT}acme", virtual_time=2.5)
     LimitState.objects.filter(name="host:met").update(virtual_time=1.0)
-    assert limit_states_of(["host:met", f"{TENANT}acme"], timezone.now()).turns == {
+    assert limit_states_of(["host:met", f"{TENANT}acme"], timezone.now()).virtual_times == {
         f"{TENANT}acme": 2.5
     }
 

@@ -131,7 +131,9 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         retries=draw(
             st.none() | st.builds(RetryBudget, st.integers(0, 3), st.just("retry budget"))
         ),
-        turns=draw(st.dictionaries(st.sampled_from(("tenant:x", "turns")), st.floats(0, 5))),
+        virtual_times=draw(
+            st.dictionaries(st.sampled_from(("tenant:x", GLOBAL_VIRTUAL_TIME)), st.floats(0, 5))
+        ),
     )
 
 
