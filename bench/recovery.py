@@ -255,7 +255,7 @@ def _fleet(kind: str, config: dict[str, float]) -> Iterator[Fleet]:
         with _migrated(kind, root) as made:
             home = root / "fleet"
             home.mkdir()
-            fleet = Fleet(home, made.copy(home), **config, slice_seconds=0)
+            fleet = Fleet(home, made.copy(home), **config, slot_handover_seconds=0)
             try:
                 yield fleet
             finally:

@@ -22,7 +22,7 @@ from tests.acceptance.processes import Process, using
 
 SETTINGS = {
     "lease_seconds": LEASE_SECONDS, "heartbeat_seconds": 2, "poll_interval": 0.5, "stale_interval": 5,
-    "shutdown_grace": 2, "slice_seconds": 3, "allow_private_addresses": True,
+    "shutdown_grace": 2, "slot_handover_seconds": 3, "allow_private_addresses": True,
     "max_workers": FIGURES["fleet"]["max_running"],
     "high_priority_reserved": FIGURES["fleet"]["reserved_high"],
     "daily_budget": FIGURES["fleet"]["daily_budget"],

@@ -127,11 +127,11 @@ class QueueSettings(SettingsGroup):
         True,
         description="off: plain caps, rates and budgets; no tokens, ageing or turns of tenants",
     )
-    starvation_ms: int = Field(
-        3_600_000, ge=0, description="milliseconds of waiting that raise work one class; 0: never"
+    starvation_seconds: float = Field(
+        3600, ge=0, description="seconds of waiting that raise work one priority level; 0: never"
     )
-    heavy_wait_ms: int = Field(
-        60_000, ge=0, description="milliseconds until room is kept for heavy work; 0: never"
+    heavy_wait_seconds: float = Field(
+        60, ge=0, description="seconds until capacity is reserved for heavy work; 0: never"
     )
     cpu_tokens: int = Field(0, ge=0, description="cpu tokens of the fleet; 0: no cap")
     io_tokens: int = Field(0, ge=0, description="io tokens of the fleet; 0: no cap")
@@ -158,8 +158,10 @@ class QueueSettings(SettingsGroup):
     poll_interval: float = Field(
         5, ge=0.1, le=3600, description="seconds between housekeeping ticks"
     )
-    slice_seconds: float = Field(
-        30, ge=0, description="seconds a slot is handed on before a message"
+    slot_handover_seconds: float = Field(
+        30,
+        ge=0,
+        description="seconds a Celery message keeps its slot by taking the next step directly",
     )
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
     keep_attempts_days: float = Field(
@@ -168,8 +170,8 @@ class QueueSettings(SettingsGroup):
     keep_minutes_days: float = Field(
         31, ge=1, le=3660, description="days the roll-ups of minutes are kept"
     )
-    stalled_minutes: float = Field(
-        10, gt=0, description="minutes without a start after which /health/progress says 503"
+    stalled_seconds: float = Field(
+        600, gt=0, description="seconds without a start after which /health/progress says 503"
     )
     task_routes: bool = Field(
         False, description="serve GET /task, which makes a probe on GET and asks for no token"
@@ -208,8 +210,8 @@ class QueueSettings(SettingsGroup):
         return min(self.lease_seconds, max(5.0, self.heartbeat_seconds))
 
     @property
-    def worker_timeout_interval(self) -> float:
-        """Seconds between a worker's signs of life; it counts as gone after three missed."""
+    def worker_heartbeat_seconds(self) -> float:
+        """Seconds between a worker's heartbeats; it counts as dead after three missed ones."""
         return min(self.heartbeat_seconds, 10.0)
 
 

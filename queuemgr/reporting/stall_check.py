@@ -30,19 +30,19 @@ class Movement:
     waiting_since: datetime | None
     last_start: datetime | None
 
-    def stalled(self, minutes: float) -> str:
+    def stalled(self, seconds: float) -> str:
         """Why this is no progress, in a sentence, or empty."""
-        since = self.now - timedelta(minutes=minutes)
+        since = self.now - timedelta(seconds=seconds)
         if self.waiting_since is None or self.waiting_since > since:
             return ""
         if self.last_start is not None and self.last_start > since:
             return ""
         if not self.workers:
-            return f"work waits and no worker has been alive to start any for {minutes:g} minutes"
+            return f"work waits and no worker has been alive to start any for {seconds:g} seconds"
         if not self.idle:
             return ""
         return (
-            f"work waits, {self.idle} slots are free, and nothing started for {minutes:g} minutes"
+            f"work waits, {self.idle} slots are free, and nothing started for {seconds:g} seconds"
         )
 
 

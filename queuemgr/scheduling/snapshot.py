@@ -204,7 +204,7 @@ def free_slots(fleet: Snapshot) -> int:
 
 def live_since(now: datetime) -> datetime:
     """A worker not seen since then (three signs of life missed) is taken for gone."""
-    return now - timedelta(seconds=3 * queue_settings().worker_timeout_interval)
+    return now - timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
 
 
 def _stopped(
@@ -405,6 +405,10 @@ def policy_in_force() -> SchedulingPolicy:
     if not config.scheduler:
         return SchedulingPolicy(shares=False)
     return SchedulingPolicy(
-        starvation=timedelta(milliseconds=config.starvation_ms) if config.starvation_ms else None,
-        heavy_wait=timedelta(milliseconds=config.heavy_wait_ms) if config.heavy_wait_ms else None,
+        starvation=_or_never(config.starvation_seconds),
+        heavy_wait=_or_never(config.heavy_wait_seconds),
     )
+
+
+def _or_never(seconds: float) -> timedelta | None:
+    return timedelta(seconds=seconds) if seconds else None

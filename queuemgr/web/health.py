@@ -50,12 +50,12 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 
 def progress(request: HttpRequest) -> JsonResponse:
-    """503 when work waits, slots are free and nothing started for SLUICE_STALLED_MINUTES."""
+    """503 when work waits, slots are free and nothing started for SLUICE_STALLED_SECONDS."""
     try:
         found = stall_check.movement()
     except DatabaseError:
         return JsonResponse({"status": "database does not answer"}, status=503)
-    problem = found.stalled(queue_settings().stalled_minutes)
+    problem = found.stalled(queue_settings().stalled_seconds)
     return JsonResponse({"status": problem or "ok", **_told(found)}, status=503 if problem else 200)
 
 

@@ -80,7 +80,7 @@ class Heartbeat:
             self._next_renewal = now + config.heartbeat_seconds
             self.renew()
         if self._is_parent and now >= self._next_sign:
-            self._next_sign = now + config.worker_timeout_interval
+            self._next_sign = now + config.worker_heartbeat_seconds
             Worker.objects.filter(pk=self._worker.worker_id).update(seen_at=database_now())
         if self._is_parent and now >= self._next_tick:
             self._next_tick = now + max(config.poll_interval, config.heartbeat_seconds / 3)

@@ -91,7 +91,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
 
     def __call__(self, lease_id: str) -> None:
         slot = _process()
-        ends = time.monotonic() + queue_settings().slice_seconds
+        ends = time.monotonic() + queue_settings().slot_handover_seconds
         grant, carried = slot.combiner.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
             started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), carried)

@@ -48,7 +48,7 @@ def test_work_goes_on_by_itself_after_its_connections_were_lost(
     make_fleet: MakeFleet, fault: Callable[[Fleet, Redis], None]
 ) -> None:
     """P2-01: 50 items queued when it happens, 20 after; each done once, and no worker deaf."""
-    fleet = make_fleet(lease_seconds=4, slice_seconds=0)
+    fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(2))
     fleet.enqueue(50, key_prefix="before", seconds=0.1, trace=fleet.trace_file)
@@ -64,7 +64,7 @@ def test_work_goes_on_by_itself_after_its_connections_were_lost(
 
 def test_connections_to_the_broker_do_not_grow_with_the_work_done(make_fleet: MakeFleet) -> None:
     """P2-13: every step by a message of its own, four workers, and a command that enqueues."""
-    fleet = make_fleet(slice_seconds=0)
+    fleet = make_fleet(slot_handover_seconds=0)
     workers = [fleet.start_worker(2, name=f"w{n}", wait=False) for n in range(4)]
     fleet.wait_for_workers(*workers)
     with fleet.redis() as redis:
@@ -93,7 +93,7 @@ def test_a_broker_that_refuses_connections_costs_time_and_nothing_hangs(
     make_fleet: MakeFleet,
 ) -> None:
     """P2-13: fewer clients allowed than needed; the enqueue says so, and all is done after."""
-    fleet = make_fleet(lease_seconds=4, slice_seconds=0)
+    fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(4))
     fleet.enqueue(20, seconds=0.05)

@@ -22,7 +22,7 @@ RECOVERY = 60
 
 def test_flushall_in_mid_run_loses_nothing_and_nothing_runs_twice(make_fleet: MakeFleet) -> None:
     """G1, P2-11: every start goes by message (no hand-over), and the broker forgets all, twice."""
-    fleet = make_fleet(lease_seconds=4, slice_seconds=0)
+    fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.start_worker(8)
     fleet.enqueue(150, seconds=0.1, trace=fleet.trace_file)
     with fleet.redis() as redis:
@@ -38,7 +38,7 @@ def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
     make_fleet: MakeFleet,
 ) -> None:
     """P2-01, P4-01: what was stored while nothing could be published is picked up by itself."""
-    fleet = make_fleet(lease_seconds=4, slice_seconds=0)
+    fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(8))
     usual = _seconds_to_enqueue(fleet, 10, seconds=0.1)
@@ -54,7 +54,7 @@ def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
     make_fleet: MakeFleet,
 ) -> None:
     """P2-01, P2-11, P4-01: killed with messages in it, back empty on the same port."""
-    fleet = make_fleet(lease_seconds=4, slice_seconds=0)
+    fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(8))
     usual = _seconds_to_enqueue(fleet, 60, seconds=0.2)

@@ -526,7 +526,11 @@ def test_whatever_happens_in_whatever_order_limits_hold_and_nothing_startable_wa
     around: Surroundings, configure: Callable[..., None]
 ) -> None:
     configure(
-        max_workers=12, max_per_host=2, starvation_ms=120_000, heavy_wait_ms=60_000, daily_budget=0
+        max_workers=12,
+        max_per_host=2,
+        starvation_seconds=120,
+        heavy_wait_seconds=60,
+        daily_budget=0,
     )
 
     class Machine(FleetMachine):

@@ -72,7 +72,7 @@ def _depths(now: datetime) -> Iterator[Sample]:
     paused = set(Queue.objects.paused(now).values_list("name", flat=True))
     for queue in known:
         yield Sample("sluicegate_queue_paused", (queue,), queue in paused)
-    yield Sample("sluicegate_starvation_seconds", (), queue_settings().starvation_ms / 1000)
+    yield Sample("sluicegate_starvation_seconds", (), queue_settings().starvation_seconds)
 
 
 def _leases(now: datetime, depth: Counter[tuple[str, str]]) -> Iterator[Sample]:

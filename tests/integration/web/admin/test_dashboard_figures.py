@@ -96,7 +96,7 @@ def test_work_nobody_consumes_is_counted_by_phase_and_priority() -> None:
 def test_the_oldest_wait_stands_against_the_wait_after_which_it_goes_first(
     configure: Callable[..., None],
 ) -> None:
-    configure(starvation_ms=3_600_000)
+    configure(starvation_seconds=3_600)
     for number, priority in enumerate((HIGH, 1, LOW)):
         enqueue(2, f"q{number}:", priority)
     waited(30)
