@@ -235,7 +235,7 @@ class Migration(migrations.Migration):
                 ('reserved_high', models.PositiveIntegerField(default=0, help_text='How much of it only high-priority work may take.')),
                 ('rate', models.CharField(blank=True, help_text='Starts over time: 1/3s, 50/s burst 100, 10000/h; empty: no limit.', max_length=64)),
                 ('daily_budget', models.PositiveIntegerField(blank=True, help_text='Requests a day may cost; empty: none.', null=True)),
-                ('budget_zone', models.CharField(blank=True, help_text="IANA time zone the budget's day is kept in; empty: the SLUICE_BUDGET_ZONE knob.", max_length=64)),
+                ('budget_zone', models.CharField(blank=True, help_text="IANA time zone the budget's day is kept in; empty: the SLUICE_BUDGET_ZONE setting.", max_length=64)),
                 ('reserved_for_high_percent', models.PositiveSmallIntegerField(default=10, help_text="Percent of the day's budget, its last, that only high-priority work may spend (nothing of a budget below 100).")),
                 ('blocked_for_low_percent', models.PositiveSmallIntegerField(default=0, help_text="Percent of the day's budget, its last, that low work may not spend.")),
                 ('share', models.PositiveIntegerField(default=1, help_text="Turns a tenant gets against another's one.")),
