@@ -1,8 +1,8 @@
-"""One lock per fleet: who holds it counts the room and fills it; and the clock all agree on.
+"""The scheduler lock: one transaction at a time decides what starts; and the database's clock.
 
-PostgreSQL: a transaction-level advisory lock, and the server's clock, so a worker whose own clock
-is wrong cannot lengthen a lease. SQLite: every transaction is `BEGIN IMMEDIATE` (set in the
-settings), so being in one is holding the lock; everyone is on one machine and shares its clock.
+PostgreSQL: a transaction-level advisory lock, and the server's clock, so that a worker whose own
+clock is wrong cannot lengthen a lease. SQLite: every transaction is `BEGIN IMMEDIATE` (see the
+project's settings), so being in one is holding the lock; all processes share one machine's clock.
 """
 
 from __future__ import annotations
@@ -21,40 +21,59 @@ SCHEDULER_LOCK = 0x51_01_CE_01
 """Held while one transaction decides what starts."""
 
 PENDING_DISPATCH = 0x51_01_CE_02
-"""Held by the one process waiting for DECIDING: whoever finds it taken knows that a snapshot not
-yet taken will see all it has committed, and need not wait."""
+"""Held by the one process that waits for SCHEDULER_LOCK to dispatch. Whoever finds it taken need not
+wait: that process has not read its snapshot yet, and will see everything committed by now."""
+
+_KEY = object()
+
+
+class SchedulerLock:
+    """Proof that the current transaction holds the scheduler lock; functions that need it ask for one.
+
+    `now` is the database's time when the lock was taken. Only this module makes these.
+    """
+
+    __slots__ = ("now",)
+
+    def __init__(self, now: datetime, key: object) -> None:
+        if key is not _KEY:
+            raise TypeError(
+                "take the scheduler lock with hold_scheduler_lock, acquire or try_acquire"
+            )
+        self.now = now
 
 
 def database_now() -> datetime:
-    """The database's idea of now: the only clock leases are written and judged by."""
+    """The database's time: the only clock leases are written and judged by."""
     return _ask("SELECT clock_timestamp()") if _has_locks() else timezone.now()
 
 
 @contextmanager
-def hold_scheduler_lock(line: PendingDispatch | None = None) -> Iterator[datetime]:
-    """Hold the fleet's lock for one transaction, waiting for it; yields the database's now."""
+def hold_scheduler_lock(pending: PendingDispatch | None = None) -> Iterator[SchedulerLock]:
+    """Wait for the scheduler lock and hold it for one transaction."""
     with transaction.atomic():
-        _, now = _take("pg_advisory_xact_lock")
-        if line is not None:
-            line.leave()
-        yield now
+        lock = acquire()
+        if pending is not None:
+            pending.leave()
+        yield lock
 
 
-def acquire() -> None:
-    """Inside a transaction: take the fleet's lock, waiting for it, until the transaction ends."""
-    _take("pg_advisory_xact_lock")
+def acquire() -> SchedulerLock:
+    """Inside a transaction: wait for the scheduler lock and hold it until the transaction ends."""
+    _, now = _take("pg_advisory_xact_lock")
+    return SchedulerLock(now, _KEY)
 
 
-def try_acquire(milliseconds: int) -> datetime | None:
-    """Inside a transaction: take the fleet's lock and tell the time; None if it stayed busy so long."""
+def try_acquire(milliseconds: int) -> SchedulerLock | None:
+    """Inside a transaction: as `acquire`, but None when the lock stays busy for so many milliseconds."""
     taken, now = _take("pg_try_advisory_xact_lock")
     if taken:
-        return now
-    return database_now() if _wait(milliseconds) else None
+        return SchedulerLock(now, _KEY)
+    return SchedulerLock(database_now(), _KEY) if _wait(milliseconds) else None
 
 
 def _take(function: str) -> tuple[object, datetime]:
-    """Call a locking function, and tell the time after it; one trip for both."""
+    """Call a locking function and read the time after it, in one round trip."""
     if not _has_locks():
         return True, timezone.now()
     taken, now = sql.rows(f"SELECT {function}(%s), clock_timestamp()", [SCHEDULER_LOCK])[0]
@@ -75,17 +94,17 @@ def _wait(milliseconds: int) -> bool:
 
 
 class PendingDispatch:
-    """The one place in line for the lock; `mine` says whether this process stands there.
+    """Lets at most one process wait for the scheduler lock to dispatch: `acquired` says if it is this one.
 
-    Whoever stands in line leaves it once DECIDING is held and before the snapshot is read. The lock
-    behind it is session-level: it outlives a transaction, so it is given up here in any case.
+    It is given up once the scheduler lock is held and before the snapshot is read. The lock behind it
+    is session-level: it outlives a transaction, so leaving the `with` block gives it up in any case.
     """
 
     def __init__(self) -> None:
-        self.mine = False
+        self.acquired = False
 
     def __enter__(self) -> Self:
-        self.mine = not _has_locks() or bool(
+        self.acquired = not _has_locks() or bool(
             _ask("SELECT pg_try_advisory_lock(%s)", PENDING_DISPATCH)
         )
         return self
@@ -94,10 +113,10 @@ class PendingDispatch:
         self.leave()
 
     def leave(self) -> None:
-        """Give the place up; harmless when it was given up before."""
-        if self.mine and _has_locks():
+        """Let another process wait; harmless when called again."""
+        if self.acquired and _has_locks():
             _ask("SELECT pg_advisory_unlock(%s)", PENDING_DISPATCH)
-        self.mine = False
+        self.acquired = False
 
 
 def _has_locks() -> bool:
@@ -105,5 +124,5 @@ def _has_locks() -> bool:
 
 
 def _ask(statement: str, *parameters: object) -> Any:
-    """The one value a statement gives."""
+    """The single value a statement returns."""
     return sql.rows(statement, parameters)[0][0]

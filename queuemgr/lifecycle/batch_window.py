@@ -21,6 +21,7 @@ from django.db.models import F, Q
 
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.redaction import clean
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import revoke, states
 from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
 from queuemgr.scheduling import wakeups
@@ -33,39 +34,40 @@ CANCEL_BATCH_SIZE = 500
 """Members cancelled in one decision, so that the end of a large batch holds up no other work."""
 
 
-def advance_batches(batches: Collection[int], unswept: Collection[int], now: datetime) -> bool:
-    """Do what the ends of members ask for, and go on sweeping up what was cancelled; to be called
-    holding the fleet's lock.
+def advance_batches(
+    lock: SchedulerLock, batches: Collection[int], unswept: Collection[int]
+) -> bool:
+    """Do what the ends of members ask for, and go on sweeping up what was cancelled.
 
     True when a cancelled batch is so large that some of it is left for the next decision.
     """
     if not batches and not unswept:
         return False
     found = Batch.objects.filter(pk__in={*batches, *unswept})
-    left = [batch.pk for batch in found if _advance(batch, now, sweeping=batch.pk in unswept)]
+    left = [batch.pk for batch in found if _advance(lock, batch, sweeping=batch.pk in unswept)]
     wakeups.post(unswept=left)
     return bool(left)
 
 
-def _advance(batch: Batch, now: datetime, *, sweeping: bool) -> bool:
+def _advance(lock: SchedulerLock, batch: Batch, *, sweeping: bool) -> bool:
     """Sweeps only when told to: members retried since are passed over one by one, which the end of
     each of them must not cost."""
     if batch.fail_fast and batch.cancelled_at is None:
-        sweeping = _stop_if_one_failed(batch, now) or sweeping
-    left = sweeping and cancel_members(batch, now) == CANCEL_BATCH_SIZE
+        sweeping = _stop_if_one_failed(lock, batch) or sweeping
+    left = sweeping and cancel_members(lock, batch) == CANCEL_BATCH_SIZE
     if batch.window:
-        start_within_window(batch, now)
+        start_within_window(lock, batch)
     return left
 
 
-def _stop_if_one_failed(batch: Batch, now: datetime) -> bool:
+def _stop_if_one_failed(lock: SchedulerLock, batch: Batch) -> bool:
     failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
     if failed is None:
         return False
-    return mark_cancelled(batch, f"{failed.key[:150]} failed: {failed.error_kind}", now)
+    return mark_cancelled(lock, batch, f"{failed.key[:150]} failed: {failed.error_kind}")
 
 
-def mark_cancelled(batch: Batch, because: str, now: datetime) -> bool:
+def mark_cancelled(lock: SchedulerLock, batch: Batch, because: str) -> bool:
     """Close a batch and say that it is cancelled, once; waits for whoever is adding to it.
 
     From here on nothing of it starts. False when it was cancelled before.
@@ -74,18 +76,17 @@ def mark_cancelled(batch: Batch, because: str, now: datetime) -> bool:
     if locked.cancelled_at is not None:
         return False
     # No earlier than whoever was adding until this moment: what they added is met.
-    at = max(now, scheduler_lock.database_now())
+    at = max(lock.now, scheduler_lock.database_now())
     batch.cancelled_at, batch.closed_at = at, locked.closed_at or at
     batch.cancelled_because = clean(because)[:200]
     batch.save(update_fields=("cancelled_at", "closed_at", "cancelled_because"))
     return True
 
 
-def cancel_members(batch: Batch, now: datetime) -> int:
+def cancel_members(lock: SchedulerLock, batch: Batch) -> int:
     """Cancel what waits of a cancelled batch, some hundreds at a time, and ask what runs to stop.
 
-    Returns how many were cancelled. Left alone are members a person retried since. To be called
-    holding the fleet's lock.
+    Returns how many were cancelled. Left alone are members a person retried since.
     """
     members = batch.executions.filter(attempts_counted_since__lte=batch.cancelled_at)
     held = Lease.objects.filter(execution__in=members.held()).order_by("pk")
@@ -97,7 +98,7 @@ def cancel_members(batch: Batch, now: datetime) -> int:
         cancel_requested_by=_name(batch)
     )
     waiting = members.waiting().order_by("batch_seq").values_list("pk", flat=True)
-    return _cancel(list(waiting[:CANCEL_BATCH_SIZE]), batch, now)
+    return _cancel(list(waiting[:CANCEL_BATCH_SIZE]), batch, lock.now)
 
 
 def _cancel(members: Collection[int], batch: Batch, now: datetime) -> int:
@@ -110,12 +111,12 @@ def _name(batch: Batch) -> str:
     return f"batch {batch.name}"[:150]
 
 
-def drop_cancelled(taken: Iterable[tuple[Any, ...]], now: datetime) -> list[tuple[Any, ...]]:
+def drop_cancelled(lock: SchedulerLock, taken: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Of executions just taken to be leased (as `states.take_heads` gives them) those that may be:
     members of a batch cancelled meanwhile, and not swept up yet, are cancelled instead."""
     rows = list(taken)
     members = [pk for pk, _, _, batch, *_ in rows if batch]
-    cancelled = _cancel_taken(members, now) if members else set()
+    cancelled = _cancel_taken(members, lock.now) if members else set()
     return [row for row in rows if row[0] not in cancelled]
 
 
@@ -132,24 +133,24 @@ def _cancel_taken(members: Collection[int], now: datetime) -> set[int]:
     return {pk for some in by_batch.values() for pk in some}
 
 
-def start_within_window(batch: Batch, now: datetime) -> None:
-    """Let those members start that came within the window; holding the fleet's lock."""
+def start_within_window(lock: SchedulerLock, batch: Batch) -> None:
+    """Let those members start that came within the window."""
     head = first_unfinished([batch.pk]).get(batch.pk)
     if head is None:
         return
     released = sql.rows(
         "UPDATE queuemgr_execution SET run_after = %s WHERE batch_id = %s AND state = 'waiting' "
         "AND batch_seq >= %s AND batch_seq < %s AND run_after = %s RETURNING route_id",
-        [now, batch.pk, head, head + batch.window, BEYOND_WINDOW],
+        [lock.now, batch.pk, head, head + batch.window, BEYOND_WINDOW],
     )
     routes = {route for (route,) in released}
-    Route.objects.filter(pk__in=routes, head_at__gt=now).update(head_at=now)
-    wakeups.unpark(routes)
+    Route.objects.filter(pk__in=routes, head_at__gt=lock.now).update(head_at=lock.now)
+    wakeups.unpark(lock, routes)
 
 
-def defer_beyond_window(members: Collection[int]) -> None:
+def defer_beyond_window(lock: SchedulerLock, members: Collection[int]) -> None:
     """Have those of these waiting executions that lie beyond the windows of their batches wait for
-    their turn, whatever time they were given; holding the fleet's lock."""
+    their turn, whatever time they were given."""
     waiting = Execution.objects.waiting().filter(pk__in=members, batch__window__gt=0)
     found = list(waiting.values_list("pk", "batch_id", "batch_seq", "batch__window"))
     heads = first_unfinished({batch for _, batch, _, _ in found if batch}) if found else {}

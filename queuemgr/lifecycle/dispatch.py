@@ -26,11 +26,11 @@ def dispatch() -> int:
 
 def grant_leases() -> leases.GrantResult:
     """Lease what may start; the caller publishes. Nothing when another is about to look anyway."""
-    with PendingDispatch() as line:
-        if not line.mine:
+    with PendingDispatch() as pending:
+        if not pending.acquired:
             return leases.NO_GRANTS
-        with hold_scheduler_lock(line) as now:
+        with hold_scheduler_lock(pending) as lock:
             began = time.time()
-            granted = leases.schedule(now)
+            granted = leases.schedule(lock)
         tracing.record_decision(began, granted)
         return granted

@@ -21,6 +21,7 @@ from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.errors import StepFailed
 from queuemgr.base.redaction import clean, describe_error
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
 from queuemgr.lifecycle import anomalies, leases, revoke, states, tracing
 from queuemgr.lifecycle.dispatch import grant_leases
@@ -54,58 +55,52 @@ class FinishResult:
     granted: leases.GrantResult
 
 
-def finish_batch(endings: Sequence[Finish], hands: leases.FreeSlots | None) -> FinishResult:
+def finish_batch(endings: Sequence[Finish], free_slots: leases.FreeSlots | None) -> FinishResult:
     """End these leases and hand the freed slots on, all in one transaction.
 
     The caller publishes `granted.to_send` after it returns.
     """
     with transaction.atomic():
-        now = scheduler_lock.try_acquire(LOCK_WAIT_MS)
-        at = now or scheduler_lock.database_now()
-        outcomes = finish_leases(endings, at, locked=bool(now))
-        anomalies.count(anomalies.ENDING_REFUSED, len(endings) - len(outcomes), at)
+        lock = scheduler_lock.try_acquire(LOCK_WAIT_MS)
+        now = lock.now if lock else scheduler_lock.database_now()
+        outcomes = finish_leases(endings, now, lock)
+        anomalies.count(anomalies.ENDING_REFUSED, len(endings) - len(outcomes), now)
         began = time.time()
-        granted = leases.schedule(now, hands) if now else leases.NO_GRANTS
+        granted = leases.schedule(lock, free_slots) if lock else leases.NO_GRANTS
     tracing.record_decision(began, granted)
-    if not now:
+    if not lock:
         granted = grant_leases()
     return FinishResult(outcomes, granted)
 
 
-def expire(now: datetime) -> list[HeldLease]:
-    """End every lease that ran out, and exactly those; returns those whose step had begun.
-
-    To be called holding the fleet's lock.
-    """
-    expired = Lease.objects.expired(now)
+def expire(lock: SchedulerLock) -> list[HeldLease]:
+    """End every lease that expired, and exactly those; returns those whose step had begun."""
+    expired = Lease.objects.expired(lock.now)
     unbegun = revoke.revoke_unstarted(list(expired.unstarted().values_list("pk", flat=True)))
-    anomalies.count(anomalies.LEASE_UNBEGUN, unbegun, now)
+    anomalies.count(anomalies.LEASE_UNBEGUN, unbegun, lock.now)
     lost = [Finish(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
-    return [s.lease for s in _finish(lost, now, expired_by=now, locked=True)]
+    return [s.lease for s in _finish(lost, lock.now, lock, expired_by=lock.now)]
 
 
-def end_leases_of_dead_worker(worker_id: int, now: datetime) -> list[HeldLease]:
+def end_leases_of_dead_worker(lock: SchedulerLock, worker_id: int) -> list[HeldLease]:
     """End the leases of a worker known to be dead, without waiting for them to run out."""
     held = Lease.objects.filter(worker_id=worker_id).values_list("pk", flat=True)
-    return [s.lease for s in _finish([Finish(pk, Lost()) for pk in held], now, locked=True)]
+    return [s.lease for s in _finish([Finish(pk, Lost()) for pk in held], lock.now, lock)]
 
 
 def finish_leases(
-    endings: Iterable[Finish], now: datetime, *, locked: bool = False
+    endings: Iterable[Finish], now: datetime, lock: SchedulerLock | None = None
 ) -> dict[UUID, str]:
-    """Write what these endings mean; returns the outcome recorded for each lease still held.
-
-    `locked`: the caller holds the fleet's lock.
-    """
-    return {s.lease.lease_id: s.outcome.value for s in _finish(endings, now, locked=locked)}
+    """Write what these endings mean; returns the outcome recorded for each lease still held."""
+    return {s.lease.lease_id: s.outcome.value for s in _finish(endings, now, lock)}
 
 
 def _finish(
     endings: Iterable[Finish],
     now: datetime,
-    expired_by: datetime | None = None,
+    lock: SchedulerLock | None,
     *,
-    locked: bool = False,
+    expired_by: datetime | None = None,
 ) -> list[OutcomeEffects]:
     results = {ending.lease_id: ending.result for ending in endings}
     if not results:
@@ -116,7 +111,7 @@ def _finish(
     _delete([lease.lease_id for lease in held])
     _write_moves(settled)
     _write_usage(settled)
-    _unpark(settled, _report_to_limits(settled, now), locked=locked)
+    _unpark(settled, _report_to_limits(settled, now), lock)
     return settled
 
 
@@ -141,12 +136,16 @@ def _service_result(result: Result) -> Result:
     return service or result
 
 
-def _unpark(settled: Iterable[OutcomeEffects], opened: set[str], *, locked: bool) -> None:
+def _unpark(
+    settled: Iterable[OutcomeEffects], opened: set[str], lock: SchedulerLock | None
+) -> None:
     """What these endings may let go on: the routes their work waits on, and what they made room for."""
     routes = {s.changes["route_id"] for s in settled if s.changes.get("route_id")}
     limits = opened.union(*(_freed(s) for s in settled))
-    if routes or limits:
-        (wakeups.unpark if locked else wakeups.post)(routes, limits)
+    if lock:
+        wakeups.unpark(lock, routes, limits)
+    else:
+        wakeups.post(routes, limits)
 
 
 def _freed(s: OutcomeEffects) -> set[str]:

@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import batch_window, states
 from queuemgr.models import State
@@ -67,26 +68,28 @@ class GrantResult:
 NO_GRANTS = GrantResult([], [])
 
 
-def schedule(now: datetime, hands: FreeSlots | None = None) -> GrantResult:
-    """Read, decide, write the leases; to be called holding the fleet's lock."""
-    goes_on = batch_window.advance_batches(*wakeups.consume(), now)
-    fleet = snapshot.read_fleet(now)
+def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
+    """Read the state, decide what starts, and insert its leases."""
+    goes_on = batch_window.advance_batches(lock, *wakeups.consume(lock))
+    fleet = snapshot.read_fleet(lock.now)
     if not snapshot.free_slots(fleet):
         return GrantResult([], [], 0.0) if goes_on else NO_GRANTS
     seen, decision = _decide(fleet)
     routes = {route.id: route for route in seen.snapshot.routes}
-    parking.save_parking(seen, decision)
-    breakers.save_virtual_times(decision.virtual_times)
-    again = 0.0 if goes_on else _next_wakeup(now, seen, decision)
+    parking.save_parking(lock, seen, decision)
+    breakers.save_virtual_times(lock, decision.virtual_times)
+    again = 0.0 if goes_on else _next_wakeup(lock.now, seen, decision)
     if not decision.starts:
         return GrantResult([], [], again)
     queue_of = {pk: route.queue for pk, route in routes.items()}
-    handed = _assign_to_free_slots(decision, queue_of, hands) if hands else Counter()
+    handed = _assign_to_free_slots(decision, queue_of, free_slots) if free_slots else Counter()
     to_send = count_starts(decision) - handed
     rated = {pk: breakers.rate_debits(seen.snapshot, routes[pk]) for pk in set(decision.starts)}
     return GrantResult(
-        _grant_leases(now, handed, routes, rated, hands.worker_id) if hands and handed else [],
-        _grant_leases(now, to_send, routes, rated, None) if to_send else [],
+        _grant_leases(lock, handed, routes, rated, free_slots.worker_id)
+        if free_slots and handed
+        else [],
+        _grant_leases(lock, to_send, routes, rated, None) if to_send else [],
         again,
     )
 
@@ -112,11 +115,13 @@ def _next_wakeup(now: datetime, seen: snapshot.RouteScan, decision: Decision) ->
 
 
 def _assign_to_free_slots(
-    decision: Decision, queue_of: Mapping[int, str], hands: FreeSlots
+    decision: Decision, queue_of: Mapping[int, str], free_slots: FreeSlots
 ) -> Counter[int]:
     """Which starts go to the free hands: first those matched with this worker, then any it can run."""
-    free, handed = hands.free, Counter[int]()
-    matched = {queue: decision.capacity.matched(hands.queues, queue) for queue in hands.queues}
+    free, handed = free_slots.free, Counter[int]()
+    matched = {
+        queue: decision.capacity.matched(free_slots.queues, queue) for queue in free_slots.queues
+    }
     passed_over: list[int] = []
     for route in decision.starts:
         queue = queue_of[route]
@@ -125,13 +130,13 @@ def _assign_to_free_slots(
             handed[route] += 1
         else:
             passed_over.append(route)
-    fitting = [route for route in passed_over if queue_of[route] in hands.queues]
+    fitting = [route for route in passed_over if queue_of[route] in free_slots.queues]
     handed.update(fitting[:free])
     return handed
 
 
 def _grant_leases(
-    now: datetime,
+    lock: SchedulerLock,
     counts: Counter[int],
     routes: Mapping[int, WaitingRoute],
     rated: Mapping[int, Mapping[str, float]],
@@ -140,14 +145,14 @@ def _grant_leases(
     """Lease the heads of these routes; to a worker, already started, or to whom the message finds."""
     to = State.RUNNING if worker_id else State.LEASED
     granted = []
-    taken = batch_window.drop_cancelled(states.take_heads(counts, to, now), now)
+    taken = batch_window.drop_cancelled(lock, states.take_heads(counts, to, lock.now))
     for pk, route_id, due_at, _, *columns, payload, context, trace in taken:
         keys = routes[route_id].limit_keys
         known = [keys, sql.as_json(payload), sql.as_json(context), trace]
         granted.append((Grant(*[uuid4(), pk, *columns, *known]), routes[route_id], due_at))
     if worker_id is not None:
-        breakers.advance_clocks(Counter(route.id for _, route, _ in granted), rated, now)
-    _insert(granted, rated, now, worker_id)
+        breakers.advance_clocks(Counter(route.id for _, route, _ in granted), rated, lock.now)
+    _insert(granted, rated, lock.now, worker_id)
     return [grant for grant, _, _ in granted]
 
 

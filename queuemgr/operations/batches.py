@@ -176,10 +176,10 @@ def cancel(batch: Batch, by: Actor) -> int:
     then on nothing of it starts, however many are left to be swept up: by this call or, if that is broken
     off, by the decisions that follow.
     """
-    with scheduler_lock.hold_scheduler_lock() as now:
+    with scheduler_lock.hold_scheduler_lock() as lock:
         because = f"by {by.actor}{f': {by.reason}' if by.reason else ''}"
         unfinished = 0
-        if batch_window.mark_cancelled(batch, because, now):
+        if batch_window.mark_cancelled(lock, batch, because):
             unfinished = batch.executions.filter(state__in=UNFINISHED).count()
             _record_cancel(batch, by, unfinished)
             wakeups.post(unswept=[batch.pk])
@@ -197,8 +197,8 @@ def _cancel_remaining_members(batch: Batch) -> None:
 
 
 def _cancel_next_members(batch: Batch) -> int:
-    with scheduler_lock.hold_scheduler_lock() as now:
-        return batch_window.cancel_members(batch, now)
+    with scheduler_lock.hold_scheduler_lock() as lock:
+        return batch_window.cancel_members(lock, batch)
 
 
 def _record_cancel(batch: Batch, by: Actor, unfinished: int) -> None:

@@ -1,7 +1,7 @@
 """What a person may do with executions, one or a million: each recorded as a Change.
 
 Every verb takes the executions, what it needs to know, and `by`: who acts, through what, and why. It
-acts on some hundred at a time under the fleet's lock, on rows read under it, leaves alone what has
+acts on some hundred at a time under the scheduler lock, on rows read under it, leaves alone what has
 changed meanwhile, and returns how many it changed.
 """
 
@@ -17,7 +17,7 @@ from django.db import transaction
 
 from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError, UnknownFlow, UnknownStep
 from queuemgr.base.redaction import masked
-from queuemgr.base.scheduler_lock import hold_scheduler_lock
+from queuemgr.base.scheduler_lock import SchedulerLock, hold_scheduler_lock
 from queuemgr.flows.flow import PRIORITY_NAMES, StepRef, get_flow
 from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, revoke, states
@@ -45,7 +45,7 @@ def retry(executions: Iterable[Execution], by: Actor) -> int:
 
     Others, and those whose flow or step is gone, are left alone; returns how many wait again.
     """
-    return _in_chunks(executions, lambda chunk, now: _retry(chunk, now, by))
+    return _in_chunks(executions, lambda lock, chunk: _retry(lock, chunk, by))
 
 
 def retry_from_start(executions: Iterable[Execution], by: Actor) -> int:
@@ -54,7 +54,7 @@ def retry_from_start(executions: Iterable[Execution], by: Actor) -> int:
     What their steps learnt (the context) is forgotten; attempts and what is stored stay, and each
     step stores its own again when it comes to its end. Done work is never done twice.
     """
-    return _in_chunks(executions, lambda chunk, now: _retry_from_start(chunk, now, by))
+    return _in_chunks(executions, lambda lock, chunk: _retry_from_start(lock, chunk, by))
 
 
 def retry_with_payload(
@@ -68,18 +68,18 @@ def retry_with_payload(
     given = validate(payload)
     again = _retry_from_start if from_start else _retry
 
-    def act(chunk: Chunk, now: datetime) -> int:
+    def act(lock: SchedulerLock, chunk: Chunk) -> int:
         changed = [e for e in chunk if e.state in UNSUCCESSFUL]
         for e in changed:
             _give_payload(e, given, by, from_start=from_start)
-        return again(changed, now, by)
+        return again(lock, changed, by)
 
     return _in_chunks([execution], act)
 
 
 def cancel(executions: Iterable[Execution], by: Actor) -> int:
     """Cancel what waits at once; ask what runs to stop, which its worker hears within seconds."""
-    return _in_chunks(executions, lambda chunk, now: _cancel(chunk, now, by))
+    return _in_chunks(executions, lambda lock, chunk: _cancel(chunk, lock.now, by))
 
 
 def skip(executions: Iterable[Execution], by: Actor) -> int:
@@ -87,13 +87,13 @@ def skip(executions: Iterable[Execution], by: Actor) -> int:
 
     What runs, is done or was cancelled is left alone.
     """
-    return _in_chunks(executions, lambda chunk, now: _skip(chunk, now, by))
+    return _in_chunks(executions, lambda lock, chunk: _skip(chunk, lock.now, by))
 
 
 def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> int:
     """Raise or lower the priority; work under way keeps its slot and goes on at the new one."""
     check_rank(priority)
-    return _in_chunks(executions, lambda chunk, now: _set_priority(chunk, priority, by))
+    return _in_chunks(executions, lambda lock, chunk: _set_priority(lock, chunk, priority, by))
 
 
 def set_run_after(executions: Iterable[Execution], when: datetime, by: Actor) -> int:
@@ -104,38 +104,38 @@ def set_run_after(executions: Iterable[Execution], when: datetime, by: Actor) ->
     """
     if when.tzinfo is None:
         raise BadInput(f"the time {when} has no time zone: give one, as {when}+00:00")
-    return _in_chunks(executions, lambda chunk, now: _set_run_after(chunk, when, now, by))
+    return _in_chunks(executions, lambda lock, chunk: _set_run_after(lock, chunk, when, by))
 
 
-def _in_chunks(executions: Iterable[Execution], act: Callable[[Chunk, datetime], int]) -> int:
-    """Act on some hundred at a time, each time under the fleet's lock and on rows read under it."""
+def _in_chunks(executions: Iterable[Execution], act: Callable[[SchedulerLock, Chunk], int]) -> int:
+    """Act on some hundred at a time, each time under the scheduler lock and on rows read under it."""
     ids = [execution.pk for execution in executions]
     changed = 0
     for start in range(0, len(ids), ROWS_AT_A_TIME):
-        with hold_scheduler_lock() as now:
+        with hold_scheduler_lock() as lock:
             _lock_leases(ids[start : start + ROWS_AT_A_TIME])
             some = Execution.objects.filter(pk__in=ids[start : start + ROWS_AT_A_TIME])
-            changed += act(list(some.order_by("pk")), now)
+            changed += act(lock, list(some.order_by("pk")))
     transaction.on_commit(dispatch)
     return changed
 
 
 def _lock_leases(execution_ids: Sequence[int]) -> None:
-    """Wait for beginnings and endings under way, which need not hold the fleet's lock; those that
+    """Wait for beginnings and endings under way, which need not hold the scheduler lock; those that
     come after us wait for us. What is read next stays true."""
     held = Lease.objects.filter(execution_id__in=execution_ids).order_by("pk")
     list(held.select_for_update().values_list("pk"))
 
 
-def _retry(chunk: Chunk, now: datetime, by: Actor) -> int:
+def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     ended = [e for e in chunk if e.state in UNSUCCESSFUL]
     by_route = _by_route(ended, lambda execution: (execution.priority, True, False))
     for route_id, some in by_route.items():
         by.record_each("retry", some, _state, lambda execution: {"state": State.WAITING.value})
-        changes = {**_again(now), "resumed": True, "route_id": route_id}
+        changes = {**_again(lock.now), "resumed": True, "route_id": route_id}
         states.move([e.pk for e in some], State.WAITING, **changes)
-    batch_window.defer_beyond_window([e.pk for e in ended if e.batch_id])
-    wakeups.unpark(by_route)
+    batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
+    wakeups.unpark(lock, by_route)
     return sum(map(len, by_route.values()))
 
 
@@ -143,7 +143,7 @@ def _again(now: datetime) -> dict[str, Any]:
     return {"run_after": now, "attempts_counted_since": now, "finished_at": None, "wait_reason": ""}
 
 
-def _retry_from_start(chunk: Chunk, now: datetime, by: Actor) -> int:
+def _retry_from_start(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     ended = [e for e in chunk if e.state in UNSUCCESSFUL]
     stood = {e.pk: f"{e.phase}/{e.step}" for e in ended}
     by_route = _by_route(filter(_put_at_start, ended), lambda e: (e.priority, False, False))
@@ -156,9 +156,9 @@ def _retry_from_start(chunk: Chunk, now: datetime, by: Actor) -> int:
         )
         for (phase, step), alike in _by_place(some).items():
             changes = {"phase": phase, "step": step, "context": {}, "resumed": False}
-            states.move(alike, State.WAITING, **_again(now), **changes, route_id=route_id)
-    batch_window.defer_beyond_window([e.pk for e in ended if e.batch_id])
-    wakeups.unpark(by_route)
+            states.move(alike, State.WAITING, **_again(lock.now), **changes, route_id=route_id)
+    batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
+    wakeups.unpark(lock, by_route)
     return sum(map(len, by_route.values()))
 
 
@@ -254,7 +254,7 @@ def _end(some: Chunk, to: State, action: str, now: datetime, by: Actor) -> None:
     )
 
 
-def _set_priority(chunk: Chunk, priority: int, by: Actor) -> int:
+def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
     others = [execution for execution in chunk if execution.priority != priority]
     _give_back_unstarted(others)
     by.record_each(
@@ -273,11 +273,12 @@ def _set_priority(chunk: Chunk, priority: int, by: Actor) -> int:
     for route_id, some in by_route.items():
         Execution.objects.filter(pk__in=[e.pk for e in some]).update(route_id=route_id)
     Execution.objects.filter(pk__in=[e.pk for e in others]).update(priority=priority)
-    wakeups.unpark(by_route)
+    wakeups.unpark(lock, by_route)
     return len(others)
 
 
-def _set_run_after(chunk: Chunk, when: datetime, now: datetime, by: Actor) -> int:
+def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) -> int:
+    now = lock.now
     if when - now > MAX_HORIZON:
         raise BadInput(f"{when:%Y-%m-%d} is more than ten years ahead: give an earlier time")
     moment = max(when, now)
@@ -292,7 +293,7 @@ def _set_run_after(chunk: Chunk, when: datetime, now: datetime, by: Actor) -> in
     Execution.objects.filter(pk__in=[e.pk for e in moved]).update(
         run_after=moment, wait_reason=put_off[:200] if moment > now else ""
     )
-    _bring_heads_forward({e.route_id for e in moved if e.route_id}, moment)
+    _bring_heads_forward(lock, {e.route_id for e in moved if e.route_id}, moment)
     return len(moved)
 
 
@@ -309,10 +310,10 @@ def _said(moment: datetime) -> dict[str, str]:
     return {"run_after": moment.isoformat(timespec="seconds")}
 
 
-def _bring_heads_forward(route_ids: set[int], moment: datetime) -> None:
+def _bring_heads_forward(lock: SchedulerLock, route_ids: set[int], moment: datetime) -> None:
     """A route's `head_at` is never later than its head falls due, or ageing would miss it."""
     Route.objects.filter(pk__in=route_ids, head_at__gt=moment).update(head_at=moment)
-    wakeups.unpark(route_ids)
+    wakeups.unpark(lock, route_ids)
 
 
 def _state(execution: Execution) -> dict[str, str]:

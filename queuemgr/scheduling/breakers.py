@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.scheduling.admission import (
     GLOBAL_VIRTUAL_TIME,
@@ -86,7 +87,7 @@ def _advance_clock(name: str, seconds: float, now: datetime) -> None:
     )
 
 
-def save_virtual_times(turns: Mapping[str, float]) -> None:
+def save_virtual_times(lock: SchedulerLock, turns: Mapping[str, float]) -> None:
     """How far tenants have come in taking turns."""
     if set(turns) <= {"", GLOBAL_VIRTUAL_TIME}:
         return

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from queuemgr.base import sql
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.scheduling.admission import BEYOND_WINDOW, FLEET, Decision, Reason, WaitingRoute
 from queuemgr.scheduling.snapshot import RouteScan
 from queuemgr.scheduling.wakeups import budget_of
@@ -69,7 +70,7 @@ def has_candidates(seen: RouteScan, decision: Decision) -> bool:
     return bool(seen.cut_off - full)
 
 
-def save_parking(seen: RouteScan, decision: Decision) -> None:
+def save_parking(lock: SchedulerLock, seen: RouteScan, decision: Decision) -> None:
     """Write what was learnt of the routes looked at: served now, parked where, how old their heads.
 
     Only what changed; in a fleet at rest in its course that is the turn of the route served, and with

@@ -11,6 +11,7 @@ import random
 from collections.abc import Collection, Iterable
 
 from queuemgr.base import sql
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.models import Wakeup
 from queuemgr.scheduling.claims import names_of, route_keys
 
@@ -51,8 +52,8 @@ def post(
         Wakeup.objects.bulk_create(notes, batch_size=500)
 
 
-def consume() -> tuple[set[int], set[int]]:
-    """Read the notes and unpark what they name; to be called holding the fleet's lock.
+def consume(lock: SchedulerLock) -> tuple[set[int], set[int]]:
+    """Read the notes and unpark what they name.
 
     Returns the batches that are to go on since members of theirs have ended, and those to be swept up.
     """
@@ -60,7 +61,7 @@ def consume() -> tuple[set[int], set[int]]:
     limits = {limit for _, limit in notes if limit}
     ended, unswept = (_batches(limits, word) for word in (_BATCH, _SWEEP))
     if notes:
-        unpark({route for route, _ in notes if route}, limits - {*ended, *unswept})
+        unpark(lock, {route for route, _ in notes if route}, limits - {*ended, *unswept})
     return set(ended.values()), set(unswept.values())
 
 
@@ -69,8 +70,8 @@ def _batches(notes: Collection[str], word: str) -> dict[str, int]:
     return {note: int(note.removeprefix(word)) for note in notes if note.startswith(word)}
 
 
-def unpark(routes: Collection[int] = (), limits: Collection[str] = ()) -> None:
-    """Let these routes, and those parked on these limits, be looked at; holding the fleet's lock."""
+def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection[str] = ()) -> None:
+    """Let these routes, and those parked on these limits, be looked at."""
     if EVERYTHING in limits:
         sql.run(f"{_UNPARK} WHERE parked_on <> ''")
         return
@@ -82,7 +83,7 @@ def unpark(routes: Collection[int] = (), limits: Collection[str] = ()) -> None:
         sql.run(f"{_UNPARK} WHERE parked_on <> '' AND ({' OR '.join(tests)})", [*some, *few])
 
 
-def unpark_sample() -> None:
+def unpark_sample(lock: SchedulerLock) -> None:
     """Unpark some routes for no reason, every tick: rows changed behind our back (by hand, by a
     restored backup) are so met in the end. With few parked routes it is all of them, every time."""
     first = random.SystemRandom().randrange(_highest() + 1) if _many() else 0

@@ -51,9 +51,9 @@ def release(chore: str, every: float) -> None:
 
 def tick() -> dict[str, int]:
     """Release what ran out and start what fell due; returns counts of both."""
-    with hold_scheduler_lock() as now:
-        lost = finish.expire(now)
-        wakeups.unpark_sample()
+    with hold_scheduler_lock() as lock:
+        lost = finish.expire(lock)
+        wakeups.unpark_sample(lock)
     for lease in lost:
         logger.warning(
             "lease of %s/%s on %s ran out: released", lease.flow, lease.step, lease.worker

@@ -124,9 +124,9 @@ def register(name: str, queues: list[str], slot_count: int) -> Worker:
 
 def release_dead(worker: Worker) -> None:
     """End the leases of a worker whose process is gone."""
-    with hold_scheduler_lock() as now:
-        released = finish.end_leases_of_dead_worker(worker.pk, now)
-        Worker.objects.filter(pk=worker.pk).update(draining_at=now)
+    with hold_scheduler_lock() as lock:
+        released = finish.end_leases_of_dead_worker(lock, worker.pk)
+        Worker.objects.filter(pk=worker.pk).update(draining_at=lock.now)
     logger.warning(
         "%s (pid %d) died holding %d leases: released", worker, worker.pid, len(released)
     )
@@ -136,9 +136,9 @@ def release_dead(worker: Worker) -> None:
 def deregister(worker_id: int) -> None:
     """Take no more work, and give back what no slot has begun; running steps go on for the grace."""
     get_current_worker().draining.set()
-    with hold_scheduler_lock() as now:
+    with hold_scheduler_lock() as lock:
         worker = Worker.objects.get(pk=worker_id)
-        Worker.objects.filter(pk=worker_id).update(draining_at=now)
+        Worker.objects.filter(pk=worker_id).update(draining_at=lock.now)
         revoke.revoke_unstarted(_unstarted_for(worker))
     dispatch()
 

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow_proof
 HOLD_EVERY_LOCK = """
 import django, time
 django.setup()
-from queuemgr.scheduler_lock import PendingDispatch, deciding
-with PendingDispatch() as line, deciding() as now:
-    print("held", line.mine, flush=True)
+from queuemgr.base.scheduler_lock import PendingDispatch, hold_scheduler_lock
+with PendingDispatch() as pending, hold_scheduler_lock():
+    print("held", pending.acquired, flush=True)
     time.sleep(600)
 """
 

@@ -13,8 +13,7 @@ from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, get_flow
 from queuemgr.models import FINAL, Attempt, DailyUsage, Execution, Lease, LimitState, Route, State
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import BreakerState as SeenGate
-from queuemgr.scheduling.admission import LimitRule, admit, rule_for
+from queuemgr.scheduling.admission import BreakerState, LimitRule, admit, rule_for
 from queuemgr.scheduling.claims import claims_of
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.scheduling.routes import kind_of
@@ -36,7 +35,7 @@ class Books:
 
     taken: Mapping[str, Taken]
     rules: Mapping[str, LimitRule]
-    gates: Mapping[str, SeenGate]
+    breakers: Mapping[str, BreakerState]
     paused_queues: frozenset[str]
     queue_of: Mapping[UUID, str]
     now: datetime
@@ -66,14 +65,14 @@ def books(now: datetime) -> Books:
     for usage in DailyUsage.objects.all():
         if usage.day == day_of(now, rule_for(rules, usage.limit).budget_zone):
             taken[usage.limit].charged += usage.spent
-    gates = {
-        gate.name: SeenGate(
+    breakers = {
+        gate.name: BreakerState(
             gate.rate_clock, gate.open_until, gate.open_reason, gate.half_open_starts
         )
         for gate in LimitState.objects.all()
     }
     paused = frozenset(snapshot.read_fleet(now).paused_queues)
-    return Books(taken, rules, gates, paused, queue_of, now)
+    return Books(taken, rules, breakers, paused, queue_of, now)
 
 
 def no_limit_is_passed(before: Books, after: Books) -> None:
@@ -88,19 +87,19 @@ def no_limit_is_passed(before: Books, after: Books) -> None:
         if rule.daily_budget is not None:
             assert taken.charged <= max(rule.daily_budget, had.charged), (name, rule, taken)
         assert not (rule.paused and new), f"{name} is {rule.paused} and lets {new} through"
-        _gate_holds(name, before, after, new)
+        _breaker_holds(name, before, after, new)
     for lease, queue in after.queue_of.items():
         assert lease in before.queue_of or queue not in after.paused_queues, f"{queue} is paused"
 
 
-def _gate_holds(name: str, before: Books, after: Books, new: set[UUID]) -> None:
+def _breaker_holds(name: str, before: Books, after: Books, new: set[UUID]) -> None:
     """Looked at only where no ending of this very move closed it: that may come after a start."""
-    was, gate = before.breaker_states.get(name), after.breaker_states.get(name)
+    was, gate = before.breakers.get(name), after.breakers.get(name)
     if was is None or gate is None or was.open_until != gate.open_until:
         return
     if gate.open_until and gate.open_until > after.now:
         assert not new, f"{name} is closed and lets {new} through"
-    elif gate.half_open_starts and was.opening:
+    elif gate.half_open_starts and was.half_open_starts:
         most = max(gate.half_open_starts, len(before.of(name).leases))
         assert len(after.of(name).leases) <= most, (
             f"{name} opens for {gate.half_open_starts} at a time"

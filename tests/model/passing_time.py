@@ -26,7 +26,7 @@ def let_pass(seconds: float) -> None:
         moments = [f.name for f in model._meta.concrete_fields if _is_moment(f)]
         if moments:
             model._default_manager.update(**{name: F(name) - step for name in moments})
-    LimitState.objects.filter(clock__gt=0).update(rate_clock=F("clock") - seconds)
+    LimitState.objects.filter(rate_clock__gt=0).update(rate_clock=F("rate_clock") - seconds)
     Worker.objects.update(seen_at=database_now())
 
 

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 
 from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.rate import parse_rate
-from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.scheduler_lock import SchedulerLock, database_now
 from queuemgr.flows import flow
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, Context, Flow, NewExecution, Step
@@ -509,13 +509,15 @@ def around(
     surroundings = Surroundings(sent, in_threads)
     decide = grant.schedule
 
-    def decide_and_note(now: datetime, hands: FreeSlots | None = None) -> grant.GrantResult:
-        granted = decide(now, hands)
-        surroundings.decided_at = now
+    def decide_and_note(
+        lock: SchedulerLock, free_slots: FreeSlots | None = None
+    ) -> grant.GrantResult:
+        granted = decide(lock, free_slots)
+        surroundings.decided_at = lock.now
         return granted
 
     monkeypatch.setattr(grant, "schedule", decide_and_note)
-    monkeypatch.setattr(wakeups, "unpark_sample", lambda: None)  # it would heal what is lost
+    monkeypatch.setattr(wakeups, "unpark_sample", lambda lock: None)  # it would heal what is lost
     monkeypatch.setattr(retry_budget, "ALWAYS", 3)
     monkeypatch.setitem(flow._flows, "model", MODEL)
     return surroundings

@@ -66,13 +66,13 @@ def step(action_id: int, rows: int = ROWS) -> BatchResult:
     if action.state != ActionState.RUNNING or not room:
         return BatchResult()
     ids = _next_ids(action, room)
-    with hold_scheduler_lock() as now:
+    with hold_scheduler_lock() as lock:
         began = time.monotonic()
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
         if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
             return BatchResult()
         came = _act(mine, ids) if ids else BatchResult()
-        _advance(mine, came, now, ids[-1] if len(ids) == room else mine.up_to)
+        _advance(mine, came, lock.now, ids[-1] if len(ids) == room else mine.up_to)
     return replace(came, held=time.monotonic() - began)
 
 

@@ -84,8 +84,8 @@ def test_expiry_releases_exactly_the_leases_that_ran_out(played: Played, probes:
     probes(3)
     worker.begin_all()
     run_out(execution__key="p1")
-    with hold_scheduler_lock() as now:
-        lost = finish.expire(now)
+    with hold_scheduler_lock() as lock:
+        lost = finish.expire(lock)
     assert len(lost) == 1
     assert set(Lease.objects.values_list("execution__key", flat=True)) == {"p0", "p2"}
     assert Execution.objects.get(key="p1").state == State.WAITING
@@ -152,8 +152,8 @@ def test_company_is_known_though_the_leases_of_a_dead_worker_run_out_at_differen
         worker.begin_all()
         for key in ("p0", "p1"):
             run_out(execution__key=key)
-            with hold_scheduler_lock() as now:
-                finish.expire(now)
+            with hold_scheduler_lock() as lock:
+                finish.expire(lock)
     assert {e.state for e in Execution.objects.all()} == {State.WAITING}
 
 

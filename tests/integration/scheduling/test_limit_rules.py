@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from queuemgr.base.scheduler_lock import hold_scheduler_lock
 from queuemgr.flows.flow import HIGH
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Limit, LimitState, Queue, Route
@@ -36,7 +37,7 @@ def caps(standing: LimitStates) -> dict[str, int]:
 
 
 def clocks(standing: LimitStates) -> dict[str, float]:
-    return {n: g.clock for n, g in standing.breaker_states.items() if n in NAMES}
+    return {n: g.rate_clock for n, g in standing.breaker_states.items() if n in NAMES}
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -45,7 +46,7 @@ def test_a_key_may_have_a_rule_a_gate_both_or_neither(named: bool) -> None:
     standing = limit_states_of(NAMES, now) if named else read_limit_states(now, keys=True)
     assert caps(standing) == {"host:ruled": 3, "host:both": 4}
     assert clocks(standing) == {"host:met": 7.0, "host:both": 8.0}
-    assert standing.breaker_states["host:both"].opening == 2
+    assert standing.breaker_states["host:both"].half_open_starts == 2
 
 
 def test_keys_are_read_only_where_they_are_asked_for() -> None:
@@ -104,7 +105,8 @@ def test_what_is_due_on_a_quiet_queue_starts_though_every_lively_one_is_closed(
     probes(1, priority=HIGH)
     controls.pause("prep.high", Actor("ann", "test"))
     worker = played(slots=2)
-    wakeups.consume()  # nothing else says that the route may be looked at again
+    with hold_scheduler_lock() as lock:
+        wakeups.consume(lock)  # nothing else says that the route may be looked at again
     Route.objects.filter(limit_keys="host:a").update(
         parked_on="run_after", parked_until=due.created_at
     )

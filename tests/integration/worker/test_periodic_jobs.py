@@ -152,7 +152,7 @@ def test_a_chore_killed_half_way_is_done_a_period_later_by_whoever_asks(
     worker.begin_all()
     Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
     with monkeypatch.context() as patched:
-        patched.setattr(housekeeping, "deciding", _killed)
+        patched.setattr(housekeeping, "hold_scheduler_lock", _killed)
         with pytest.raises(SystemExit):
             beat.tick()
     assert Lease.objects.started().exists()
