@@ -51,7 +51,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             _list("Retry policies", "replay", "queuemgr.retrypolicy"),
             _list("Daily usage", "data_usage", "queuemgr.dailyusage"),
             _list("Workers", "memory", "queuemgr.worker"),
-            _list("Changes", "manage_history", "queuemgr.change"),
+            _list("Changes", "manage_history", "queuemgr.auditentry"),
         ),
     ),
     (

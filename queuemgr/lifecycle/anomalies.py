@@ -1,6 +1,6 @@
 """What should be rare and is no attempt, counted as it happens, in the transaction that met it.
 
-Counted in the rows of minutes under the outcome `mishap`: no such thing leaves a row of its own.
+Counted in the rows of minutes under the outcome `anomaly`: no such thing leaves a row of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ADD = """
 
 
 def count(kind: str, count: int, now: datetime) -> None:
-    """Count so many mishaps of a kind; nothing is written for none."""
+    """Count so many anomalies of a kind; nothing is written for none."""
     if count:
         same = [Priority.NORMAL.value, ANOMALY, kind, count]
         sql.run(_ADD, [ALL_TIME, *same, whole_minute(now), *same])

@@ -79,7 +79,7 @@ class Span:
 
 
 def since(start: datetime, phase: str | None = None) -> MinuteStatsQuerySet:
-    """The minutes from `start` on (of one phase), as far as they are rolled up: attempts, no mishaps."""
+    """The minutes from `start` on (of one phase), as far as they are rolled up: attempts, no anomalies."""
     found = MinuteStats.objects.by_minute().attempts_only().filter(minute__gte=start)
     return found.filter(phase=phase) if phase else found
 

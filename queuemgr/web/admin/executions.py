@@ -244,7 +244,7 @@ def _tries(rows: Sequence[Execution]) -> dict[int, int]:
     at_its_step = {"phase": F("execution__phase"), "step": F("execution__step")}
     tried = (
         Attempt.objects.filter(execution__in=[row.pk for row in rows], **at_its_step)
-        .filter(leased_at__gte=F("execution__tries_from"))
+        .filter(leased_at__gte=F("execution__attempts_counted_since"))
         .exclude(outcome__in=NOT_COUNTED_AS_ATTEMPT)
     )
     return dict(tried.order_by().values_list("execution_id").annotate(n=Count("pk")))

@@ -32,7 +32,7 @@ _TOTALS = """
           FROM queuemgr_minute WHERE minute = %s
      UNION ALL
         SELECT phase, priority, outcome, error_kind, -attempts, -cost
-          FROM queuemgr_minute WHERE minute >= %s AND minute > %s AND outcome <> 'mishap'
+          FROM queuemgr_minute WHERE minute >= %s AND minute > %s AND outcome <> 'anomaly'
      UNION ALL
         SELECT phase, priority, outcome, error_kind, COUNT(*), SUM(cost)
           FROM queuemgr_attempt WHERE ended_at >= %s GROUP BY phase, priority, outcome, error_kind

@@ -50,8 +50,8 @@ def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_figures_of_it
 def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
     said = queue(
         "limit", "fleet", "--max-running", 30, "--reserved-high", 2, "--rate", "50/s burst 100",
-        "--daily-budget", 500, "--budget-zone", "Europe/Berlin", "--kept-for-high", 5,
-        "--kept-from-low", 20, "--share", 2, "--breaker-after", 3,
+        "--daily-budget", 500, "--budget-zone", "Europe/Berlin", "--reserved-for-high-percent", 5,
+        "--blocked-for-low-percent", 20, "--share", 2, "--breaker-after", 3,
     )  # fmt: skip
     assert said.code == 0
     rule = limit_rows.rule_of("fleet")
@@ -77,7 +77,7 @@ def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
         (("fleet", "--max-running", "many"), "fleet.max_running=many: “many” value must be an integer"),
         (("fleet", "--rate", "fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
         (("fleet", "--budget-zone", "Mars"), "fleet.budget_zone: time zone 'Mars' is not known"),
-        (("fleet", "--kept-for-high", "120"), "fleet: Percents are 0 to 100"),
+        (("fleet", "--reserved-for-high-percent", "120"), "fleet: Percents are 0 to 100"),
         (("fleet", "--reserved-high", "999"), "fleet: The reserve must be smaller than the limit"),
     ],
 )  # fmt: skip

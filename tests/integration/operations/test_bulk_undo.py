@@ -141,7 +141,7 @@ def test_what_ended_work_in_bulk_is_not_undone(probes: Any) -> None:
 
 
 def test_nobody_chooses_to_restore_by_hand() -> None:
-    assert "restore" not in bulk.verbs.VERBS
+    assert "restore" not in bulk.actions.ACTIONS
     with pytest.raises(bulk.BadInput, match="there is no bulk action #99"):
         bulk.create(Wanted("restore", arguments={"undoes": 99}), ANN)
 

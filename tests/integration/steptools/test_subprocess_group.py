@@ -196,7 +196,7 @@ async def test_a_cancelled_function_is_killed_at_once(tmp_path: Path):
 async def test_a_function_s_process_ends_when_the_worker_is_killed(tmp_path: Path):
     code = (
         "import asyncio, sys; from queuemgr.steptools.subprocess_group import in_process;"
-        "from tests.integration.test_process_group import hang;"
+        "from tests.integration.steptools.test_subprocess_group import hang;"
         "asyncio.run(in_process(hang, sys.argv[1]))"
     )
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(tmp_path))

@@ -581,7 +581,7 @@ def test_changes_can_be_filtered_by_who_did_what_through_what(operator: Client) 
     controls.pause("prep.high", Actor("ann", "command"))
     controls.resume("prep.high", Actor("bob", "api"))
     for query in ("actor=ann", "action=pause", "source=command"):
-        rows = operator.get(f"{page('change')}?{query}").context["cl"].result_list
+        rows = operator.get(f"{page('auditentry')}?{query}").context["cl"].result_list
         assert [row.actor for row in rows] == ["ann"]
 
 

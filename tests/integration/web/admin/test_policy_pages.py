@@ -130,7 +130,7 @@ def test_an_edit_that_another_made_impossible_in_between_is_told_on_the_form(
     """Another's edit is stored after this form was checked, and before it is saved."""
     limit = Limit.objects.get(name="host:*")
     lower = partial(Limit.objects.filter(pk=limit.pk).update, max_running=2)
-    monkeypatch.setattr(controls.limits, "sync", lower)
+    monkeypatch.setattr(controls.limit_rows, "sync", lower)
     sent = figures_of(limit, reserved_high=3)
     told = operator.post(page("limit", limit.pk, view="change"), sent, follow=True)
     assert "Not saved: The reserve must be smaller" in text_of(told)

@@ -230,8 +230,8 @@ def test_second_deliveries_and_endings_after_the_lease_are_counted(
     assert seen("sluicegate_messages_refused_total") == 2
     assert seen("sluicegate_endings_refused_total") == 1
     assert seen("sluicegate_leases_unbegun_total") == 2
-    assert seen.total("sluicegate_starts_total") == 1, "a mishap is no start"
-    assert MinuteStats.objects.by_minute().mishaps().count() == 3
+    assert seen.total("sluicegate_starts_total") == 1, "an anomaly is no start"
+    assert MinuteStats.objects.by_minute().anomalies().count() == 3
     assert minute_stats.rolled_up_to() is None
 
 
