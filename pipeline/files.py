@@ -65,7 +65,7 @@ def promote(work: Work, made: Path, name: str) -> str:
     The file made is gone either way.
     """
     try:
-        work.check()
+        work.raise_if_lost()
         with made.open("rb") as handle:
             return str(default_storage.save(name, _Made(handle, name=str(made))))
     except OSError as error:
@@ -88,7 +88,7 @@ def promote_once(work: Work, made: Path, name: str) -> str:
     if not there:
         return promote(work, made, name)
     made.unlink(missing_ok=True)
-    work.check()
+    work.raise_if_lost()
     return name
 
 

@@ -45,7 +45,7 @@ def analyse_step(work: Work) -> Result:
 
 def _analysed(work: Work, tally: Tally) -> Done:
     document = load(work)
-    options = replace(_options(work.given), before_request=lambda _: book(work), tally=tally)
+    options = replace(_options(work.inputs), before_request=lambda _: book(work), tally=tally)
     several = options.endpoint is not None and options.learnt.parts > 1
     with KeptNotes(document) if several else nullcontext() as kept, counted(document, tally):
         if kept is not None:

@@ -65,7 +65,7 @@ def fetch_step(work: Work) -> Done | Snoozed:
     here = files.holds(document.pdf, document.size)
     if document.local_path and not here:
         return _adopted(document, work)
-    if here and not (work.given.get("refetch") and document.pdf_url):
+    if here and not (work.inputs.get("refetch") and document.pdf_url):
         return Done()
     return _Fetching(document, work, here=here).run()
 
@@ -103,8 +103,8 @@ class _Fetching:
 
     def __init__(self, document: Document, work: Work, *, here: bool) -> None:
         self._document, self._work, self._here = document, work, here
-        self._said: dict[str, Any] = work.given.get("fetch") or {}
-        self._address = Address(document.pdf_url, "", bool(work.given.get("landing")))
+        self._said: dict[str, Any] = work.inputs.get("fetch") or {}
+        self._address = Address(document.pdf_url, "", bool(work.inputs.get("landing")))
 
     def run(self) -> Done | Snoozed:
         try:
@@ -114,7 +114,7 @@ class _Fetching:
 
     def _as_its_host_means(self, failure: StepFailed) -> StepFailed:
         """arXiv takes requests after a 403 for an attack: it is left alone, by the whole fleet."""
-        if ARXIV not in asked_for_pdf(self._work.given, pipeline_settings().arxiv_url):
+        if ARXIV not in asked_for_pdf(self._work.inputs, pipeline_settings().arxiv_url):
             return failure
         meant = refused(failure)
         meant.limit = meant.limit or ARXIV
@@ -140,11 +140,11 @@ class _Fetching:
         self._forget_another_rounds()
         self._url = str(self._said.get("url", "")) or self._document.pdf_url
         host = key_of_host(self._url)
-        if host != self._work.given.get("host_key") and self._said.get("url") and self._is_old():
+        if host != self._work.inputs.get("host_key") and self._said.get("url") and self._is_old():
             self._said = self._without_redirect()
             self._url = self._document.pdf_url
             host = key_of_host(self._url)
-        if host == self._work.given.get("host_key"):
+        if host == self._work.inputs.get("host_key"):
             return None
         return Snoozed(0, f"goes on at {host}", {"host_key": host, "fetch": self._said})
 
@@ -172,7 +172,7 @@ class _Fetching:
         return {**self._said, "url": "", "trip": start}
 
     def _fetched(self) -> Done | Snoozed:
-        trip = Trip.of_context(self._work.given["host_key"], self._said.get("trip") or {})
+        trip = Trip.of_context(self._work.inputs["host_key"], self._said.get("trip") or {})
         by_page = trip.from_page
         asked = Asked(self._url, self._address.landing, self._earlier())
         found = fetch(asked, files.scratch(), _options(), http_client(), self._work.signal, trip)

@@ -58,7 +58,7 @@ def ocr_step(work: Work) -> Result:
 
 
 def _ocr(work: Work, booking: Booking) -> Done:
-    document, wanted = load(work), list(work.given["pages_without_text"])
+    document, wanted = load(work), list(work.inputs["pages_without_text"])
     options = _options(len(wanted), booking)
     part = Part(document, _reader(options))
     with part.saved_on_failure(), counted(document, booking.tally):

@@ -146,7 +146,7 @@ class Execution(models.Model):
         return flows.operator_status(self.state, self.phase)
 
     @property
-    def given(self) -> dict[str, Any]:
+    def inputs(self) -> dict[str, Any]:
         """Payload and what its steps learnt, as the flow's rules read them."""
         return {**self.payload, **self.context}
 

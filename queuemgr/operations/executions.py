@@ -205,7 +205,7 @@ def _check_it_works(execution: Execution, *, from_start: bool) -> None:
     """
     try:
         flow = get_flow(execution.flow)
-        given = execution.payload if from_start else execution.given
+        given = execution.payload if from_start else execution.inputs
         place: StepRef = (
             flow.first(given) if from_start else flow.at(execution.phase, execution.step)
         )
@@ -336,7 +336,7 @@ def _by_route(
             place = get_flow(execution.flow).at(execution.phase, execution.step)
         except (UnknownFlow, UnknownStep):
             continue
-        kind = routes.kind_of(place, priority, execution.given, resumed=resumed)
+        kind = routes.kind_of(place, priority, execution.inputs, resumed=resumed)
         by_kind[kind._replace(retrying=retrying)].append(execution)
     # A new route is not remembered before the transaction commits: it is asked for once, not once a row.
     return {routes.route_id(kind): some for kind, some in by_kind.items()}

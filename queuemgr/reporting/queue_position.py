@@ -163,7 +163,7 @@ def _remaining(execution: Execution) -> list[tuple[str, str]]:
     """The steps left, this one first, as far as what is known now tells."""
     flow = get_flow(execution.flow)
     place, left = flow.at(execution.phase, execution.step), [(execution.phase, execution.step)]
-    while further := flow.after(place.phase.name, place.step.name, execution.given):
+    while further := flow.after(place.phase.name, place.step.name, execution.inputs):
         place = further
         left.append((place.phase.name, place.step.name))
     return left

@@ -48,7 +48,7 @@ class Work:
         return self.grant.key
 
     @property
-    def given(self) -> dict[str, Any]:
+    def inputs(self) -> dict[str, Any]:
         """Payload and what earlier steps learnt."""
         return {**self.grant.payload, **self.grant.context}
 
@@ -65,7 +65,7 @@ class Work:
             raise LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
         raise StepFailed("over_reserved", f"it wants {requests} more requests than it had reserved")
 
-    def check(self) -> None:
+    def raise_if_lost(self) -> None:
         """Raise `Aborted`, or `LeaseLost` when the lease is gone: to be asked before a file is
         put in its final place."""
         self.signal.raise_if_aborted()

@@ -75,7 +75,7 @@ def run(work: Work) -> Done:
 
     A probe with `requests` says that it sends them, as a paid step does.
     """
-    given = work.given
+    given = work.inputs
     if requests := int(given.get("requests", 0)):
         work.spend(requests)
     trace(work, "start")
@@ -105,7 +105,7 @@ def _end_as_told(given: dict[str, Any]) -> None:
 
 def trace(work: Work, event: str) -> None:
     """Append one line to the trace file; a single write of one line does not interleave."""
-    path = work.given.get("trace")
+    path = work.inputs.get("trace")
     if not path:
         return
     line = {

@@ -126,7 +126,7 @@ def every_execution_is_in_one_place() -> None:
 
 def _waits_where_its_kind_does(execution: Execution, route: Route) -> None:
     place = get_flow(execution.flow).at(execution.phase, execution.step)
-    kind = kind_of(place, execution.priority, execution.given, resumed=execution.resumed)
+    kind = kind_of(place, execution.priority, execution.inputs, resumed=execution.resumed)
     there = tuple(getattr(route, name) for name in kind._fields if name != "retrying")
     expected = tuple(getattr(kind, name) for name in kind._fields if name != "retrying")
     assert there == expected, f"{execution} is {expected} and waits with {there}"
