@@ -10,6 +10,6 @@ class PipelineAppConfig(AppConfig):
 
     def ready(self) -> None:
         from pipeline.flow import PAPERS
-        from queuemgr.flows.flow import register
+        from queuemgr import register_flow
 
-        register(PAPERS)
+        register_flow(PAPERS)

@@ -11,9 +11,9 @@ from pipeline.steps.analyse.chunks import LEAST_ROOM, room_for
 from pipeline.steps.analyse.prompts import OVERHEAD_TOKENS
 from pipeline.steps.identify import host_key
 from pipeline.steps.resolve.resolve import FOR_DOIS
-from queuemgr.base.config import DJANGO_SETTINGS, SettingsGroup, forget_on_change
-from queuemgr.base.errors import BadInput
-from queuemgr.base.redaction import register_secret
+from queuemgr import BadInput
+from queuemgr.extend.secrets import register_secret
+from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, forget_on_change
 
 
 class PipelineSettings(SettingsGroup):

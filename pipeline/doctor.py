@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pipeline.config import pipeline_settings
 from pipeline.ocr_config import ocr_options
 from pipeline.steps.ocr.ocr import engine_for
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.flow import CheckResult
+from queuemgr import CheckResult, StepFailed
 
 
 def checkup() -> Iterator[CheckResult]:

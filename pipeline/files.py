@@ -18,8 +18,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
-from queuemgr.base.errors import StepFailed
-from queuemgr.worker.leased_task import Work
+from queuemgr import StepFailed, Work
 
 logger = logging.getLogger(__name__)
 

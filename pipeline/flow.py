@@ -22,7 +22,7 @@ from pipeline.ocr_config import (
 from pipeline.steps.analyse.chunks import known_parts, requests_for
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
-from queuemgr.flows.flow import Context, Flow, Phase, Step
+from queuemgr import Context, Flow, Phase, Step
 
 LLM_REQUESTS = "llm_requests"
 """The tokens that count requests at the model at once, over all papers."""

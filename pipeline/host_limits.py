@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from pipeline.steps.identify import host_key
-from queuemgr.flows.flow import Context
+from queuemgr import Context
 
 ARXIV, CROSSREF, UNPAYWALL = "resolver:arxiv", "resolver:crossref", "resolver:unpaywall"
 OPENALEX, SEMANTIC_SCHOLAR = "resolver:openalex", "resolver:semanticscholar"

@@ -16,10 +16,8 @@ from django.urls import reverse
 
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import Identifier, identify
-from queuemgr.base.errors import BadInput
-from queuemgr.flows.flow import NewExecution
-from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, enqueue_many
-from queuemgr.models import Execution
+from queuemgr import MAX_KEY, BadInput, Enqueued, NewExecution, enqueue_many
+from queuemgr.extend.models import Execution
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from pipeline.steps.http.safe_addresses import shown
-from queuemgr.models import Execution
+from queuemgr.extend.models import Execution
 
 FLOW = "papers"
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from queuemgr.base.errors import BadInput
+from queuemgr import BadInput
 
 Kind = Literal["arxiv", "doi", "url", "file"]
 

@@ -25,8 +25,7 @@ from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.tasks.analysis_checkpoint import KeptNotes
 from pipeline.tasks.documents import done, load
 from pipeline.tasks.request_accounting import UNBOOKED, NotBooked, book, counted, failed, used
-from queuemgr.flows.outcomes import Done, Result, Snoozed
-from queuemgr.worker.leased_task import LeasedTask, Work
+from queuemgr import Done, LeasedTask, Result, Snoozed, Work
 
 
 @shared_task(base=LeasedTask, name="papers.analyse")

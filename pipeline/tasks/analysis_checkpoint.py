@@ -17,7 +17,7 @@ from django.core.files.storage import default_storage
 
 from pipeline import files
 from pipeline.models import Document
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 logger = logging.getLogger(__name__)
 

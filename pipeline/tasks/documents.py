@@ -9,8 +9,7 @@ from django.db import connection, transaction
 
 from pipeline import files
 from pipeline.models import Document
-from queuemgr.flows.outcomes import Done
-from queuemgr.worker.leased_task import Work
+from queuemgr import Done, Work
 
 
 def load(work: Work) -> Document:

@@ -9,9 +9,8 @@ from pipeline.config import pipeline_settings
 from pipeline.steps.extract.extract import ExtractOptions, extract
 from pipeline.tasks.documents import load
 from pipeline.tasks.pages import pages_done
-from queuemgr.flows.outcomes import Done
+from queuemgr import Done, LeasedTask, Work
 from queuemgr.steptools.lane_slots import lane_slot
-from queuemgr.worker.leased_task import LeasedTask, Work
 
 
 @shared_task(base=LeasedTask, name="papers.extract")

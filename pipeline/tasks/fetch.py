@@ -34,11 +34,9 @@ from pipeline.steps.resolve.fallback_urls import (
 from pipeline.steps.resolve.sources.arxiv import refused
 from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.outcomes import Done, Failed, Snoozed
-from queuemgr.models import Attempt, Execution, Outcome
+from queuemgr import Done, Failed, LeasedTask, Snoozed, StepFailed, Work
+from queuemgr.extend.models import Attempt, Execution, Outcome
 from queuemgr.scheduling import retry_policies
-from queuemgr.worker.leased_task import LeasedTask, Work
 
 REDIRECT_LASTS = 300.0
 """Seconds after which a redirect may have run out, as links signed for a moment do: when its host then

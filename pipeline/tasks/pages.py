@@ -14,9 +14,7 @@ from pipeline.steps.extract.extract import PageText, letters, with_page_marks
 from pipeline.steps.extract.references import References, find_references
 from pipeline.tasks.analyse import expected_parts
 from pipeline.tasks.documents import done
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.outcomes import Done
-from queuemgr.worker.leased_task import Work
+from queuemgr import Done, StepFailed, Work
 
 
 def pages_done(

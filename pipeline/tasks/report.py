@@ -19,8 +19,7 @@ from pipeline.steps.report.markdown_report import render_markdown
 from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, asked_of, read_alike
 from pipeline.tasks.documents import done, load
 from pipeline.web.report_page import render_html
-from queuemgr.flows.outcomes import Done
-from queuemgr.worker.leased_task import LeasedTask, Work
+from queuemgr import Done, LeasedTask, Work
 
 
 @shared_task(base=LeasedTask, name="papers.report")

@@ -15,8 +15,7 @@ from django.db.models import F
 from pipeline.models import Document
 from pipeline.steps.llm.client import Tally
 from pipeline.tasks.documents import store
-from queuemgr.flows.outcomes import Failed, Result, Snoozed
-from queuemgr.worker.leased_task import Work, as_result
+from queuemgr import Failed, Result, Snoozed, Work, as_result
 
 logger = logging.getLogger(__name__)
 

@@ -27,9 +27,7 @@ from pipeline.steps.resolve.sources.query import put
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source
 from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
-from queuemgr.worker.leased_task import LeasedTask, Work
+from queuemgr import Done, Failed, LeasedTask, Result, Snoozed, StepFailed, Work
 
 
 @shared_task(base=LeasedTask, name="papers.resolve")

@@ -28,7 +28,7 @@ from pipeline.steps.report.report import (
 from pipeline.steps.resolve.fallback_urls import untried
 from pipeline.web.artifact_links import links_of
 from pipeline.web.document_filters import KindFilter, MethodFilter, OpenAccessFilter, WholeFilter
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.extend.admin import ReadOnlyAdmin
 
 
 @admin.register(Document)

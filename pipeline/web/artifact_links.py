@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from pipeline.models import Document
 from pipeline.web.views import KINDS
-from queuemgr.flows.flow import Link
+from queuemgr import Link
 
 NAMES = {
     "page": "report", "pdf": "PDF", "text": "text", "report": "Markdown", "references": "references",

@@ -11,9 +11,8 @@ from django.db.models import Count, F, QuerySet
 
 from pipeline.models import FLOW, Document
 from pipeline.steps.report.report import one_line
-from queuemgr.flows.flow import operator_status
-from queuemgr.models import FINAL, Execution, State
-from queuemgr.scheduling import retry_policies
+from queuemgr import operator_status
+from queuemgr.extend.models import FINAL, Execution, State, meaning_of
 
 NOT_BEGUN = "not begun"
 """The status of a document that is only known so far."""
@@ -110,7 +109,7 @@ def failures() -> list[Failure]:
     """Failed papers by kind of error, the most frequent first."""
     failed = Execution.objects.failed().filter(flow=FLOW).order_by().values_list("error_kind")
     found = failed.annotate(n=Count("*")).order_by("-n", "error_kind")
-    return [Failure(kind, n, retry_policies.policy_for(kind, "").meaning) for kind, n in found]
+    return [Failure(kind, n, meaning_of(kind)) for kind, n in found]
 
 
 def in_order(documents: QuerySet[Document], sort: str) -> QuerySet[Document]:

@@ -23,9 +23,8 @@ from pipeline.web.collection import (
     in_order,
     rows_of,
 )
-from queuemgr.models import Execution, State
-from queuemgr.reporting.filtering import statuses
-from queuemgr.web.admin.bounded_count import BoundedPaginator
+from queuemgr.extend.admin import BoundedPaginator
+from queuemgr.extend.models import Execution, State, statuses
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "

@@ -105,6 +105,12 @@ def _sentence(group: type[SettingsGroup], problem: Any) -> str:
     return f"{group.variable(name)}{value}: {said}"
 
 
+def set_default(group: type[SettingsGroup], name: str, value: Any) -> None:
+    """Give a setting another default, here and in the processes started from here."""
+    if group.source(name, DJANGO_SETTINGS) == "default":
+        tell_children({name: value})
+
+
 class QueueSettings(SettingsGroup):
     """The settings of the queue itself."""
 

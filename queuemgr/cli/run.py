@@ -9,7 +9,6 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import config_options, drain
 from queuemgr.local.local_fleet import FleetSpec, running
 from queuemgr.models import Execution
-from queuemgr.scheduling import limit_rows
 
 NAME = "run"
 HELP = "run a fleet on this machine: private broker (unless BROKER_URL is set), workers, beat"
@@ -40,7 +39,7 @@ def run(options: dict[str, Any], out: Any) -> int:
     began = database_now()
     wanted = FleetSpec(options["workers"], options["pool"], phases)
     try:
-        with running(wanted, prepare=lambda: limit_rows.sync(forced)) as fleet:
+        with running(wanted, forced=forced) as fleet:
             if not options["drain"]:
                 out.write(f"running {options['workers']} slots; Ctrl-C stops; logs in {fleet.logs}")
                 out.flush()

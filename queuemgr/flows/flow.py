@@ -147,7 +147,7 @@ class Flow:
 _flows: dict[str, Flow] = {}
 
 
-def register(flow: Flow) -> Flow:
+def register_flow(flow: Flow) -> Flow:
     """Make a flow known to this process; the same name again replaces it."""
     _flows[flow.name] = flow
     return flow

@@ -6,7 +6,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.local.private_servers import RedisServer
 from queuemgr.local.supervisor import Program, Supervisor
 from queuemgr.models import Worker
-from queuemgr.scheduling import snapshot
+from queuemgr.scheduling import limit_rows, snapshot
 
 READY_SECONDS = 60
 PRIVATE_BROKER = "private-broker"
@@ -92,17 +92,18 @@ def programs(wanted: FleetSpec) -> list[Program]:
 def running(
     wanted: FleetSpec,
     also: Sequence[Program] = (),
-    prepare: Callable[[], None] = lambda: None,
+    forced: Collection[str] = (),
 ) -> Iterator[Supervisor]:
     """Run this fleet, and other programs with it, while the block runs.
 
-    `prepare` is called once the data directory is ours, before anything starts.
+    Limits and settings are written to the database before anything starts; settings in `forced`
+    (given on this command line) replace what an operator had set.
     Without a broker configured a private one is started. Raises `ConfigurationError` when another
     run holds the data directory, or something does not come up.
     """
     directory = Path(settings.SLUICE_DATA_DIR)
     with _only_run_in(directory):
-        prepare()
+        limit_rows.sync(forced)
         with (
             _broker(directory) as servers,
             Supervisor(directory, [*servers, *programs(wanted), *also]) as supervisor,

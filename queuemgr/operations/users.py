@@ -79,6 +79,17 @@ def give_role(name: str, role: str, by: Actor) -> User:
     return user
 
 
+def ensure_superuser(name: str, password: str, by: Actor) -> None:
+    """Have a superuser of this name and password; one that is there keeps all but its password."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        user = User.objects.create_superuser(name)
+        record("add", user, {}, by)
+    if not user.check_password(password):
+        user.set_password(password)
+        user.save()
+
+
 def _new_user(name: str) -> User:
     try:
         User(username=name).clean_fields(exclude={"password"})

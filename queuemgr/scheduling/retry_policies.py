@@ -26,6 +26,11 @@ def policy_for(kind: str, phase: str) -> Policy:
     return Policy(row.max_attempts, row.base, row.ceiling, row.jitter, row.meaning)
 
 
+def meaning_of(kind: str) -> str:
+    """What this kind of error means, in a sentence."""
+    return policy_for(kind, "").meaning
+
+
 def new_row(kind: str, phase: str) -> RetryPolicy:
     """A row to be, with the figures its work goes by so far. Not saved."""
     return RetryPolicy(kind=kind, phase=phase, **asdict(policy_for(kind, phase)))

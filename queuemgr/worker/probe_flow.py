@@ -18,8 +18,7 @@ from typing import Any
 from celery import shared_task
 
 from queuemgr.base.errors import StepFailed
-from queuemgr.flows.flow import PRIORITY_NAMES, Context, Flow, Phase, Step
-from queuemgr.flows.flow import register as register_flow
+from queuemgr.flows.flow import PRIORITY_NAMES, Context, Flow, Phase, Step, register_flow
 from queuemgr.flows.outcomes import Done
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.leased_task import LeasedTask, Work

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from pipeline.models import Document
 from pipeline.web.collection import Row
 from pipeline.web.collection_export import write
-from queuemgr.cli.progress_bar import tracked
+from queuemgr.extend.cli import tracked
 
 COULD_NOT_RUN = 3
 

@@ -21,10 +21,8 @@ from pipeline.ocr_config import ocr_options
 from pipeline.steps.extract.page_ranges import pages_of, ranges
 from pipeline.steps.ocr.line_writer import LineWriter
 from pipeline.steps.ocr.ocr import OcrOptions, count_pages, engine_for, page_outcomes
-from queuemgr.base.errors import Aborted, BadInput, SluiceError, StepFailed
-from queuemgr.cli import config_options
-from queuemgr.cli.progress_bar import shown
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import Aborted, AbortSignal, BadInput, SluiceError, StepFailed
+from queuemgr.extend.cli import add_settings, apply_settings, shows_progress
 
 logger = logging.getLogger(__name__)
 
@@ -78,14 +76,14 @@ class Command(BaseCommand):
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument("--pages", metavar="LIST", help="pages and ranges, as in 1,4-6")
         which.add_argument("--all-pages", action="store_true", help="every page")
-        config_options.add(
+        add_settings(
             parser, PipelineSettings, OPTIONS,
             ocr_engine="--engine", ocr_model="--model", ocr_inflight="--inflight",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            config_options.apply(options)
+            apply_settings(options)
             code = asyncio.run(
                 run(options["input"], options["pages"], ocr_options(pipeline_settings()))
             )
@@ -167,7 +165,7 @@ class Progress:
 
     def __init__(self, pages: int) -> None:
         self._pages, self._done = pages, 0
-        self._shown = shown()
+        self._shown = shows_progress()
 
     def one_more(self, failed: int) -> None:
         self._done += 1

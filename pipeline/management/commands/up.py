@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseError
@@ -24,25 +23,38 @@ from pipeline import intake
 from pipeline.config import PipelineSettings
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import identify
-from queuemgr.base.config import DJANGO_SETTINGS, QueueSettings, tell_children
-from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError
-from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli import config_options, drain
-from queuemgr.cli.output import by_command, show, table
-from queuemgr.cli.run import tell
-from queuemgr.lifecycle.enqueue import ROWS_PER_STATEMENT, Enqueued, atomically, enqueue_many
-from queuemgr.local.local_fleet import FleetSpec, celery, running
-from queuemgr.local.private_servers import free_port, wait_for_port
-from queuemgr.local.supervisor import Program
-from queuemgr.models import Attempt, Execution
-from queuemgr.operations import users as accounts
-from queuemgr.operations.audited_enqueue import record_enqueue
-from queuemgr.scheduling import limit_rows
+from queuemgr import BadInput, ConfigurationError, Enqueued, SluiceError, atomically, enqueue_many
+from queuemgr.extend.cli import (
+    add_settings,
+    apply_settings,
+    audited_enqueue,
+    by_command,
+    ensure_superuser,
+    positive,
+    show,
+    table,
+)
+from queuemgr.extend.fleet import (
+    COULD_NOT_RUN,
+    FleetSpec,
+    Program,
+    QueueSettings,
+    celery,
+    database_now,
+    drain,
+    free_port,
+    running,
+    tell,
+    wait_for_port,
+)
+from queuemgr.extend.models import Attempt, Execution
+from queuemgr.extend.settings import set_default
 
 GRACE_SECONDS = 2
 """Ctrl-C stops at once: steps under way get this long, and resume at the next start."""
 
 SHOWN = 40
+ROWS_PER_TRANSACTION = 500
 
 
 class Command(BaseCommand):
@@ -57,15 +69,13 @@ class Command(BaseCommand):
             "documents", nargs="*", help="PDFs, folders of PDFs, arXiv ids, DOIs, URLs"
         )
         parser.add_argument("--drain", action="store_true", help="end when all is done or failed")
-        parser.add_argument(
-            "--workers", type=config_options.positive, default=8, help="slots (default 8)"
-        )
+        parser.add_argument("--workers", type=positive, default=8, help="slots (default 8)")
         parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
         parser.add_argument(
             "--port", type=int, default=0, help="of the admin (default: a free one)"
         )
-        config_options.add(parser, QueueSettings, daily_budget="--budget")
-        config_options.add(parser, PipelineSettings)
+        add_settings(parser, QueueSettings, daily_budget="--budget")
+        add_settings(parser, PipelineSettings)
 
     def handle(self, *args: Any, **options: Any) -> None:
         for stop in (signal.SIGINT, signal.SIGTERM):
@@ -86,25 +96,21 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _up(self, options: dict[str, Any]) -> int:
-        _stop_at_once()
-        forced = config_options.apply(options)
+        set_default(QueueSettings, "shutdown_grace", GRACE_SECONDS)
+        forced = apply_settings(options)
         items = list(_items(options["documents"]))
         call_command("migrate", verbosity=0)
         login = _login()
         flower = _flower(login)
         web = _web(options["port"], flower.port)
         wanted = FleetSpec(options["workers"], options["pool"])
-        with running(
-            wanted, also=[web.program, flower.program], prepare=lambda: limit_rows.sync(forced)
-        ) as fleet:
+        with running(wanted, also=[web.program, flower.program], forced=forced) as fleet:
             began = database_now()
             wait_for_port(web.port)
             wait_for_port(flower.port)
             self._say_where(login, web.port, flower.port)
-            taken = _taken_in(items)
-            record_enqueue(FLOW, taken.new, by_command())
-            self._say_taken(taken)
-            drained = drain.drain(self.stdout, check=fleet.check)
+            self._say_taken(_taken_in(items))
+            drained = drain(self.stdout, check=fleet.check)
             show(self.stdout, _results())
             tell(drained, began, self.stdout)
             if options["drain"]:
@@ -128,22 +134,18 @@ class Command(BaseCommand):
 
 
 def _taken_in(items: list[str]) -> Enqueued:
-    """Some at a time known and enqueued as one: the chore that seeds what is known but not begun would
-    else be before us, and what is new be called known."""
+    """Register and enqueue documents in one transaction, a few hundred at a time: the periodic backfill
+    could else enqueue registered ones first, and new documents would be counted as known."""
     taken = Enqueued()
-    for start in range(0, len(items), ROWS_PER_STATEMENT):
-        some = map(intake.parse_item, items[start : start + ROWS_PER_STATEMENT])
-        taken += atomically(partial(enqueue_many, FLOW, some))
+    with audited_enqueue(FLOW, by_command()) as counted:
+        for start in range(0, len(items), ROWS_PER_TRANSACTION):
+            some = map(intake.parse_item, items[start : start + ROWS_PER_TRANSACTION])
+            taken += counted(atomically(partial(enqueue_many, FLOW, some)))
     return taken
 
 
 def _could_not_run(why: str) -> CommandError:
-    return CommandError(f"could not run: {why}", returncode=drain.COULD_NOT_RUN)
-
-
-def _stop_at_once() -> None:
-    if QueueSettings.source("shutdown_grace", DJANGO_SETTINGS) == "default":
-        tell_children({"shutdown_grace": GRACE_SECONDS})
+    return CommandError(f"could not run: {why}", returncode=COULD_NOT_RUN)
 
 
 def _items(documents: list[str]) -> Iterator[str]:
@@ -212,14 +214,8 @@ def _login() -> tuple[str, str]:
     if not kept.exists():
         kept.touch(mode=0o600)
         kept.write_text(secrets.token_urlsafe(9))
-    password, users = kept.read_text(), get_user_model().objects
-    user = users.filter(username="admin").first()
-    if user is None:
-        user = users.create_superuser("admin")
-        accounts.record("add", user, {}, by_command())
-    if not user.check_password(password):
-        user.set_password(password)
-        user.save()
+    password = kept.read_text()
+    ensure_superuser("admin", password, by_command())
     return "admin", password
 
 

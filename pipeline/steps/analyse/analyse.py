@@ -39,8 +39,7 @@ from pipeline.steps.analyse.requests import Asking, ComeAgain
 from pipeline.steps.extract.references import before_references
 from pipeline.steps.llm.client import Tally, abortable, connected
 from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_of
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal, StepFailed
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.ordered_map import run_with_queue
 

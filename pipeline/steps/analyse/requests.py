@@ -17,7 +17,7 @@ from pipeline.steps.analyse.prompts import Message, repair
 from pipeline.steps.llm.client import DialectRefused, Model
 from pipeline.steps.llm.endpoint import Dialect, known, remember
 from pipeline.steps.llm.response import AnswerCutOff, PromptTooLong
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from pipeline.steps.extract.legibility import ENOUGH_LETTERS, letters
 from pipeline.steps.extract.page_text import PageText, with_page_marks
 from pipeline.steps.pdf.errors import refuse_other_files, refuse_unread
 from pipeline.steps.pdf.sandbox import Limits, Reading, read_pages
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal
 
 __all__ = ["PROTOCOL_BYTES", "ExtractOptions", "Extracted", "PageText", "clean", "extract", "letters",
            "with_page_marks"]  # fmt: skip

@@ -19,7 +19,7 @@ from pipeline.steps.http.failure import named_failures
 from pipeline.steps.http.minimum_speed import MinimumSpeed, at_least
 from pipeline.steps.http.redirects import Trip
 from pipeline.steps.http.safe_addresses import Reach, shown
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 MAX_RESUMES = 3
 """How often one download goes on after a cut; a later attempt of the step may go on from there."""

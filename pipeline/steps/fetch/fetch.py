@@ -15,8 +15,7 @@ from pipeline.steps.fetch.download import Answered, Asked, Download, FetchOption
 from pipeline.steps.fetch.partial_file import PartFile, part_file
 from pipeline.steps.http.client import HttpClient
 from pipeline.steps.http.redirects import LeadsElsewhere, Trip
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from queuemgr import NEVER, AbortSignal, StepFailed
 
 NO_END = "no %%EOF in its last 2 KB: it may be cut off"
 

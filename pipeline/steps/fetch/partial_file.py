@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 PART_SUFFIX = ".part"
 """Files so named, left by a killed process, may be removed once older than any download."""

@@ -27,8 +27,7 @@ from pipeline.steps.http.failure import failed
 from pipeline.steps.http.redirects import Trip
 from pipeline.steps.http.safe_addresses import Reach, allowed_addresses
 from pipeline.steps.http.transport import CheckedTransport, only_to
-from queuemgr.base.errors import Aborted
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import Aborted, AbortSignal
 
 T = TypeVar("T")
 

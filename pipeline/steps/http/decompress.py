@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 PIECE = 64 * 1024
 """Bytes: the most one step of unpacking may give."""

@@ -11,7 +11,7 @@ import httpx
 
 from pipeline.steps.http.retry_after import http_date, retry_after_seconds
 from pipeline.steps.http.safe_addresses import shown
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 Cause = httpx.Response | httpx.HTTPError | httpx.InvalidURL | TimeoutError
 

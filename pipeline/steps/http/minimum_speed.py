@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import httpx
 
 from pipeline.steps.http.safe_addresses import shown
 from pipeline.steps.identify import host_key
-from queuemgr.base.errors import BadInput, StepFailed
+from queuemgr import BadInput, StepFailed
 
 MAX_REDIRECTS = 5
 MAX_COOKIES = 4096

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _USER = re.compile(r"//[^/]*@")

@@ -24,8 +24,7 @@ from pipeline.steps.llm.response import (
     usage_of,
     without_echo,
 )
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal, StepFailed
 
 __all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong", "chat"]
 

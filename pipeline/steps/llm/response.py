@@ -17,7 +17,7 @@ import httpx
 
 from pipeline.steps.http.retry_after import http_date, retry_after_seconds
 from pipeline.steps.llm.endpoint import Endpoint
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 EXCERPT = 300
 """Characters of a server's own error message that are kept."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 Engine = Literal["rapidocr", "tesseract", "remote"]
 

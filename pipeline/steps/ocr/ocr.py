@@ -22,8 +22,7 @@ from pipeline.steps.ocr.vision import RemoteOptions, by_model
 from pipeline.steps.pdf.page_images import PageImages
 from pipeline.steps.pdf.page_outcomes import PageFailed, PageOutcome
 from pipeline.steps.pdf.renderer import Drawing
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal, StepFailed
 
 OF_THE_ENDPOINT = frozenset(
     {"network", "timeout", "rate_limited", "server_error", "quota", "http_error", "bad_request"}

@@ -16,7 +16,7 @@ from pipeline.steps.pdf.page_images import Picture
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
 from pipeline.steps.pdf.page_outcomes import PageFailed, PageOutcome
 from pipeline.steps.pdf.renderer import Drawing
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.ordered_map import in_order
 

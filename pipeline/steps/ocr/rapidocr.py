@@ -23,8 +23,7 @@ from pipeline.steps.pdf.sandbox import (
     status_name,
     told,
 )
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal, StepFailed
 
 CHILD = Path(__file__).parent.parent / "pdf" / "ocr_child.py"
 

@@ -18,7 +18,7 @@ from pipeline.steps.pdf.page_images_pool import SharedPageImages
 from pipeline.steps.pdf.page_outcomes import PageOutcome, ParseError, PdfError, Timeout
 from pipeline.steps.pdf.renderer import Drawing
 from pipeline.steps.pdf.sandbox import child_environment
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal
 from queuemgr.steptools.subprocess_group import ProgramFailed, run_program, status_name
 
 PROGRAM = "tesseract"

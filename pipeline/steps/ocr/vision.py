@@ -23,7 +23,7 @@ from pipeline.steps.pdf.page_outcomes import (
     RateLimit,
 )
 from pipeline.steps.pdf.renderer import Drawing
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal
 
 TEMPERATURES = (0.0, 0.2, 0.5)
 """Of the first try and of those after an answer that could not be used: the same question at 0

@@ -15,7 +15,7 @@ from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.response import AnswerCutOff, answer_of, first_choice, json_of, text_of
 from pipeline.steps.ocr.vision_response import PROMPT
 from pipeline.steps.pdf.page_outcomes import NetworkError, ParseError, Timeout, page_failed
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 CONNECT_SECONDS = 15.0
 

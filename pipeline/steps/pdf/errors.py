@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.steps.pdf.sandbox import Reading, told
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 MAGIC_WITHIN = 1024
 """Bytes in which `%PDF-` must appear; readers accept it off byte 0, and such files exist."""

@@ -16,8 +16,7 @@ from typing import Any
 
 from pipeline.steps.pdf.page_outcomes import EncodeError, PageFailed, PdfError
 from pipeline.steps.pdf.renderer import Demand, Drawer, Drawing
-from queuemgr.base.errors import Aborted, StepFailed
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import Aborted, AbortSignal, StepFailed
 
 START_SECONDS = 20.0
 """For imports and opening the document, on a loaded machine."""

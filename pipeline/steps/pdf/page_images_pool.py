@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipeline.steps.pdf.page_images import PageImages, Picture
 from pipeline.steps.pdf.renderer import Drawing
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal
 
 PAGES_A_CHILD = 6
 """A child takes half a second to begin: it must have some pages to be worth it."""

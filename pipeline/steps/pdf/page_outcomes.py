@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 
 class PageFailed(Exception):
-    """Base of the seven. `kind` is the queue's word (see `queuemgr.flows.retry_policy`), `retryable` says
+    """Base of the seven. `kind` is a kind of error the flow declares, `retryable` says
     whether another try may end better, `retry_after` the wait in seconds a server asked for."""
 
     name = ""

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal
 from queuemgr.steptools.subprocess_group import THREAD_VARIABLES
 
 Line = dict[str, Any]

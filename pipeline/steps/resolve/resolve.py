@@ -28,7 +28,7 @@ from pipeline.steps.resolve.sources.ranking import in_order
 from pipeline.steps.resolve.sources.semanticscholar import SEMANTIC_SCHOLAR
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source
 from pipeline.steps.resolve.sources.unpaywall import UNPAYWALL
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 SOURCES: Mapping[str, Source] = {
     source.name: source for source in (ARXIV, UNPAYWALL, CROSSREF, OPENALEX, SEMANTIC_SCHOLAR)

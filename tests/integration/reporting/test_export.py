@@ -19,7 +19,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from pipeline.models import FLOW, Document
-from queuemgr.flows.flow import get_flow, register
+from queuemgr.flows.flow import get_flow, register_flow
 from queuemgr.models import Attempt, Execution, State
 from queuemgr.reporting import export
 from queuemgr.scheduling import limit_rows
@@ -175,9 +175,9 @@ def flow_that_breaks() -> Iterator[None]:
     def broken(keys: object) -> dict[str, Any]:
         raise KeyboardInterrupt
 
-    register(replace(whole, export=broken))
+    register_flow(replace(whole, export=broken))
     yield
-    register(whole)
+    register_flow(whole)
 
 
 def test_an_export_that_is_stopped_leaves_the_earlier_file_and_no_half_one(

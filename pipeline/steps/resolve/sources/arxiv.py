@@ -13,7 +13,7 @@ from pipeline.steps.identify import Identifier, identify
 from pipeline.steps.resolve.sources import json_fields
 from pipeline.steps.resolve.sources.answer import Address, Answer, Outcome, Paper, Rank
 from pipeline.steps.resolve.sources.source import Source
-from queuemgr.base.errors import BadInput, StepFailed
+from queuemgr import BadInput, StepFailed
 
 REFUSED_SECONDS = 6 * 3600.0
 """Seconds arXiv is left alone after a 403: it takes requests after one for an attack

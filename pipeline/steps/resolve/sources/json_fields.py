@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 MAX_TITLE = 500
 """Characters: what a Document's row holds."""

@@ -8,8 +8,8 @@ from typing import Any, Self
 from pipeline.steps.resolve.fallback_urls import SOURCE as FETCHED
 from pipeline.steps.resolve.sources.answer import Answer, Outcome
 from pipeline.steps.resolve.sources.source import Source
-from queuemgr.base.errors import StepFailed
-from queuemgr.base.redaction import clean
+from queuemgr import StepFailed
+from queuemgr.extend.secrets import clean
 
 CONCLUSION = "resolve"
 """In place of a source's name: the line that ends a round of inquiries."""

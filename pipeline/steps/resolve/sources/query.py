@@ -15,8 +15,7 @@ from pipeline.steps.resolve.sources.answer import Answer, Outcome
 from pipeline.steps.resolve.sources.lookup_log import Inquiry
 from pipeline.steps.resolve.sources.request import ask
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal, StepFailed
 
 Heard = tuple[Inquiry, Answer | None]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pipeline.steps.identify import identify
 from pipeline.steps.resolve.sources.answer import Address, Rank
 from pipeline.steps.resolve.sources.arxiv import pdf_url
-from queuemgr.base.errors import BadInput
+from queuemgr import BadInput
 
 MOST = 20
 """Addresses kept of one paper: beyond so many the next is no better."""

@@ -11,8 +11,7 @@ from pipeline.steps.http.client import HttpClient
 from pipeline.steps.http.decompress import Unpacker
 from pipeline.steps.http.failure import failed, named_failures
 from pipeline.steps.http.safe_addresses import shown
-from queuemgr.base.errors import StepFailed
-from queuemgr.flows.abort_signal import AbortSignal
+from queuemgr import AbortSignal, StepFailed
 
 MAX_BYTES = 8 << 20
 """Bytes: far above any record of these services."""

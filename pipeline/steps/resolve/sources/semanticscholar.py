@@ -12,7 +12,7 @@ from pipeline.steps.identify import Identifier, identify
 from pipeline.steps.resolve.sources import json_fields
 from pipeline.steps.resolve.sources.answer import Address, Answer, Paper, Rank
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source, escaped
-from queuemgr.base.errors import BadInput
+from queuemgr import BadInput
 
 _FIELDS = "title,year,authors,externalIds,openAccessPdf"
 

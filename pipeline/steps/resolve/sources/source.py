@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pipeline.steps.identify import Identifier
 from pipeline.steps.resolve.sources.answer import Answer
-from queuemgr.base.errors import StepFailed
+from queuemgr import StepFailed
 
 
 @dataclass(frozen=True)

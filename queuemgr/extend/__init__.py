@@ -1,0 +1,1 @@
+"""What an application's own settings, models, admin pages and commands are built of; one module each."""

@@ -1,0 +1,23 @@
+"""For a command that runs a whole fleet on this machine, with programs of its own beside it."""
+
+from queuemgr.base.config import QueueSettings
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.cli.drain import COULD_NOT_RUN, drain
+from queuemgr.cli.run import tell
+from queuemgr.local.local_fleet import FleetSpec, celery, running
+from queuemgr.local.private_servers import free_port, wait_for_port
+from queuemgr.local.supervisor import Program
+
+__all__ = [
+    "COULD_NOT_RUN",
+    "FleetSpec",
+    "Program",
+    "QueueSettings",
+    "celery",
+    "database_now",
+    "drain",
+    "free_port",
+    "running",
+    "tell",
+    "wait_for_port",
+]
