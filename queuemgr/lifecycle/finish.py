@@ -116,32 +116,32 @@ def _finish(
 
 
 def _report_to_limits(settled: Iterable[OutcomeEffects], now: datetime) -> set[str]:
-    """Tell the limits' gates how the services behind them did; returns those that opened further."""
+    """Record results at the limits' breakers; returns the limits that now let more start."""
     keyed = [
         s for s in settled if s.lease.limit_keys or getattr(_service_result(s.result), "limit", "")
     ]
     if not keyed:
         return set()
-    words = [
+    reports = [
         breakers.ServiceReport(s.lease.limit_keys, s.lease.leased_at, _service_result(s.result))
         for s in keyed
     ]
-    names = {name for word in words for name in word.about}
-    return breakers.record_results(words, rules_of(names, now), now) if names else set()
+    names = {name for report in reports for name in report.limits}
+    return breakers.record_results(reports, rules_of(names, now), now) if names else set()
 
 
 def _service_result(result: Result) -> Result:
-    """What limits are told: how the service did that the step says it has asked, else how it ended."""
+    """The result to report to the limits: the service's, if the step named one, else the step's own."""
     service = result.service if isinstance(result, Snoozed | Done) else None
     return service or result
 
 
 def _unpark(
-    settled: Iterable[OutcomeEffects], opened: set[str], lock: SchedulerLock | None
+    settled: Iterable[OutcomeEffects], widened: set[str], lock: SchedulerLock | None
 ) -> None:
-    """What these endings may let go on: the routes their work waits on, and what they made room for."""
+    """Unpark routes this work now waits on, and routes parked on the limits it freed."""
     routes = {s.changes["route_id"] for s in settled if s.changes.get("route_id")}
-    limits = opened.union(*(_freed(s) for s in settled))
+    limits = widened.union(*(_freed(s) for s in settled))
     if lock:
         wakeups.unpark(lock, routes, limits)
     else:

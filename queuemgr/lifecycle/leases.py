@@ -110,7 +110,7 @@ def _decide(fleet: Snapshot) -> tuple[snapshot.RouteScan, Decision]:
 
 
 def _next_wakeup(now: datetime, seen: snapshot.RouteScan, decision: Decision) -> float | None:
-    times = [moment for moment in (seen.opens_at, decision.wake_at) if moment]
+    times = [moment for moment in (seen.unblocks_at, decision.wake_at) if moment]
     return max(0.0, (min(times) - now).total_seconds()) if times else None
 
 

@@ -1,4 +1,4 @@
-"""Looking again when it is worth while: a rate lets the next one through, a closed limit reopens.
+"""Dispatch again when time alone may allow a start: a rate permits the next, a breaker half-opens.
 
 One thread in each process that serves steps, woken at the earliest time a decision named. Processes
 that decide but serve no steps (a command, the admin) leave it to the workers and the tick.

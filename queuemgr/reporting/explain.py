@@ -93,7 +93,7 @@ class Stopped:
     limit: str
     text: str
     waiting: int
-    kind: str = "room"
+    kind: str = "capacity"
     until: datetime | None = None
 
 

@@ -100,7 +100,7 @@ def _takes_long(stopped: explain.Stopped) -> bool:
     """Can only a person, or another day, change this? A used-up quota closes a limit for the day."""
     if stopped.kind == "breaker_open" and stopped.until:
         return stopped.until - database_now() > LONG
-    return stopped.kind in ("budget", "paused", "never", "turn")
+    return stopped.kind in ("budget", "paused", "never", "batch_window")
 
 
 def _retries_waiting() -> bool:

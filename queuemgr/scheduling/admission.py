@@ -2,8 +2,8 @@
 
 No database, no clock, no Celery: `admit(snapshot)` can be tested with generated cases, explained to
 a person and replayed on old data. A start must pass every limit on its route. The order: priority
-class, raised by waiting too long; resumed before new; phase rank; the tenant furthest behind its
-share; the route served longest ago; age.
+level, raised by aging; resumed before new; phase rank; the tenant with the lowest virtual time; the
+route served longest ago; age.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ class LimitRule:
 
     def usable_budget(self, priority: int) -> int:
         """Requests work of this priority may bring the day's total to."""
-        kept = 0 if priority == HIGH else self.reserved_for_high_percent
+        reserved = 0 if priority == HIGH else self.reserved_for_high_percent
         if priority == LOW:
-            kept = max(kept, self.blocked_for_low_percent)
-        return (self.daily_budget or 0) - kept
+            reserved = max(reserved, self.blocked_for_low_percent)
+        return (self.daily_budget or 0) - reserved
 
 
 @dataclass(slots=True)
 class Usage:
-    """What stands against a limit: leases and their weights, those not begun, and requests."""
+    """What is used of a limit: leases and their weights, leases not started yet, and requests."""
 
     running: int = 0
     below_high: int = 0
@@ -104,10 +104,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class BreakerState:
-    """What is known of the service behind a limit, as workers met it.
+    """The rate clock and the circuit breaker of a limit, as the results of steps left them.
 
-    `rate_clock` is the rate's clock in Unix seconds. `half_open_starts` is how many may run at once while
-    the breaker is half-open; 0: closed.
+    `rate_clock` is in Unix seconds. The breaker is open (nothing starts) until `open_until`, then
+    half-open (`half_open_starts` may run at once); with neither it is closed (work flows).
     """
 
     rate_clock: float = 0.0
@@ -115,11 +115,34 @@ class BreakerState:
     open_reason: str = ""
     half_open_starts: int = 0
 
+    def is_open(self, now: datetime) -> bool:
+        return self.open_until is not None and self.open_until > now
+
+    def is_half_open(self, now: datetime) -> bool:
+        return self.half_open_starts > 0 and not self.is_open(now)
+
+
+RETRY_AFTER = "Retry-After"
+"""Marks an `open_reason` that is a wait the service asked for."""
+
+
+def open_text(until: str, reason: str) -> str:
+    """`throttled until TIME (429, Retry-After 9 s)`, or `breaker open until TIME: REASON`."""
+    if RETRY_AFTER in reason:
+        return f"throttled until {until} ({reason})"
+    return f"breaker open until {until}: {reason}"
+
+
+def half_open_text(starts: int, reason: str) -> str:
+    after = f" after {reason}" if reason else ""
+    return f"breaker half-open{after}: {starts:,} at a time"
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulingPolicy:
-    """How long work waits before it moves up a class (`starvation`), and before room is kept for work
-    heavier than what is free (`heavy_wait`); None: never. Without `shares` tenants take no turns."""
+    """How long work waits before its priority level is aged by one (`starvation`), and before capacity
+    is reserved for work heavier than what is free (`heavy_wait`); None: never. Without `shares` there is
+    no fair share between tenants."""
 
     starvation: timedelta | None = None
     heavy_wait: timedelta | None = None
@@ -127,8 +150,8 @@ class SchedulingPolicy:
 
 
 ReasonKind = Literal[
-    "room", "never", "rate", "budget", "paused", "breaker_open", "half_open", "kept", "retries", "workers",
-    "run_after", "turn",
+    "capacity", "never", "rate", "budget", "paused", "breaker_open", "half_open", "reserved", "retries",
+    "workers", "run_after", "batch_window",
 ]  # fmt: skip
 
 
@@ -139,7 +162,7 @@ class Reason:
     limit: str
     text: str
     until: datetime | None = None
-    kind: ReasonKind = "room"
+    kind: ReasonKind = "capacity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +199,10 @@ class Snapshot:
         return rule_for(self.rules, name)
 
 
-GLOBAL_VIRTUAL_TIME = "turns"
-"""Among `virtual_times`: how far the tenant served last had come when its turn came."""
+GLOBAL_VIRTUAL_TIME = "virtual_time"
+"""Key in `virtual_times`: the virtual time of the tenant served last when it was served."""
 
-NO_RULE, NO_USE, NO_GATE = LimitRule(), Usage(), BreakerState()
+NO_RULE, NO_USE, CLOSED = LimitRule(), Usage(), BreakerState()
 
 
 def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
@@ -196,7 +219,7 @@ def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
 class Decision:
     """Routes to start, in order (one entry a start), why the others wait, and what is left idle.
 
-    `virtual_times` is how far each tenant served has come, to be remembered for the next decision.
+    `virtual_times`: of each tenant served, to be saved for the next decision.
     """
 
     starts: tuple[int, ...]
@@ -213,69 +236,67 @@ class Decision:
 
 def admit(snapshot: Snapshot) -> Decision:
     """Decide what starts now. Cost: routes plus starts, each times the log of the routes."""
-    room, order = _Capacity(snapshot), _Queue(snapshot)
-    room.reserve_for_heavy(snapshot.routes, order)
+    capacity, order = _Capacity(snapshot), _Queue(snapshot)
+    capacity.reserve_for_heavy(snapshot.routes, order)
     starts: list[int] = []
     reasons: dict[int, tuple[Reason, ...]] = {}
-    queue = [(order.turn(route), route, route.due) for route in snapshot.routes]
+    queue = [(order.sort_key(route), route, route.due) for route in snapshot.routes]
     heapq.heapify(queue)
     while queue:
-        turn, route, due = heapq.heappop(queue)
-        if order.is_behind(turn, route):
-            heapq.heappush(queue, (order.turn(route), route, due))
+        key, route, due = heapq.heappop(queue)
+        if order.is_outdated(key, route):
+            heapq.heappush(queue, (order.sort_key(route), route, due))
             continue
-        stopped = room.blocking_reasons(route) if due else (_not_due(route),)
+        stopped = capacity.blocking_reasons(route) if due else (_not_due(route),)
         if stopped:
             reasons[route.id] = stopped
             continue
-        room.take(route)
+        capacity.take(route)
         order.served(route)
         starts.append(route.id)
         if due > 1:
-            heapq.heappush(queue, (order.turn(route), route, due - 1))
-    return Decision(tuple(starts), reasons, room.capacity, order.virtual_times)
+            heapq.heappush(queue, (order.sort_key(route), route, due - 1))
+    return Decision(tuple(starts), reasons, capacity.slots, order.virtual_times)
 
 
 def open_queues(
     snapshot: Snapshot, queues: Iterable[tuple[str, int]]
 ) -> dict[str, tuple[Reason, ...]]:
-    """What stops a queue (phase, priority) as a whole: even the lightest work in it, free of cost.
-
-    Routes of a queue that is stopped need not be looked at; of one that is open the reasons are empty.
-    """
-    room = _Capacity(snapshot)
+    """Reasons that block every route of a queue (phase, priority), found by testing a weight-1,
+    zero-cost probe; empty: nothing does. Routes of a blocked queue need not be read."""
+    capacity = _Capacity(snapshot)
     found: dict[str, tuple[Reason, ...]] = {}
     for phase, priority in queues:
         lightest = WaitingRoute(
             0, phase, priority, True, "", 0, 1, 1, snapshot.now, snapshot.now
         )  # fmt: skip
-        stopped = room.limit_reasons(lightest)
-        if not stopped and not room.is_consumed(lightest.queue):
-            stopped = (room.no_slot_reason(lightest),)
+        stopped = capacity.limit_reasons(lightest)
+        if not stopped and not capacity.is_consumed(lightest.queue):
+            stopped = (capacity.no_slot_reason(lightest),)
         found[lightest.queue] = stopped
     return found
 
 
 BEYOND_WINDOW = datetime(9000, 1, 1, tzinfo=UTC)
-"""`run_after` of work that waits for its turn in its batch: behind all that waits for a time."""
+"""Sentinel `run_after` of batch members beyond the window: sorts after every real due time."""
 
 
 def _not_due(route: WaitingRoute) -> Reason:
     if route.head_at >= BEYOND_WINDOW:
-        return Reason("turn", "waits for its turn in its batch", None, "turn")
+        return Reason("batch_window", "waits for its batch window", None, "batch_window")
     text = f"due at {route.head_at:%Y-%m-%d %H:%M:%S} UTC"
     return Reason("run_after", text, route.head_at, "run_after")
 
 
 class _RouteRank(NamedTuple):
-    """Where a route stands in the order of starts: lowest first. Raised work goes by age alone."""
+    """Sort key of a route in the order of starts: lowest first. Aged work is sorted by age alone."""
 
     rank: int
     not_aged: bool
     head_at: datetime
     new: bool
     phase_rank: int
-    tenant_turn: float
+    tenant_virtual_time: float
     served: int
     served_at: datetime
     age: datetime
@@ -295,9 +316,8 @@ class _Queue:
 
     @staticmethod
     def _start_of(snapshot: Snapshot) -> dict[str, float]:
-        """How far each waiting tenant has come, at least as far as the one served last had when its
-        turn came: who is new, or was away, comes with neither credit nor debt (start-time fair
-        queueing, Goyal, Vin and Cheng 1996)."""
+        """Virtual time of each waiting tenant. A new or returning tenant starts at the current virtual
+        time, so it has no credit or debt (start-time fair queueing, Goyal, Vin and Cheng 1996)."""
         here = snapshot.virtual_times.get(GLOBAL_VIRTUAL_TIME, 0.0)
         waiting = {route.tenant for route in snapshot.routes if route.due}
         return {
@@ -306,10 +326,10 @@ class _Queue:
         }
 
     def rank(self, route: WaitingRoute) -> int:
-        """Its class: the priority, one better for every starvation time its head has waited."""
-        return max(HIGH, route.priority - self._raised(route))
+        """Its priority level, one better for every starvation time its head has waited."""
+        return max(HIGH, route.priority - self._aging_steps(route))
 
-    def _raised(self, route: WaitingRoute) -> int:
+    def _aging_steps(self, route: WaitingRoute) -> int:
         starvation = self._ordering.starvation
         if not starvation or not route.due or route.priority == HIGH:
             return 0
@@ -319,31 +339,31 @@ class _Queue:
         return max(0, waited // starvation)
 
     def is_starved_heavy(self, route: WaitingRoute) -> bool:
-        """Has heavy work waited so long that its turn comes first in its class, and room is kept?"""
+        """Has heavy work waited so long that it is first on its priority level, with capacity reserved?"""
         patience = self._ordering.heavy_wait
         if patience is None or not route.due or self._served[route.id]:
             return False
         heavy = any(weight > 1 for _, weight in route.claims)
         return heavy and self._now - route.head_at > patience
 
-    def turn(self, route: WaitingRoute) -> _RouteRank:
-        raised = self._raised(route) > 0 or self.is_starved_heavy(route)
+    def sort_key(self, route: WaitingRoute) -> _RouteRank:
+        aged = self._aging_steps(route) > 0 or self.is_starved_heavy(route)
         return _RouteRank(
             rank=self.rank(route),
-            not_aged=not raised,
-            head_at=route.head_at if raised else self._now,
+            not_aged=not aged,
+            head_at=route.head_at if aged else self._now,
             new=not route.resumed,
             phase_rank=route.phase_rank,
-            tenant_turn=self._tenants.get(route.tenant, 0.0),
+            tenant_virtual_time=self._tenants.get(route.tenant, 0.0),
             served=self._latest.get(route.id, 0),
             served_at=route.served_at,
             age=route.head_at,
             id=route.id,
         )
 
-    def is_behind(self, turn: _RouteRank, route: WaitingRoute) -> bool:
-        """Was its tenant served since it was put in line here?"""
-        return turn.not_aged and turn.tenant_turn < self._tenants.get(route.tenant, 0.0)
+    def is_outdated(self, key: _RouteRank, route: WaitingRoute) -> bool:
+        """Was its tenant served since this sort key was computed?"""
+        return key.not_aged and key.tenant_virtual_time < self._tenants.get(route.tenant, 0.0)
 
     def served(self, route: WaitingRoute) -> None:
         self._served[route.id] += 1
@@ -356,7 +376,7 @@ class _Queue:
 
 
 class _Reservation(NamedTuple):
-    """Room of a limit kept for heavy work: who for, and from which class on."""
+    """Capacity reserved for a starved heavy route; binds its priority level and those below."""
 
     route: int
     rank: int
@@ -364,7 +384,7 @@ class _Reservation(NamedTuple):
 
 
 class _Capacity:
-    """The room left as starts are granted; it only ever shrinks, so a refusal stays true."""
+    """The capacity left as starts are granted; it only shrinks, so a refusal stays true."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -375,21 +395,21 @@ class _Capacity:
             self._taken[name] = Usage(
                 use.running, use.below_high, use.spent, use.reserved, use.leases, use.unstarted
             )
-        self._kept: dict[str, _Reservation] = {}
+        self._reservations: dict[str, _Reservation] = {}
         self._rank: Callable[[WaitingRoute], int] = lambda route: route.priority
         self._retries = snapshot.retries.left if snapshot.retries else None
-        self.capacity = Capacity(snapshot.idle, snapshot.on_their_way)
+        self.slots = Capacity(snapshot.idle, snapshot.on_their_way)
 
     def blocking_reasons(self, route: WaitingRoute) -> tuple[Reason, ...]:
         """Every limit that stops this route; with none, an idle slot is matched with it."""
         stopped = self.limit_reasons(route)
-        if not stopped and not self.capacity.take(route.queue):
+        if not stopped and not self.slots.take(route.queue):
             stopped = (self.no_slot_reason(route),)
         return stopped
 
     def limit_reasons(self, route: WaitingRoute) -> tuple[Reason, ...]:
         """Every limit that stops this route, workers apart."""
-        return (*self._pauses(route), *self._retry_room(route), *self._full(route))
+        return (*self._pauses(route), *self._retry_budget(route), *self._limits(route))
 
     def is_consumed(self, queue: str) -> bool:
         return any(queue in group and slots > 0 for group, slots in self._snapshot.idle.items())
@@ -406,21 +426,23 @@ class _Capacity:
             self._retries -= 1
 
     def reserve_for_heavy(self, routes: Iterable[WaitingRoute], order: _Queue) -> None:
-        """Keep what is free of a limit for heavy work that waited long and lacks nothing but room.
+        """Reserve what is free of a limit for heavy work that waited long and lacks only capacity.
 
-        It binds its own class and those below; work of a better class goes on.
+        The reservation binds its own priority level and those below; better levels go on.
         """
         self._rank = order.rank
         long_waiting = [
             r for r in routes if order.is_starved_heavy(r) and self.is_consumed(r.queue)
         ]
-        for route in sorted(long_waiting, key=order.turn):
+        for route in sorted(long_waiting, key=order.sort_key):
             stopped = self.limit_reasons(route)
-            if stopped and all(reason.kind == "room" for reason in stopped):
+            if stopped and all(reason.kind == "capacity" for reason in stopped):
                 since = f"{route.head_at:%H:%M:%S} UTC"
-                text = f"room kept for work of weight {route.weight} that waits since {since}"
+                text = (
+                    f"capacity reserved for work of weight {route.weight} that waits since {since}"
+                )
                 for reason in stopped:
-                    self._kept.setdefault(
+                    self._reservations.setdefault(
                         reason.limit, _Reservation(route.id, order.rank(route), text)
                     )
 
@@ -438,39 +460,39 @@ class _Capacity:
             if rule.paused:
                 yield Reason(name, f"{name} {rule.paused}", rule.paused_until, "paused")
 
-    def _retry_room(self, route: WaitingRoute) -> Iterator[Reason]:
-        room = self._snapshot.retries
-        if route.retrying and room and self._retries is not None and self._retries < 1:
-            yield Reason("retries", room.text, room.until, "retries")
+    def _retry_budget(self, route: WaitingRoute) -> Iterator[Reason]:
+        budget = self._snapshot.retries
+        if route.retrying and budget and self._retries is not None and self._retries < 1:
+            yield Reason("retries", budget.text, budget.until, "retries")
 
-    def _full(self, route: WaitingRoute) -> Iterator[Reason]:
+    def _limits(self, route: WaitingRoute) -> Iterator[Reason]:
         for name, weight in route.claims:
             rule, use = self._rule(name), self._taken.get(name, NO_USE)
-            gate = self._snapshot.breaker_states.get(name, NO_GATE)
-            yield from self._closed(name, gate, use)
+            state = self._snapshot.breaker_states.get(name, CLOSED)
+            yield from self._breaker(name, state, use)
             if rule is NO_RULE:
                 continue
             yield from _concurrency(name, rule, use, weight, route.priority)
-            yield from self._kept_room(name, route)
+            yield from self._reservation(name, route)
             if rule.rate:
-                yield from self._rate(name, rule.rate, gate, use)
+                yield from self._rate(name, rule.rate, state, use)
             yield from _budget(name, rule, use, route)
 
-    def _closed(self, name: str, gate: BreakerState, use: Usage) -> Iterator[Reason]:
-        if gate.open_until and gate.open_until > self._snapshot.now:
-            text = f"{name} breaker open until {gate.open_until:%H:%M:%S} UTC: {gate.open_reason}"
-            yield Reason(name, text, gate.open_until, "breaker_open")
-        elif gate.half_open_starts and use.leases >= gate.half_open_starts:
-            text = f"{name} breaker half-open after {gate.open_reason}: {gate.half_open_starts} at a time"
-            yield Reason(name, text, None, "half_open")
+    def _breaker(self, name: str, state: BreakerState, use: Usage) -> Iterator[Reason]:
+        if state.open_until and state.is_open(self._snapshot.now):
+            text = open_text(f"{state.open_until:%H:%M:%S} UTC", state.open_reason)
+            yield Reason(name, f"{name} {text}", state.open_until, "breaker_open")
+        elif state.half_open_starts and use.leases >= state.half_open_starts:
+            text = half_open_text(state.half_open_starts, state.open_reason)
+            yield Reason(name, f"{name} {text}", None, "half_open")
 
-    def _kept_room(self, name: str, route: WaitingRoute) -> Iterator[Reason]:
-        kept = self._kept.get(name)
-        if kept and kept.route != route.id and self._rank(route) >= kept.rank:
-            yield Reason(name, f"{name}: {kept.text}", None, "kept")
+    def _reservation(self, name: str, route: WaitingRoute) -> Iterator[Reason]:
+        reserved = self._reservations.get(name)
+        if reserved and reserved.route != route.id and self._rank(route) >= reserved.rank:
+            yield Reason(name, f"{name}: {reserved.text}", None, "reserved")
 
-    def _rate(self, name: str, rate: Rate, gate: BreakerState, use: Usage) -> Iterator[Reason]:
-        wait = rate.wait(gate.rate_clock - self._now, use.unstarted)
+    def _rate(self, name: str, rate: Rate, state: BreakerState, use: Usage) -> Iterator[Reason]:
+        wait = rate.wait(state.rate_clock - self._now, use.unstarted)
         if wait > 1e-6:
             until = self._snapshot.now + timedelta(seconds=wait)
             yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate")
@@ -485,22 +507,24 @@ class _Capacity:
 def _concurrency(
     name: str, rule: LimitRule, use: Usage, weight: int, priority: int
 ) -> Iterator[Reason]:
-    """`>=` blocks, so a limit lowered while busy only drains; below high, the reserve is closed."""
-    most, open_to_all = rule.max_running, rule.max_running - rule.reserved_high
+    """`>=` blocks, so a limit lowered while busy only drains; below high, the reserve is unavailable."""
+    most, for_all = rule.max_running, rule.max_running - rule.reserved_high
     if not most:
         return
-    ever = most if priority == HIGH else open_to_all
+    ever = most if priority == HIGH else for_all
     if weight > ever:
-        kept = "" if ever == most else f" with {rule.reserved_high} of {most} reserved"
-        text = f"{name}: takes {weight}, more than its cap of {ever} can ever hold{kept}"
+        reserve = "" if ever == most else f" with {rule.reserved_high} of {most} reserved"
+        text = f"{name}: takes {weight}, more than its cap of {ever} can ever hold{reserve}"
         yield Reason(name, text, None, "never")
     elif use.running + weight > most:
         over = use.running - most
         note = f", over its cap by {over}" if over > 0 else ""
         needs = f", needs {weight}" if weight > 1 and not note else ""
         yield Reason(name, f"{name} {use.running}/{most}{note}{needs}")
-    elif priority != HIGH and use.below_high + weight > open_to_all:
-        text = f"{name} {use.below_high}/{open_to_all} open to work below high, {rule.reserved_high} reserved"
+    elif priority != HIGH and use.below_high + weight > for_all:
+        text = (
+            f"{name} {use.below_high}/{for_all} for work below high, {rule.reserved_high} reserved"
+        )
         yield Reason(name, text)
 
 
@@ -513,8 +537,8 @@ def _budget(name: str, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iter
         yield Reason(name, text, None, "budget")
     elif use.spent + use.reserved + route.cost > usable:
         held = f" and {use.reserved} reserved" if use.reserved else ""
-        kept = rule.daily_budget - usable
-        above = f", the last {kept} kept for higher priority" if kept else ""
+        last = rule.daily_budget - usable
+        above = f", the last {last} reserved for higher priority" if last else ""
         spent = f"{name} budget {use.spent}/{rule.daily_budget} spent{held}{above}"
         text = f"{spent}, resets 00:00 {rule.budget_zone}"
         yield Reason(name, text, rule.day_ends, "budget")

@@ -1,8 +1,8 @@
-"""What the fleet learns of the services behind limits, and tells every worker at once.
+"""Rate clocks and circuit breakers of limits: shared by the fleet, updated by the results of steps.
 
-A 429 or a Retry-After met by one worker closes the limit for all until then; failures to reach the
-service, one after another, do the same (a circuit breaker). A limit reopens gently: one start, then,
-as each goes well, twice as many.
+A 429 or Retry-After that one worker gets throttles the limit for all of them until then; consecutive
+failures to reach the service open its breaker. An open breaker lets nothing start. After that it is
+half-open: one start, then, with each success, twice as many, until it is closed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.scheduling.admission import (
     GLOBAL_VIRTUAL_TIME,
+    RETRY_AFTER,
     LimitRule,
     Snapshot,
     WaitingRoute,
@@ -29,47 +30,47 @@ from queuemgr.scheduling.admission import (
 from queuemgr.scheduling.claims import service_keys
 
 TRANSPORT = frozenset({"network", "timeout", "server_error"})
-"""Kinds of error that mean the service was not reached, or could not serve anybody."""
+"""Error kinds that mean the service was not reached, or could not serve anybody."""
 
 MAX_OPEN_SECONDS = 120.0
-"""Seconds a breaker closes a limit at most."""
+"""Longest time failures open a breaker for, in seconds."""
 
-FULLY_CLOSED_AT = 64
-"""A limit that lets so many through as it reopens is open."""
+MAX_HALF_OPEN_STARTS = 64
+"""Starts at once; a half-open breaker that would let more through is closed."""
 
 JITTER = 0.1
-"""Share of a wait added at random, and only added, so that fleets do not return together."""
+"""Share of a wait added at random (never subtracted), so that fleets do not return together."""
 
 _COLUMNS = "name, rate_clock, open_reason, half_open_starts, failures, virtual_time"
 
 _rng = random.SystemRandom()
 
 
-# Rates: the clock of a limit moves on as leases begin.
+# Rates: the clock of a limit advances as leases start.
 
 
 def rate_debits(seen: Snapshot, route: WaitingRoute) -> dict[str, float]:
-    """The limits with a rate that a start of this route moves on, and by how many seconds."""
+    """The limits whose rate clock a start of this route advances, and by how many seconds."""
     rates = ((name, seen.rule(name).rate) for name, _ in route.claims)
     return {name: rate.interval for name, rate in rates if rate}
 
 
 def advance_clocks(
-    counts: Mapping[int, int], rated_of: Mapping[int, Mapping[str, float]], now: datetime
+    counts: Mapping[int, int], debits_of: Mapping[int, Mapping[str, float]], now: datetime
 ) -> None:
-    """Move clocks on for so many beginnings of each route."""
+    """Advance rate clocks by so many starts of each route."""
     for route, count in counts.items():
-        for name, interval in rated_of.get(route, {}).items():
+        for name, interval in debits_of.get(route, {}).items():
             _advance_clock(name, count * interval, now)
 
 
-def advance_clocks_of_begun(notes: Iterable[str], now: datetime) -> float | None:
-    """Move clocks on for leases that begin now, by what their rows note; returns in how many seconds
-    the first of these limits may let another through."""
+def advance_clocks_of_begun(debits: Iterable[str], now: datetime) -> float | None:
+    """Advance rate clocks by the `rate_debits` (JSON) of leases that start now; returns in how many
+    seconds the first of these limits may allow another start."""
     total: Counter[str] = Counter()
     shortest: list[float] = []
-    for note in notes:
-        for name, interval in json.loads(note).items() if note else ():
+    for debit in debits:
+        for name, interval in json.loads(debit).items() if debit else ():
             total[name] += interval
             shortest.append(interval)
     for name, seconds in sorted(total.items()):
@@ -78,7 +79,7 @@ def advance_clocks_of_begun(notes: Iterable[str], now: datetime) -> float | None
 
 
 def _advance_clock(name: str, seconds: float, now: datetime) -> None:
-    """GCRA's step, in one statement so that beginnings at once cannot lose one."""
+    """One step of GCRA, in one statement so that concurrent starts cannot lose an update."""
     sql.run(
         f"INSERT INTO queuemgr_gate ({_COLUMNS}) "
         "VALUES (%s, %s, '', 0, 0, 0) ON CONFLICT (name) DO UPDATE SET rate_clock = "
@@ -87,103 +88,104 @@ def _advance_clock(name: str, seconds: float, now: datetime) -> None:
     )
 
 
-def save_virtual_times(lock: SchedulerLock, turns: Mapping[str, float]) -> None:
-    """How far tenants have come in taking turns."""
-    if set(turns) <= {"", GLOBAL_VIRTUAL_TIME}:
+def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) -> None:
+    if set(virtual_times) <= {"", GLOBAL_VIRTUAL_TIME}:
         return
-    for name, turn in turns.items():
+    for name, virtual_time in virtual_times.items():
         if name:
             sql.run(
                 f"INSERT INTO queuemgr_gate ({_COLUMNS}) "
                 "VALUES (%s, 0, '', 0, 0, %s) "
                 "ON CONFLICT (name) DO UPDATE SET virtual_time = excluded.virtual_time",
-                [name, turn],
+                [name, virtual_time],
             )
 
 
-# Closing and reopening: what endings tell.
+# Breakers: opened by failures, closed again by successes.
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReport:
-    """What one ending says of the services behind its keys: when it began, how it ended."""
+    """One step result, as evidence about the services behind its limit keys."""
 
     limit_keys: str
-    began: datetime
+    started_at: datetime
     result: Result
 
     @property
-    def about(self) -> tuple[str, ...]:
-        """The limits it speaks of: those the step names, else its keys but for the tenant's."""
+    def limits(self) -> tuple[str, ...]:
+        """The limit the step names, else all of its keys except the tenant's."""
         named = self.result.limit if isinstance(self.result, Failed) else ""
         return (named,) if named else service_keys(self.limit_keys)
 
 
 def record_results(
-    words: Iterable[ServiceReport], rules: Mapping[str, LimitRule], now: datetime
+    reports: Iterable[ServiceReport], rules: Mapping[str, LimitRule], now: datetime
 ) -> set[str]:
-    """Close, count or reopen; returns the limits that let more through than before."""
-    well: set[tuple[str, datetime]] = set()
-    for word in words:
-        for name in word.about:
-            if _is_answer(word.result):
-                well.add((name, word.began))
-            elif isinstance(word.result, Failed):
-                _record_failure(name, word.result, rule_for(rules, name), now)
-    return {name for name, began in well if _widen(name, began)}
-
-
-def _is_answer(result: Result) -> bool:
-    """Did the service answer, be it with a no?"""
-    if isinstance(result, Failed):
-        closing = result.retry_after is not None or result.kind in THROTTLES
-        return not closing and result.kind not in TRANSPORT
-    return isinstance(result, Done | Skipped)
+    """Open breakers, count failures, or record successes; returns the limits that now let more start."""
+    answered: set[tuple[str, datetime]] = set()
+    for report in reports:
+        for name in report.limits:
+            if _is_answer(report.result):
+                answered.add((name, report.started_at))
+            elif isinstance(report.result, Failed):
+                _record_failure(name, report.result, rule_for(rules, name), now)
+    return {name for name, started_at in answered if _record_success(name, started_at)}
 
 
 THROTTLES = frozenset({"rate_limited", "quota"})
 
 
+def _is_answer(result: Result) -> bool:
+    """Did the service answer, even if it refused?"""
+    if isinstance(result, Failed):
+        throttled = result.retry_after is not None or result.kind in THROTTLES
+        return not throttled and result.kind not in TRANSPORT
+    return isinstance(result, Done | Skipped)
+
+
 def _record_failure(name: str, failed: Failed, rule: LimitRule, now: datetime) -> None:
     if failed.kind == "quota":
         ends = rule.day_ends or day_ends(now, rule.budget_zone)
-        open_breaker(name, ends, "its quota is used up")
+        open_breaker(name, ends, "quota used up")
     elif failed.retry_after is not None:
-        open_breaker(
-            name,
-            _later(now, failed.retry_after),
-            f"{failed.kind}, it asked for {failed.retry_after:g} s",
-        )
+        reason = f"{_status(failed.kind)}, {RETRY_AFTER} {failed.retry_after:g} s"
+        open_breaker(name, _later(now, failed.retry_after), reason)
     else:
         _count_failure(name, failed.kind, rule, now)
 
 
 def _count_failure(name: str, kind: str, rule: LimitRule, now: datetime) -> None:
-    """A 429 that names no time closes at once; other failures when there were enough in a row."""
-    failures = _one_more_failure(name)
-    over = failures - (1 if kind == "rate_limited" else rule.breaker_after)
-    if over >= 0 and (rule.breaker_after or kind == "rate_limited"):
+    """A 429 without a time throttles at once; other failures open the breaker after enough in a row."""
+    failures = _add_failure(name)
+    threshold = 1 if kind == "rate_limited" else rule.breaker_after
+    over = failures - threshold
+    if over >= 0 and threshold:
         wait = min(MAX_OPEN_SECONDS, queue_settings().breaker_seconds * 2.0 ** min(over, 16))
-        open_breaker(name, _later(now, wait), f"{failures} x {kind} in a row")
+        open_breaker(name, _later(now, wait), f"{failures} x {_status(kind)} in a row")
+
+
+def _status(kind: str) -> str:
+    return "429" if kind == "rate_limited" else kind
 
 
 def _later(now: datetime, seconds: float) -> datetime:
     return now + timedelta(seconds=seconds + _rng.uniform(0, JITTER * seconds))
 
 
-def open_breaker(name: str, until: datetime, because: str) -> None:
-    """Let nothing through until then; an earlier end never shortens a later one."""
+def open_breaker(name: str, until: datetime, reason: str) -> None:
+    """Let nothing start until then; an earlier end never shortens a later one."""
     sql.run(
         f"INSERT INTO queuemgr_gate ({_COLUMNS}, open_until) "
         "VALUES (%s, 0, %s, 1, 0, 0, %s) ON CONFLICT (name) DO UPDATE SET half_open_starts = 1, "
         "open_reason = excluded.open_reason, open_until = "
         "CASE WHEN queuemgr_gate.open_until > excluded.open_until "
         "THEN queuemgr_gate.open_until ELSE excluded.open_until END",
-        [name, because[:200], until],
+        [name, reason[:200], until],
     )
 
 
-def _one_more_failure(name: str) -> int:
+def _add_failure(name: str) -> int:
     row = sql.rows(
         f"INSERT INTO queuemgr_gate ({_COLUMNS}) "
         "VALUES (%s, 0, '', 0, 1, 0) "
@@ -193,27 +195,27 @@ def _one_more_failure(name: str) -> int:
     return int(row[0][0])
 
 
-def _widen(name: str, began: datetime) -> bool:
-    """One that began after the limit was closed went well: twice as many may run at once."""
+def _record_success(name: str, started_at: datetime) -> bool:
+    """Double the half-open starts (or close the breaker), if it started after the breaker opened."""
     return bool(
         sql.run(
             "UPDATE queuemgr_gate SET failures = 0, half_open_starts = "
             "CASE WHEN half_open_starts * 2 > %s THEN 0 ELSE half_open_starts * 2 END "
             "WHERE name = %s AND (failures > 0 OR half_open_starts > 0) "
             "AND (open_until IS NULL OR open_until <= %s)",
-            [FULLY_CLOSED_AT, name, began],
+            [MAX_HALF_OPEN_STARTS, name, started_at],
         )
     )
 
 
 def reset(names: Collection[str]) -> list[str]:
-    """Open these limits at once, as a person asks; returns those that were closed or reopening."""
+    """Close these breakers at once, as a person asks; returns those that were open or half-open."""
     if not names:
         return []
-    opened = sql.rows(
+    closed = sql.rows(
         "UPDATE queuemgr_gate SET open_until = NULL, open_reason = '', half_open_starts = 0, failures = 0 "
         f"WHERE name IN ({sql.marks(len(names))}) AND (open_until IS NOT NULL OR half_open_starts > 0) "
         "RETURNING name",
         list(names),
     )
-    return [name for (name,) in opened]
+    return [name for (name,) in closed]

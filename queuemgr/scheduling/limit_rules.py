@@ -1,7 +1,7 @@
-"""Reading limits and queues: the rules people set, what the fleet met behind them, what is paused or quiet.
+"""Reading limits and queues: the rules people set, their rate clocks and breakers, what is paused or quiet.
 
 Every decision reads them, so whatever belongs to a name comes in one statement. A key may have a rule
-of its own, a gate, both, or neither (then the rule of its pattern holds).
+of its own, a state, both, or neither (then the rule of its pattern holds).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RULE = (
     "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "reserved_for_high_percent",
     "blocked_for_low_percent", "share", "breaker_after", *_PAUSE,
 )  # fmt: skip
-_GATE = ("rate_clock", "open_until", "open_reason", "half_open_starts", "virtual_time")
+_STATE = ("rate_clock", "open_until", "open_reason", "half_open_starts", "virtual_time")
 
 
 def _columns(table: str, columns: Sequence[str]) -> str:
@@ -52,22 +52,22 @@ _RULES = f"""
 
 _NAMED = f"""
     WITH named(name) AS (VALUES {{names}})
-    SELECT n.name, {_columns("l", _RULE)}, {_columns("g", _GATE)}
+    SELECT n.name, {_columns("l", _RULE)}, {_columns("g", _STATE)}
       FROM named n
       LEFT JOIN queuemgr_limit l ON l.name = n.name
       LEFT JOIN queuemgr_gate g ON g.name = n.name
 """
 
 _STANDING = f"""
-    SELECT l.name, {_columns("l", _RULE)}, {_columns("g", _GATE)}, {_NO_QUEUE}
+    SELECT l.name, {_columns("l", _RULE)}, {_columns("g", _STATE)}, {_NO_QUEUE}
       FROM queuemgr_limit l LEFT JOIN queuemgr_gate g ON g.name = l.name
      WHERE {{limits}}
     UNION ALL
-    SELECT g.name, {_nulls(_RULE)}, {_columns("g", _GATE)}, {_NO_QUEUE}
+    SELECT g.name, {_nulls(_RULE)}, {_columns("g", _STATE)}, {_NO_QUEUE}
       FROM queuemgr_gate g
      WHERE {{states}} AND NOT EXISTS (SELECT 1 FROM queuemgr_limit l WHERE l.name = g.name)
     UNION ALL
-    SELECT q.name, {_nulls(_RULE[: -len(_PAUSE)])}, {_columns("q", _PAUSE)}, {_nulls(_GATE)},
+    SELECT q.name, {_nulls(_RULE[: -len(_PAUSE)])}, {_columns("q", _PAUSE)}, {_nulls(_STATE)},
            {_quiet("TRUE")}, {_quiet("FALSE")}
       FROM queuemgr_queue q
 """
@@ -82,8 +82,8 @@ _COMMON = {
 
 @dataclass(frozen=True)
 class LimitStates:
-    """Rules, gates and how far tenants have come in taking turns, by name; the paused queues; and those
-    on which every route is parked, for resumed work (True) or for new."""
+    """Rules, breaker states and virtual times of tenants, by name; the paused queues; and those on which
+    every route is parked, for resumed work (True) or for new."""
 
     rules: dict[str, LimitRule] = field(default_factory=dict)
     breaker_states: dict[str, BreakerState] = field(default_factory=dict)
@@ -130,37 +130,37 @@ def _rules(now: datetime, of_these: str, parameters: Sequence[str] = ()) -> dict
 
 
 def _limit_states(now: datetime, found: Iterable[tuple[Any, ...]]) -> LimitStates:
-    standing = LimitStates()
+    states = LimitStates()
     for name, *row in found:
-        rule, gate = row[: len(_RULE)], row[len(_RULE) :]
+        rule, state = row[: len(_RULE)], row[len(_RULE) :]
         if rule[0] is not None:
-            standing.rules[name] = rule_from(now, *rule)
+            states.rules[name] = rule_from(now, *rule)
         elif rule[-len(_PAUSE)] is not None:
-            _add_paused(standing, name, now, rule[-len(_PAUSE) :])
-        if gate[0] is not None:
-            _add_gate(standing, name, *gate)
+            _add_paused(states, name, now, rule[-len(_PAUSE) :])
+        if state[0] is not None:
+            _add_breaker_state(states, name, *state)
     return LimitStates(
-        _in_force(standing.rules),
-        standing.breaker_states,
-        standing.virtual_times,
-        standing.paused_queues,
+        _in_force(states.rules),
+        states.breaker_states,
+        states.virtual_times,
+        states.paused_queues,
     )
 
 
-def _add_paused(standing: LimitStates, queue: str, now: datetime, pause: Sequence[Any]) -> None:
+def _add_paused(states: LimitStates, queue: str, now: datetime, pause: Sequence[Any]) -> None:
     sentence, until = _pause(now, *pause)
     if sentence:
-        standing.paused_queues[queue] = Reason(queue, f"{queue} {sentence}", until, "paused")
+        states.paused_queues[queue] = Reason(queue, f"{queue} {sentence}", until, "paused")
 
 
-def _add_gate(
-    standing: LimitStates, name: str, rate_clock: float, open_until: Any, reason: str, half_open: int,
+def _add_breaker_state(
+    states: LimitStates, name: str, rate_clock: float, open_until: Any, reason: str, half_open: int,
     virtual_time: float,
 ) -> None:  # fmt: skip
     until = sql.as_datetime(open_until) if open_until else None
-    standing.breaker_states[name] = BreakerState(rate_clock, until, reason, half_open)
+    states.breaker_states[name] = BreakerState(rate_clock, until, reason, half_open)
     if name == GLOBAL_VIRTUAL_TIME or name.startswith(TENANT):
-        standing.virtual_times[name] = virtual_time
+        states.virtual_times[name] = virtual_time
 
 
 def _in_force(rules: dict[str, LimitRule]) -> dict[str, LimitRule]:

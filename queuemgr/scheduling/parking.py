@@ -31,8 +31,8 @@ NOWHERE = ParkedOn("")
 
 def parking_spot_for(route: WaitingRoute, reasons: tuple[Reason, ...]) -> ParkedOn | None:
     """Where to park a route that these reasons stopped; None when it must be looked at again."""
-    places = (_parking_spot(route, reason) for reason in reasons)
-    return next((place for place in places if place), None)
+    spots = (_parking_spot(route, reason) for reason in reasons)
+    return next((spot for spot in spots if spot), None)
 
 
 def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
@@ -42,10 +42,10 @@ def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
         return ParkedOn("retries", reason.until)
     if reason.kind == "budget":
         return ParkedOn(budget_of(reason.limit), reason.until)
-    if reason.kind in ("kept", "workers") or _stops_all(route, reason.limit):
+    if reason.kind in ("reserved", "workers") or _stops_all(route, reason.limit):
         return None
-    if reason.kind == "room" and _is_heavy(route):
-        return None  # It may have room kept for it, which takes looking at it.
+    if reason.kind == "capacity" and _is_heavy(route):
+        return None  # Capacity may be reserved for it, which only a decision that reads it can do.
     return ParkedOn(reason.limit, reason.until)
 
 

@@ -90,19 +90,19 @@ def check_fits(kind: RouteKind) -> None:
         if rule.max_running and weight > rule.max_running - reserved:
             raise NeverFits(
                 f"weight {weight} is above max_running={rule.max_running} of limit {name!r}"
-                f"{_kept(reserved, 'reserved for high priority')}: "
+                f"{_reserved(reserved, 'reserved for high priority')}: "
                 "raise that limit or lower the weight"
             )
         if rule.daily_budget is not None and kind.cost > rule.usable_budget(kind.priority):
             raise NeverFits(
                 f"cost {kind.cost} is above daily_budget={rule.daily_budget} of limit {name!r}"
-                f"{_kept(rule.daily_budget - rule.usable_budget(kind.priority), _BETTER)}: "
+                f"{_reserved(rule.daily_budget - rule.usable_budget(kind.priority), _BETTER)}: "
                 "raise that budget or lower the cost"
             )
 
 
-_BETTER = "kept for higher priority"
+_BETTER = "reserved for higher priority"
 
 
-def _kept(number: int, how: str) -> str:
+def _reserved(number: int, how: str) -> str:
     return f" (of which {number} are {how})" if number else ""

@@ -116,8 +116,8 @@ class RouteScan:
 
     `heads` is what the rows of the routes said of their heads before, `empty` the routes found with
     nothing waiting, `in_time` those parked until a time that has come, `cut_off` the queues that may
-    have more routes to look at (`TIMER_DUE`: any may), `opens_at` when a queue that is closed as a whole
-    opens by itself.
+    have more routes to read (`TIMER_DUE`: any may), `unblocks_at` when the first queue that is blocked as
+    a whole may start work again by itself.
     """
 
     snapshot: Snapshot
@@ -125,7 +125,7 @@ class RouteScan:
     empty: tuple[int, ...] = ()
     in_time: frozenset[int] = frozenset()
     cut_off: frozenset[str] = frozenset()
-    opens_at: datetime | None = None
+    unblocks_at: datetime | None = None
 
 
 def read(now: datetime) -> Snapshot:
@@ -136,7 +136,7 @@ def read(now: datetime) -> Snapshot:
 
 
 def read_limits(now: datetime, budgets: Collection[str]) -> Snapshot:
-    """Every limit, its use and its gate, and of these the budgets; no routes, however many there are."""
+    """Every limit with its usage and breaker state, the spent budget of these; no routes."""
     fleet = read_fleet(now, keys=True)
     keyed = {name for name in budgets if name != FLEET and not name.startswith("phase:")}
     return _with_keys(fleet, keyed, everything=True)
@@ -146,8 +146,8 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     """Leases, workers and the limits everything passes, but no routes; with the limits of every key,
     but not yet their use, where all of them will be looked at."""
     held = [_Held._make(row) for row in sql.rows(_LEASES)]
-    standing = read_limit_states(now, keys=keys)
-    rules = standing.rules
+    states = read_limit_states(now, keys=keys)
+    rules = states.rules
     use: defaultdict[str, Usage] = defaultdict(Usage)
     for lease in held:
         for name in names_of(lease.phase, "", ""):
@@ -162,13 +162,13 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
         routes=(),
         rules=rules,
         use=use,
-        paused_queues=standing.paused_queues,
+        paused_queues=states.paused_queues,
         idle=_idle(now, held),
         on_their_way=_on_their_way(held),
-        breaker_states=standing.breaker_states,
+        breaker_states=states.breaker_states,
         ordering=policy_in_force(),
-        virtual_times=standing.virtual_times,
-        quiet=standing.quiet,
+        virtual_times=states.virtual_times,
+        quiet=states.quiet,
     )
 
 
@@ -191,7 +191,7 @@ def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
         empty=tuple(row.id for row in rows if not row.route),
         in_time=in_time,
         cut_off=frozenset(cut_off | ({TIMER_DUE} if len(in_time) >= at_most else set())),
-        opens_at=min(waits, default=None),
+        unblocks_at=min(waits, default=None),
     )
 
 
@@ -285,8 +285,8 @@ def _with_limits_of(
 
 
 def _with_keys(seen: Snapshot, names: Collection[str], *, everything: bool) -> Snapshot:
-    """Leases are read first: what begins or ends meanwhile is then counted twice, never missed. Rules and
-    gates of all keys were read with the fleet."""
+    """Leases are read first: what starts or ends meanwhile is then counted twice, never missed. Rules and
+    breaker states of all keys were read with the fleet."""
     held = _keyed_leases(names, everything)
     own = LimitStates() if everything else limit_states_of(names, seen.now)
     rules = {**seen.rules, **own.rules}

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from queuemgr.flows.flow import all_phases
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling.admission import (
+    CLOSED,
     GLOBAL_VIRTUAL_TIME,
-    NO_GATE,
     NO_USE,
     BreakerState,
     LimitRule,
@@ -175,7 +175,7 @@ def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
 
 def _bar(name: str, goes_by: str, seen: Snapshot, waiting: int) -> LimitBar:
     rule, use = seen.rule(name), seen.use.get(name, NO_USE)
-    gate = seen.breaker_states.get(name, NO_GATE)
+    gate = seen.breaker_states.get(name, CLOSED)
     next_start = _next_start(rule, use, gate, seen.now)
     return LimitBar(name, goes_by, rule, use, gate, waiting, seen.now, next_start)
 

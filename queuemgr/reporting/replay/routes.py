@@ -55,7 +55,7 @@ class Route:
         timed = [reason.until for reason in reasons if reason.until]
         self.parked_until = max(timed, default=None)
         if not timed and not self.heavy:
-            own = (r.limit for r in reasons if r.kind == "room" and r.limit in self.own)
+            own = (r.limit for r in reasons if r.kind == "capacity" and r.limit in self.own)
             self.parked_on = next(own, "")
 
     @property

@@ -11,7 +11,7 @@ from queuemgr.scheduling.admission import FLEET
 
 KEY = re.compile(r"[^\s:*]+:[^\s*]*\*?")
 TOKEN = re.compile(r"[^\s:*=]+")
-TAKEN = {"everything", "all", "turns", "workers", "retries", "run_after", "turn"}
+TAKEN = {"everything", "all", "virtual_time", "workers", "retries", "run_after", "batch_window"}
 """Words that stand for something else wherever limits are named."""
 
 

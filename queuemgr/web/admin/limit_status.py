@@ -18,7 +18,7 @@ from queuemgr.models import DailyUsage, Limit
 from queuemgr.reporting import explain
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import NO_GATE, NO_USE, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.admission import CLOSED, NO_USE, BreakerState, Snapshot, Usage
 from queuemgr.scheduling.limit_rows import rule_resolver
 
 NAMED = 3
@@ -44,7 +44,7 @@ class Standing:
         return self.uses.get(key, NO_USE)
 
     def gate(self, key: str) -> BreakerState:
-        return self.breaker_states.get(key, NO_GATE)
+        return self.breaker_states.get(key, CLOSED)
 
     @property
     def keys(self) -> list[str]:

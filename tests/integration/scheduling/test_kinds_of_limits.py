@@ -49,8 +49,8 @@ def leased() -> int:
 
 def pass_time(name: str, seconds: float) -> None:
     """Set a rate's clock back, as if so much time had passed."""
-    gate = LimitState.objects.get(name=name)
-    LimitState.objects.filter(pk=gate.pk).update(rate_clock=gate.rate_clock - seconds)
+    state = LimitState.objects.get(name=name)
+    LimitState.objects.filter(pk=state.pk).update(rate_clock=state.rate_clock - seconds)
     wakeups.post(limits=[name])
     dispatch()
 
@@ -133,7 +133,7 @@ def test_low_resource_mode_gives_a_small_machine_few_tokens(configure: Callable[
     assert [limit_rows.rule_of(name).max_running for name in ("cpu", "io", "memory")] == [1, 7, 2]
 
 
-def test_a_retry_after_closes_the_limit_for_the_whole_fleet_and_it_reopens_one_by_one(
+def test_a_retry_after_throttles_the_limit_for_the_whole_fleet_and_then_it_half_opens(
     played: Played, probes: Probes
 ) -> None:
     """P3-08: the wait is nobody's slot, and no worker asks the service before it is over."""
@@ -141,9 +141,9 @@ def test_a_retry_after_closes_the_limit_for_the_whole_fleet_and_it_reopens_one_b
     probes(12, limit_key="host:a", prefix="a")
     first, *rest = worker.begin_all()
     worker.end(first, Failed("rate_limited", "429", retry_after=60))
-    gate = LimitState.objects.get(name="host:a")
-    assert gate.open_until is not None
-    wait = gate.open_until - database_now()
+    state = LimitState.objects.get(name="host:a")
+    assert state.open_until is not None
+    wait = state.open_until - database_now()
     assert timedelta(seconds=58) < wait < timedelta(seconds=67), "jitter is only ever added"
     for grant in rest:
         worker.end(grant)
@@ -181,13 +181,13 @@ def test_failures_to_reach_a_service_open_its_breaker_and_an_answer_closes_it(
         dispatch()
         (grant,) = worker.begin_all()
         worker.end(grant, Failed("timeout", "slow"), next_too=False)
-    gate = LimitState.objects.get(name="host:a")
-    assert gate.open_until is not None and gate.open_reason == "3 x timeout in a row"
+    state = LimitState.objects.get(name="host:a")
+    assert state.open_until is not None and state.open_reason == "3 x timeout in a row"
     dispatch()
     assert leased() == 0
 
 
-def test_a_used_up_quota_closes_its_limit_until_the_day_ends(
+def test_a_used_up_quota_opens_the_breaker_until_the_day_ends(
     played: Played, probes: Probes
 ) -> None:
     """P3-11: one request learns it; the others wait, and are told why."""
@@ -197,11 +197,11 @@ def test_a_used_up_quota_closes_its_limit_until_the_day_ends(
     worker.end(grant, Failed("quota", "insufficient_quota"))
     assert leased() == 0
     assert Execution.objects.waiting().count() == 4
-    gate = LimitState.objects.get(name="llm:chat")
-    assert gate.open_until is not None and gate.open_until.hour == 0
+    state = LimitState.objects.get(name="llm:chat")
+    assert state.open_until is not None and state.open_until.hour == 0
 
 
-def test_a_person_can_open_what_the_fleet_closed(played: Played, probes: Probes) -> None:
+def test_a_person_can_reset_an_open_breaker(played: Played, probes: Probes) -> None:
     played(slots=1)
     breakers.open_breaker("host:a", database_now() + timedelta(hours=1), "429")
     probes(1, limit_key="host:a")
@@ -259,7 +259,7 @@ def test_work_of_no_kind_that_fits_is_refused_naming_the_limit(probes: Probes) -
     with pytest.raises(NeverFits, match="weight 5 is above max_running=4 of limit 'memory'"):
         enqueue("probe", "x", {"tokens": {"memory": 5}})
     controls.edit_limit("tenant:acme", ANN, daily_budget=200)
-    with pytest.raises(NeverFits, match="of which 20 are kept for higher priority"):
+    with pytest.raises(NeverFits, match="of which 20 are reserved for higher priority"):
         enqueue("probe", "x", {"tenant": "acme", "requests": 190})
     assert not Execution.objects.exists()
 

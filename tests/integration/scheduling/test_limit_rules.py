@@ -32,27 +32,27 @@ def _world() -> None:
     LimitState.objects.create(name="host:both", rate_clock=8.0, half_open_starts=2)
 
 
-def caps(standing: LimitStates) -> dict[str, int]:
-    return {n: r.max_running for n, r in standing.rules.items() if n in NAMES}
+def caps(states: LimitStates) -> dict[str, int]:
+    return {n: r.max_running for n, r in states.rules.items() if n in NAMES}
 
 
-def clocks(standing: LimitStates) -> dict[str, float]:
-    return {n: g.rate_clock for n, g in standing.breaker_states.items() if n in NAMES}
+def clocks(states: LimitStates) -> dict[str, float]:
+    return {n: g.rate_clock for n, g in states.breaker_states.items() if n in NAMES}
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_key_may_have_a_rule_a_gate_both_or_neither(named: bool) -> None:
     now = timezone.now()
-    standing = limit_states_of(NAMES, now) if named else read_limit_states(now, keys=True)
-    assert caps(standing) == {"host:ruled": 3, "host:both": 4}
-    assert clocks(standing) == {"host:met": 7.0, "host:both": 8.0}
-    assert standing.breaker_states["host:both"].half_open_starts == 2
+    states = limit_states_of(NAMES, now) if named else read_limit_states(now, keys=True)
+    assert caps(states) == {"host:ruled": 3, "host:both": 4}
+    assert clocks(states) == {"host:met": 7.0, "host:both": 8.0}
+    assert states.breaker_states["host:both"].half_open_starts == 2
 
 
 def test_keys_are_read_only_where_they_are_asked_for() -> None:
-    standing = read_limit_states(timezone.now(), keys=False)
-    assert {*caps(standing), *clocks(standing)} == set()
-    assert {"fleet", "phase:prep"} <= set(standing.rules)
+    states = read_limit_states(timezone.now(), keys=False)
+    assert {*caps(states), *clocks(states)} == set()
+    assert {"fleet", "phase:prep"} <= set(states.rules)
     assert limit_states_of([], timezone.now()) == LimitStates()
 
 
@@ -62,9 +62,9 @@ def test_a_paused_queue_pauses_no_limit_of_its_name() -> None:
     Queue.objects.filter(name="prep.high").update(**pause)
     Queue.objects.filter(name="prep.low").update(**pause, paused_until=now - timedelta(seconds=1))
     Limit.objects.create(name="prep.high", max_running=1)
-    standing = read_limit_states(now, keys=False)
-    assert standing.rules["prep.high"].paused == ""
-    assert [r.text for r in standing.paused_queues.values()] == ["prep.high paused by ada: rest"]
+    states = read_limit_states(now, keys=False)
+    assert states.rules["prep.high"].paused == ""
+    assert [r.text for r in states.paused_queues.values()] == ["prep.high paused by ada: rest"]
 
 
 def test_a_limits_pause_and_the_end_of_it_come_with_its_rule() -> None:
@@ -74,7 +74,7 @@ def test_a_limits_pause_and_the_end_of_it_come_with_its_rule() -> None:
     assert (rule.paused_until, rule.paused[:17]) == (until, "paused by someone")
 
 
-def test_how_far_a_tenant_came_is_told_and_of_no_other() -> None:
+def test_the_virtual_time_of_tenants_is_read_and_of_no_other_key() -> None:
     LimitState.objects.create(name=f"{TENANT}acme", virtual_time=2.5)
     LimitState.objects.filter(name="host:met").update(virtual_time=1.0)
     assert limit_states_of(["host:met", f"{TENANT}acme"], timezone.now()).virtual_times == {
@@ -94,11 +94,11 @@ def test_a_queue_is_quiet_while_every_route_on_it_is_parked(probes: Any) -> None
 
 
 def quiet_of(queue: str) -> set[bool]:
-    standing = read_limit_states(timezone.now(), keys=False)
-    return {resumed for name, resumed in standing.quiet if name == queue}
+    states = read_limit_states(timezone.now(), keys=False)
+    return {resumed for name, resumed in states.quiet if name == queue}
 
 
-def test_what_is_due_on_a_quiet_queue_starts_though_every_lively_one_is_closed(
+def test_what_is_due_on_a_quiet_queue_starts_though_every_other_one_is_paused(
     played: Any, probes: Any
 ) -> None:
     (due,) = probes(1, limit_key="host:a")

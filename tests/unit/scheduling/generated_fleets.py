@@ -70,7 +70,7 @@ RULES = st.sampled_from(
 USES = st.sampled_from([Usage(), *(_use() for _ in range(300))])
 """Drawn from tables, simple ones first: drawing each figure takes a hundred times as long."""
 
-GATES = st.builds(
+BREAKER_STATES = st.builds(
     BreakerState,
     st.sampled_from((-50.0, 0.0, 0.25, 10.0, 31.0)).map(lambda s: NOW.timestamp() + s),
     st.sampled_from((None, None, None, NOW - timedelta(seconds=9), NOW + timedelta(hours=1))),
@@ -120,7 +120,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         paused_queues={q: Reason(q, f"{q} paused by x", None, "paused") for q in draw(paused)},
         idle=draw(idle),
         on_their_way=draw(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=3)),
-        breaker_states=draw(st.dictionaries(names, GATES, max_size=3)),
+        breaker_states=draw(st.dictionaries(names, BREAKER_STATES, max_size=3)),
         ordering=draw(
             st.builds(
                 SchedulingPolicy,
@@ -166,7 +166,7 @@ class Standing:
             use.unstarted += 1
 
     def stops(self, route: WaitingRoute) -> set[tuple[str, str]]:
-        """Every limit that stops one more start, with the kind of reason; workers and kept room apart."""
+        """Every limit that stops one more start, with the kind of reason; workers and reservations apart."""
         found = {("retries", "retries")} if self._no_retry(route) else set[tuple[str, str]]()
         if route.queue in self.seen.paused_queues:
             found.add((route.queue, "paused"))
@@ -175,18 +175,18 @@ class Standing:
         return found
 
     def _no_retry(self, route: WaitingRoute) -> bool:
-        room = self.seen.retries
-        return route.retrying and room is not None and self.retried >= room.left
+        budget = self.seen.retries
+        return route.retrying and budget is not None and self.retried >= budget.left
 
     def _kinds(self, name: str, weight: int, route: WaitingRoute) -> Iterable[str]:
         rule, use = rule_of(self.seen, name), self.total[name]
-        gate = self.seen.breaker_states.get(name, BreakerState())
+        breaker = self.seen.breaker_states.get(name, BreakerState())
         below_high = route.priority != HIGH
         if rule.paused:
             yield "paused"
-        if gate.open_until and gate.open_until > NOW:
+        if breaker.open_until and breaker.open_until > NOW:
             yield "breaker_open"
-        elif gate.half_open_starts and use.leases + 1 > gate.half_open_starts:
+        elif breaker.half_open_starts and use.leases + 1 > breaker.half_open_starts:
             yield "half_open"
         full = use.running + weight > rule.max_running
         reserved = use.below_high + weight > rule.max_running - rule.reserved_high
@@ -194,7 +194,7 @@ class Standing:
         if rule.max_running and weight > ever:
             yield "never"
         elif rule.max_running and (full or (below_high and reserved)):
-            yield "room"
+            yield "capacity"
         if rule.rate and not self.conforms(name, rule.rate, one_more=1):
             yield "rate"
         if rule.daily_budget is not None and route.cost:
@@ -214,28 +214,28 @@ class Standing:
         )
 
     def rank(self, route: WaitingRoute) -> int:
-        """The class it stands in for its next start."""
+        """Its priority level, aged, for its next start."""
         starvation = self.seen.ordering.starvation
         started = self.started[route.id]
         if starvation is None or not route.due or (started and started >= route.overdue):
             return route.priority
         return max(HIGH, route.priority - (NOW - route.head_at) // starvation)
 
-    def is_raised(self, route: WaitingRoute) -> bool:
+    def is_aged(self, route: WaitingRoute) -> bool:
         return self.rank(route) < route.priority
 
     def goes_by_age(self, route: WaitingRoute) -> bool:
-        """Is it first in its class for its next start, the older before the younger?"""
-        return self.is_raised(route) or (not self.started[route.id] and self._heavy_and_old(route))
+        """Is it first on its priority level for its next start, the older before the younger?"""
+        return self.is_aged(route) or (not self.started[route.id] and self._heavy_and_old(route))
 
     def _heavy_and_old(self, route: WaitingRoute) -> bool:
         patience = self.seen.ordering.heavy_wait
         heavy = any(weight > 1 for _, weight in route.claims)
         return heavy and patience is not None and NOW - route.head_at > patience
 
-    def keeps(self) -> dict[str, list[WaitingRoute]]:
-        """Heavy work that waited long and lacks nothing but room, by the limits it lacks it of."""
-        kept: defaultdict[str, list[WaitingRoute]] = defaultdict(list)
+    def reservations(self) -> dict[str, list[WaitingRoute]]:
+        """Heavy work that waited long and lacks nothing but capacity, by the limits it lacks it of."""
+        reserved: defaultdict[str, list[WaitingRoute]] = defaultdict(list)
         for route in self.seen.routes:
             stops = self.stops(route)
             consumed = any(route.queue in group and n for group, n in self.seen.idle.items())
@@ -243,11 +243,11 @@ class Standing:
                 route.due
                 and consumed
                 and self._heavy_and_old(route)
-                and {kind for _, kind in stops} == {"room"}
+                and {kind for _, kind in stops} == {"capacity"}
             ):
                 for limit, _ in stops:
-                    kept[limit].append(route)
-        return kept
+                    reserved[limit].append(route)
+        return reserved
 
 
 def rule_of(seen: Snapshot, name: str) -> LimitRule:

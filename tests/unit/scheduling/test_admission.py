@@ -208,7 +208,7 @@ def test_every_bound_waited_raises_work_another_class() -> None:
     assert admit(seen).starts == (1,)
 
 
-def test_raised_work_takes_no_reserved_slot() -> None:
+def test_aged_work_takes_no_reserved_slot() -> None:
     old = route(1, priority=LOW, due=5, head_at=NOW - 3 * HOUR, overdue=5)
     seen = snapshot(
         old,
@@ -218,7 +218,7 @@ def test_raised_work_takes_no_reserved_slot() -> None:
     assert admit(seen).starts == (1, 1)
 
 
-def test_room_is_kept_for_heavy_work_that_waited_long_and_better_work_goes_on() -> None:
+def test_capacity_is_reserved_for_heavy_work_that_waited_long_and_better_work_goes_on() -> None:
     heavy = route(1, weight=3, due=1, head_at=NOW - timedelta(minutes=2))
     light = route(2, due=9, resumed=True)
     high = route(3, priority=HIGH, due=1)
@@ -226,20 +226,20 @@ def test_room_is_kept_for_heavy_work_that_waited_long_and_better_work_goes_on() 
     use = {"fleet": Usage(running=2)}
     patient = snapshot(heavy, light, high, rules=rules, use=use)
     assert admit(patient).starts == (3, 2)
-    kept = snapshot(
+    reserving = snapshot(
         heavy, light, high, rules=rules, use=use,
         ordering=SchedulingPolicy(heavy_wait=timedelta(minutes=1)),
     )  # fmt: skip
-    decision = admit(kept)
+    decision = admit(reserving)
     assert decision.starts == (3,)
-    assert decision.reasons[2][0].text.startswith("fleet: room kept for work of weight 3")
+    assert decision.reasons[2][0].text.startswith("fleet: capacity reserved for work of weight 3")
     free = snapshot(
         heavy, light, rules=rules, ordering=SchedulingPolicy(heavy_wait=timedelta(minutes=1))
     )  # fmt: skip
     assert Counter(admit(free).starts) == {1: 1, 2: 1}
 
 
-def test_no_room_is_kept_for_heavy_work_that_something_else_stops_too() -> None:
+def test_no_capacity_is_reserved_for_heavy_work_that_something_else_stops_too() -> None:
     heavy = route(1, weight=3, due=1, limit_keys="host:a", head_at=NOW - HOUR)
     light = route(2, due=9)
     seen = snapshot(
@@ -251,16 +251,25 @@ def test_no_room_is_kept_for_heavy_work_that_something_else_stops_too() -> None:
 
 def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many() -> None:
     later = NOW + timedelta(seconds=9)
-    shut = BreakerState(
-        open_until=later, open_reason="rate_limited, it asked for 9 s", half_open_starts=1
-    )
-    seen = snapshot(route(1, limit_keys="host:a"), breaker_states={"host:a": shut})
+    open_state = BreakerState(open_until=later, open_reason="10 x timeout in a row")
+    seen = snapshot(route(1, limit_keys="host:a"), breaker_states={"host:a": open_state})
     (reason,) = admit(seen).reasons[1]
     assert (reason.kind, reason.until) == ("breaker_open", later)
-    assert reason.text == "host:a breaker open until 12:00:09 UTC: rate_limited, it asked for 9 s"
-    opening = BreakerState(open_reason="429", half_open_starts=2)
-    seen = snapshot(route(1, limit_keys="host:a", due=5), breaker_states={"host:a": opening})
+    assert reason.text == "host:a breaker open until 12:00:09 UTC: 10 x timeout in a row"
+    half_open = BreakerState(open_reason="10 x timeout in a row", half_open_starts=2)
+    seen = snapshot(route(1, limit_keys="host:a", due=5), breaker_states={"host:a": half_open})
     assert admit(seen).starts == (1, 1)
+    (reason,) = admit(seen).reasons[1]
+    assert (reason.kind, reason.until) == ("half_open", None)
+    assert reason.text == "host:a breaker half-open after 10 x timeout in a row: 2 at a time"
+
+
+def test_a_limit_whose_service_asked_to_wait_is_said_to_be_throttled() -> None:
+    later = NOW + timedelta(seconds=9)
+    state = BreakerState(open_until=later, open_reason="429, Retry-After 9 s", half_open_starts=1)
+    seen = snapshot(route(1, limit_keys="host:a"), breaker_states={"host:a": state})
+    (reason,) = admit(seen).reasons[1]
+    assert reason.text == "host:a throttled until 12:00:09 UTC (429, Retry-After 9 s)"
 
 
 def test_a_rate_says_when_the_next_may_start_and_that_is_when_to_look_again() -> None:
@@ -275,7 +284,7 @@ def test_a_rate_says_when_the_next_may_start_and_that_is_when_to_look_again() ->
     assert decision.wake_at == NOW + timedelta(seconds=2.1)
 
 
-def test_a_budget_keeps_its_last_part_for_better_work() -> None:
+def test_the_last_part_of_a_budget_is_reserved_for_higher_priority() -> None:
     rule = LimitRule(daily_budget=100, reserved_for_high_percent=10, blocked_for_low_percent=30)
     starts = {
         priority: len(admit(snapshot(
@@ -296,7 +305,7 @@ def test_work_that_no_longer_fits_is_told_apart_from_work_that_waits() -> None:
     assert admit(seen).reasons[1][0].text == "fleet: takes 3, more than its cap of 2 can ever hold"
 
 
-def test_no_room_is_kept_for_heavy_work_that_can_never_fit() -> None:
+def test_no_capacity_is_reserved_for_heavy_work_that_can_never_fit() -> None:
     """A cap lowered below its weight must not stop the light work of its class for ever."""
     order = SchedulingPolicy(heavy_wait=timedelta(minutes=1))
     for rule in (LimitRule(max_running=2), LimitRule(max_running=4, reserved_high=2)):

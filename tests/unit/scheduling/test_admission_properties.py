@@ -61,7 +61,7 @@ def test_all_that_did_not_start_has_reasons_and_each_of_them_is_true_and_none_is
 ) -> None:
     decision = admit(seen)
     end = Standing(seen, decision.starts)
-    kept = Standing(seen).keeps()
+    reserved = Standing(seen).reservations()
     for route in seen.routes:
         started, reasons = end.started[route.id], decision.reasons.get(route.id, ())
         assert started <= route.due
@@ -72,8 +72,8 @@ def test_all_that_did_not_start_has_reasons_and_each_of_them_is_true_and_none_is
                 assert not route.due
             elif reason.kind == "workers":
                 assert _no_slot_for_one_more(seen, end, route)
-            elif reason.kind == "kept":
-                others = [heavy for heavy in kept[reason.limit] if heavy.id != route.id]
+            elif reason.kind == "reserved":
+                others = [heavy for heavy in reserved[reason.limit] if heavy.id != route.id]
                 assert any(Standing(seen).rank(heavy) <= end.rank(route) for heavy in others)
             else:
                 assert (reason.limit, reason.kind) in end.stops(route)
@@ -84,13 +84,13 @@ def test_all_that_did_not_start_has_reasons_and_each_of_them_is_true_and_none_is
 def test_nothing_admissible_is_left_but_what_yields_to_heavy_work(seen: Snapshot) -> None:
     decision = admit(seen)
     end = Standing(seen, decision.starts)
-    kept = Standing(seen).keeps()
+    reserved = Standing(seen).reservations()
     for route in seen.routes:
         if end.started[route.id] < route.due and not end.stops(route):
             yields = any(
                 heavy.id != route.id and Standing(seen).rank(heavy) <= end.rank(route)
                 for name, _ in route.claims
-                for heavy in kept.get(name, ())
+                for heavy in reserved.get(name, ())
             )
             assert yields or _no_slot_for_one_more(seen, end, route)
 
@@ -115,7 +115,7 @@ def test_every_start_can_be_matched_with_an_idle_slot_that_consumes_its_queue(
 
 
 AS_OLD = NOW - STARVATION
-HEAVY_BESIDE_RAISED = Snapshot(
+HEAVY_BESIDE_AGED = Snapshot(
     now=NOW,
     routes=(
         WaitingRoute(1, "prep", NORMAL, False, "", 0, 1, 1, AS_OLD, NOW),
@@ -128,13 +128,13 @@ HEAVY_BESIDE_RAISED = Snapshot(
 
 
 @given(snapshots())
-@example(HEAVY_BESIDE_RAISED)
+@example(HEAVY_BESIDE_AGED)
 @often
-def test_better_classes_start_first_and_work_that_waited_too_long_before_younger_of_its_new_class(
+def test_better_levels_start_first_and_work_that_waited_too_long_before_younger_of_its_new_level(
     seen: Snapshot,
 ) -> None:
-    """Of any two that both start, whichever the order promises first is first: class, then what was
-    raised or is heavy and old by its age, and of two such the older."""
+    """Of any two that both start, whichever the order promises first is first: level, then what was
+    aged or is heavy and old by its age, and of two such the older."""
     standing, last = Standing(seen), (HIGH, False, NOW - 9 * STARVATION)
     for start in admit(seen).starts:
         route = standing.routes[start]
@@ -147,16 +147,18 @@ def test_better_classes_start_first_and_work_that_waited_too_long_before_younger
 
 @given(snapshots())
 @often
-def test_nothing_of_its_class_or_below_takes_the_room_kept_for_heavy_work(seen: Snapshot) -> None:
+def test_nothing_of_its_level_or_below_takes_the_capacity_reserved_for_heavy_work(
+    seen: Snapshot,
+) -> None:
     standing = Standing(seen)
-    kept = {
+    reserved = {
         name: min(standing.rank(heavy) for heavy in heavies)
-        for name, heavies in standing.keeps().items()
+        for name, heavies in standing.reservations().items()
     }
     for start in admit(seen).starts:
         route = standing.routes[start]
         for name, _ in route.claims:
-            assert name not in kept or standing.rank(route) < kept[name]
+            assert name not in reserved or standing.rank(route) < reserved[name]
         standing.add(route)
 
 
