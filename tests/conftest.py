@@ -13,14 +13,14 @@ import pytest
 from django.db import connection
 from django.test import override_settings
 
-from queuemgr.base.config import COMMAND_LINE, lane_settings, observability_settings, queue_settings
+from queuemgr.base import process_state
+from queuemgr.base.config import COMMAND_LINE, observability_settings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_queues
 from queuemgr.lifecycle.leases import FreeSlots
 from queuemgr.models import Worker
-from queuemgr.scheduling import limit_rows, routes
+from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.capacity import Group
-from queuemgr.steptools.process_lanes import lanes
 from tests.emptied_tables import let_flush_empty_the_record, let_flush_leave_what_is_made_once
 from tests.patience import patient
 
@@ -64,19 +64,12 @@ def _quick_hashes() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test has a database of its own: what a process remembers of rows, or was told on a
-    command line, must not leak."""
+def _fresh_process_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test has its own database, environment and command line: nothing cached may leak."""
     monkeypatch.setenv(COMMAND_LINE, os.environ.get(COMMAND_LINE, "{}"))
-    _forget()
+    process_state.reset_all()
     yield
-    _forget()
-
-
-def _forget() -> None:
-    routes.reset()
-    for cached in (queue_settings, lane_settings, observability_settings, lanes):
-        cached.cache_clear()
+    process_state.reset_all()
 
 
 @pytest.fixture

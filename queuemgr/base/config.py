@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from queuemgr.base import process_state
 from queuemgr.base.budget_day import zone
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.redaction import register_secret
@@ -30,16 +31,12 @@ def from_command_line() -> dict[str, Any]:
 def tell_children(chosen: Mapping[str, Any]) -> None:
     """Put settings given on the command line where this process and its children find them."""
     os.environ[COMMAND_LINE] = json.dumps({**from_command_line(), **chosen})
-    for forget in _forgetters:
-        forget()
-
-
-_forgetters: list[Callable[[], None]] = []
+    process_state.reset_all()
 
 
 def forget_on_change(loader: Any) -> None:
-    """Let a cached loader of settings read again when the command line sets some."""
-    _forgetters.append(loader.cache_clear)
+    """Have a cached loader of settings (`functools.lru_cache`) read them again after a reset."""
+    process_state.register(loader.cache_clear)
 
 
 class SettingsGroup(BaseSettings):
@@ -305,7 +302,7 @@ def queue_settings() -> QueueSettings:
     return QueueSettings.load(DJANGO_SETTINGS)
 
 
-forget_on_change(queue_settings)
+process_state.register(queue_settings.cache_clear)
 
 
 @lru_cache(maxsize=1)
@@ -314,7 +311,7 @@ def lane_settings() -> LaneSettings:
     return LaneSettings.load(DJANGO_SETTINGS)
 
 
-forget_on_change(lane_settings)
+process_state.register(lane_settings.cache_clear)
 
 
 @lru_cache(maxsize=1)
@@ -325,4 +322,4 @@ def observability_settings() -> ObservabilitySettings:
     return config
 
 
-forget_on_change(observability_settings)
+process_state.register(observability_settings.cache_clear)

@@ -13,6 +13,7 @@ from typing import Any
 from celery import current_app
 from kombu.exceptions import OperationalError
 
+from queuemgr.base import process_state
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.base.redaction import clean
@@ -33,6 +34,9 @@ def broker_errors() -> tuple[type[Exception], ...]:
     """All that a broker that is down, gone or silent raises, through whichever transport."""
     link = current_app.connection_for_write()
     return (*link.connection_errors, *link.channel_errors, OperationalError, OSError)
+
+
+process_state.register(broker_errors.cache_clear)
 
 
 def send(grants: Sequence[Grant]) -> int:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from queuemgr.base import process_state
+
 logger = logging.getLogger(__name__)
 
 MIN_DELAY = 0.002
@@ -55,6 +57,14 @@ class RedispatchTimer:
 
 
 _timer: RedispatchTimer | None = None
+
+
+def _reset() -> None:
+    global _timer
+    _timer = None
+
+
+process_state.register(_reset, in_forked_child=True)
 
 
 def start(look: Callable[[], object]) -> None:

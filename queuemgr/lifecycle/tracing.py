@@ -24,6 +24,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from queuemgr.base import process_state
 from queuemgr.base.config import observability_settings
 from queuemgr.base.redaction import register_secret
 from queuemgr.flows.flow import PRIORITY_NAMES
@@ -77,6 +78,15 @@ def stop() -> None:
     if _processor is not None:
         _processor.shutdown()
         _processor = None
+
+
+def _reset() -> None:
+    global _tracer, _none_until, _configured
+    stop()
+    _tracer, _none_until, _configured = None, 0.0, False
+
+
+process_state.register(_reset)
 
 
 @contextmanager

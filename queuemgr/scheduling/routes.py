@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from django.db import transaction
 
+from queuemgr.base import process_state
 from queuemgr.base.errors import NeverFits
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
@@ -74,10 +75,7 @@ def _cache(kind: RouteKind, pk: int) -> None:
     _known[kind] = pk
 
 
-def reset() -> None:
-    """Forget every route, as a test that starts with an empty database must."""
-    _known.clear()
-    tenants.reset()
+process_state.register(_known.clear)
 
 
 def check_fits(kind: RouteKind) -> None:

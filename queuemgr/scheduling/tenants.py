@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from queuemgr.base import sql
+from queuemgr.base import process_state, sql
 
 ASK_AGAIN = 5.0
 """Seconds. A tenant new to the fleet waits so long for its turns to be fair, not for its slots."""
@@ -36,6 +36,9 @@ def _any() -> bool:
 
 
 def reset() -> None:
-    """Ask anew, as a test that starts with an empty database must."""
+    """Ask the database anew."""
     global _any_known, _asked_at
     _any_known, _asked_at = False, float("-inf")
+
+
+process_state.register(reset)

@@ -6,13 +6,13 @@ its turn instead, lease in hand, so that eight slots do not start eight parsers 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Literal
 
+from queuemgr.base import process_state
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.process_lanes import lanes
@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.2
 @contextmanager
 def lane_slot(name: Name, signal: AbortSignal) -> Iterator[None]:
     """Hold one of the lane's places while the block runs. Raises `Aborted` while waiting for it."""
-    free = _places(os.getpid(), getattr(lanes(), name))
+    free = _places(getattr(lanes(), name))
     signal.raise_if_aborted()
     while not free.acquire(timeout=LOOK_SECONDS):
         signal.raise_if_aborted()
@@ -37,6 +37,9 @@ def lane_slot(name: Name, signal: AbortSignal) -> Iterator[None]:
 
 
 @lru_cache(maxsize=16)
-def _places(pid: int, lane: Lane) -> threading.BoundedSemaphore:
+def _places(lane: Lane) -> threading.BoundedSemaphore:
     """The places of a lane in this process; a forked child has its own, all free."""
     return threading.BoundedSemaphore(lane.concurrency)
+
+
+process_state.register(_places.cache_clear, in_forked_child=True)

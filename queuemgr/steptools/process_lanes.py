@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from queuemgr.base.config import DJANGO_SETTINGS, LaneSettings, forget_on_change, lane_settings
+from queuemgr.base import process_state
+from queuemgr.base.config import DJANGO_SETTINGS, LaneSettings, lane_settings
 from queuemgr.steptools.lanes import Lanes, compute_lanes
 from queuemgr.steptools.machine import this_machine
 
@@ -22,4 +23,4 @@ def lanes() -> Lanes:
     )
 
 
-forget_on_change(lanes)
+process_state.register(lanes.cache_clear)

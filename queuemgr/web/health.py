@@ -17,6 +17,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
+from queuemgr.base import process_state
 from queuemgr.base.config import queue_settings
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.reporting import stall_check
@@ -84,6 +85,8 @@ def _database_problem() -> str:
 
 _migrated: set[str] = set()
 """Holds the database once all migrations were seen applied: what is applied stays."""
+
+process_state.register(_migrated.clear)
 
 
 def _migrations_problem() -> str:

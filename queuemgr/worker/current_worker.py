@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
+from queuemgr.base import process_state
 from queuemgr.scheduling.capacity import Group
 
 
@@ -26,6 +27,9 @@ _current: CurrentWorker | None = None
 def set_current_worker(worker: CurrentWorker | None) -> None:
     global _current
     _current = worker
+
+
+process_state.register(lambda: set_current_worker(None))
 
 
 def get_current_worker() -> CurrentWorker:

@@ -7,7 +7,6 @@ whatever its slot is handed when that ends, until nothing is handed over or its 
 from __future__ import annotations
 
 import logging
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from celery import Task, shared_task
 from django.db import connection, connections
 from django.db.models import F
 
-from queuemgr.base import sql
+from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.base.redaction import describe_error
@@ -92,13 +91,13 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     def __call__(self, lease_id: str) -> None:
         slot = _process()
         ends = time.monotonic() + queue_settings().slot_handover_seconds
-        grant, carried = slot.combiner.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
+        grant, carried = slot.committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
             started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), carried)
             with tracing.inside(span), log_format.about(grant, slot.worker):
                 result = self._run_step(grant, slot.heartbeat)
             now = time.monotonic()
-            after = slot.combiner.end(grant, result, now - started, wants_next=now < ends)
+            after = slot.committer.end(grant, result, now - started, wants_next=now < ends)
             tracing.step_ended(span, after.outcome, result)
             grant, carried = after.grant, None  # what is handed over comes with no message
 
@@ -127,33 +126,40 @@ def as_result(error: Exception, signal: AbortSignal) -> Result:
 
 @dataclass(frozen=True)
 class _Process:
-    """What the slots of one process share; made anew in a forked child."""
+    """The threads that the slots of one process share."""
 
-    pid: int
     worker: str
     heartbeat: Heartbeat
-    combiner: GroupCommitter
+    committer: GroupCommitter
 
 
 _shared: _Process | None = None
 
 
 def _process() -> _Process:
-    if _shared is None or _shared.pid != os.getpid():
-        raise RuntimeError("the worker has not started its heartbeat")
+    if _shared is None:
+        raise RuntimeError("this process has not started its heartbeat and committer threads")
     return _shared
+
+
+def _reset() -> None:
+    global _shared
+    _shared = None
+
+
+process_state.register(_reset, in_forked_child=True)
 
 
 def start_process(*, is_parent: bool) -> None:
     """Start the threads the slots of this process share; called once per worker process."""
     global _shared
     worker = get_current_worker()
-    redispatch_timer.start(_look_again)
+    redispatch_timer.start(_redispatch)
     heartbeat = Heartbeat(worker, is_parent=is_parent)
-    _shared = _Process(os.getpid(), worker.name, heartbeat, GroupCommitter(worker))
+    _shared = _Process(worker.name, heartbeat, GroupCommitter(worker))
 
 
-def _look_again() -> None:
+def _redispatch() -> None:
     dispatch()
     connection.close()
 

@@ -13,11 +13,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
+from queuemgr.base import process_state
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, LimitState, State
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
-from queuemgr.reporting import dashboard
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD, browser_page, log_in
 from tests.patience import patient
@@ -39,7 +39,7 @@ def work(static_root: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -
     """Two executions that wait and one that failed; gives the server's address."""
     # Playwright keeps an event loop in this thread, beside which these tests use verbs of the queue.
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    dashboard.forget()
+    process_state.reset_all()
     limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
     for key in ("doc:failed", "doc:1", "doc:2"):

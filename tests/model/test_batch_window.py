@@ -11,6 +11,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from queuemgr.base import process_state
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import NewExecution
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
@@ -20,7 +21,6 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, AuditEntry, Batch, Execution, Lease, Wakeup, Worker
 from queuemgr.operations import batches, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import routes
 from queuemgr.scheduling.admission import BEYOND_WINDOW
 from queuemgr.worker import housekeeping
 from tests.model.test_fleet_machine import OLD_FIRST
@@ -170,7 +170,7 @@ def test_no_member_starts_beyond_the_window_all_end_and_are_handed_over_once_in_
         for model in OLD_FIRST:
             model._default_manager.all().delete()
         Batch.objects.all().delete()
-        routes.reset()
+        process_state.reset_all()
         worker = make_worker(slots=slots)
         plain = Plain(
             batches.open_batch("b", "probe", ANN, window=window), worker, free_slots_of(worker)

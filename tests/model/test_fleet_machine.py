@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from queuemgr.base import process_state
 from queuemgr.base.errors import BadInput, NeverFits
 from queuemgr.base.rate import parse_rate
 from queuemgr.base.scheduler_lock import SchedulerLock, database_now
@@ -56,7 +57,7 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import limit_rows, retry_budget, routes, wakeups
+from queuemgr.scheduling import limit_rows, retry_budget, wakeups
 from queuemgr.scheduling.capacity import Group
 from queuemgr.worker import housekeeping
 from queuemgr.worker.heartbeat import Heartbeat
@@ -204,7 +205,7 @@ class FleetMachine(RuleBasedStateMachine):
         for model in OLD_FIRST:
             model._default_manager.all().delete()
         forget_changes()
-        routes.reset()
+        process_state.reset_all()
         self.around.sent.clear()
         self.messages: list[UUID] = []
         self.running: list[tuple[Grant, int]] = []

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count
 
+from queuemgr.base import process_state
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.consistent_read import consistent_read
 from queuemgr.base.scheduler_lock import database_now
@@ -123,12 +124,8 @@ class Board:
 _counted: TimedCache[AllExecutions] = TimedCache()
 _failed: TimedCache[Failures] = TimedCache()
 
-
-def forget() -> None:
-    """Read everything anew next time: what this process remembers is of another database."""
-    _counted.forget()
-    _failed.forget()
-    trend_cache.forget()
+process_state.register(_counted.forget)
+process_state.register(_failed.forget)
 
 
 def read() -> Board:

@@ -16,6 +16,7 @@ from threading import Lock
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
+from queuemgr.base import process_state
 from queuemgr.lifecycle import minute_stats
 from queuemgr.models import MinuteStats
 from queuemgr.reporting.dashboard import trends
@@ -105,6 +106,9 @@ def forget() -> None:
     global _memory
     with _lock:
         _memory = None
+
+
+process_state.register(forget)
 
 
 def recent(now: datetime) -> Recent:

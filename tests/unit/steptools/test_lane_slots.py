@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -19,12 +18,9 @@ from queuemgr.steptools.lanes import Lane
 
 
 @pytest.fixture(autouse=True)
-def _two_places(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _two_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane("cpu", 2, 16)
     monkeypatch.setattr(lane_slots, "lanes", lambda: SimpleNamespace(cpu=lane))
-    lane_slots._places.cache_clear()
-    yield
-    lane_slots._places.cache_clear()
 
 
 def test_no_more_run_at_once_than_the_lane_has_places() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 
-from queuemgr.base.config import COMMAND_LINE, LaneSettings, lane_settings
+from queuemgr.base import process_state
+from queuemgr.base.config import COMMAND_LINE, LaneSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.steptools import machine
 from queuemgr.steptools.lanes import GIB, Lane, Lanes, banner, compute_lanes
@@ -21,13 +21,8 @@ BIG = Machine(cpus=64, memory_bytes=256 * GIB)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMAND_LINE, "{}")
-    lane_settings.cache_clear()
-    lanes.cache_clear()
-    yield
-    lane_settings.cache_clear()
-    lanes.cache_clear()
 
 
 def of(machine_: Machine = BIG, **configure: object) -> Lanes:
@@ -96,8 +91,7 @@ def test_the_command_line_wins_over_settings_these_over_the_environment(
     monkeypatch.setenv("SLUICE_CPU_CONCURRENCY", "5")
     assert figure(lanes(), "cpu_concurrency") == (5, "environment", "")
     settings.SLUICE_CPU_CONCURRENCY = 6  # type: ignore[attr-defined]
-    lane_settings.cache_clear()
-    lanes.cache_clear()
+    process_state.reset_all()
     assert figure(lanes(), "cpu_concurrency") == (6, "settings", "")
     out = StringIO()
     call_command("worker", "--explain", "--json", "--cpu-concurrency", "7", stdout=out)

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from queuemgr.base import process_state
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
@@ -48,7 +49,7 @@ SAM = Actor("sam", "command", "the disk is full")
 @pytest.fixture(autouse=True)
 def _new(sent: list[Any]) -> None:
     limit_rows.sync()
-    dashboard.forget()
+    process_state.reset_all()
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def fleet(make_worker: Callable[..., Worker]) -> Worker:
 
 
 def read() -> Board:
-    dashboard.forget()
+    process_state.reset_all()
     return dashboard.read()
 
 
@@ -327,7 +328,7 @@ def texts() -> list[str]:
 
 
 def statements() -> int:
-    dashboard.forget()
+    process_state.reset_all()
     with CaptureQueriesContext(connection) as captured:
         dashboard.read()
     return len(captured.captured_queries)

@@ -14,11 +14,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from queuemgr.base import process_state
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import BulkAction, Limit, LimitState, Worker
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
-from queuemgr.reporting import dashboard
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.admin.admin_pages import text_of
 from tests.integration.web.admin.dashboard_fleet import (
@@ -42,7 +42,7 @@ VIEWER = (
 @pytest.fixture(autouse=True)
 def _new(sent: list[Any]) -> None:
     limit_rows.sync()
-    dashboard.forget()
+    process_state.reset_all()
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_nothing_a_row_says_is_more_than_text(viewer: Client, world: None) -> No
     LimitState.objects.update(open_reason=HOSTILE)
     BulkAction.objects.update(actor=HOSTILE, reason=HOSTILE)
     for address in (front(), parts(), f"{front()}?window={HOSTILE}"):
-        dashboard.forget()
+        process_state.reset_all()
         text = text_of(viewer.get(address))
         assert "<script>alert" not in text
     assert text.count("&lt;script&gt;alert(1)") >= 6

@@ -8,12 +8,12 @@ from threading import Thread
 import pytest
 from django.db import connection
 
+from queuemgr.base import process_state
 from queuemgr.base.consistent_read import consistent_read
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.timed_cache import MIN_SECONDS, TimedCache
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, MinuteStats, Outcome
-from queuemgr.reporting import dashboard
 from queuemgr.reporting.dashboard import trend_cache
 from queuemgr.reporting.dashboard.trends import Window
 from queuemgr.scheduling import limit_rows
@@ -25,7 +25,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def _new() -> None:
-    dashboard.forget()
+    process_state.reset_all()
 
 
 def windows() -> tuple[Window, ...]:
