@@ -14,7 +14,7 @@ from uuid import UUID
 from bench.asides import answer, set_up_django
 
 if TYPE_CHECKING:
-    from queuemgr.lifecycle.leases import FreeSlots
+    from queuemgr.lifecycle.scheduler import FreeSlots
     from queuemgr.models import Worker
 
 FULL, OPEN = "full", "open"
@@ -175,7 +175,7 @@ def _finish_once(worker: Worker, held: deque[UUID]) -> float:
     began = time.perf_counter()
     granted = finish.finish_batch([ending], hands).granted
     took = (time.perf_counter() - began) * 1000
-    [grant] = granted.handed
+    [grant] = granted.assigned
     held.append(grant.lease_id)
     return took
 
@@ -202,7 +202,7 @@ def _dispatch_once(worker: Worker, held: deque[UUID]) -> float:
 
 
 def _one_of(worker: Worker) -> FreeSlots:
-    from queuemgr.lifecycle.leases import FreeSlots
+    from queuemgr.lifecycle.scheduler import FreeSlots
 
     return FreeSlots(worker.pk, frozenset(worker.queues), 1)
 

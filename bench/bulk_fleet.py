@@ -58,7 +58,7 @@ def finish(seconds: float) -> Any:
     while time.monotonic() < until:
         ending, hands = finish.Finish(held.popleft(), Done()), backlog._one_of(worker)
         began = time.perf_counter()
-        handed = finish.finish_batch([ending], hands).granted.handed
+        handed = finish.finish_batch([ending], hands).granted.assigned
         took.append((time.perf_counter() - began) * 1000)
         held += [grant.lease_id for grant in handed] or _begun_by_message(worker.pk)
         time.sleep(0.01)

@@ -75,7 +75,8 @@ def played(slots: int) -> float:
     from queuemgr.flows.flow import NewExecution, all_queues
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import begin, enqueue, finish, publish
-    from queuemgr.lifecycle.leases import FreeSlots, of_leases
+    from queuemgr.lifecycle.leases import grants_of
+    from queuemgr.lifecycle.scheduler import FreeSlots
     from queuemgr.models import Lease, Worker
     from queuemgr.scheduling import limit_rows
 
@@ -91,12 +92,12 @@ def played(slots: int) -> float:
     enqueue.enqueue_many("probe", (NewExecution(f"p{n}") for n in range(count)))
     leases = list(Lease.objects.values_list("pk", flat=True))
     begin.begin(leases, worker.pk)
-    held = of_leases(leases)
+    held = grants_of(leases)
     hands = FreeSlots(worker.pk, frozenset(all_queues()), slots)
     began = time.perf_counter()
     while held:
         ends = [finish.Finish(grant.lease_id, Done()) for grant in held]
-        held = finish.finish_batch(ends, hands).granted.handed
+        held = finish.finish_batch(ends, hands).granted.assigned
     return count / (time.perf_counter() - began)
 
 

@@ -17,7 +17,7 @@ from queuemgr.base import process_state
 from queuemgr.base.config import COMMAND_LINE, observability_settings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_queues
-from queuemgr.lifecycle.leases import FreeSlots
+from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.capacity import Group

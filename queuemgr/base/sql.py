@@ -1,8 +1,8 @@
-"""Running SQL by hand where a statement runs thousands of times a second: values in, values out.
+"""Hand-written SQL where a statement runs thousands of times a second.
 
-The hot path (begin, finish, decide, lease) is written in SQL because building a query costs the ORM
-several times what the database needs to run it; everything else uses the ORM. Both databases speak
-the same statements but for the types in `TYPES`.
+The hot path (begin, finish, schedule) is written in SQL because building a query costs the ORM several
+times what the database needs to run it; everything else uses the ORM. Both databases speak the same
+statements but for the types in `TYPES`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from types import UnionType
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
@@ -32,23 +33,57 @@ TYPES: dict[str, dict[str, str]] = {
 """What differs: PostgreSQL must be told the type of a bare parameter in a SELECT list."""
 
 
+Row = TypeVar("Row", bound=NamedTuple)
+
+
 def rows(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """Run a statement that gives rows."""
+    """Run a statement and return its rows."""
     with connection.cursor() as cursor:
         cursor.execute(statement, _given(parameters))
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
 
 
+def rows_as(row_type: type[Row], statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    """Run a statement and return its rows as this NamedTuple, whose fields are the columns in order.
+
+    Fields annotated `datetime`, `date`, `UUID`, `bool` or `dict` (or None) hold that on both databases.
+    Raises `TypeError` when the statement returns another number of columns.
+    """
+    readers = _readers(row_type)
+    return [row_type._make(_read(row, readers)) for row in rows(statement, parameters)]
+
+
+def _read(row: tuple[Any, ...], readers: Sequence[tuple[int, Callable[[Any], Any]]]) -> list[Any]:
+    values = list(row)
+    for index, reader in readers:
+        if values[index] is not None:
+            values[index] = reader(values[index])
+    return values
+
+
+@cache
+def _readers(row_type: type[NamedTuple]) -> list[tuple[int, Callable[[Any], Any]]]:
+    """The columns of such a row that must be converted, and how."""
+    types = get_type_hints(row_type)
+    found = ((index, _reader(types[field])) for index, field in enumerate(row_type._fields))
+    return [(index, reader) for index, reader in found if reader]
+
+
+def _reader(annotation: Any) -> Callable[[Any], Any] | None:
+    kinds = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
+    return next((r for kind in kinds if (r := _READERS.get(get_origin(kind) or kind))), None)
+
+
 def run(statement: str, parameters: Sequence[Any] = ()) -> int:
-    """Run a statement that gives none; returns how many rows it touched."""
+    """Run a statement that returns no rows; returns how many rows it changed."""
     with connection.cursor() as cursor:
         cursor.execute(statement, _given(parameters))
         return int(cursor.rowcount)
 
 
 def run_each(statement: str, many: Sequence[Sequence[Any]]) -> None:
-    """Run a statement once for each set of values, with few trips to the database."""
+    """Run a statement once for each set of values, in few round trips."""
     with connection.cursor() as cursor:
         if len(many) == 1:
             cursor.execute(statement, _given(many[0]))
@@ -57,17 +92,17 @@ def run_each(statement: str, many: Sequence[Sequence[Any]]) -> None:
 
 
 def typed(statement: str, **parts: str) -> str:
-    """The statement with this database's types and the given parts put in."""
+    """The statement with this database's types and the given parts filled in."""
     return statement.format(**TYPES[connection.vendor], **parts)
 
 
 def marks(count: int) -> str:
-    """So many parameter marks."""
+    """So many parameter placeholders, separated by commas."""
     return ", ".join(["%s"] * count)
 
 
 def _given(parameters: Sequence[Any]) -> list[Any]:
-    """The values as this database's driver takes them."""
+    """The values as this database's driver expects them."""
     adapt = _ADAPTERS[connection.vendor]
     return [adapt[type(v)](v) if type(v) in adapt else v for v in parameters]
 
@@ -84,7 +119,7 @@ _ADAPTERS: dict[str, dict[type, Callable[[Any], Any]]] = {
 
 
 def as_datetime(value: Any) -> datetime:
-    """A moment out of a statement; SQLite gives UTC without saying so, as text for expressions."""
+    """A time read by a statement; SQLite returns naive UTC, as text for expressions."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -94,21 +129,26 @@ def as_date(value: Any) -> date:
 
 
 def as_uuid(value: Any) -> UUID:
-    """An id out of a statement; SQLite gives 32 hex digits."""
+    """An id read by a statement; SQLite returns 32 hex digits."""
     return value if isinstance(value, UUID) else UUID(value)
 
 
 def as_json(value: Any) -> Any:
-    """JSON out of a statement: text on both, since Django's PostgreSQL connection leaves it so."""
+    """JSON read by a statement: text on both, since Django turns off the driver's decoding."""
     return json.loads(value) if isinstance(value, str) else value
 
 
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    datetime: as_datetime, date: as_date, UUID: as_uuid, bool: bool, dict: as_json,
+}  # fmt: skip
+
+
 FROZEN = "25P03"
-"""PostgreSQL's idle_in_transaction_session_timeout: it ended the session of one that slept too long."""
+"""SQLSTATE of a session that idle_in_transaction_session_timeout ended: the process had been frozen."""
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether this error says that the database or the session is gone: worth another try."""
+    """Whether this error says that the database or the session is gone, so that another try may work."""
     frozen = getattr(error.__cause__ or error, "sqlstate", None) == FROZEN
     return frozen or isinstance(error, _away_errors())
 

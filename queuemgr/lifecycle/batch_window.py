@@ -13,9 +13,8 @@ admission never counts them. Looking at a batch costs a few steps along an index
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
 
 from django.db.models import F, Q
 
@@ -23,6 +22,7 @@ from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import revoke, states
+from queuemgr.lifecycle.states import Head
 from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
 from queuemgr.scheduling import wakeups
 from queuemgr.scheduling.admission import BEYOND_WINDOW
@@ -111,13 +111,12 @@ def _name(batch: Batch) -> str:
     return f"batch {batch.name}"[:150]
 
 
-def drop_cancelled(lock: SchedulerLock, taken: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Of executions just taken to be leased (as `states.take_heads` gives them) those that may be:
-    members of a batch cancelled meanwhile, and not swept up yet, are cancelled instead."""
-    rows = list(taken)
-    members = [pk for pk, _, _, batch, *_ in rows if batch]
+def drop_cancelled(lock: SchedulerLock, taken: Sequence[Head]) -> list[Head]:
+    """Those of these executions, just taken to be leased, that may be: members of a batch cancelled
+    meanwhile that `cancel_members` has not reached yet are cancelled instead."""
+    members = [head.id for head in taken if head.batch_id]
     cancelled = _cancel_taken(members, lock.now) if members else set()
-    return [row for row in rows if row[0] not in cancelled]
+    return [head for head in taken if head.id not in cancelled]
 
 
 def _cancel_taken(members: Collection[int], now: datetime) -> set[int]:

@@ -1,8 +1,8 @@
-"""Start everything that may start now: decide under the fleet's lock, publish after commit.
+"""Start everything that may start now: decide under the scheduler lock, publish after commit.
 
 Called whenever something may have changed: work enqueued, a lease ended elsewhere, a limit edited, a
-worker come, a tick. Calls that find another already in line return at once: that one has not read
-its snapshot yet and will see what they committed.
+worker registered, a tick. A call that finds another process already queued for the lock returns at
+once: that one has not read its snapshot yet and will see what was committed.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 
 from queuemgr.base.scheduler_lock import PendingDispatch, hold_scheduler_lock
-from queuemgr.lifecycle import leases, publish, redispatch_timer, tracing
+from queuemgr.lifecycle import publish, redispatch_timer, scheduler, tracing
 
 
 def dispatch() -> int:
-    """Lease and publish what may start; returns how many leases were given out.
+    """Grant and publish what may start; returns how many leases were published.
 
     Must not be called inside a transaction: use `transaction.on_commit(dispatch)` there.
     """
@@ -24,13 +24,14 @@ def dispatch() -> int:
     return len(granted.to_send)
 
 
-def grant_leases() -> leases.GrantResult:
-    """Lease what may start; the caller publishes. Nothing when another is about to look anyway."""
+def grant_leases() -> scheduler.GrantResult:
+    """Grant leases to what may start; the caller publishes them. Returns nothing if another process is
+    already queued for the lock: it will see our commit."""
     with PendingDispatch() as pending:
         if not pending.acquired:
-            return leases.NO_GRANTS
+            return scheduler.NO_GRANTS
         with hold_scheduler_lock(pending) as lock:
             began = time.time()
-            granted = leases.schedule(lock)
+            granted = scheduler.schedule(lock)
         tracing.record_decision(began, granted)
         return granted

@@ -1,6 +1,6 @@
-"""The ways a lease ends: stored, counted, settled and followed up in one short transaction.
+"""Ending leases: results stored, attempts recorded, executions moved, usage charged, in one transaction.
 
-Whoever no longer holds its lease stores nothing: every ending first takes the lease's row, and one
+Whoever no longer holds its lease stores nothing: every ending first locks the lease's row, and one
 whose row is gone is dropped. What the freed slots run next is decided in the same transaction.
 """
 
@@ -20,13 +20,14 @@ from django.db import transaction
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.errors import StepFailed
-from queuemgr.base.redaction import clean, describe_error
+from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
-from queuemgr.lifecycle import anomalies, leases, revoke, states, tracing
+from queuemgr.lifecycle import anomalies, leases, revoke, scheduler, states, tracing
 from queuemgr.lifecycle.dispatch import grant_leases
-from queuemgr.lifecycle.outcome_rules import HeldLease, OutcomeEffects, apply_outcome
-from queuemgr.models import Lease
+from queuemgr.lifecycle.leases import AttemptEnd, HeldLease
+from queuemgr.lifecycle.outcome_rules import OutcomeEffects, apply_outcome
+from queuemgr.models import Lease, State
 from queuemgr.scheduling import breakers, wakeups
 from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.claims import names_of
@@ -35,7 +36,7 @@ from queuemgr.scheduling.limit_rules import rules_of
 logger = logging.getLogger(__name__)
 
 LOCK_WAIT_MS = 100
-"""How long a finish waits for the fleet's lock, since its slot wants work; then others dispatch."""
+"""How long a finish waits for the scheduler lock, since its slot asks for work; then others dispatch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +49,15 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class FinishResult:
-    """What came of a batch of endings: how each attempt was recorded (leases no longer held are
-    missing), and the work granted to the freed slots and to messages."""
+    """How each attempt was recorded (leases no longer held are missing), and the leases granted to the
+    freed slots and to messages."""
 
     outcomes: Mapping[UUID, str]
-    granted: leases.GrantResult
+    granted: scheduler.GrantResult
 
 
-def finish_batch(endings: Sequence[Finish], free_slots: leases.FreeSlots | None) -> FinishResult:
-    """End these leases and hand the freed slots on, all in one transaction.
+def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | None) -> FinishResult:
+    """End these leases and give the freed slots new ones, all in one transaction.
 
     The caller publishes `granted.to_send` after it returns.
     """
@@ -66,33 +67,31 @@ def finish_batch(endings: Sequence[Finish], free_slots: leases.FreeSlots | None)
         outcomes = finish_leases(endings, now, lock)
         anomalies.count(anomalies.ENDING_REFUSED, len(endings) - len(outcomes), now)
         began = time.time()
-        granted = leases.schedule(lock, free_slots) if lock else leases.NO_GRANTS
+        granted = scheduler.schedule(lock, free_slots) if lock else scheduler.NO_GRANTS
     tracing.record_decision(began, granted)
-    if not lock:
-        granted = grant_leases()
-    return FinishResult(outcomes, granted)
+    return FinishResult(outcomes, granted if lock else grant_leases())
 
 
 def expire(lock: SchedulerLock) -> list[HeldLease]:
     """End every lease that expired, and exactly those; returns those whose step had begun."""
     expired = Lease.objects.expired(lock.now)
-    unbegun = revoke.revoke_unstarted(list(expired.unstarted().values_list("pk", flat=True)))
-    anomalies.count(anomalies.LEASE_UNBEGUN, unbegun, lock.now)
+    unstarted = revoke.revoke_unstarted(list(expired.unstarted().values_list("pk", flat=True)))
+    anomalies.count(anomalies.LEASE_UNBEGUN, unstarted, lock.now)
     lost = [Finish(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
-    return [s.lease for s in _finish(lost, lock.now, lock, expired_by=lock.now)]
+    return [e.lease for e in _finish(lost, lock.now, lock, expired_by=lock.now)]
 
 
 def end_leases_of_dead_worker(lock: SchedulerLock, worker_id: int) -> list[HeldLease]:
-    """End the leases of a worker known to be dead, without waiting for them to run out."""
+    """End the leases of a worker known to be dead, without waiting for them to expire."""
     held = Lease.objects.filter(worker_id=worker_id).values_list("pk", flat=True)
-    return [s.lease for s in _finish([Finish(pk, Lost()) for pk in held], lock.now, lock)]
+    return [e.lease for e in _finish([Finish(pk, Lost()) for pk in held], lock.now, lock)]
 
 
 def finish_leases(
     endings: Iterable[Finish], now: datetime, lock: SchedulerLock | None = None
 ) -> dict[UUID, str]:
-    """Write what these endings mean; returns the outcome recorded for each lease still held."""
-    return {s.lease.lease_id: s.outcome.value for s in _finish(endings, now, lock)}
+    """Write the effects of these endings; returns the outcome recorded for each lease still held."""
+    return {e.lease.lease_id: e.attempt.outcome.value for e in _finish(endings, now, lock)}
 
 
 def _finish(
@@ -105,93 +104,18 @@ def _finish(
     results = {ending.lease_id: ending.result for ending in endings}
     if not results:
         return []
-    held = _lock_held(list(results), expired_by)
-    settled = [apply_outcome(lease, _stored(results[lease.lease_id]), now) for lease in held]
-    _write_attempts(settled, now)
-    _delete([lease.lease_id for lease in held])
-    _write_moves(settled)
-    _write_usage(settled)
-    _unpark(settled, _report_to_limits(settled, now), lock)
-    return settled
+    held = leases.lock_rows(list(results), expired_by)
+    effects = [apply_outcome(lease, _store(lease, results[lease.lease_id]), now) for lease in held]
+    _write_attempts(effects, now)
+    leases.delete([lease.lease_id for lease in held])
+    _write_moves(effects)
+    _write_usage(effects)
+    _unpark(effects, _report_to_limits(effects, now), lock)
+    return effects
 
 
-def _report_to_limits(settled: Iterable[OutcomeEffects], now: datetime) -> set[str]:
-    """Record results at the limits' breakers; returns the limits that now let more start."""
-    keyed = [
-        s for s in settled if s.lease.limit_keys or getattr(_service_result(s.result), "limit", "")
-    ]
-    if not keyed:
-        return set()
-    reports = [
-        breakers.ServiceReport(s.lease.limit_keys, s.lease.leased_at, _service_result(s.result))
-        for s in keyed
-    ]
-    names = {name for report in reports for name in report.limits}
-    return breakers.record_results(reports, rules_of(names, now), now) if names else set()
-
-
-def _service_result(result: Result) -> Result:
-    """The result to report to the limits: the service's, if the step named one, else the step's own."""
-    service = result.service if isinstance(result, Snoozed | Done) else None
-    return service or result
-
-
-def _unpark(
-    settled: Iterable[OutcomeEffects], widened: set[str], lock: SchedulerLock | None
-) -> None:
-    """Unpark routes this work now waits on, and routes parked on the limits it freed."""
-    routes = {s.changes["route_id"] for s in settled if s.changes.get("route_id")}
-    limits = widened.union(*(_freed(s) for s in settled))
-    if lock:
-        wakeups.unpark(lock, routes, limits)
-    else:
-        wakeups.post(routes, limits)
-
-
-def _freed(s: OutcomeEffects) -> set[str]:
-    refunded = s.spent < s.lease.cost
-    return wakeups.freed_by(s.lease.phase, s.lease.limit_keys, s.lease.tokens, refunded=refunded)
-
-
-_TAKE = """
-    SELECT l.id, l.execution_id, e.flow, l.phase, l.step, e.priority, l.limit_keys, l.tokens, l.cost,
-           l.weight, l.spent, w.name, l.cancel_requested_by, l.leased_at,
-           e.attempts_counted_since, e.payload, e.context
-      FROM queuemgr_lease l
-      JOIN queuemgr_execution e ON e.id = l.execution_id
-      JOIN queuemgr_worker w ON w.id = l.worker_id
-     WHERE l.id IN ({ids}) {and_expired}
-     ORDER BY l.id
-    {lock_taken}
-"""
-
-
-def _lock_held(lease_ids: list[UUID], expired_by: datetime | None) -> list[HeldLease]:
-    """Lock the rows of begun leases still held, against a renewal or an expiry at this moment, and their
-    executions, so that one who changed a priority meanwhile is waited for and theirs is read."""
-    statement = sql.typed(
-        _TAKE,
-        ids=sql.marks(len(lease_ids)),
-        and_expired="AND l.expires_at < %s" if expired_by else "",
-    )
-    parameters = [*lease_ids, *([expired_by] if expired_by else [])]
-    return [_held(*row) for row in sql.rows(statement, parameters)]
-
-
-def _held(lease_id: Any, *row: Any) -> HeldLease:
-    *columns, leased_at, attempts_counted_since, payload, context = row
-    rest = [
-        *columns,
-        sql.as_datetime(leased_at),
-        sql.as_datetime(attempts_counted_since),
-        sql.as_json(payload),
-        sql.as_json(context),
-    ]
-    return HeldLease(*[sql.as_uuid(lease_id), *rest])
-
-
-def _stored(result: Result) -> Result:
-    """Run the step's own store inside our transaction; when that fails the step has failed."""
+def _store(lease: HeldLease, result: Result) -> Result:
+    """Run the step's own store inside our transaction; if that fails, the step has failed."""
     if not isinstance(result, Done | Snoozed | Failed) or result.store is None:
         return result
     cost = None if isinstance(result, Snoozed) else result.cost
@@ -201,63 +125,42 @@ def _stored(result: Result) -> Result:
     except StepFailed as error:
         return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
     except Exception as error:
-        logger.exception("storing a step's result failed")
+        logger.exception("%s: storing its result failed", lease)
         return Failed("unexpected", describe_error(error), cost=cost)
     return result
 
 
-_ATTEMPTS = """
-    INSERT INTO queuemgr_attempt (lease_id, execution_id, phase, step, priority, limit_keys, tokens,
-                                  weight, retrying, worker, due_at, leased_at, started_at, ended_at,
-                                  outcome, cost, error_kind, error_message)
-    SELECT l.id, l.execution_id, l.phase, l.step, l.priority, l.limit_keys, l.tokens, l.weight,
-           l.retrying, w.name, l.due_at, l.leased_at, l.started_at, {time}, {text}, {integer}, {text}, {text}
-      FROM queuemgr_lease l JOIN queuemgr_worker w ON w.id = l.worker_id
-     WHERE l.id IN ({ids})
-"""
+def _write_attempts(effects: Iterable[OutcomeEffects], now: datetime) -> None:
+    ends: dict[AttemptEnd, list[UUID]] = defaultdict(list)
+    for e in effects:
+        ends[e.attempt].append(e.lease.lease_id)
+    leases.record_attempts(ends, now)
 
 
-def _write_attempts(settled: Iterable[OutcomeEffects], now: datetime) -> None:
-    """One statement for all that ended alike, copied from the leases inside the database."""
-    alike: dict[tuple[Any, ...], list[UUID]] = defaultdict(list)
-    for s in settled:
-        ending = (s.outcome.value, s.spent, s.kind, clean(s.message) if s.message else "")
-        alike[ending].append(s.lease.lease_id)
-    for ending, ids in alike.items():
-        sql.run(sql.typed(_ATTEMPTS, ids=sql.marks(len(ids))), [now, *ending, *ids])
-
-
-def _delete(lease_ids: list[UUID]) -> None:
-    if lease_ids:
-        sql.run(f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))})", lease_ids)
-
-
-def _write_moves(settled: Iterable[OutcomeEffects]) -> None:
-    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for s in settled:
-        alike[s.to, *s.changes.items()].append(s.lease.execution_id)
-        if s.context is not None:
-            sql.run(
-                "UPDATE queuemgr_execution SET context = %s WHERE id = %s",
-                [s.context, s.lease.execution_id],
-            )
-    for (to, *changes), ids in alike.items():
+def _write_moves(effects: Iterable[OutcomeEffects]) -> None:
+    """One statement for all that move alike."""
+    alike: dict[tuple[State, tuple[tuple[str, Any], ...]], list[int]] = defaultdict(list)
+    for e in effects:
+        alike[e.to, tuple(e.changes.items())].append(e.lease.execution_id)
+        if e.context is not None:
+            states.save_context(e.lease.execution_id, e.context)
+    for (to, changes), ids in alike.items():
         states.move(ids, to, **dict(changes))
 
 
-def _write_usage(settled: Iterable[OutcomeEffects]) -> None:
-    """Charge what was spent to every limit it passed, on the day of that limit's zone when it was
+def _write_usage(effects: Iterable[OutcomeEffects]) -> None:
+    """Charge what was spent to every limit it passed, on the day (in the limit's zone) when it was
     leased: the day it was reserved against."""
-    paid = [s for s in settled if s.spent]
+    paid = [e for e in effects if e.attempt.cost]
     if not paid:
         return
-    names = {name for s in paid for name in names_of(s.lease.phase, s.lease.limit_keys)}
+    names = {name for e in paid for name in names_of(e.lease.phase, e.lease.limit_keys)}
     rules = rules_of(names, paid[0].lease.leased_at)
     spent: Counter[tuple[date, str]] = Counter()
-    for s in paid:
-        for name in names_of(s.lease.phase, s.lease.limit_keys):
+    for e in paid:
+        for name in names_of(e.lease.phase, e.lease.limit_keys):
             zone = rule_for(rules, name).budget_zone
-            spent[day_of(s.lease.leased_at, zone), name] += s.spent
+            spent[day_of(e.lease.leased_at, zone), name] += e.attempt.cost
     for (day, name), requests in sorted(spent.items()):
         charge(day, name, requests)
 
@@ -270,3 +173,36 @@ def charge(day: date, limit: str, requests: int) -> None:
         "DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
         [day, limit, requests],
     )
+
+
+def _report_to_limits(effects: Iterable[OutcomeEffects], now: datetime) -> set[str]:
+    """Report the results to the limits' breakers; returns the limits that now let more start."""
+    reports = [
+        breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, _service_result(e.result))
+        for e in effects
+    ]
+    names = {name for report in reports for name in report.limits}
+    return breakers.record_results(reports, rules_of(names, now), now) if names else set()
+
+
+def _service_result(result: Result) -> Result:
+    """The result to report to the limits: the service's, if the step named one, else the step's own."""
+    service = result.service if isinstance(result, Snoozed | Done) else None
+    return service or result
+
+
+def _unpark(
+    effects: Iterable[OutcomeEffects], widened: set[str], lock: SchedulerLock | None
+) -> None:
+    """Unpark the routes this work now waits on, and the routes parked on the limits it freed."""
+    routes = {e.changes["route_id"] for e in effects if e.changes.get("route_id")}
+    limits = widened.union(*(_freed(e) for e in effects))
+    if lock:
+        wakeups.unpark(lock, routes, limits)
+    else:
+        wakeups.post(routes, limits)
+
+
+def _freed(e: OutcomeEffects) -> set[str]:
+    refunded = e.attempt.cost < e.lease.cost
+    return wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)

@@ -1,15 +1,11 @@
-"""What an ending means: for the execution, for the attempt's record, for the budget.
-
-The rules of one place for every way a step can end. Nothing is written here.
-"""
+"""Maps a step's outcome to state changes, the attempt record and the budget charge. Pure except for reads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db.models import QuerySet
 
@@ -20,113 +16,64 @@ from queuemgr.flows import retry_policy
 from queuemgr.flows.flow import StepRef, get_flow
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost, Result, Skipped, Snoozed
 from queuemgr.lifecycle.error_fingerprint import fingerprint
+from queuemgr.lifecycle.leases import AttemptEnd, HeldLease
 from queuemgr.models import Attempt, Outcome, State
 from queuemgr.scheduling import retry_policies, routes
 
 
 @dataclass(frozen=True, slots=True)
-class HeldLease:
-    """A lease whose row is locked, with what is known of its execution."""
-
-    lease_id: UUID
-    execution_id: int
-    flow: str
-    phase: str
-    step: str
-    priority: int
-    limit_keys: str
-    tokens: str
-    cost: int
-    weight: int
-    said_spent: int
-    worker: str
-    cancel_requested_by: str
-    leased_at: datetime
-    attempts_counted_since: datetime
-    payload: dict[str, Any]
-    context: dict[str, Any]
-
-
-@dataclass(slots=True)
 class OutcomeEffects:
-    """What one ending means, as rows to be: the execution's state and columns, the attempt, the cost."""
+    """What the end of a lease changes: the execution's state and columns, its context if that changed,
+    and how the attempt is recorded (with the requests to charge)."""
 
     lease: HeldLease
-    to: State
-    outcome: Outcome
     result: Result
-    changes: dict[str, Any] = field(default_factory=dict)
+    to: State
+    changes: Mapping[str, Any]
+    attempt: AttemptEnd
     context: dict[str, Any] | None = None
-    kind: str = ""
-    message: str = ""
-    cost: int | None = None
-
-    @property
-    def spent(self) -> int:
-        """Requests to charge: what the step says it used, at its end or on its way. A step that said
-        nothing is charged what was reserved for it, and nothing if it did not come to an end."""
-        if self.cost is not None:
-            return self.cost
-        broken_off = isinstance(self.result, Interrupted | Lost)
-        return self.lease.said_spent or (0 if broken_off else self.lease.cost)
 
 
 def apply_outcome(lease: HeldLease, result: Result, now: datetime) -> OutcomeEffects:
-    """What this result of this lease means."""
+    """The effects of this result of this lease."""
     try:
-        settled = _RULES[type(result)](lease, result, now)
+        return _RULES[type(result)](lease, result, now)
     except (UnknownFlow, UnknownStep) as error:
-        settled = _give_up(lease, Failed("unexpected", str(error)), now)
-    settled.result = result
-    if lease.cancel_requested_by and settled.to == State.WAITING:
-        settled.to, settled.outcome = State.CANCELLED, Outcome.CANCELLED
-        settled.changes = _final(now, wait_reason=f"cancelled by {lease.cancel_requested_by}")
-    return settled
+        return _fail(lease, result, "unexpected", str(error), now)
 
 
 def _on_done(lease: HeldLease, done: Done, now: datetime) -> OutcomeEffects:
-    context = {**lease.context, **done.context}
-    known = {**lease.payload, **context}
-    place = get_flow(lease.flow).after(lease.phase, lease.step, known)
-    if place is None:
-        settled = OutcomeEffects(lease, State.DONE, Outcome.DONE, done, _final(now))
-    else:
-        changes = _advance(place, lease, known, now)
-        settled = OutcomeEffects(lease, State.WAITING, Outcome.DONE, done, changes)
-    settled.context = context if done.context else None
-    settled.cost = done.cost
-    return settled
+    context = {**lease.context, **done.context} if done.context else None
+    known = {**lease.payload, **(context or lease.context)}
+    attempt = AttemptEnd(Outcome.DONE, _cost(lease, done))
+    next_step = get_flow(lease.flow).after(lease.phase, lease.step, known)
+    if next_step is None:
+        return OutcomeEffects(lease, done, State.DONE, _final(now), attempt, context)
+    return _wait(lease, done, _advance(next_step, lease, known, now), attempt, now, context)
 
 
 def _on_skipped(lease: HeldLease, skipped: Skipped, now: datetime) -> OutcomeEffects:
+    attempt = AttemptEnd(Outcome.SKIPPED, _cost(lease, skipped), "", skipped.reason)
     changes = _final(now, wait_reason=clean(skipped.reason)[:200])
-    return OutcomeEffects(
-        lease, State.SKIPPED, Outcome.SKIPPED, skipped, changes, message=skipped.reason
-    )
+    return OutcomeEffects(lease, skipped, State.SKIPPED, changes, attempt)
 
 
 def _on_snoozed(lease: HeldLease, snoozed: Snoozed, now: datetime) -> OutcomeEffects:
+    attempt = AttemptEnd(Outcome.SNOOZED, lease.reported_cost, "", snoozed.reason)
     changes = _requeue(lease, now + timedelta(seconds=snoozed.seconds), snoozed.reason)
-    settled = OutcomeEffects(lease, State.WAITING, Outcome.SNOOZED, snoozed, changes)
-    settled.message, settled.cost = snoozed.reason, lease.said_spent
-    if snoozed.context:
-        settled.context = {**lease.context, **snoozed.context}
-        changes["route_id"] = _route_of(get_flow(lease.flow).at(lease.phase, lease.step), settled)
-    return settled
-
-
-def _route_of(place: StepRef, settled: OutcomeEffects) -> int:
-    """Where work waits for this step of a phase already begun, by all that is known of it now."""
-    lease = settled.lease
-    known = {**lease.payload, **(settled.context or lease.context)}
-    return routes.route_id(routes.kind_of(place, lease.priority, known, resumed=True))
+    if not snoozed.context:
+        return _wait(lease, snoozed, changes, attempt, now)
+    context = {**lease.context, **snoozed.context}
+    step = get_flow(lease.flow).at(lease.phase, lease.step)
+    known = {**lease.payload, **context}
+    kind = routes.kind_of(step, lease.priority, known, resumed=True)
+    changes["route_id"] = routes.route_id(kind)
+    return _wait(lease, snoozed, changes, attempt, now, context)
 
 
 def _on_interrupted(lease: HeldLease, stopped: Interrupted, now: datetime) -> OutcomeEffects:
-    changes = _requeue(lease, now, "")
-    return OutcomeEffects(
-        lease, State.WAITING, Outcome.INTERRUPTED, stopped, changes, message=stopped.reason
-    )
+    attempt = AttemptEnd(Outcome.INTERRUPTED, _cost(lease, stopped), "", stopped.reason)
+    return _wait(lease, stopped, _requeue(lease, now, ""), attempt, now)
 
 
 def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffects:
@@ -134,30 +81,12 @@ def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffect
     policy = retry_policies.policy_for(failed.kind, lease.phase)
     decision = retry_policy.decide(policy, number, retry_after=failed.retry_after)
     if not decision.again:
-        return _give_up(lease, failed, now)
+        return _fail(lease, failed, failed.kind, failed.message, now)
     reason = f"try {number + 1} of {policy.max_attempts} after {failed.kind}"
     changes = _requeue(lease, now + timedelta(seconds=decision.wait), reason, retrying=True)
     changes |= _error(lease, failed.kind, failed.message)
-    return _with_error(
-        OutcomeEffects(lease, State.WAITING, Outcome.RETRIED, failed, changes), failed
-    )
-
-
-def _give_up(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffects:
-    changes = _final(now, **_error(lease, failed.kind, failed.message))
-    return _with_error(OutcomeEffects(lease, State.FAILED, Outcome.FAILED, failed, changes), failed)
-
-
-def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
-    """An error as columns of the execution."""
-    kept = clean(message)
-    found = fingerprint(kind, lease.step, kept)
-    return {"error_kind": kind, "error_message": kept, "error_fingerprint": found}
-
-
-def _with_error(settled: OutcomeEffects, failed: Failed) -> OutcomeEffects:
-    settled.kind, settled.message, settled.cost = failed.kind, failed.message, failed.cost
-    return settled
+    attempt = AttemptEnd(Outcome.RETRIED, _cost(lease, failed), failed.kind, failed.message)
+    return _wait(lease, failed, changes, attempt, now)
 
 
 def _on_lost(lease: HeldLease, lost: Lost, now: datetime) -> OutcomeEffects:
@@ -168,18 +97,19 @@ def _on_lost(lease: HeldLease, lost: Lost, now: datetime) -> OutcomeEffects:
         number < retry_policy.MAX_LOSSES_WITH_NEIGHBOURS and _lost_with_neighbours(losses)
     ):
         wait = retry_policy.loss_delay(number, queue_settings().lease_seconds)
+        attempt = AttemptEnd(Outcome.LOST, _cost(lease, lost), "", message)
         changes = _requeue(lease, now + timedelta(seconds=wait), "")
-        return OutcomeEffects(lease, State.WAITING, Outcome.LOST, lost, changes, message=message)
+        return _wait(lease, lost, changes, attempt, now)
     message = f"its worker was lost {number} times at step {lease.step}; last: {message}"
-    changes = _final(now, **_error(lease, "poison", message))
-    return OutcomeEffects(lease, State.FAILED, Outcome.LOST, lost, changes, None, "poison", message)
+    return _fail(lease, lost, "poison", message, now, outcome=Outcome.LOST)
 
 
 def _lost_with_neighbours(losses: QuerySet[Attempt]) -> bool:
-    """Was some other work under way beside each of these, and lost too? It may be the one to blame.
+    """True if the same other execution was running on the worker, and lost, every time this one was: it
+    may be the one that kills the worker.
 
-    Leases of one dead worker that were renewed at different times run out at different ticks, so
-    it is their time under way that is compared, not the moment they were found lost.
+    Leases of one dead worker that were renewed at different times expire at different ticks, so the
+    times they ran are compared, not the moments they were found lost.
     """
     suspects: set[int] | None = None
     for loss in losses:
@@ -215,16 +145,60 @@ def _attempts(lease: HeldLease, *outcomes: Outcome) -> QuerySet[Attempt]:
     )
 
 
-def _advance(
-    place: StepRef, lease: HeldLease, known: Mapping[str, Any], now: datetime
-) -> dict[str, Any]:
-    """At the next step; work in a phase already begun goes before work that would begin it."""
-    resumed = place.phase.name == lease.phase
+def _cost(lease: HeldLease, result: Result) -> int:
+    """Requests to charge: what the step says it used, at its end or while it ran. A step that said
+    nothing is charged what was reserved for it, and nothing if it was broken off."""
+    if isinstance(result, Done | Failed) and result.cost is not None:
+        return result.cost
+    broken_off = isinstance(result, Interrupted | Lost)
+    return lease.reported_cost or (0 if broken_off else lease.cost)
+
+
+def _wait(
+    lease: HeldLease,
+    result: Result,
+    changes: Mapping[str, Any],
+    attempt: AttemptEnd,
+    now: datetime,
+    context: dict[str, Any] | None = None,
+) -> OutcomeEffects:
+    """The execution waits again, unless a person asked to cancel it meanwhile: then it is cancelled."""
+    if not lease.cancel_requested_by:
+        return OutcomeEffects(lease, result, State.WAITING, changes, attempt, context)
+    cancelled = _final(now, wait_reason=f"cancelled by {lease.cancel_requested_by}")
+    attempt = attempt._replace(outcome=Outcome.CANCELLED)
+    return OutcomeEffects(lease, result, State.CANCELLED, cancelled, attempt, context)
+
+
+def _fail(
+    lease: HeldLease, result: Result, kind: str, message: str, now: datetime,
+    *, outcome: Outcome = Outcome.FAILED,
+) -> OutcomeEffects:  # fmt: skip
+    changes = _final(now, **_error(lease, kind, message))
+    attempt = AttemptEnd(outcome, _cost(lease, result), kind, message)
+    return OutcomeEffects(lease, result, State.FAILED, changes, attempt)
+
+
+def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
+    """An error as columns of the execution."""
+    cleaned = clean(message)
     return {
-        "phase": place.phase.name,
-        "step": place.step.name,
+        "error_kind": kind,
+        "error_message": cleaned,
+        "error_fingerprint": fingerprint(kind, lease.step, cleaned),
+    }
+
+
+def _advance(
+    step: StepRef, lease: HeldLease, known: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """Go on to the next step; within a phase already begun, ahead of work that would begin it."""
+    resumed = step.phase.name == lease.phase
+    return {
+        "phase": step.phase.name,
+        "step": step.step.name,
         "resumed": resumed,
-        "route_id": routes.route_id(routes.kind_of(place, lease.priority, known, resumed=resumed)),
+        "route_id": routes.route_id(routes.kind_of(step, lease.priority, known, resumed=resumed)),
         "run_after": now,
         **_CLEARED,
     }
@@ -233,10 +207,10 @@ def _advance(
 def _requeue(
     lease: HeldLease, when: datetime, reason: str, *, retrying: bool = False
 ) -> dict[str, Any]:
-    """The same step once more, ahead of work whose phase was not begun."""
+    """Requeue the same step, ahead of executions that have not entered the phase."""
     kind = routes.RouteKind(
-        lease.phase, lease.priority, True, lease.limit_keys, lease.cost, lease.weight, lease.tokens,
-        retrying,
+        phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,
+        cost=lease.cost, weight=lease.weight, tokens=lease.tokens, retrying=retrying,
     )  # fmt: skip
     return {
         "resumed": True,

@@ -1,12 +1,12 @@
-"""The life of an execution: one table of legal moves, and the one guarded way to make them.
+"""The states of an execution: the table of legal moves, and the one guarded way to make them.
 
 ```mermaid
 stateDiagram-v2
     [*] --> waiting
-    waiting --> leased: granted, message on its way
+    waiting --> leased: granted, message sent
     waiting --> running: granted to a slot that just came free
-    leased --> running: a worker began it
-    leased --> waiting: nobody began it in time
+    leased --> running: a worker started it
+    leased --> waiting: no worker started it in time
     running --> waiting: next step, retry, snooze, shutdown, worker lost
     running --> done
     running --> skipped
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.errors import IllegalMove
@@ -55,11 +55,10 @@ def sources(to: str) -> list[str]:
 
 
 def move(ids: Collection[int], to: State, **changes: Any) -> None:
-    """Put these executions in state `to`, with further columns; all of them or none.
+    """Put these executions in state `to`, and set further columns; all of them or none.
 
-    An end leaves word for the batch it belongs to: the next decision lets the batch go on.
-    Raises `IllegalMove`, which undoes the transaction, when one of them is not in a state it may
-    come from.
+    A final state posts a wake-up for the batch of the execution. Raises `IllegalMove`, which rolls the
+    transaction back, when one of them is in a state that has no such move.
     """
     if not ids:
         return
@@ -70,16 +69,38 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
         f"WHERE id IN ({sql.marks(len(ids))}) AND state IN ({sql.marks(len(legal))})"
     )
     parameters = [to.value, *changes.values(), *ids, *legal]
-    moved = _end(statement, parameters) if to in FINAL else sql.run(statement, parameters)
+    moved = _finish(statement, parameters) if to in FINAL else sql.run(statement, parameters)
     if moved != len(ids):
         found = Execution.objects.filter(pk__in=ids).values_list("pk", "state")
-        raise IllegalMove(f"to {to}: only {moved} of {len(ids)} may; found {dict(found)}")
+        raise IllegalMove(f"to {to}: only {moved} of {len(ids)} may move; states: {dict(found)}")
 
 
-def _end(statement: str, parameters: Sequence[Any]) -> int:
+def _finish(statement: str, parameters: Sequence[Any]) -> int:
     ended = sql.rows(f"{statement} RETURNING batch_id", parameters)
     wakeups.post(batches={batch for (batch,) in ended if batch})
     return len(ended)
+
+
+def save_context(execution_id: int, context: dict[str, Any]) -> None:
+    """Replace what the steps of an execution found out."""
+    sql.run("UPDATE queuemgr_execution SET context = %s WHERE id = %s", [context, execution_id])
+
+
+class Head(NamedTuple):
+    """An execution taken from the head of a route: columns of its row."""
+
+    id: int
+    route_id: int
+    run_after: datetime
+    batch_id: int | None
+    flow: str
+    key: str
+    phase: str
+    step: str
+    priority: int
+    payload: dict[str, Any]
+    context: dict[str, Any]
+    traceparent: str
 
 
 ROUTES_PER_STATEMENT = 200
@@ -90,22 +111,17 @@ _HEADS = """SELECT id FROM (SELECT id FROM queuemgr_execution
      ORDER BY run_after, id LIMIT %s) AS heads"""
 
 
-def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[tuple[Any, ...]]:
-    """Move so many executions from the head of each route, and only waiting ones, to state `to`.
-
-    Returns (id, route_id, run_after, batch_id, flow, key, phase, step, priority, payload, context,
-    traceparent) of each.
-    """
-    taken: list[tuple[Any, ...]] = []
+def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[Head]:
+    """Move so many executions from the head of each route, and only waiting ones, to state `to`."""
+    taken: list[Head] = []
     routes = list(counts.items())
     for start in range(0, len(routes), ROUTES_PER_STATEMENT):
         some = routes[start : start + ROUTES_PER_STATEMENT]
         heads = " UNION ALL ".join([_HEADS] * len(some))
-        places = [value for route, count in some for value in (route, now, count)]
-        taken += sql.rows(
+        taken += sql.rows_as(
+            Head,
             f"UPDATE queuemgr_execution SET state = %s WHERE id IN ({heads}) "
-            "RETURNING id, route_id, run_after, batch_id, flow, key, phase, step, priority, "
-            "payload, context, traceparent",
-            [to.value, *places],
+            f"RETURNING {', '.join(Head._fields)}",
+            [to.value, *(value for route, count in some for value in (route, now, count))],
         )
     return taken

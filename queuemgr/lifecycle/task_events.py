@@ -19,8 +19,7 @@ from celery.events import EventDispatcher
 
 from queuemgr.base.redaction import clean
 from queuemgr.flows.outcomes import Failed, Interrupted, Result, Skipped, Snoozed
-from queuemgr.lifecycle.leases import Grant
-from queuemgr.lifecycle.outcome_rules import HeldLease
+from queuemgr.lifecycle.leases import Grant, HeldLease
 from queuemgr.lifecycle.publish import broker_errors, task_of
 from queuemgr.models import Outcome
 

@@ -29,7 +29,8 @@ from queuemgr.base.config import observability_settings
 from queuemgr.base.redaction import register_secret
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.flows.outcomes import Failed, Result
-from queuemgr.lifecycle.leases import Grant, GrantResult
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.scheduler import GrantResult
 from queuemgr.models import Execution
 
 logger = logging.getLogger(__name__)
@@ -107,10 +108,10 @@ def enqueuing(flow: str, rows: Sequence[Execution]) -> Iterator[Span | None]:
 
 def record_decision(began: float, granted: GrantResult) -> None:
     """A span of a decision that started something, from `began` (`time.time()`) until now."""
-    tracing = tracer() if granted.handed or granted.to_send else None
+    tracing = tracer() if granted.assigned or granted.to_send else None
     if tracing is None:
         return
-    starts = [*granted.handed, *granted.to_send]
+    starts = [*granted.assigned, *granted.to_send]
     span = tracing.start_span(
         "dispatch",
         kind=SpanKind.INTERNAL,
@@ -118,7 +119,7 @@ def record_decision(began: float, granted: GrantResult) -> None:
         links=_links(starts),
         attributes={
             "sluicegate.starts": len(starts),
-            "sluicegate.handed_over": len(granted.handed),
+            "sluicegate.assigned": len(granted.assigned),
             "sluicegate.sent": len(granted.to_send),
         },
     )

@@ -25,7 +25,8 @@ from queuemgr.flows.outcomes import Result
 from queuemgr.lifecycle import begin as beginning
 from queuemgr.lifecycle import finish, redispatch_timer
 from queuemgr.lifecycle.finish import Finish
-from queuemgr.lifecycle.leases import FreeSlots, Grant
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
 
@@ -141,7 +142,7 @@ class GroupCommitter:
     def _end(self, calls: Sequence[_Request]) -> None:
         endings = [Finish(call.lease_id, call.result) for call in calls if call.result is not None]
         ended = finish.finish_batch(endings, self._hands(calls))
-        handed = list(ended.granted.handed)
+        handed = list(ended.granted.assigned)
         for call in calls:
             call.answer = handed.pop() if handed and call.wants_next else None
             call.outcome = ended.outcomes.get(call.lease_id)
@@ -151,7 +152,7 @@ class GroupCommitter:
         for call in calls:
             if call.outcome is not None and call.ended is not None:
                 self._outbox.ended(call.ended, call.outcome, call.result, call.runtime)
-        self._outbox.began(ended.granted.handed)
+        self._outbox.began(ended.granted.assigned)
 
     @staticmethod
     def _release(calls: Sequence[_Request]) -> None:

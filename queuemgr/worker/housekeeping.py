@@ -55,9 +55,8 @@ def tick() -> dict[str, int]:
         lost = finish.expire(lock)
         wakeups.unpark_sample(lock)
     for lease in lost:
-        logger.warning(
-            "lease of %s/%s on %s ran out: released", lease.flow, lease.step, lease.worker
-        )
+        renewed = lease.expires_at - timedelta(seconds=queue_settings().lease_seconds)
+        logger.warning("expired %s, last renewed %s", lease, f"{renewed:%H:%M:%S}")
     started = dispatch()
     task_events.connection_lost(lost)
     bulk_runner.ask_if_due()

@@ -47,7 +47,9 @@ class PlayedWorker:
     ) -> list[Grant]:
         """End one lease; returns what the slot was handed."""
         hands = self._hands_of(self.row) if next_too else None
-        return finish.finish_batch([Finish(grant.lease_id, result or Done())], hands).granted.handed
+        return finish.finish_batch(
+            [Finish(grant.lease_id, result or Done())], hands
+        ).granted.assigned
 
 
 @pytest.fixture

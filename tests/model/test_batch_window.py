@@ -74,7 +74,7 @@ class Plain:
             ended = finish.finish_batch(
                 [Finish(lease.lease_id, result)], self.hands if next_too else None
             )
-            self.running += ended.granted.handed
+            self.running += ended.granted.assigned
 
     def die_after_the_end(self, which: int, result: Result) -> None:
         """Its end is committed, and whoever ended it decides nothing any more."""

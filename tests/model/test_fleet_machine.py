@@ -34,11 +34,11 @@ from queuemgr.flows import flow
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, Context, Flow, NewExecution, Step
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
-from queuemgr.lifecycle import begin, finish
-from queuemgr.lifecycle import leases as grant
+from queuemgr.lifecycle import begin, finish, scheduler
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.lifecycle.leases import FreeSlots, Grant
+from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.scheduler import FreeSlots, GrantResult
 from queuemgr.models import (
     FINAL,
     Attempt,
@@ -336,7 +336,7 @@ class FleetMachine(RuleBasedStateMachine):
         next_too = next_too and row.draining_at is None
         hands = FreeSlots(worker, Group(row.queues), 1) if next_too else None
         ended = finish.finish_batch([finish.Finish(granted.lease_id, result)], hands)
-        self.running += [(handed, worker) for handed in ended.granted.handed]
+        self.running += [(assigned, worker) for assigned in ended.granted.assigned]
         self.around.sent.extend(ended.granted.to_send)
         return granted.lease_id in ended.outcomes
 
@@ -508,16 +508,14 @@ def around(
     sent: list[Grant], in_threads: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Surroundings]:
     surroundings = Surroundings(sent, in_threads)
-    decide = grant.schedule
+    decide = scheduler.schedule
 
-    def decide_and_note(
-        lock: SchedulerLock, free_slots: FreeSlots | None = None
-    ) -> grant.GrantResult:
+    def decide_and_note(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
         granted = decide(lock, free_slots)
         surroundings.decided_at = lock.now
         return granted
 
-    monkeypatch.setattr(grant, "schedule", decide_and_note)
+    monkeypatch.setattr(scheduler, "schedule", decide_and_note)
     monkeypatch.setattr(wakeups, "unpark_sample", lambda lock: None)  # it would heal what is lost
     monkeypatch.setattr(retry_budget, "ALWAYS", 3)
     monkeypatch.setitem(flow._flows, "model", MODEL)

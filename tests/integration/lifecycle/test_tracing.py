@@ -92,7 +92,7 @@ def test_a_decision_that_starts_work_is_a_span_linked_to_the_traces_of_what_it_s
     probes(3)
     (enqueue,), (decision,) = spans("enqueue probe"), spans("dispatch")
     assert decision.attributes == {
-        "sluicegate.starts": 2, "sluicegate.handed_over": 0, "sluicegate.sent": 2,
+        "sluicegate.starts": 2, "sluicegate.assigned": 0, "sluicegate.sent": 2,
     }  # fmt: skip
     assert [(link.context.trace_id, link.context.span_id) for link in decision.links] == [
         ids(enqueue)
@@ -100,7 +100,7 @@ def test_a_decision_that_starts_work_is_a_span_linked_to_the_traces_of_what_it_s
     worker.end(worker.begin_all()[0])
     _, at_finish = spans("dispatch")
     assert at_finish.attributes
-    assert at_finish.attributes["sluicegate.handed_over"] == 1
+    assert at_finish.attributes["sluicegate.assigned"] == 1
 
 
 def test_a_decision_that_starts_nothing_makes_no_span(probes: Probes, spans: Recorder) -> None:

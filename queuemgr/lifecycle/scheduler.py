@@ -1,0 +1,149 @@
+"""One scheduling pass: read the state, decide what starts, and insert its leases, in one transaction.
+
+A few statements whatever the number of starts. A lease for a slot that just came free starts at once;
+any other waits for the worker its message reaches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from queuemgr.base.scheduler_lock import SchedulerLock
+from queuemgr.lifecycle import batch_window, leases, states
+from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
+from queuemgr.models import State
+from queuemgr.scheduling import breakers, parking, snapshot, wakeups
+from queuemgr.scheduling.admission import Decision, Snapshot, WaitingRoute, admit, count_starts
+from queuemgr.scheduling.capacity import Group
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSlots:
+    """Slots of one worker that just came free and ask for work: its row, its queues, how many."""
+
+    worker_id: int
+    queues: Group
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrantResult:
+    """Leases assigned to the free slots, leases to be sent as messages, and the seconds until the next
+    decision could differ (None: only an event can change it)."""
+
+    assigned: list[Grant]
+    to_send: list[Grant]
+    next_wakeup: float | None = None
+
+
+NO_GRANTS = GrantResult([], [])
+
+
+def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
+    """Grant leases to all that may start now; those `free_slots` can run are assigned to them."""
+    more_to_cancel = batch_window.advance_batches(lock, *wakeups.consume(lock))
+    fleet = snapshot.read_fleet(lock.now)
+    if not snapshot.free_slots(fleet):
+        return GrantResult([], [], 0.0) if more_to_cancel else NO_GRANTS
+    scan, decision = _decide(fleet)
+    parking.save_parking(lock, scan, decision)
+    breakers.save_virtual_times(lock, decision.virtual_times)
+    wakeup = 0.0 if more_to_cancel else _next_wakeup(lock.now, scan, decision)
+    if not decision.starts:
+        return GrantResult([], [], wakeup)
+    routes = {route.id: route for route in scan.snapshot.routes}
+    assigned = _assign(decision, routes, free_slots) if free_slots else Counter[int]()
+    to_send = count_starts(decision) - assigned
+    debits = {pk: breakers.rate_debits(scan.snapshot, routes[pk]) for pk in set(decision.starts)}
+    granter = _Granter(lock, routes, debits)
+    return GrantResult(
+        granter.grant(assigned, free_slots.worker_id) if free_slots and assigned else [],
+        granter.grant(to_send, None) if to_send else [],
+        wakeup,
+    )
+
+
+LOOKAHEAD_FACTOR = 8
+"""How many times as many routes are read when those before did not fill the idle slots."""
+
+
+def _decide(fleet: Snapshot) -> tuple[snapshot.RouteScan, Decision]:
+    """Read as many routes as there are idle slots; more only while slots would stay idle."""
+    idle = at_most = snapshot.free_slots(fleet)
+    while True:
+        scan = snapshot.read_routes(fleet, at_most)
+        decision = admit(scan.snapshot)
+        if len(decision.starts) >= idle or not parking.has_candidates(scan, decision):
+            return scan, decision
+        at_most *= LOOKAHEAD_FACTOR
+
+
+def _next_wakeup(now: datetime, scan: snapshot.RouteScan, decision: Decision) -> float | None:
+    times = [moment for moment in (scan.unblocks_at, decision.wake_at) if moment]
+    return max(0.0, (min(times) - now).total_seconds()) if times else None
+
+
+def _assign(
+    decision: Decision, routes: Mapping[int, WaitingRoute], free_slots: FreeSlots
+) -> Counter[int]:
+    """Which starts the free slots take: first those matched with this worker, then any it can run."""
+    free, assigned = free_slots.free, Counter[int]()
+    matched = {q: decision.capacity.matched(free_slots.queues, q) for q in free_slots.queues}
+    others: list[int] = []
+    for route in decision.starts:
+        queue = routes[route].queue
+        if free and matched.get(queue, 0):
+            free, matched[queue] = free - 1, matched[queue] - 1
+            assigned[route] += 1
+        else:
+            others.append(route)
+    fitting = [route for route in others if routes[route].queue in free_slots.queues]
+    assigned.update(fitting[:free])
+    return assigned
+
+
+@dataclass(frozen=True, slots=True)
+class _Granter:
+    """Turns starts into leases; `debits` are the rate clocks that a start of each route advances."""
+
+    lock: SchedulerLock
+    routes: Mapping[int, WaitingRoute]
+    debits: Mapping[int, Mapping[str, float]]
+
+    def grant(self, counts: Counter[int], worker_id: int | None) -> list[Grant]:
+        """Lease the heads of these routes: to this worker, already started, or to be sent."""
+        to = State.LEASED if worker_id is None else State.RUNNING
+        taken = states.take_heads(counts, to, self.lock.now)
+        heads = batch_window.drop_cancelled(self.lock, taken)
+        rows = [self._lease(head, worker_id) for head in heads]
+        if worker_id is not None:
+            started = Counter(head.route_id for head in heads)
+            breakers.advance_clocks(started, self.debits, self.lock.now)
+        leases.insert(rows)
+        return [_grant(row, head) for row, head in zip(rows, heads, strict=True)]
+
+    def _lease(self, head: states.Head, worker_id: int | None) -> LeaseRow:
+        now, route = self.lock.now, self.routes[head.route_id]
+        started = worker_id is not None
+        debits = self.debits[route.id]
+        return LeaseRow(
+            id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
+            priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,
+            route_id=route.id, tokens=route.tokens, cost=route.cost, weight=route.weight,
+            retrying=route.retrying, rated="" if started or not debits else json.dumps(debits),
+            worker_id=worker_id, leased_at=now, started_at=now if started else None,
+            expires_at=lease_expiry(now, started=started),
+        )  # fmt: skip
+
+
+def _grant(lease: LeaseRow, head: states.Head) -> Grant:
+    return Grant(
+        lease_id=lease.id, execution_id=head.id, flow=head.flow, key=head.key, phase=head.phase,
+        step=head.step, priority=head.priority, limit_keys=lease.limit_keys, payload=head.payload,
+        context=head.context, traceparent=head.traceparent,
+    )  # fmt: skip
