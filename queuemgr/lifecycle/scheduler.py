@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import uuid4
 
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
-from queuemgr.scheduling import breakers, parking, snapshot, wakeups
-from queuemgr.scheduling.admission import Decision, Snapshot, WaitingRoute, admit, count_starts
+from queuemgr.scheduling import breakers, candidates, parking, snapshot, wakeups
+from queuemgr.scheduling.admission import Decision, WaitingRoute, count_starts
 from queuemgr.scheduling.capacity import Group
 
 
@@ -48,12 +49,13 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     """Grant leases to all that may start now; those `free_slots` can run are assigned to them."""
     more_to_cancel = batch_window.advance_batches(lock, *wakeups.consume(lock))
     fleet = snapshot.read_fleet(lock.now)
-    if not snapshot.free_slots(fleet):
+    idle = snapshot.free_slots(fleet)
+    if not idle:
         return GrantResult([], [], 0.0) if more_to_cancel else NO_GRANTS
-    scan, decision = _decide(fleet)
+    scan, decision = candidates.decide(partial(snapshot.read_routes, fleet), idle)
     parking.save_parking(lock, scan, decision)
     breakers.save_virtual_times(lock, decision.virtual_times)
-    wakeup = 0.0 if more_to_cancel else _next_wakeup(lock.now, scan, decision)
+    wakeup = 0.0 if more_to_cancel else _seconds_until(scan.next_wakeup(decision), lock.now)
     if not decision.starts:
         return GrantResult([], [], wakeup)
     routes = {route.id: route for route in scan.snapshot.routes}
@@ -68,24 +70,8 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     )
 
 
-LOOKAHEAD_FACTOR = 8
-"""How many times as many routes are read when those before did not fill the idle slots."""
-
-
-def _decide(fleet: Snapshot) -> tuple[snapshot.RouteScan, Decision]:
-    """Read as many routes as there are idle slots; more only while slots would stay idle."""
-    idle = at_most = snapshot.free_slots(fleet)
-    while True:
-        scan = snapshot.read_routes(fleet, at_most)
-        decision = admit(scan.snapshot)
-        if len(decision.starts) >= idle or not parking.has_candidates(scan, decision):
-            return scan, decision
-        at_most *= LOOKAHEAD_FACTOR
-
-
-def _next_wakeup(now: datetime, scan: snapshot.RouteScan, decision: Decision) -> float | None:
-    times = [moment for moment in (scan.unblocks_at, decision.wake_at) if moment]
-    return max(0.0, (min(times) - now).total_seconds()) if times else None
+def _seconds_until(moment: datetime | None, now: datetime) -> float | None:
+    return max(0.0, (moment - now).total_seconds()) if moment else None
 
 
 def _assign(

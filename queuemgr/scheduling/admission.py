@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, queue_name
@@ -101,6 +101,13 @@ class Usage:
     leases: int = 0
     unstarted: int = 0
 
+    def hold(self, weight: int, priority: int, leases: int = 1, unstarted: int = 0) -> None:
+        """Count leases of this priority and total weight; negative numbers release them."""
+        self.running += weight
+        self.below_high += weight if priority != HIGH else 0
+        self.leases += leases
+        self.unstarted += unstarted
+
 
 @dataclass(frozen=True, slots=True)
 class BreakerState:
@@ -172,6 +179,25 @@ class RetryBudget:
     left: int
     text: str = ""
     until: datetime | None = None
+
+    @classmethod
+    def of(cls, percent: int, starts: int, retries: int, now: datetime) -> Self | None:
+        """What is left when so many of a window's starts were retries; None without such a limit."""
+        if percent >= 100:
+            return None
+        allowed = max(RETRIES_ALWAYS_ALLOWED, starts * percent // 100)
+        text = (
+            f"retry budget: {retries} of the last {starts} starts were retries, "
+            f"{percent} % may be; retries go on as other work starts"
+        )
+        return cls(max(0, allowed - retries), text, now + RETRY_RECHECK)
+
+
+RETRY_WINDOW = timedelta(minutes=5)
+RETRIES_ALWAYS_ALLOWED = 100
+"""Retries a window may have whatever their share."""
+
+RETRY_RECHECK = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
@@ -417,11 +443,8 @@ class _Capacity:
     def take(self, route: WaitingRoute) -> None:
         for name, weight in route.claims:
             use = self._taken[name]
-            use.running += weight
-            use.below_high += weight if route.priority != HIGH else 0
+            use.hold(weight, route.priority, unstarted=1)
             use.reserved += route.cost
-            use.leases += 1
-            use.unstarted += 1
         if route.retrying and self._retries is not None:
             self._retries -= 1
 

@@ -6,17 +6,11 @@ first few retries are always allowed, or a small run could never retry at all.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
-from queuemgr.scheduling.admission import RetryBudget
-
-WINDOW = timedelta(minutes=5)
-ALWAYS = 100
-"""Retries a window may have whatever the share."""
-
-RECHECK_SECONDS = timedelta(seconds=5)
+from queuemgr.scheduling.admission import RETRY_WINDOW, RetryBudget
 
 _FIRST = "SELECT id FROM queuemgr_attempt WHERE ended_at > %s ORDER BY ended_at LIMIT 1"
 _LAST = "SELECT MAX(id) FROM queuemgr_attempt"
@@ -32,20 +26,14 @@ def left(now: datetime) -> RetryBudget | None:
     percent = queue_settings().retry_percent
     if percent >= 100:
         return None
-    starts, retries = _counted(now)
-    most = max(ALWAYS, starts * percent // 100)
-    text = (
-        f"retry budget: {retries} of the last {starts} starts were retries, "
-        f"{percent} % may be; retries go on as other work starts"
-    )
-    return RetryBudget(max(0, most - retries), text, now + RECHECK_SECONDS)
+    return RetryBudget.of(percent, *_counted(now), now)
 
 
 def _counted(now: datetime) -> tuple[int, int]:
     """Starts in the window, and how many of them were retries. Attempts are numbered as they end, so
     the first and the last of the window tell how many there are."""
     held, held_retries = sql.rows(_HELD)[0]
-    first = sql.rows(_FIRST, [now - WINDOW])
+    first = sql.rows(_FIRST, [now - RETRY_WINDOW])
     if not first:
         return held, held_retries or 0
     ended = sql.rows(_LAST)[0][0] - first[0][0] + 1

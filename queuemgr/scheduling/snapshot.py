@@ -11,25 +11,24 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.config import queue_settings
-from queuemgr.flows.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
+from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.scheduling import retry_budget, tenants
 from queuemgr.scheduling.admission import (
     LimitRule,
-    Reason,
     SchedulingPolicy,
     Snapshot,
     Usage,
     WaitingRoute,
-    open_queues,
     rule_for,
 )
+from queuemgr.scheduling.candidates import Candidate, Queues, RouteScan, stopped_queues
 from queuemgr.scheduling.capacity import Capacity, Group
 from queuemgr.scheduling.claims import FLEET, names_of
 from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_limit_states
@@ -106,28 +105,6 @@ _TIMER_DUE = """
 """
 
 
-TIMER_DUE = "in time"
-"""Among what was cut off: more routes, of whichever queue, are parked until a time that has come."""
-
-
-@dataclass(frozen=True)
-class RouteScan:
-    """What one decision looks at.
-
-    `heads` is what the rows of the routes said of their heads before, `empty` the routes found with
-    nothing waiting, `in_time` those parked until a time that has come, `cut_off` the queues that may
-    have more routes to read (`TIMER_DUE`: any may), `unblocks_at` when the first queue that is blocked as
-    a whole may start work again by itself.
-    """
-
-    snapshot: Snapshot
-    heads: Mapping[int, datetime | None] = field(default_factory=dict)
-    empty: tuple[int, ...] = ()
-    in_time: frozenset[int] = frozenset()
-    cut_off: frozenset[str] = frozenset()
-    unblocks_at: datetime | None = None
-
-
 def read(now: datetime) -> Snapshot:
     """Everything, parked or not: what explanations, forecasts and pages are made of."""
     fleet = read_fleet(now, keys=True)
@@ -177,22 +154,12 @@ def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
     queues = {
         queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES
     }
-    stopped = _stopped(fleet, queues)
+    stopped = stopped_queues(fleet, queues)
     open_ones = {name: queues[name] for name, reasons in stopped.items() if not reasons}
     arms, parameters = _candidate_subqueries(fleet, open_ones, at_most)
     rows = _rows(fleet, free_slots(fleet), f"r.id IN ({arms})", parameters) if arms else []
-    counts = Counter((row.queue, row.resumed) for row in rows)
-    in_time = frozenset(row.id for row in rows if row.parked)
-    cut_off = {queue for (queue, _), count in counts.items() if count >= at_most}
-    waits = (reason.until for reasons in stopped.values() for reason in reasons if reason.until)
-    return RouteScan(
-        snapshot=_with_limits_of(fleet, tuple(row.route for row in rows if row.route)),
-        heads={row.id: row.seen_head for row in rows},
-        empty=tuple(row.id for row in rows if not row.route),
-        in_time=in_time,
-        cut_off=frozenset(cut_off | ({TIMER_DUE} if len(in_time) >= at_most else set())),
-        unblocks_at=min(waits, default=None),
-    )
+    snapshot = _with_limits_of(fleet, tuple(row.route for row in rows if row.route))
+    return RouteScan.of(snapshot, rows, at_most, stopped)
 
 
 def free_slots(fleet: Snapshot) -> int:
@@ -207,20 +174,7 @@ def live_since(now: datetime) -> datetime:
     return now - timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
 
 
-def _stopped(
-    fleet: Snapshot, queues: Mapping[str, tuple[str, int]]
-) -> dict[str, tuple[Reason, ...]]:
-    """What stops each queue as a whole: of those with a route to look at if one of them is open, else
-    of all, since a route parked until now may lie on any."""
-    quiet = fleet.quiet
-    lively = [at for q, at in queues.items() if (q, True) not in quiet or (q, False) not in quiet]
-    stopped = open_queues(fleet, lively)
-    return open_queues(fleet, queues.values()) if all(stopped.values()) else stopped
-
-
-def _candidate_subqueries(
-    fleet: Snapshot, queues: Mapping[str, tuple[str, int]], at_most: int
-) -> tuple[str, list[Any]]:
+def _candidate_subqueries(fleet: Snapshot, queues: Queues, at_most: int) -> tuple[str, list[Any]]:
     """The ids of routes to look at: by turn in each open queue, of great age, and due in time."""
     if not queues:
         return "", []
@@ -237,18 +191,9 @@ def _candidate_subqueries(
     return " UNION ALL ".join(arms), parameters
 
 
-class _Row(NamedTuple):
-    """A route looked at: nothing waits on it, or here it is; and what its row said of its head."""
-
-    id: int
-    queue: str
-    resumed: bool
-    seen_head: datetime | None
-    parked: bool
-    route: WaitingRoute | None
-
-
-def _rows(fleet: Snapshot, look_ahead: int, of_these: str, parameters: list[Any]) -> list[_Row]:
+def _rows(
+    fleet: Snapshot, look_ahead: int, of_these: str, parameters: list[Any]
+) -> list[Candidate]:
     starvation = fleet.ordering.starvation
     aged_since = fleet.now - (starvation or timedelta(days=36_500))
     found = sql.rows(
@@ -263,7 +208,7 @@ def _row(
     ranks: Mapping[str, int], pk: int, phase: str, priority: int, resumed: Any, retrying: Any,
     keys: str, tokens: str, cost: int, weight: int, served: Any, seen_head: Any, parked: Any,
     head: Any, due: int, overdue: int,
-) -> _Row:  # fmt: skip
+) -> Candidate:  # fmt: skip
     route = None if head is None else WaitingRoute(
         id=pk, phase=phase, priority=priority, resumed=bool(resumed), limit_keys=keys, cost=cost,
         weight=weight, due=due, head_at=sql.as_datetime(head), served_at=sql.as_datetime(served),
@@ -271,7 +216,7 @@ def _row(
         overdue=overdue,
     )  # fmt: skip
     before = None if seen_head is None else sql.as_datetime(seen_head)
-    return _Row(pk, queue_name(phase, priority), bool(resumed), before, bool(parked), route)
+    return Candidate(pk, queue_name(phase, priority), bool(resumed), before, bool(parked), route)
 
 
 def _with_limits_of(
@@ -348,10 +293,7 @@ class _Keyed(NamedTuple):
 def _count(
     use: Usage, lease: _Held | _Keyed, rules: Mapping[str, LimitRule], name: str, now: datetime
 ) -> None:
-    use.running += int(lease.weight)
-    use.below_high += int(lease.weight) if lease.priority != HIGH else 0
-    use.leases += lease.leases
-    use.unstarted += int(lease.unstarted)
+    use.hold(int(lease.weight), lease.priority, lease.leases, int(lease.unstarted))
     if lease.cost and _is_today(sql.as_datetime(lease.paid_at), rule_for(rules, name), now):
         use.reserved += int(lease.cost)
 

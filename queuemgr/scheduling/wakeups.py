@@ -13,15 +13,11 @@ from collections.abc import Collection, Iterable
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.models import Wakeup
+from queuemgr.scheduling.candidates import budget_of
 from queuemgr.scheduling.claims import names_of, route_keys
 
 EVERYTHING = "*"
 """The note that unparks all: a limit was edited, a pause ended."""
-
-
-def budget_of(name: str) -> str:
-    """What routes stopped by the budget of this limit are parked on."""
-    return f"budget:{name}"
 
 
 def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set[str]:

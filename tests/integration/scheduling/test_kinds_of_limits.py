@@ -29,7 +29,14 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import backpressure, breakers, limit_rows, retry_budget, wakeups
+from queuemgr.scheduling import (
+    admission,
+    backpressure,
+    breakers,
+    candidates,
+    limit_rows,
+    wakeups,
+)
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -235,7 +242,7 @@ def test_a_budgets_day_is_kept_in_its_own_zone(played: Played, probes: Probes) -
     assert DailyUsage.objects.get(limit="fleet").day == database_now().astimezone(UTC).date()
     assert leased() == 0
     DailyUsage.objects.update(day=date(2020, 1, 1))
-    wakeups.post(limits=[wakeups.budget_of("tenant:acme")])
+    wakeups.post(limits=[candidates.budget_of("tenant:acme")])
     dispatch()
     assert leased() == 2, "another day, another budget"
 
@@ -320,7 +327,7 @@ def test_tenants_take_turns_by_their_shares_however_many_keys_each_has(
 def test_retries_may_be_only_so_many_of_the_starts(
     played: Played, probes: Probes, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry_budget, "ALWAYS", 2)
+    monkeypatch.setattr(admission, "RETRIES_ALWAYS_ALLOWED", 2)
     configure(retry_percent=10)
     worker = played(slots=20)
     probes(10)

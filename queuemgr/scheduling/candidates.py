@@ -1,0 +1,164 @@
+"""Which routes a decision reads, and where a stopped route is parked until something changes. Pure.
+
+A decision reads only as many routes as there are idle slots, and none of a queue that is stopped as a
+whole. A route that one of its own limits stops is parked on that limit and not read again until the limit
+changes. What stops a whole queue (fleet, phase, workers) parks nothing: that queue is not read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, Self
+
+from queuemgr.scheduling.admission import (
+    FLEET,
+    Decision,
+    Reason,
+    Snapshot,
+    WaitingRoute,
+    admit,
+    open_queues,
+)
+
+Queues = Mapping[str, tuple[str, int]]
+"""Phase and priority by the name of the queue."""
+
+TIMER_DUE = "timer due"
+"""Marker in `RouteScan.cut_off`: more routes with an expired parking timer exist than were read."""
+
+LOOKAHEAD_FACTOR = 8
+"""How many times as many routes are read when those before left slots idle."""
+
+NOTHING_WAITS, NOT_DUE = "nothing waits", "run_after"
+
+
+class Candidate(NamedTuple):
+    """A route as read. `route` is None when nothing waits on it; `stored_head` is its row's `head_at`."""
+
+    id: int
+    queue: str
+    resumed: bool
+    stored_head: datetime | None
+    timer_due: bool
+    route: WaitingRoute | None
+
+
+@dataclass(frozen=True)
+class RouteScan:
+    """The routes one decision reads.
+
+    `heads` is `head_at` as stored in each route's row, `empty` the routes with nothing waiting,
+    `timer_due` those whose parking timer has expired, `cut_off` the queues that may have more routes
+    than were read, `unblocks_at` when the first queue that is stopped as a whole may start work
+    again by itself.
+    """
+
+    snapshot: Snapshot
+    heads: Mapping[int, datetime | None] = field(default_factory=dict)
+    empty: tuple[int, ...] = ()
+    timer_due: frozenset[int] = frozenset()
+    cut_off: frozenset[str] = frozenset()
+    unblocks_at: datetime | None = None
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        candidates: Collection[Candidate],
+        at_most: int,
+        stopped: Mapping[str, tuple[Reason, ...]],
+    ) -> Self:
+        """`snapshot` holds the candidates with waiting work; at most so many were read of each queue."""
+        counts = Counter((c.queue, c.resumed) for c in candidates)
+        timer_due = frozenset(c.id for c in candidates if c.timer_due)
+        cut_off = {queue for (queue, _), count in counts.items() if count >= at_most}
+        waits = (r.until for reasons in stopped.values() for r in reasons if r.until)
+        return cls(
+            snapshot=snapshot,
+            heads={c.id: c.stored_head for c in candidates},
+            empty=tuple(c.id for c in candidates if not c.route),
+            timer_due=timer_due,
+            cut_off=frozenset(cut_off | ({TIMER_DUE} if len(timer_due) >= at_most else set())),
+            unblocks_at=min(waits, default=None),
+        )
+
+    def next_wakeup(self, decision: Decision) -> datetime | None:
+        """When the next decision could differ by the passage of time alone."""
+        times = [moment for moment in (self.unblocks_at, decision.wake_at) if moment]
+        return min(times, default=None)
+
+
+def decide(read_routes: Callable[[int], RouteScan], free_slots: int) -> tuple[RouteScan, Decision]:
+    """Decide on as many routes as there are free slots; on more only while slots would stay idle."""
+    at_most = free_slots
+    while True:
+        scan = read_routes(at_most)
+        decision = admit(scan.snapshot)
+        if len(decision.starts) >= free_slots or not has_candidates(scan, decision):
+            return scan, decision
+        at_most *= LOOKAHEAD_FACTOR
+
+
+def stopped_queues(fleet: Snapshot, queues: Queues) -> dict[str, tuple[Reason, ...]]:
+    """The reasons that stop each queue as a whole: of queues with an unparked route if one of them is
+    open, else of all, since a route whose parking timer has expired may be on any."""
+    quiet = fleet.quiet
+    lively = [at for q, at in queues.items() if (q, True) not in quiet or (q, False) not in quiet]
+    stopped = open_queues(fleet, lively)
+    return open_queues(fleet, queues.values()) if all(stopped.values()) else stopped
+
+
+def has_candidates(scan: RouteScan, decision: Decision) -> bool:
+    """Could routes that were not read fill the slots this decision left idle?"""
+    full = {
+        route.queue
+        for route in scan.snapshot.routes
+        for reason in decision.reasons.get(route.id, ())
+        if reason.kind == "workers" or (_stops_all(route, reason.limit) and reason.kind != "budget")
+        if route.weight == 1
+    }
+    return bool(scan.cut_off - full)
+
+
+class ParkedOn(NamedTuple):
+    """What a route is parked on, and until when at most."""
+
+    on: str
+    until: datetime | None = None
+
+
+def budget_of(name: str) -> str:
+    """What routes stopped by the budget of this limit are parked on."""
+    return f"budget:{name}"
+
+
+def parking_spot_for(route: WaitingRoute, reasons: tuple[Reason, ...]) -> ParkedOn | None:
+    """Where to park a route that these reasons stopped; None when the next decision must read it."""
+    spots = (_parking_spot(route, reason) for reason in reasons)
+    return next((spot for spot in spots if spot), None)
+
+
+def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
+    if reason.kind == "run_after":
+        return ParkedOn(NOT_DUE, reason.until)
+    if reason.kind == "retries":
+        return ParkedOn("retries", reason.until)
+    if reason.kind == "budget":
+        return ParkedOn(budget_of(reason.limit), reason.until)
+    if reason.kind in ("reserved", "workers") or _stops_all(route, reason.limit):
+        return None
+    if reason.kind == "capacity" and _is_heavy(route):
+        return None  # Capacity may be reserved for it, which takes reading it.
+    return ParkedOn(reason.limit, reason.until)
+
+
+def _stops_all(route: WaitingRoute, limit: str) -> bool:
+    """Is this the fleet, the phase or the queue of the route, and so stops the whole queue?"""
+    return limit in (FLEET, f"phase:{route.phase}", route.queue)
+
+
+def _is_heavy(route: WaitingRoute) -> bool:
+    return any(weight > 1 for _, weight in route.claims)
