@@ -1,74 +1,70 @@
-"""Rates as people write them, and the exact rule behind them. Pure.
+"""Rate notation, and the algorithm that enforces a rate. Pure.
 
-The rule is the generic cell rate algorithm (GCRA, ITU-T I.371): a start conforms when the limit's
-clock is no more than the burst's tolerance ahead of now, and puts it one interval further. Over any
-span of time t at most `burst + t / interval` starts begin; there are no window edges.
+The algorithm is GCRA (generic cell rate algorithm, ITU-T I.371): a start conforms when the rate's
+clock is at most the burst tolerance ahead of now, and then advances the clock by one interval. At
+most `burst + t / interval` starts begin in any span of t seconds; there are no window edges.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from limits import parse as parse_notation
-
 from queuemgr.base.errors import BadInput
 
-UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SECONDS |= {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "month": 30 * 86_400}
+
+_RATE = re.compile(
+    r"(?P<starts>[0-9]+) *(?:/| per ) *(?P<count>[0-9]+)? *"
+    r"(?P<unit>[smhd]|(?:second|minute|hour|day|month)s?)(?: *burst *(?P<burst>[0-9]+))?"
+)
 
 EXAMPLES = '"1/3s", "50/s burst 100", "10000/h"'
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """One start every `interval` seconds, and up to `burst` at once after a quiet time."""
+    """One start every `interval` seconds, and up to `burst` at once after a pause."""
 
     interval: float
     burst: int = 1
 
     @property
     def tolerance(self) -> float:
-        """Seconds the clock may be ahead of now."""
+        """Seconds the rate's clock may be ahead of now."""
         return (self.burst - 1) * self.interval
 
     def wait(self, ahead: float, pending: int) -> float:
-        """Seconds until one more may start; 0 when it may now.
+        """Seconds until one more start may be granted; 0 when it may be now.
 
-        `ahead`: seconds the limit's clock is ahead of now (negative: idle); `pending`: starts granted
-        that have not begun. They are counted as beginning now, so that however late each begins the
-        rate holds where it is measured: at the beginnings.
+        `ahead`: seconds the rate's clock is ahead of now (negative: idle). `pending`: starts granted
+        that have not begun; they count as beginning now, so that the rate is kept between actual
+        beginnings however late each one comes.
         """
         return max(0.0, max(ahead, 0.0) + pending * self.interval - self.tolerance)
 
 
 @lru_cache(maxsize=1000)
 def parse_rate(text: str, *, at_once: bool = False) -> Rate | None:
-    """The rate a person wrote; None for none. Without `burst` starts are evenly spaced, or, for
-    callers that may come `at_once`, all that one span allows is a burst.
+    """The rate in `text`, None when it is empty. Without `burst` starts are evenly spaced; with
+    `at_once` all starts of one period may come together.
 
-    Raises `BadInput` quoting what was written and what would be right.
+    Raises `BadInput` quoting `text`, with examples.
     """
     if not text.strip():
         return None
-    try:
-        starts, _, burst = text.strip().lower().partition("burst")
-        item = parse_notation(_in_words(starts.strip()))
-        unsaid = item.amount if at_once else 1
-        return _rate(item.amount, item.get_expiry(), int(burst) if burst else unsaid)
-    except (ValueError, IndexError, ZeroDivisionError):
-        raise BadInput(f"rate {text!r} is not understood; write it like {EXAMPLES}") from None
+    found = _RATE.fullmatch(" ".join(text.lower().split()))
+    if found is None:
+        raise _not_understood(text)
+    starts, unit = int(found["starts"]), found["unit"]
+    seconds = int(found["count"] or 1) * (_SECONDS.get(unit) or _SECONDS[unit.removesuffix("s")])
+    burst = int(found["burst"] or (starts if at_once else 1))
+    if min(starts, seconds, burst) < 1:
+        raise _not_understood(text)
+    return Rate(seconds / starts, burst)
 
 
-def _in_words(starts: str) -> str:
-    """`1/3s` as the parser wants it: `1/3 second`."""
-    head = starts.rstrip("abcdefghijklmnopqrstuvwxyz")
-    if head.split("/")[-1].strip() in ("0", "00"):
-        raise ValueError("no time at all")
-    unit = starts[len(head) :]
-    return f"{head} {UNITS.get(unit, unit)}"
-
-
-def _rate(amount: int, seconds: int, burst: int) -> Rate:
-    if amount < 1 or burst < 1:
-        raise ValueError("a rate lets at least one through")
-    return Rate(seconds / amount, burst)
+def _not_understood(text: str) -> BadInput:
+    return BadInput(f"rate {text!r} is not understood; write it like {EXAMPLES}")

@@ -1,28 +1,22 @@
-"""Programs and Python functions in process groups of their own, for the proc, cpu and model lanes.
+"""Running a program in its own process group, killed with everything it started.
 
-Each call is one awaited child: when the await ends, by a result, an error, a cancel or an abort, its
-whole group has been killed, children of its own included. `ordered_map` bounds how many there are.
+Each call is one awaited child: when the await ends, by a result, an error, a cancellation or an abort,
+the whole process group has been killed. `ordered_map` bounds how many run at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 import signal
-import sys
 from asyncio.subprocess import SubprocessStreamProtocol
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import cast
 
 from queuemgr.base.errors import SluiceError
-
-R = TypeVar("R")
-
-CHILD = Path(__file__).with_name("subprocess_child.py")
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -32,27 +26,30 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "BLIS_NUM_THREADS",
 )
-"""What numeric libraries read, once, when they are loaded; each takes every processor otherwise."""
+"""Numeric libraries read these once, when they are loaded; unset, each uses every processor."""
 
 EXCERPT_BYTES = 500
-"""How much of a failed program's last words its error repeats."""
+"""How much of the end of a failed program's standard error goes into the exception."""
 
 CHUNK_BYTES = 1 << 16
 
 PIPES_SECONDS = 1.0
-"""How long to wait for the pipes of a killed group to close; one that left the group may hold them."""
+"""How long to wait for the pipes of a killed group to close; a process that left it may hold them open."""
 
 
 class ProgramFailed(SluiceError):
-    """A child ended by itself without doing its work; `status` is negative for a signal."""
+    """A program exited with an error, or was killed by a signal it was not sent from here.
 
-    def __init__(self, name: str, status: int, said: str = "") -> None:
-        self.name, self.status, self.said = name, status, said
-        told = f"{name} ended with {status_name(status)}"
-        super().__init__(f"{told}: {said}" if said else told)
+    `status` is its exit status, negative for a signal; `stderr` is the end of its standard error.
+    """
+
+    def __init__(self, name: str, status: int, stderr: str = "") -> None:
+        self.name, self.status, self.stderr = name, status, stderr
+        what = f"{name} ended with {status_name(status)}"
+        super().__init__(f"{what}: {stderr}" if stderr else what)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.name, self.status, self.said))
+        return (type(self), (self.name, self.status, self.stderr))
 
 
 def status_name(status: int) -> str:
@@ -62,42 +59,29 @@ def status_name(status: int) -> str:
     return f"status {status}"
 
 
-def with_threads(threads: int) -> dict[str, str]:
-    """This process's environment, for a child whose numeric libraries may use so many threads."""
-    return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
-
-
 async def run_program(
-    argv: Sequence[str], *, given: bytes = b"", environment: Mapping[str, str] | None = None
+    argv: Sequence[str], *, stdin: bytes = b"", environment: Mapping[str, str] | None = None
 ) -> bytes:
-    """Run a program on `given` as its standard input; what it wrote to its standard output.
+    """Run a program and return its standard output; `environment` replaces the inherited one.
 
-    Raises `ProgramFailed` when it does not end with 0. What it leaves running is killed.
+    Raises `ProgramFailed` for any exit status but 0. Processes it leaves behind are killed. If it is
+    cancelled while the program starts, it waits for the start, so that there is something to kill.
     """
-    return (await _run(Path(argv[0]).name, argv, given, environment, stays=False))[0]
-
-
-async def in_process(function: Callable[..., R], *args: Any, threads: int = 1) -> R:
-    """Call a function in a fresh interpreter: it takes processor time beside this one, and is killable.
-
-    Function, arguments and result are pickled, so the function must be importable by name; the start
-    costs some tens of milliseconds and its imports. `threads` bounds its numeric libraries. Raises
-    what the function raised, or `ProgramFailed` when the child died.
-    """
-    name = f"the process of {getattr(function, '__qualname__', repr(function))}"
-    argv = [sys.executable, "-I", "-B", str(CHILD)]
-    request = pickle.dumps(sys.path) + pickle.dumps((function, args))
-    answer, said = await _run(name, argv, request, with_threads(threads), stays=True)
-    if not answer:
-        raise ProgramFailed(name, 0, said)
-    result, error = pickle.loads(answer)  # noqa: S301 - written by our own child
-    if error is not None:
-        raise error
-    return cast(R, result)
+    name = Path(argv[0]).name
+    starting = asyncio.ensure_future(_Group.started(argv, environment))
+    try:
+        group = await asyncio.shield(starting)
+        stdout, stderr = await _communicate(name, group, stdin)
+        status = group.transport.get_returncode()
+    finally:
+        await (await starting).end()
+    if status:
+        raise ProgramFailed(name, status, stderr)
+    return stdout
 
 
 class _Leader(SubprocessStreamProtocol):
-    """Tells when the leader of a group has ended, whoever still holds its pipes."""
+    """Sets `ended` when the group's leader has ended, even if another process holds its pipes open."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -111,7 +95,7 @@ class _Leader(SubprocessStreamProtocol):
 
 @dataclass(frozen=True)
 class _Group:
-    """A child that leads a group of its own."""
+    """A child that leads its own process group."""
 
     transport: asyncio.SubprocessTransport
     leader: _Leader
@@ -124,12 +108,12 @@ class _Group:
         )
 
     def kill(self) -> None:
-        """SIGKILL all of it; the leader may have been reaped, its others still go by its number."""
+        """SIGKILL the group; it keeps its id even when the leader has been reaped."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.transport.get_pid(), signal.SIGKILL)
 
     async def end(self) -> None:
-        """Kill it, let go of the pipes, and wait until the leader is reaped."""
+        """Kill the group, close the pipes, and wait until the leader is reaped."""
         self.kill()
         unread = cast(asyncio.WriteTransport, self.transport.get_pipe_transport(0))
         if unread.get_write_buffer_size():
@@ -138,42 +122,14 @@ class _Group:
         await self.leader.ended.wait()
 
 
-async def _run(
-    name: str,
-    argv: Sequence[str],
-    given: bytes,
-    environment: Mapping[str, str] | None,
-    *,
-    stays: bool,
-) -> tuple[bytes, str]:
-    """Run a group to its end; its standard output, and the last of its standard error.
-
-    A cancel that comes while it starts waits for the start, so that there is something to kill.
-    """
-    starting = asyncio.ensure_future(_Group.started(argv, environment))
-    try:
-        group = await asyncio.shield(starting)
-        output, said = await _talk(name, group, given, stays=stays)
-        status = group.transport.get_returncode()
-    finally:
-        await (await starting).end()
-    if status:
-        raise ProgramFailed(name, status, said)
-    return output, said
-
-
-async def _talk(name: str, group: _Group, given: bytes, *, stays: bool) -> tuple[bytes, str]:
-    """Write and read at once until the leader ends; whoever else holds its pipes then ends too.
-
-    With `stays` its standard input is left open meanwhile: its end tells the child that this
-    process is gone.
-    """
+async def _communicate(name: str, group: _Group, given: bytes) -> tuple[bytes, str]:
+    """Write and read until the leader has ended; then whatever else holds its pipes is killed."""
     stdin = cast(asyncio.StreamWriter, group.leader.stdin)
     stdout = cast(asyncio.StreamReader, group.leader.stdout)
     stderr = cast(asyncio.StreamReader, group.leader.stderr)
     output = asyncio.ensure_future(stdout.read())
-    said = asyncio.ensure_future(_last_of(stderr))
-    pumps = (output, said, asyncio.ensure_future(_write(stdin, given, stays=stays)))
+    excerpt = asyncio.ensure_future(_tail_of(stderr))
+    pumps = (output, excerpt, asyncio.ensure_future(_write(stdin, given)))
     try:
         await group.leader.ended.wait()
         group.kill()
@@ -183,19 +139,18 @@ async def _talk(name: str, group: _Group, given: bytes, *, stays: bool) -> tuple
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
     if unfinished:
-        raise ProgramFailed(name, 0, "what it left behind holds its pipes")
-    return output.result(), said.result()
+        raise ProgramFailed(name, 0, "a process it left behind holds its pipes open")
+    return output.result(), excerpt.result()
 
 
-async def _write(stdin: asyncio.StreamWriter, given: bytes, *, stays: bool) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # it need not read what it is given
+async def _write(stdin: asyncio.StreamWriter, given: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # it need not read its standard input
         stdin.write(given)
         await stdin.drain()
-    if not stays:
-        stdin.close()
+    stdin.close()
 
 
-async def _last_of(stream: asyncio.StreamReader) -> str:
+async def _tail_of(stream: asyncio.StreamReader) -> str:
     tail = b""
     while chunk := await stream.read(CHUNK_BYTES):
         tail = (tail + chunk)[-EXCERPT_BYTES:]

@@ -88,7 +88,7 @@ class Tesseract:
 
     async def _said(self, picture: bytes) -> str:
         """What it writes; whatever ends this ends it, and what it started."""
-        out = await run_program(self.command(), given=picture, environment=environment())
+        out = await run_program(self.command(), stdin=picture, environment=environment())
         return out.decode("utf-8", "replace").replace("\f", "")
 
 

@@ -1,10 +1,9 @@
-"""Children in groups of their own: what they give back, and that nothing of them is left."""
+"""Programs in their own process groups: what they return, and that nothing keeps running."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 import time
@@ -13,14 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from queuemgr.base.errors import Aborted, StepFailed
+from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.ordered_map import run_with_queue
 from queuemgr.steptools.subprocess_group import (
-    THREAD_VARIABLES,
     ProgramFailed,
-    in_process,
     run_program,
 )
 from tests.patience import patient
@@ -31,14 +28,14 @@ PROC = Lane("proc", 2, 8)
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
-for heard in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-    signal.signal(heard, signal.SIG_IGN)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
 if len(sys.argv) == 2:
     subprocess.Popen([sys.executable, "-c", sys.stdin.read(), sys.argv[1], "grandchild"])
 open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
 time.sleep(600)
 """
-"""Hears no polite signal, and has a child that hears none; each leaves its number in a directory."""
+"""Ignores every signal it can, and starts a child that does too; each writes its pid to a directory."""
 
 
 def alive(directory: Path) -> list[int]:
@@ -75,7 +72,7 @@ async def test_an_abort_from_a_thread_kills_stubborn_children_with_their_groups(
     signal_ = AbortSignal()
 
     async def worker(_item: int) -> bytes:
-        return await run_program(stubborn(tmp_path), given=STUBBORN.encode())
+        return await run_program(stubborn(tmp_path), stdin=STUBBORN.encode())
 
     run = asyncio.create_task(run_with_queue(PROC, range(9), worker, signal=signal_))
     await appear(tmp_path, 4)
@@ -91,7 +88,7 @@ async def test_an_abort_from_a_thread_kills_stubborn_children_with_their_groups(
 
 async def test_a_program_cancelled_while_it_starts_is_killed_too(tmp_path: Path):
     for _ in range(10):
-        run = asyncio.create_task(run_program(stubborn(tmp_path), given=STUBBORN.encode()))
+        run = asyncio.create_task(run_program(stubborn(tmp_path), stdin=STUBBORN.encode()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         run.cancel()
@@ -103,104 +100,23 @@ async def test_a_program_cancelled_while_it_starts_is_killed_too(tmp_path: Path)
     await gone(tmp_path)
 
 
-async def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path):
+async def test_processes_a_program_leaves_running_are_killed_when_it_ends(tmp_path: Path):
     leaves = 'sleep 600 & echo $! > "$0/pid"; mv "$0/pid" "$0/$!"; echo done'
     assert await run_program(["sh", "-c", leaves, str(tmp_path)]) == b"done\n"
     await gone(tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
 
 
-async def test_a_program_is_given_bytes_and_gives_back_bytes_however_many():
-    given = os.urandom(1 << 20)
-    assert await run_program(["cat"], given=given) == given
+async def test_input_and_output_may_be_larger_than_a_pipe():
+    data = os.urandom(1 << 20)
+    assert await run_program(["cat"], stdin=data) == data
 
 
-async def test_a_program_need_not_read_what_it_is_given():
-    assert await run_program(["echo", "no"], given=bytes(1 << 22)) == b"no\n"
+async def test_a_program_need_not_read_its_standard_input():
+    assert await run_program(["echo", "no"], stdin=bytes(1 << 22)) == b"no\n"
 
 
-async def test_a_program_that_fails_says_how_and_its_last_words():
+async def test_a_failed_program_is_reported_with_its_status_and_standard_error():
     with pytest.raises(ProgramFailed, match="sh ended with status 3: bad page") as failed:
         await run_program(["sh", "-c", "echo bad page >&2; exit 3"])
     assert failed.value.status == 3
-
-
-def total(numbers: list[int]) -> int:
-    print("a function may print")
-    return sum(numbers)
-
-
-def refuse() -> None:
-    raise StepFailed("damaged", "no page can be read", http_status=500)
-
-
-class Unreadable(Exception):
-    def __init__(self, one: str, two: str) -> None:
-        super().__init__(one + two)
-
-
-def raise_unreadable() -> None:
-    raise Unreadable("can", "not")
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def seen_threads() -> list[str | None]:
-    return [os.environ.get(name) for name in THREAD_VARIABLES]
-
-
-def hang(directory: str) -> None:
-    (Path(directory) / str(os.getpid())).touch()
-    time.sleep(600)
-
-
-async def test_functions_run_in_processes_of_their_own_and_results_stand_in_order():
-    async def worker(item: int) -> int:
-        return await in_process(total, [item, 1])
-
-    assert await run_with_queue(PROC, range(4), worker) == [1, 2, 3, 4]
-
-
-async def test_what_a_function_raises_is_raised_here_with_what_it_carries():
-    with pytest.raises(StepFailed, match="no page can be read") as failed:
-        await in_process(refuse)
-    assert (failed.value.kind, failed.value.http_status) == ("damaged", 500)
-
-
-async def test_an_error_that_cannot_travel_comes_in_words():
-    with pytest.raises(RuntimeError, match="Unreadable: cannot"):
-        await in_process(raise_unreadable)
-
-
-async def test_a_function_whose_process_dies_fails_and_says_by_what():
-    with pytest.raises(ProgramFailed, match="the process of die ended with SIGKILL"):
-        await in_process(die)
-
-
-async def test_numeric_libraries_of_a_child_are_given_the_threads_of_its_lane():
-    """P7-13: each OCR process took all cores."""
-    assert await in_process(seen_threads, threads=3) == ["3"] * len(THREAD_VARIABLES)
-
-
-async def test_a_cancelled_function_is_killed_at_once(tmp_path: Path):
-    run = asyncio.create_task(in_process(hang, str(tmp_path)))
-    await appear(tmp_path, 1)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert alive(tmp_path) == []
-
-
-async def test_a_function_s_process_ends_when_the_worker_is_killed(tmp_path: Path):
-    code = (
-        "import asyncio, sys; from queuemgr.steptools.subprocess_group import in_process;"
-        "from tests.integration.steptools.test_subprocess_group import hang;"
-        "asyncio.run(in_process(hang, sys.argv[1]))"
-    )
-    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(tmp_path))
-    await appear(tmp_path, 1)
-    worker.kill()
-    await worker.wait()
-    await gone(tmp_path)
