@@ -8,9 +8,10 @@ from rich.table import Table
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli.output import show, table
 from queuemgr.reporting import stats
+from queuemgr.scheduling.admission import half_open_text, open_text
 
 NAME = "limits"
-HELP = "every limit: what runs, its rate, its budget, whether it is closed or paused"
+HELP = "every limit: what runs, its rate, its budget, whether its breaker is open or it is paused"
 EXAMPLES = """
   queue limits
   queue limits --json | jq -r 'select(.open_until != null) | .limit'
@@ -55,10 +56,9 @@ def _budget(facts: Mapping[str, Any]) -> str:
 def _state(facts: Mapping[str, Any]) -> str:
     said = [facts["paused"]] if facts["paused"] else []
     if facts["open_until"]:
-        said.append(f"closed until {clock(facts['open_until'])}: {facts['closed_because']}")
-    if facts["opening"]:
-        because = facts["opening_because"]
-        said.append(f"reopening after {because}: {facts['opening']} at a time")
+        said.append(open_text(clock(facts["open_until"]), facts["open_reason"]))
+    if facts["half_open_starts"]:
+        said.append(half_open_text(facts["half_open_starts"], facts["open_reason"]))
     return "; ".join(said)
 
 

@@ -6,15 +6,16 @@ from queuemgr.cli.output import by_command
 from queuemgr.operations import controls
 
 NAME = "resume"
-HELP = "undo a pause"
+HELP = "undo a pause, or close the breaker of a limit"
 EXAMPLES = """
   queue resume everything
   queue resume prep.low --reason "disk replaced"
+  queue resume host:arxiv.org:443
 """
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("target", help="what was paused")
+    parser.add_argument("target", help="what is paused, or a limit whose breaker is open")
     parser.add_argument("--reason", default="", help="why, for the record")
 
 

@@ -134,7 +134,8 @@ def _busiest(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those that stop something first, then those most in use."""
 
     def weight(facts: dict[str, Any]) -> tuple[bool, int]:
-        return not (facts["paused"] or facts["open_until"] or facts["opening"]), -facts["running"]
+        held_back = facts["paused"] or facts["open_until"] or facts["half_open_starts"]
+        return not held_back, -facts["running"]
 
     return sorted(limits, key=weight)[:LIMITS]
 

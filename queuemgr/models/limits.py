@@ -1,4 +1,4 @@
-"""What people set: queues, limits, retry policies; and what is met and spent under a limit."""
+"""What people set: queues, limits, retry policies; and the state and daily usage of a limit."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Queue(Pausable):
 
 
 class Limit(Pausable):
-    """A rule every start under this name must pass: what people set. What is met is a `LimitState`.
+    """A rule every start under this name must pass: what people set. Its runtime part is a `LimitState`.
 
     Names: `fleet`, `phase:prep`, a key such as `host:arxiv.org:443` or `tenant:acme`, a token such as
     `cpu`, or a pattern such as `host:*` that gives each of its keys these figures where the key has no
@@ -104,11 +104,11 @@ class Limit(Pausable):
         default=0, help_text="Percent of the day's budget, its last, that low work may not spend."
     )
     share = models.PositiveIntegerField(
-        default=1, help_text="Turns a tenant gets against another's one."
+        default=1, help_text="Starts a tenant gets for each start of a tenant whose share is 1."
     )
     breaker_after = models.PositiveIntegerField(
         default=10,
-        help_text="Failures to reach the service, one after another, that close the limit; 0: never.",
+        help_text="Consecutive failures to reach the service that open the breaker; 0: never.",
     )
     from_settings = models.JSONField(default=dict, editable=False)
 
@@ -116,7 +116,7 @@ class Limit(Pausable):
 
     class Meta:
         ordering = ("name",)
-        permissions = (("pause_limit", "Can pause, resume and open limits"),)
+        permissions = (("pause_limit", "Can pause and resume limits and reset their breakers"),)
         constraints = (
             models.CheckConstraint(
                 condition=Q(max_running=0)
@@ -153,10 +153,11 @@ class Limit(Pausable):
 
 
 class LimitState(models.Model):
-    """What workers met behind a limit: written by the fleet alone, edited by nobody.
+    """Rate clock, circuit breaker and virtual time of a limit: written by the fleet alone.
 
-    Apart from `Limit`, since the keys of a pattern have no row of their own, and since what the fleet
-    writes many times a second must not meet what a person edits. Losing a row costs one probe.
+    Separate from `Limit`, because the keys of a pattern have no row of their own there, and because what
+    the fleet writes many times a second must not conflict with what a person edits. Losing a row costs
+    one request to the service.
     """
 
     name = models.CharField(max_length=255, unique=True)
@@ -166,13 +167,13 @@ class LimitState(models.Model):
     open_until = models.DateTimeField(null=True)
     open_reason = models.CharField(max_length=200, blank=True)
     half_open_starts = models.PositiveIntegerField(
-        default=0, help_text="How many may run while it reopens; 0: fully open."
+        default=0, help_text="How many may run at once while half-open; 0: not half-open."
     )
     failures = models.PositiveIntegerField(
         default=0, help_text="Failures to reach the service since one succeeded."
     )
     virtual_time = models.FloatField(
-        default=0, help_text="How far a tenant has come in taking turns."
+        default=0, help_text="Virtual time of a tenant (start-time fair queueing)."
     )
 
     class Meta:

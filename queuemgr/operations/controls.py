@@ -89,43 +89,45 @@ def pause(target: str, by: Actor, until: datetime | None = None) -> None:
 
 
 def resume(target: str, by: Actor) -> None:
-    """Undo `pause`, and open a limit the fleet had closed; raises `BadInput` when there is no such
-    thing, also for a key without a row that is not closed: it may be mistyped."""
+    """Undo `pause`, and close the breaker of a limit; raises `BadInput` when there is no such thing, also
+    for a key without a row whose breaker is closed: it may be mistyped."""
     for row in _pausable(target):
         known = row.pk is not None
         if known:
             set_pause(row, by, RUNNING)
         if not _reset_breakers([str(row)], by) and not known:
-            raise BadInput(f"{target!r} is neither paused nor closed; `queue limits` shows what is")
+            raise BadInput(
+                f"{target!r} is not paused and its breaker is closed; see `queue limits`"
+            )
     transaction.on_commit(dispatch)
 
 
 def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
-    """Open limits the fleet had closed at once, and let them through in full; a pattern stands for
-    every key that goes by it. Returns those that were closed or reopening."""
-    opened = _reset_breakers(_open_breakers_under(names), by)
+    """Close the breakers of these limits at once; a pattern stands for every key it applies to. Returns
+    those that were open or half-open."""
+    reset = _reset_breakers(_breakers_under(names), by)
     transaction.on_commit(dispatch)
-    return opened
+    return reset
 
 
-def _open_breakers_under(names: Iterable[str]) -> list[str]:
-    """The limits of these names that are closed or reopening, and those that go by these patterns."""
+def _breakers_under(names: Iterable[str]) -> list[str]:
+    """The limits with these names, or under these patterns, whose breaker is not closed."""
     wanted = set(names)
     owner = limit_rows.rule_resolver(Limit.objects.values_list("name", flat=True))
-    closed = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
-    found = closed.order_by("name").values_list("name", flat=True)
+    states = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
+    found = states.order_by("name").values_list("name", flat=True)
     return [name for name in found if name in wanted or owner(name) in wanted]
 
 
 @transaction.atomic
 def _reset_breakers(names: Sequence[str], by: Actor) -> list[str]:
-    opened: list[str] = []
+    reset: list[str] = []
     for start in range(0, len(names), ROWS_AT_A_TIME):
-        opened += breakers.reset(names[start : start + ROWS_AT_A_TIME])
-    for name in opened:
-        by.record("open limit", name, {"is": "closed"}, {"is": "open"})
-    wakeups.post(limits=opened)
-    return opened
+        reset += breakers.reset(names[start : start + ROWS_AT_A_TIME])
+    for name in reset:
+        by.record("reset breaker", name, {"is": "breaker open"}, {"is": "breaker closed"})
+    wakeups.post(limits=reset)
+    return reset
 
 
 @dataclass(frozen=True)

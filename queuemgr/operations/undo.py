@@ -1,8 +1,8 @@
 """Undoing a change: what was before is put back, if what is now is still what the change left.
 
 At most once for each change, through the verbs that made it; the undoing is a change of its own, and
-can be undone in turn. What the fleet does by itself (opening a limit it had closed) and what ends
-work (retry, cancel, skip) is not undone here: do the opposite instead. A bulk action's priorities are put
+can be undone in turn. Resetting a breaker and what ends work (retry, cancel,
+skip) is not undone here: do the opposite instead. A bulk action's priorities are put
 back by another bulk action.
 """
 

@@ -97,7 +97,7 @@ LONG = timedelta(hours=1)
 
 
 def _takes_long(stopped: explain.Stopped) -> bool:
-    """Can only a person, or another day, change this? A used-up quota closes a limit for the day."""
+    """Can only a person, or another day, change this? A used-up quota opens the breaker for the day."""
     if stopped.kind == "breaker_open" and stopped.until:
         return stopped.until - database_now() > LONG
     return stopped.kind in ("budget", "paused", "never", "batch_window")
@@ -178,12 +178,12 @@ def _progress(progress: Progress) -> dict[str, Any]:
 
 
 def _limits(seen: Snapshot) -> list[dict[str, Any]]:
-    """Every limit with a row, and every key that is in use, closed or reopening."""
+    """Every limit with a row, and every key in use or with a breaker that is open or half-open."""
     rows = {limit.name: limit for limit in Limit.objects.all()}
     names = {
         *rows,
         *seen.use,
-        *(name for name, gate in seen.breaker_states.items() if _is_news(gate, seen)),
+        *(name for name, state in seen.breaker_states.items() if _holds_back(state, seen)),
     }
     return [_limit(name, seen, rows.get(name)) for name in sorted(names)]
 
@@ -218,17 +218,17 @@ def pattern_of(name: str) -> str:
     return max((p for p in patterns if name.startswith(p[:-1])), key=len, default="")
 
 
-def _is_news(gate: BreakerState, seen: Snapshot) -> bool:
-    return bool(gate.half_open_starts or (gate.open_until and gate.open_until > seen.now))
+def _holds_back(state: BreakerState, seen: Snapshot) -> bool:
+    return state.is_open(seen.now) or state.is_half_open(seen.now)
 
 
 def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
-    rule, use, gate = (
+    rule, use, state = (
         seen.rule(name),
         seen.use.get(name, Usage()),
         seen.breaker_states.get(name, BreakerState()),
     )
-    closed = gate.open_until is not None and gate.open_until > seen.now
+    is_open = state.is_open(seen.now)
     return {
         "limit": name,
         "running": use.running,
@@ -241,10 +241,9 @@ def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
         "resets_at": rule.day_ends.isoformat() if rule.day_ends else None,
         "paused": rule.paused,
         "paused_until": rule.paused_until.isoformat() if rule.paused_until else None,
-        "open_until": gate.open_until.isoformat() if closed and gate.open_until else None,
-        "closed_because": gate.open_reason if closed else "",
-        "opening": 0 if closed else gate.half_open_starts,
-        "opening_because": gate.open_reason if gate.half_open_starts and not closed else "",
+        "open_until": state.open_until.isoformat() if state.open_until and is_open else None,
+        "open_reason": state.open_reason if _holds_back(state, seen) else "",
+        "half_open_starts": 0 if is_open else state.half_open_starts,
     }
 
 

@@ -66,10 +66,10 @@ def books(now: datetime) -> Books:
         if usage.day == day_of(now, rule_for(rules, usage.limit).budget_zone):
             taken[usage.limit].charged += usage.spent
     breakers = {
-        gate.name: BreakerState(
-            gate.rate_clock, gate.open_until, gate.open_reason, gate.half_open_starts
+        state.name: BreakerState(
+            state.rate_clock, state.open_until, state.open_reason, state.half_open_starts
         )
-        for gate in LimitState.objects.all()
+        for state in LimitState.objects.all()
     }
     paused = frozenset(snapshot.read_fleet(now).paused_queues)
     return Books(taken, rules, breakers, paused, queue_of, now)
@@ -82,8 +82,8 @@ def no_limit_is_passed(before: Books, after: Books) -> None:
         new = taken.leases - had.leases
         if rule.max_running:
             assert taken.running <= max(rule.max_running, had.running), (name, rule, taken)
-            open_to_all = rule.max_running - rule.reserved_high
-            assert taken.below_high <= max(open_to_all, had.below_high), (name, rule, taken)
+            for_all = rule.max_running - rule.reserved_high
+            assert taken.below_high <= max(for_all, had.below_high), (name, rule, taken)
         if rule.daily_budget is not None:
             assert taken.charged <= max(rule.daily_budget, had.charged), (name, rule, taken)
         assert not (rule.paused and new), f"{name} is {rule.paused} and lets {new} through"
@@ -93,16 +93,16 @@ def no_limit_is_passed(before: Books, after: Books) -> None:
 
 
 def _breaker_holds(name: str, before: Books, after: Books, new: set[UUID]) -> None:
-    """Looked at only where no ending of this very move closed it: that may come after a start."""
-    was, gate = before.breakers.get(name), after.breakers.get(name)
-    if was is None or gate is None or was.open_until != gate.open_until:
+    """Checked only where no result within this same move opened it: that may come after a start."""
+    was, state = before.breakers.get(name), after.breakers.get(name)
+    if was is None or state is None or was.open_until != state.open_until:
         return
-    if gate.open_until and gate.open_until > after.now:
-        assert not new, f"{name} is closed and lets {new} through"
-    elif gate.half_open_starts and was.half_open_starts:
-        most = max(gate.half_open_starts, len(before.of(name).leases))
+    if state.open_until and state.open_until > after.now:
+        assert not new, f"the breaker of {name} is open and {new} started"
+    elif state.half_open_starts and was.half_open_starts:
+        most = max(state.half_open_starts, len(before.of(name).leases))
         assert len(after.of(name).leases) <= most, (
-            f"{name} opens for {gate.half_open_starts} at a time"
+            f"{name} is half-open, {state.half_open_starts} at a time"
         )
 
 

@@ -85,12 +85,11 @@ def _of_pauses(seen: Snapshot) -> Iterator[Alarm]:
 
 
 def _of_limits(limits: Limits) -> Iterator[Alarm]:
-    closed = [bar for bar in limits.shown if bar.open_until]
-    for bar in closed[:2]:
-        text = f"{bar.name} closed until {bar.open_until:%H:%M:%S} UTC: {bar.gate.open_reason}"
-        yield Alarm("warn", text, "limits")
-    if len(closed) > 2:
-        yield Alarm("warn", f"{len(closed) - 2:,} more limits are closed", "limits")
+    open_breakers = [bar for bar in limits.shown if bar.open_until]
+    for bar in open_breakers[:2]:
+        yield Alarm("warn", f"{bar.name} {bar.breaker_text}", "limits")
+    if len(open_breakers) > 2:
+        yield Alarm("warn", f"{len(open_breakers) - 2:,} more breakers are open", "limits")
     for bar in limits.shown:
         if bar.over:
             yield Alarm("note", f"{bar.name} is over its cap by {bar.over:,} and drains", "limits")

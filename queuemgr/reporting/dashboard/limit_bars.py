@@ -18,6 +18,8 @@ from queuemgr.scheduling.admission import (
     Reason,
     Snapshot,
     Usage,
+    half_open_text,
+    open_text,
 )
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import rule_resolver
@@ -30,17 +32,17 @@ REASONS = 8
 
 @dataclass(frozen=True, slots=True)
 class LimitBar:
-    """One limit now: its rule, its use, what was met behind it, and how many executions wait on it.
+    """One limit now: its rule, its use, its breaker, and how many executions wait on it.
 
     `goes_by` is the limit a person edits: its own name, or the pattern that gives it its figures.
-    `next_start` is when its rate lets the next start through, None when it lets one through now.
+    `next_start` is when its rate permits the next start, None when it permits one now.
     """
 
     name: str
     goes_by: str
     rule: LimitRule
     use: Usage
-    gate: BreakerState
+    breaker: BreakerState
     waiting: int
     now: datetime
     next_start: datetime | None
@@ -64,13 +66,22 @@ class LimitBar:
 
     @property
     def open_until(self) -> datetime | None:
-        closed = self.gate.open_until
-        return closed if closed and closed > self.now else None
+        """Until when its breaker is open; None: it is not."""
+        return self.breaker.open_until if self.breaker.is_open(self.now) else None
 
     @property
-    def opening(self) -> int:
-        """How many may run while it reopens; 0: not reopening."""
-        return 0 if self.open_until else self.gate.half_open_starts
+    def half_open_starts(self) -> int:
+        """How many may run at once while its breaker is half-open; 0: it is not."""
+        return 0 if self.open_until else self.breaker.half_open_starts
+
+    @property
+    def breaker_text(self) -> str:
+        """Why the breaker holds work back; empty when it is closed."""
+        if self.open_until:
+            return open_text(f"{self.open_until:%H:%M:%S} UTC", self.breaker.open_reason)
+        if self.half_open_starts:
+            return half_open_text(self.half_open_starts, self.breaker.open_reason)
+        return ""
 
     @property
     def rate(self) -> str:
@@ -89,10 +100,8 @@ class LimitBar:
     def _sentences(self) -> Iterator[tuple[str, str]]:
         if self.rule.paused:
             yield "warn", self.rule.paused
-        if self.open_until:
-            yield "warn", f"closed until {self.open_until:%H:%M:%S} UTC: {self.gate.open_reason}"
-        if self.opening:
-            yield "warn", f"reopening, {self.opening:,} at a time"
+        if self.breaker_text:
+            yield "warn", self.breaker_text
         if self.rate:
             after = f", next at {self.next_start:%H:%M:%S}" if self.next_start else ""
             yield "quiet", f"{self.rate}{after}"
@@ -111,7 +120,9 @@ class LimitBar:
     def has_news(self) -> bool:
         """Is there anything to tell of it at this moment?"""
         used = self.use.leases or self.use.running or self.use.spent or self.use.reserved
-        return bool(used or self.waiting or self.is_stopped or self.opening or self.next_start)
+        return bool(
+            used or self.waiting or self.is_stopped or self.half_open_starts or self.next_start
+        )
 
 
 def pace_text(interval: float) -> str:
@@ -175,15 +186,15 @@ def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
 
 def _bar(name: str, goes_by: str, seen: Snapshot, waiting: int) -> LimitBar:
     rule, use = seen.rule(name), seen.use.get(name, NO_USE)
-    gate = seen.breaker_states.get(name, CLOSED)
-    next_start = _next_start(rule, use, gate, seen.now)
-    return LimitBar(name, goes_by, rule, use, gate, waiting, seen.now, next_start)
+    state = seen.breaker_states.get(name, CLOSED)
+    next_start = _next_start(rule, use, state, seen.now)
+    return LimitBar(name, goes_by, rule, use, state, waiting, seen.now, next_start)
 
 
-def _next_start(rule: LimitRule, use: Usage, gate: BreakerState, now: datetime) -> datetime | None:
+def _next_start(rule: LimitRule, use: Usage, state: BreakerState, now: datetime) -> datetime | None:
     if rule.rate is None:
         return None
-    wait = rule.rate.wait(gate.rate_clock - now.timestamp(), use.unstarted)
+    wait = rule.rate.wait(state.rate_clock - now.timestamp(), use.unstarted)
     return now + timedelta(seconds=wait) if wait > 0.05 else None
 
 

@@ -1,4 +1,4 @@
-"""How limits stand now, in words: what is in use, what was met, and what waits on them.
+"""How limits stand now, in words: what is in use, their breakers, and what waits on them.
 
 Read once for a page, from one snapshot, whatever the number of limits on it.
 """
@@ -18,7 +18,15 @@ from queuemgr.models import DailyUsage, Limit
 from queuemgr.reporting import explain
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import CLOSED, NO_USE, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.admission import (
+    CLOSED,
+    NO_USE,
+    BreakerState,
+    Snapshot,
+    Usage,
+    half_open_text,
+    open_text,
+)
 from queuemgr.scheduling.limit_rows import rule_resolver
 
 NAMED = 3
@@ -27,8 +35,8 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Standing:
-    """One limit as it stands: what is in use and what was met under each of its keys (a limit that
-    is no pattern has but its own), and what waits on it, most waited on first."""
+    """One limit as it stands: usage and breaker of each of its keys (a limit that is no pattern has only
+    its own), and what waits on it, most waited on first."""
 
     limit: Limit
     now: datetime
@@ -43,7 +51,7 @@ class Standing:
     def use(self, key: str) -> Usage:
         return self.uses.get(key, NO_USE)
 
-    def gate(self, key: str) -> BreakerState:
+    def state(self, key: str) -> BreakerState:
         return self.breaker_states.get(key, CLOSED)
 
     @property
@@ -52,8 +60,8 @@ class Standing:
         if not self.is_pattern:
             return [self.limit.name]
         told = {key for key, use in self.uses.items() if use.leases or use.spent or use.reserved}
-        told |= {key for key in self.breaker_states if self.closed(key) or self.next_start(key)}
-        return sorted(told, key=lambda key: (-self.use(key).running, not self.closed(key), key))
+        told |= {key for key in self.breaker_states if self.breaker(key) or self.next_start(key)}
+        return sorted(told, key=lambda key: (-self.use(key).running, not self.breaker(key), key))
 
     def in_use(self) -> str:
         """`3 / 10`; for a pattern, how many keys are in use under it and how full the fullest is."""
@@ -79,7 +87,7 @@ class Standing:
         rate = parse_rate(self.limit.rate)
         if rate is None:
             return ""
-        ahead = self.gate(key).rate_clock - self.now.timestamp()
+        ahead = self.state(key).rate_clock - self.now.timestamp()
         wait = rate.wait(ahead, self.use(key).unstarted)
         if wait < 0.05:
             return ""
@@ -100,22 +108,21 @@ class Standing:
         name = zone_of(self.limit)
         return f"{day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
 
-    def closed(self, key: str) -> str:
-        """Until when and why it is closed, or how far it reopened; empty when it is open."""
-        gate = self.gate(key)
-        if gate.open_until and gate.open_until > self.now:
-            return f"closed until {moment(gate.open_until, self.now)}: {gate.open_reason}"
-        if gate.half_open_starts:
-            after = f", after {gate.open_reason}" if gate.open_reason else ""
-            return f"reopening, {gate.half_open_starts} at a time{after}"
+    def breaker(self, key: str) -> str:
+        """Until when and why its breaker is open, or that it is half-open; empty when it is closed."""
+        state = self.state(key)
+        if state.open_until and state.is_open(self.now):
+            return open_text(moment(state.open_until, self.now), state.open_reason)
+        if state.half_open_starts:
+            return half_open_text(state.half_open_starts, state.open_reason)
         return ""
 
-    def closed_keys(self) -> str:
+    def breakers(self) -> str:
         """The same of all its keys, the first few by name."""
         if not self.is_pattern:
-            return self.closed(self.limit.name)
+            return self.breaker(self.limit.name)
         said = [
-            f"{key} {text}" for key in sorted(self.breaker_states) if (text := self.closed(key))
+            f"{key} {text}" for key in sorted(self.breaker_states) if (text := self.breaker(key))
         ]
         return "\n".join(some_of(said, "more keys"))
 
@@ -129,17 +136,17 @@ def standings(limits: Iterable[Limit]) -> list[Standing]:
     rows, seen = list(limits), snapshot.read(database_now())
     owner = rule_resolver(Limit.objects.values_list("name", flat=True))
     uses: defaultdict[str, dict[str, Usage]] = defaultdict(dict)
-    gates: defaultdict[str, dict[str, BreakerState]] = defaultdict(dict)
+    states: defaultdict[str, dict[str, BreakerState]] = defaultdict(dict)
     waits: defaultdict[str, list[Stopped]] = defaultdict(list)
     for key, use in seen.use.items():
         uses[owner(key) or key][key] = use
-    for key, gate in seen.breaker_states.items():
-        gates[owner(key) or key][key] = gate
+    for key, state in seen.breaker_states.items():
+        states[owner(key) or key][key] = state
     for stop in explain.what_stops_work(seen=explain.reasons(seen)):
         waits[owner(stop.limit) or stop.limit].append(stop)
     _add_spent(rows, uses, seen)
     return [
-        Standing(row, seen.now, uses[row.name], gates[row.name], waits[row.name]) for row in rows
+        Standing(row, seen.now, uses[row.name], states[row.name], waits[row.name]) for row in rows
     ]
 
 

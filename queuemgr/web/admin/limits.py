@@ -1,4 +1,4 @@
-"""Limits: their figures, how they stand now, who waits on them, and opening what the fleet closed."""
+"""Limits: their figures, how they stand now, who waits on them, and resetting their breakers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from queuemgr.web.admin.reason_form import ReasonForm
 SHOWN = 20
 """How many rows of what uses a limit, or waits on it, its page shows."""
 
-NOW = ("gate_now", "used_now", "waits_now")
+NOW = ("service_now", "used_now", "waits_now")
 
 
 class LimitForm(ReasonForm):
@@ -54,7 +54,7 @@ class LimitForm(ReasonForm):
 class LimitAdmin(PausingAdmin):
     form = LimitForm
     list_display = (
-        "name", "in_use", "reserved", "rate_now", "budget", "closed", "paused", "waits",
+        "name", "in_use", "reserved", "rate_now", "budget", "breaker", "paused", "waits",
     )  # fmt: skip
     fieldsets = (
         (None, {"fields": ("name",)}),
@@ -74,7 +74,7 @@ class LimitAdmin(PausingAdmin):
         ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
         (None, {"fields": ("reason",)}),
     )
-    actions = ("pause", "resume", "open_now")
+    actions = ("pause", "resume", "reset_breaker")
     sortable_by = ()
     search_fields = ("name",)
 
@@ -111,14 +111,14 @@ class LimitAdmin(PausingAdmin):
             row.in_use, row.spent = standing.in_use(), standing.budget()
             row.waits = "\n".join(standing.waits_on_it())
 
-    @admin.action(description="Open now", permissions=["pause"])
-    def open_now(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
-        opened = controls.reset_breakers(queryset.values_list("name", flat=True), by(request))
-        text = f"Opened: {', '.join(some_of(opened, 'more', SHOWN))}."
-        if opened:
-            self.message_user(request, text)
+    @admin.action(description="Close the breaker now", permissions=["pause"])
+    def reset_breaker(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
+        reset = controls.reset_breakers(queryset.values_list("name", flat=True), by(request))
+        if reset:
+            names = ", ".join(some_of(reset, "more", SHOWN))
+            self.message_user(request, f"Breaker closed: {names}.")
         else:
-            self.message_user(request, "None of these was closed.", messages.WARNING)
+            self.message_user(request, "No breaker of these was open.", messages.WARNING)
 
     @admin.display(description="in use / cap")
     def in_use(self, row: Any) -> str:
@@ -136,21 +136,21 @@ class LimitAdmin(PausingAdmin):
     def budget(self, row: Any) -> str:
         return _lines(row.spent)
 
-    @admin.display(description="closed", empty_value="")
-    def closed(self, row: Any) -> str:
-        return _lines(row.standing.closed_keys())
+    @admin.display(description="breaker", empty_value="")
+    def breaker(self, row: Any) -> str:
+        return _lines(row.standing.breakers())
 
     @admin.display(description="who waits on it", empty_value="")
     def waits(self, row: Any) -> str:
         return _lines(row.waits)
 
     @admin.display(description="The service behind it")
-    def gate_now(self, limit: Any) -> str:
+    def service_now(self, limit: Any) -> str:
         standing: Standing = limit.standing
         if standing.is_pattern:
-            return _lines(standing.closed_keys()) or "open under every key"
+            return _lines(standing.breakers()) or "breaker closed for every key"
         said = [
-            standing.closed(standing.limit.name) or "open",
+            standing.breaker(standing.limit.name) or "breaker closed",
             standing.rate(),
             _failures(standing),
         ]
@@ -176,13 +176,13 @@ class LimitAdmin(PausingAdmin):
 
 
 def _failures(standing: Standing) -> str:
-    """How near its breaker is to closing it."""
-    gate = LimitState.objects.filter(name=standing.limit.name).first()
-    if gate is None or not gate.failures:
+    """How close its breaker is to opening."""
+    state = LimitState.objects.filter(name=standing.limit.name).first()
+    if state is None or not state.failures:
         return ""
     most = standing.limit.breaker_after
-    closes = f"; {most:,} close it" if most else ""
-    return f"{gate.failures:,} failures to reach it in a row{closes}"
+    opens = f"; {most:,} open its breaker" if most else ""
+    return f"{state.failures:,} failures to reach it in a row{opens}"
 
 
 def _table_of_keys(standing: Standing) -> str:
@@ -192,7 +192,7 @@ def _table_of_keys(standing: Standing) -> str:
             key,
             f"{standing.use(key).running:,}",
             requests(standing.use(key)),
-            standing.closed(key) or standing.next_start(key) or "open",
+            standing.breaker(key) or standing.next_start(key) or "breaker closed",
         )
         for key in keys[:SHOWN]
     ]
@@ -237,11 +237,10 @@ def _link(execution: Any) -> SafeString:
 
 
 WITHOUT_A_TIME = {
-    "room": "as soon as something under it ends",
-    "kept": "as soon as the heavy work has started",
-    "opening": "as soon as what it lets through goes well",
+    "capacity": "as soon as something under it ends",
+    "reserved": "as soon as the heavy work has started",
+    "half_open": "as soon as one of the trial starts succeeds",
     "paused": "when someone resumes it",
-    "closed": "when someone opens it",
 }
 
 

@@ -1,4 +1,4 @@
-"""Limits: their figures and use, editing them, opening those the fleet has closed."""
+"""Limits: their figures and use, editing them, resetting their breakers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ router = Router(tags=["limits"])
 
 
 class LimitOut(Schema):
-    """A limit as it stands. `daily_budget` null: none; 0 in `max_running`: no cap."""
+    """A limit as it stands. `daily_budget` null: none; 0 in `max_running`: no cap. `open_until` null: its
+    breaker is closed, or half-open if `half_open_starts` is not 0; `open_reason` is why it opened."""
 
     limit: str
     running: int
@@ -34,9 +35,8 @@ class LimitOut(Schema):
     paused: str
     paused_until: datetime | None
     open_until: datetime | None
-    closed_because: str
-    opening: int
-    opening_because: str
+    open_reason: str
+    half_open_starts: int
 
 
 class WaitingOn(Schema):
@@ -89,29 +89,31 @@ class Figures(Reasoned):
         return sent
 
 
-class ToOpen(Reasoned):
+class ToReset(Reasoned):
     limits: list[Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE)]] = Field(
-        min_length=1, max_length=100, description="Names; a pattern stands for all that go by it."
+        min_length=1,
+        max_length=100,
+        description="Names; a pattern stands for every key it applies to.",
     )
 
 
-class Opened(Schema):
-    """Those that were closed or reopening, and are open now."""
+class BreakersReset(Schema):
+    """The limits whose breaker was open or half-open, and is closed now."""
 
-    opened: list[str]
+    closed: list[str]
 
 
 @router.get("/limits", response=Limits, **needs("read", "view_limit"))
 def list_limits(request: HttpRequest) -> Limits:
-    """Every limit with a row, and every key in use, closed or reopening."""
+    """Every limit with a row, and every key in use or with a breaker that is not closed."""
     return Limits(limits=[LimitOut(**facts) for facts in stats.all_limits()])
 
 
-@router.post("/limits/open", response=Opened, **needs("operate", "pause_limit"))
+@router.post("/limits/reset-breaker", response=BreakersReset, **needs("operate", "pause_limit"))
 @once
-def open_limits(request: HttpRequest, given: ToOpen) -> Opened:
-    """Open limits the fleet had closed, at once and in full."""
-    return Opened(opened=controls.reset_breakers(given.limits, by(request, given.reason)))
+def reset_breaker(request: HttpRequest, given: ToReset) -> BreakersReset:
+    """Close the breakers of these limits at once."""
+    return BreakersReset(closed=controls.reset_breakers(given.limits, by(request, given.reason)))
 
 
 @router.get("/limits/{path:name}", response=OneLimit, **needs("read", "view_limit"))

@@ -121,7 +121,7 @@ def pause(request: HttpRequest, given: ToPause) -> PauseOut:
 @router.post("/resume", response=PauseOut, **needs("operate", "view_queue"))
 @once
 def resume(request: HttpRequest, given: ToResume) -> PauseOut:
-    """Let it go on, and open a limit the fleet had closed."""
+    """Undo a pause, and close the breaker of a limit."""
     _may_pause(request, given.target)
     controls.resume(given.target, by(request, given.reason))
     return PauseOut(target=given.target, paused=False)

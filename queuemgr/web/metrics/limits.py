@@ -1,4 +1,4 @@
-"""How full, how spent and how closed each limit is; keys of a pattern are summed under it."""
+"""Usage, budget and breaker of each limit; keys of a pattern are summed under it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from datetime import datetime
 
 from queuemgr.flows.flow import all_phases
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import BreakerState, LimitRule, Snapshot, Usage
+from queuemgr.scheduling.admission import LimitRule, Snapshot, Usage
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.web.metrics.definitions import Sample
 from queuemgr.web.metrics.labels import label_of, own_labels
 
 SUMMED = (
-    "running", "running_high", "paused", "closed", "reopening", "keys_in_use", "keys_full",
+    "running", "running_high", "paused", "breaker_open", "breaker_half_open", "keys_in_use",
+    "keys_full",
 )  # fmt: skip
 
 
@@ -51,19 +52,12 @@ def _each(seen: Snapshot, own: frozenset[str]) -> Iterator[tuple[str, Mapping[st
                 "keys_full": int(use.leases > 0 and 0 < most <= use.running),
             },
         )
-    for name, gate in seen.breaker_states.items():
-        closed = _is_closed(gate, seen.now)
-        yield (
-            name,
-            {"closed": int(closed), "reopening": int(bool(gate.half_open_starts) and not closed)},
-        )
+    for name, state in seen.breaker_states.items():
+        is_open, is_half_open = state.is_open(seen.now), state.is_half_open(seen.now)
+        yield name, {"breaker_open": int(is_open), "breaker_half_open": int(is_half_open)}
     for name, rule in seen.rules.items():
         if rule.paused or name.endswith("*"):
             yield name, {"paused": int(bool(rule.paused))}
-
-
-def _is_closed(gate: BreakerState, now: datetime) -> bool:
-    return gate.open_until is not None and gate.open_until > now
 
 
 def _figures(name: str, rule: LimitRule, use: Usage) -> Iterator[Sample]:

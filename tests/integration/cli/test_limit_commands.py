@@ -91,17 +91,17 @@ def test_figures_that_cannot_be_are_refused_by_name_and_change_nothing(
     assert list(Limit.objects.values()) == before
 
 
-def test_the_table_of_limits_says_rates_budgets_closings_and_pauses(probes: Any) -> None:
-    breakers.open_breaker("host:a", database_now().replace(year=2099), "429, it asked for 30 s")
+def test_the_table_of_limits_says_rates_budgets_breakers_and_pauses(probes: Any) -> None:
+    breakers.open_breaker("host:a", database_now().replace(year=2099), "429, Retry-After 30 s")
     queue("pause", "prep", "--reason", "moving")
     assert queue("limit", "wrap", "--rate", "1/3s").out == "phase:wrap: rate=1/3s\n"
     said = queue("limits").out
-    assert "closed until 2099-" in said and "429, it asked for 30 s" in said
+    assert "throttled until 2099-" in said and "(429, Retry-After 30 s)" in said
     assert ": moving" in said and "of 10000, resets" in said
     by_name = {found["limit"]: found for found in queue("limits", "--json").records}
-    assert by_name["host:a"]["closed_because"] == "429, it asked for 30 s"
+    assert by_name["host:a"]["open_reason"] == "429, Retry-After 30 s"
     assert by_name["phase:prep"]["paused"].endswith(": moving")
-    assert queue("stats").out.count("429, it asked for 30 s") == 1
+    assert queue("stats").out.count("429, Retry-After 30 s") == 1
 
 
 def test_a_policy_is_shown_as_the_waits_it_makes(probes: Any) -> None:

@@ -139,8 +139,8 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     ]  # fmt: skip
     assert stats["limits"][0].keys() == {
         "limit", "running", "max_running", "reserved_high", "rate", "daily_budget", "spent",
-        "reserved", "resets_at", "paused", "paused_until", "open_until", "closed_because",
-        "opening", "opening_because",
+        "reserved", "resets_at", "paused", "paused_until", "open_until", "open_reason",
+        "half_open_starts",
     }  # fmt: skip
     budget = stats["budget"]
     assert (budget["budget"], budget["spent"], budget["reserved"]) == (10_000, 0, 1)

@@ -221,7 +221,9 @@ def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
 def test_resuming_a_mistyped_limit_is_refused_and_makes_no_row() -> None:
     limit_rows.sync()
     before = Limit.objects.count()
-    with pytest.raises(BadInput, match=r"'hots:example\.org' is neither paused nor closed"):
+    with pytest.raises(
+        BadInput, match=r"'hots:example\.org' is not paused and its breaker is closed"
+    ):
         controls.resume("hots:example.org", ANN)
     assert Limit.objects.count() == before
 

@@ -108,7 +108,7 @@ class OcrDesk:
         wakeups.post(limits=[wakeups.EVERYTHING])
 
     def let_wait_end(self) -> None:
-        """As if the time had come that executions and closed limits wait for."""
+        """As if the time had come that executions and open breakers wait for."""
         Execution.objects.update(run_after=database_now())
         LimitState.objects.update(open_until=None)
         wakeups.post(limits=[wakeups.EVERYTHING])

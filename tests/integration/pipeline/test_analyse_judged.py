@@ -1,4 +1,4 @@
-"""The analysis as it runs in the queue, leases, closed limits and retries included, judged by a
+"""The analysis as it runs in the queue, leases, breakers and retries included, judged by a
 chaos mock nobody here wrote. It judges by the wall clock, so every wait here is really waited."""
 
 from __future__ import annotations

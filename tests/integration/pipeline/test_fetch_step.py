@@ -139,9 +139,9 @@ def test_a_403_of_arxivs_closes_its_limit_for_the_whole_fleet_instead_of_failing
     pipeline_settings.cache_clear()
     document = fetching.put(site.url("/status?code=403"))
     assert execution_of(document).error_kind == "rate_limited"
-    gate = LimitState.objects.get(name="resolver:arxiv")
-    assert gate.open_until is not None
-    assert gate.open_until - timezone.now() > timedelta(hours=5)
+    state = LimitState.objects.get(name="resolver:arxiv")
+    assert state.open_until is not None
+    assert state.open_until - timezone.now() > timedelta(hours=5)
     assert not LimitState.objects.filter(name=key(site), open_until__isnull=False).exists()
 
 
@@ -151,12 +151,12 @@ def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(retry_policy.POLICIES, "rate_limited", retry_policy.no_retry("not again"))
 
 
-def closed_for(server: FaultyServer) -> float:
-    """Seconds this host is left alone, 0 when it is open."""
-    gate = LimitState.objects.filter(name=key(server)).first()
-    if gate is None or gate.open_until is None:
+def throttled_for(server: FaultyServer) -> float:
+    """Seconds until requests to this host start again; 0: now."""
+    state = LimitState.objects.filter(name=key(server)).first()
+    if state is None or state.open_until is None:
         return 0
-    return (gate.open_until - timezone.now()).total_seconds()
+    return (state.open_until - timezone.now()).total_seconds()
 
 
 def test_a_host_we_turn_away_from_is_left_alone_as_long_as_it_asked(
@@ -165,8 +165,8 @@ def test_a_host_we_turn_away_from_is_left_alone_as_long_as_it_asked(
     document = fetching.put(site.url("/status?code=429&retry-after=120"), mirror.url("/pdf"))
     assert is_fetched(document)
     assert outcomes() == ["snoozed", "done"]
-    assert closed_for(site) > 60
-    assert not closed_for(mirror)
+    assert throttled_for(site) > 60
+    assert not throttled_for(mirror)
 
 
 def test_a_host_that_slows_us_down_is_left_alone_though_our_copy_is_kept(
@@ -177,7 +177,7 @@ def test_a_host_that_slows_us_down_is_left_alone_though_our_copy_is_kept(
     site.put("/pdf", None, 429)
     document = fetching.put(site.url("/pdf"), refetch=True)
     assert (is_fetched(document), told(document)) == (True, ["kept", "rate_limited"])
-    assert closed_for(site) > 0
+    assert throttled_for(site) > 0
 
 
 def test_a_host_that_asks_for_a_long_wait_gives_way_to_another_at_once(
@@ -186,7 +186,7 @@ def test_a_host_that_asks_for_a_long_wait_gives_way_to_another_at_once(
     document = fetching.put(site.url("/status?code=503&retry-after=1800"), mirror.url("/pdf"))
     assert is_fetched(document)
     assert outcomes() == ["snoozed", "done"]
-    assert closed_for(site) > 900
+    assert throttled_for(site) > 900
 
 
 def test_a_host_that_asks_for_a_short_wait_is_waited_for(

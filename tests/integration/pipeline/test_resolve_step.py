@@ -1,4 +1,4 @@
-"""The resolve step in turns: one limit at a time, a record of each turn, answers kept, gates told."""
+"""The resolve step in turns: one limit at a time, a record of each turn, answers kept, breakers updated."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources
     assert set(Attempt.objects.values_list("outcome", flat=True)) == {"snoozed", "done"}
 
 
-def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_next_try(
+def test_a_source_that_fails_throttles_its_own_limit_and_the_rest_is_kept_for_the_next_try(
     papers: Papers,
     sources: Site,
     set_settings: Any,
@@ -87,8 +87,8 @@ def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_n
         papers.parse_item(DOI)
         assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref", ""]
     assert Execution.objects.get().error_kind == "rate_limited"
-    closed = LimitState.objects.filter(open_until__gt=database_now() + timedelta(seconds=800))
-    assert [gate.name for gate in closed] == ["resolver:unpaywall"]
+    throttled = LimitState.objects.filter(open_until__gt=database_now() + timedelta(seconds=800))
+    assert [state.name for state in throttled] == ["resolver:unpaywall"]
     assert Lookup.objects.get().source == "crossref"
     set_settings(unpaywall_url=sources.url)
     say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
@@ -99,7 +99,7 @@ def test_a_source_that_fails_closes_its_own_limit_and_the_rest_is_kept_for_the_n
     assert sources.asked.count(CROSSREF) == 1, "its answer is still fresh"
 
 
-def test_a_source_that_answers_opens_its_limit_again_though_the_step_goes_on_elsewhere(
+def test_a_source_that_answers_closes_its_breaker_though_the_step_goes_on_elsewhere(
     papers: Papers,
     sources: Site,
 ) -> None:

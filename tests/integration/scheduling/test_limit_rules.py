@@ -1,4 +1,4 @@
-"""What is read of limits: rules, gates and pauses, each under its own name."""
+"""What is read of limits: rules, breaker states and pauses, each under its own name."""
 
 from __future__ import annotations
 

@@ -141,14 +141,16 @@ def test_a_cap_lowered_while_busy_shows_how_far_it_is_over(fleet: Worker) -> Non
     assert "phase:prep is over its cap by 1 and drains" in texts()
 
 
-def test_a_limit_says_until_when_it_is_closed_and_how_it_reopens(fleet: Worker) -> None:
+def test_a_limit_says_until_when_its_breaker_is_open_and_when_it_is_half_open(
+    fleet: Worker,
+) -> None:
     until = database_now() + timedelta(minutes=5)
     LimitState.objects.create(name=HOST, open_until=until, open_reason="429 <b>")
     assert bar(HOST).open_until == until
     assert any(text.endswith("UTC: 429 <b>") for _, text in bar(HOST).says)
-    assert any(text.startswith(f"{HOST} closed until") for text in texts())
+    assert any(text.startswith(f"{HOST} breaker open until") for text in texts())
     LimitState.objects.update(open_until=None, half_open_starts=2)
-    assert ("warn", "reopening, 2 at a time") in bar(HOST).says
+    assert ("warn", "breaker half-open after 429 <b>: 2 at a time") in bar(HOST).says
 
 
 def test_a_rate_shows_when_it_lets_the_next_start_through() -> None:

@@ -55,8 +55,8 @@ def page_of(client: Client, row: Any) -> str:
     return text_of(client.get(page(row._meta.model_name, row.pk, view="change")))
 
 
-def close(name: str, seconds: float = 600, because: str = "5 x timeout in a row") -> None:
-    breakers.open_breaker(name, database_now() + timedelta(seconds=seconds), because)
+def open_breaker(name: str, seconds: float = 600, reason: str = "5 x timeout in a row") -> None:
+    breakers.open_breaker(name, database_now() + timedelta(seconds=seconds), reason)
 
 
 def probe(key: str = "doc:1", **payload: Any) -> Execution:
@@ -102,17 +102,18 @@ def test_a_budget_is_told_with_its_reset_even_when_nothing_runs_or_waits(operato
     assert spent == f"80 of 100\nresets {today + timedelta(days=1):%-d %b} 00:00 {zone}"
 
 
-def test_a_closed_limit_says_until_when_and_why_and_one_that_reopens_how_far(
+def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many(
     operator: Client,
 ) -> None:
     Limit.objects.create(name=HOST)
-    close("host:b.example:443")
-    close(HOST, -1, "it asked for 30 s")
+    open_breaker("host:b.example:443")
+    open_breaker(HOST, -1, "429, Retry-After 30 s")
     rows = listed(operator, "limit")
-    assert rows[HOST].standing.closed_keys() == "reopening, 1 at a time, after it asked for 30 s"
-    told = rows["host:*"].standing.closed_keys()
-    assert told.startswith("host:b.example:443 closed until ")
-    assert told.endswith(": 5 x timeout in a row")
+    half_open = "breaker half-open after 429, Retry-After 30 s: 1 at a time"
+    assert rows[HOST].standing.breakers() == half_open
+    text = rows["host:*"].standing.breakers()
+    assert text.startswith("host:b.example:443 breaker open until ")
+    assert text.endswith(": 5 x timeout in a row")
 
 
 def test_a_patterns_page_shows_its_keys_the_fullest_first(
@@ -123,10 +124,10 @@ def test_a_patterns_page_shows_its_keys_the_fullest_first(
     for n, host in enumerate("abbb"):
         probe(f"doc:{n}", limit_key=f"host:{host}")
     dispatch()
-    close("host:c")
+    open_breaker("host:c")
     text = page_of(operator, Limit.objects.get(name="host:*"))
     assert text.index("<td>host:b</td><td>2</td>") < text.index("<td>host:a</td><td>1</td>")
-    assert "<td>host:c</td><td>0</td><td>0</td><td>closed until " in text
+    assert "<td>host:c</td><td>0</td><td>0</td><td>breaker open until " in text
     assert "<td>1</td><td>host:b 2/2</td><td>as soon as something under it ends</td>" in text
 
 
@@ -151,58 +152,62 @@ def test_a_limits_page_says_when_each_thing_it_stops_can_change(
     limit = controls.edit_limit(HOST, ANN, max_running=1)
     controls.pause(HOST, ANN)
     probe(limit_key=HOST)
-    close(HOST)
+    open_breaker(HOST)
     text = page_of(operator, limit)
     until = f"{LimitState.objects.get().open_until:%H:%M:%S} UTC"
     assert f"<td>{until}</td>" in text
     assert "<td>when someone resumes it</td>" in text
 
 
-def test_open_now_opens_a_closed_limit_and_is_recorded(operator: Client) -> None:
+def test_an_operator_closes_an_open_breaker_and_is_recorded(operator: Client) -> None:
     limit = Limit.objects.create(name=HOST)
-    close(HOST)
-    assert f"Opened: {HOST}." in text_of(act(operator, "limit", "open_now", limit))
-    gate = LimitState.objects.get(name=HOST)
-    assert (gate.open_until, gate.half_open_starts) == (None, 0)
+    open_breaker(HOST)
+    assert f"Breaker closed: {HOST}." in text_of(act(operator, "limit", "reset_breaker", limit))
+    state = LimitState.objects.get(name=HOST)
+    assert (state.open_until, state.half_open_starts) == (None, 0)
     change = AuditEntry.objects.get()
-    assert (change.actor, change.action, change.target) == ("sam", "open limit", HOST)
-    assert "None of these was closed." in text_of(act(operator, "limit", "open_now", limit))
+    assert (change.actor, change.action, change.target) == ("sam", "reset breaker", HOST)
+    assert "No breaker of these was open." in text_of(
+        act(operator, "limit", "reset_breaker", limit)
+    )
     assert AuditEntry.objects.count() == 1
 
 
-def test_open_now_on_a_pattern_opens_the_keys_that_go_by_it_alone(operator: Client) -> None:
+def test_closing_the_breaker_of_a_pattern_closes_those_of_its_own_keys_only(
+    operator: Client,
+) -> None:
     Limit.objects.create(name=HOST)
     for name in (HOST, "host:b", "host:c", "resolver:x"):
-        close(name)
-    text = text_of(act(operator, "limit", "open_now", Limit.objects.get(name="host:*")))
-    assert "Opened: host:b, host:c." in text
-    closed = LimitState.objects.filter(open_until__isnull=False).order_by("name")
-    assert [gate.name for gate in closed] == [HOST, "resolver:x"]
+        open_breaker(name)
+    text = text_of(act(operator, "limit", "reset_breaker", Limit.objects.get(name="host:*")))
+    assert "Breaker closed: host:b, host:c." in text
+    still_open = LimitState.objects.filter(open_until__isnull=False).order_by("name")
+    assert [state.name for state in still_open] == [HOST, "resolver:x"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_work_parked_on_a_limit_goes_on_once_it_is_opened(
+def test_work_parked_on_a_limit_goes_on_once_its_breaker_is_reset(
     operator: Client, make_worker: Callable[..., WorkerRow]
 ) -> None:
     limit = Limit.objects.create(name=HOST)
     make_worker()
-    close(HOST)
+    open_breaker(HOST)
     probe(limit_key=HOST)
     dispatch()
     assert not Lease.objects.exists()
-    act(operator, "limit", "open_now", limit)
+    act(operator, "limit", "reset_breaker", limit)
     assert Lease.objects.count() == 1
     assert not Wakeup.objects.exists()
 
 
-def test_who_may_only_look_sees_how_limits_stand_and_opens_none(
+def test_who_may_only_view_sees_how_limits_stand_and_resets_no_breaker(
     staff: Callable[..., Client],
 ) -> None:
     viewer = staff("view_limit")
     limit = Limit.objects.create(name=HOST)
-    close(HOST)
-    assert "closed until" in page_of(viewer, limit)
-    act(viewer, "limit", "open_now", limit)
+    open_breaker(HOST)
+    assert "breaker open until" in page_of(viewer, limit)
+    act(viewer, "limit", "reset_breaker", limit)
     assert LimitState.objects.get().open_until is not None
 
 
@@ -215,7 +220,7 @@ def test_hostile_keys_are_shown_and_never_run(
     for n in range(2):
         probe(f"doc:{n}", limit_key=hostile)
     dispatch()
-    close(hostile, because="<script>alert(2)</script>")
+    open_breaker(hostile, reason="<script>alert(2)</script>")
     pages = [text_of(operator.get(page(model))) for model in ("limit", "execution")]
     pages.append(page_of(operator, Limit.objects.get(name="host:*")))
     for text in pages:
@@ -320,8 +325,8 @@ def test_an_execution_tells_its_keys_and_the_earliest_time_it_could_start(
     operator: Client, make_worker: Callable[..., WorkerRow]
 ) -> None:
     make_worker()
-    close(HOST)
-    close("host:b", 900)
+    open_breaker(HOST)
+    open_breaker("host:b", 900)
     execution = probe(limit_key=f"{HOST} host:b", weight=3, tokens={"cpu": 2})
     until = LimitState.objects.get(name="host:b").open_until
     text = page_of(operator, execution)

@@ -81,7 +81,7 @@ ACTIONS = {
     ("queue", "resume"): OPERATOR,
     ("limit", "pause"): OPERATOR,
     ("limit", "resume"): OPERATOR,
-    ("limit", "open_now"): OPERATOR,
+    ("limit", "reset_breaker"): OPERATOR,
     ("user", "delete_selected"): ADMIN,
     ("group", "delete_selected"): ADMIN,
     ("execution", "retry"): OPERATOR,

@@ -59,7 +59,7 @@ def test_keys_of_one_token_are_none_of_another_tokens_business(caller: Api) -> N
 
 def test_a_refused_request_keeps_no_key_and_no_effect(caller: Api) -> None:
     problem(caller.post("executions/99/cancel", {}, Idempotency_Key="k"), "not-found")
-    problem(caller.post("limits/open", {"limits": []}, Idempotency_Key="k"), "invalid")
+    problem(caller.post("limits/reset-breaker", {"limits": []}, Idempotency_Key="k"), "invalid")
     assert not IdempotencyRecord.objects.exists()
 
 

@@ -76,12 +76,12 @@ def test_a_limit_nobody_knows_is_404(caller: Api) -> None:
     assert "fleet" in problem(caller.get("limits/flet"), "not-found")["detail"]
 
 
-def test_limits_the_fleet_closed_are_opened_by_name_or_pattern(caller: Api) -> None:
+def test_breakers_are_reset_by_name_or_pattern(caller: Api) -> None:
     later = database_now() + timedelta(hours=1)
     for name in ("host:a", "host:b", "fleet"):
         LimitState.objects.create(name=name, open_until=later, open_reason="429")
-    assert caller.post("limits/open", {"limits": ["host:*"]}).json() == {
-        "opened": ["host:a", "host:b"]
+    assert caller.post("limits/reset-breaker", {"limits": ["host:*"]}).json() == {
+        "closed": ["host:a", "host:b"]
     }
     assert LimitState.objects.get(name="fleet").open_until == later
 

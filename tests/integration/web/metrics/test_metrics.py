@@ -252,7 +252,7 @@ def test_lease_health_shows_renewals_missed_and_leases_run_out(
     assert seen("sluicegate_lease_seconds") == 90
 
 
-def test_limits_show_use_caps_reserve_budget_pauses_and_closures(
+def test_limits_show_use_caps_reserve_budget_pauses_and_breakers(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     configure(max_workers=10, high_priority_reserved=2, daily_budget=100)
@@ -278,16 +278,16 @@ def test_limits_show_use_caps_reserve_budget_pauses_and_closures(
     assert seen("sluicegate_limit_paused", limit="phase:wrap") == 1
     assert seen("sluicegate_limit_paused", limit="fleet") == 0
     assert seen("sluicegate_queue_paused", queue="wrap.low") == 1
-    assert seen("sluicegate_limit_closed", limit="host:*") == 1
-    assert seen("sluicegate_limit_reopening", limit="host:*") == 1
+    assert seen("sluicegate_limit_breaker_open", limit="host:*") == 1
+    assert seen("sluicegate_limit_breaker_half_open", limit="host:*") == 1
 
 
 def _many_hosts(count: int) -> None:
-    """Gates of so many hosts, rows of a tenth of them and of tenants, and errors of a kind of their own."""
+    """Breaker states of so many hosts, rows of a tenth of them and of tenants, and rare kinds of errors."""
     now, execution = database_now(), Execution.objects.first()
     hosts = [f"host:h{number}.example:443" for number in range(count)]
-    gates = [LimitState(name=host, open_until=now + timedelta(hours=1)) for host in hosts]
-    LimitState.objects.bulk_create(gates, batch_size=5000)
+    states = [LimitState(name=host, open_until=now + timedelta(hours=1)) for host in hosts]
+    LimitState.objects.bulk_create(states, batch_size=5000)
     names = [*hosts[::10], *(f"tenant:t{number}" for number in range(count // 10))]
     Limit.objects.bulk_create([Limit(name=name, max_running=1) for name in names])
     Attempt.objects.bulk_create(
@@ -313,7 +313,7 @@ def test_ten_thousand_hosts_errors_and_workers_make_no_series(
         after = scrape()
     assert len(few) == len(many) < 30
     assert len(after.samples) - len(before.samples) <= 3, "an outcome not met before"
-    assert after("sluicegate_limit_closed", limit="host:*") == 10_000
+    assert after("sluicegate_limit_breaker_open", limit="host:*") == 10_000
     failed = after.total("sluicegate_attempts_total", outcome="failed", error_kind="other")
     assert failed == 500
     assert "example" not in after.text
