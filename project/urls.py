@@ -4,8 +4,8 @@ from django.views.generic import RedirectView
 
 from pipeline.web.collection_view import collection
 from pipeline.web.views import artifact
-from queuemgr.web.admin.audited_users import own_password
-from queuemgr.web.api.task_compat import schedule, standing
+from project.admin.audited_users import own_password
+from project.task_compat import schedule, standing
 from queuemgr.web.api.v1 import api
 from queuemgr.web.health import healthz, live, progress, ready
 from queuemgr.web.metrics.view import metrics

@@ -11,7 +11,6 @@ from queuemgr.web.admin import (
     attempts,
     batches,
     bulk,
-    celery_results,
     changes,
     dashboard,
     executions,
@@ -20,7 +19,6 @@ from queuemgr.web.admin import (
     queues,
     tokens,
     usage,
-    users,
     workers,
 )
 
@@ -28,7 +26,6 @@ __all__ = (
     "attempts",
     "batches",
     "bulk",
-    "celery_results",
     "changes",
     "dashboard",
     "executions",
@@ -37,7 +34,6 @@ __all__ = (
     "queues",
     "tokens",
     "usage",
-    "users",
     "workers",
 )
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from queuemgr.web.admin.audited_users import RecordsPeople
+from project.admin.audited_users import RecordsPeople
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
