@@ -1,5 +1,8 @@
 """The resolve step in turns: one limit at a time, a record of each turn, answers kept, breakers updated."""
 
+# pytest finds the fixtures of another module by their names here.
+# ruff: noqa: F401, F811
+
 from __future__ import annotations
 
 import json
@@ -17,7 +20,7 @@ from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers
 from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.steps.faulty_server import FaultyServer
-from tests.integration.pipeline.test_papers import Papers, Site
+from tests.integration.pipeline.test_papers import Papers, Site, papers, set_settings, site
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DOI = "10.1000/182"
