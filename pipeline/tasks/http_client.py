@@ -17,6 +17,6 @@ def http_client() -> HttpClient:
             config.http_keepalive,
             config.http_timeout,
             f"Sluicegate/0.1{contact}",
-            io_threads=lanes().io.concurrency,
+            io_threads=lanes().lane("io").concurrency,
         )
     )

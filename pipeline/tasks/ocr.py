@@ -35,8 +35,8 @@ from pipeline.tasks.ocr_checkpoint import Part
 from pipeline.tasks.pages import has_text, pages_done, read_pages
 from pipeline.tasks.request_accounting import UNBOOKED, NotBooked, book, counted, failed, used
 from queuemgr import AbortSignal, Done, LeasedTask, Result, StepFailed, Work
-from queuemgr.steptools.lane_slots import Name as LaneName
 from queuemgr.steptools.lane_slots import lane_slot
+from queuemgr.steptools.lanes import LaneName
 
 LANES: Mapping[str, LaneName] = {"rapidocr": "embedding", "tesseract": "proc"}
 """The lanes of the engines that run on this machine."""

@@ -19,35 +19,37 @@ from queuemgr.base import process_state
 logger = logging.getLogger(__name__)
 
 MIN_DELAY = 0.002
-"""Seconds: looking again sooner would see the same."""
+"""Seconds: dispatching again sooner would find the same state."""
 
 
 class RedispatchTimer:
-    """Calls `look` once the earliest of the times it was told has come."""
+    """Calls `dispatch` at the earliest of the times it was given."""
 
-    def __init__(self, look: Callable[[], object]) -> None:
-        self._look = look
+    def __init__(self, dispatch: Callable[[], object]) -> None:
+        self._dispatch = dispatch
         self._changed = threading.Condition()
         self._at = float("inf")
-        threading.Thread(target=self._keep, name="sluice-alarm", daemon=True).start()
+        threading.Thread(target=self._run, name="sluice-redispatch", daemon=True).start()
 
-    def ring_in(self, seconds: float) -> None:
+    def schedule(self, seconds: float) -> None:
         at = time.monotonic() + max(seconds, MIN_DELAY)
         with self._changed:
             if at < self._at:
                 self._at = at
                 self._changed.notify()
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         while True:
             self._wait()
             try:
-                self._look()
+                self._dispatch()
             except DatabaseError as error:
-                logger.warning("alarm: database does not answer (%s); the tick will look", error)
+                logger.warning(
+                    "redispatch: database does not answer (%s); left to the next tick", error
+                )
                 connection.close()
             except Exception:
-                logger.exception("looking again failed; the tick will")
+                logger.exception("redispatch failed; left to the next tick")
 
     def _wait(self) -> None:
         with self._changed:
@@ -67,13 +69,13 @@ def _reset() -> None:
 process_state.register(_reset, in_forked_child=True)
 
 
-def start(look: Callable[[], object]) -> None:
-    """Give this process its alarm."""
+def start(dispatch: Callable[[], object]) -> None:
+    """Start the timer of this process."""
     global _timer
-    _timer = RedispatchTimer(look)
+    _timer = RedispatchTimer(dispatch)
 
 
 def schedule_redispatch(seconds: float | None) -> None:
-    """Look again in so many seconds; nothing without a time, or in a process without an alarm."""
+    """Dispatch again in `seconds`; does nothing for None, or in a process without a timer."""
     if seconds is not None and _timer is not None:
-        _timer.ring_in(seconds)
+        _timer.schedule(seconds)

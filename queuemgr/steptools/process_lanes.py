@@ -1,4 +1,4 @@
-"""The lanes of this process: worked out once, from its settings and what it may use of the machine."""
+"""The lanes of this process, computed once from its settings and from what it may use of the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from queuemgr.steptools.machine import this_machine
 
 @lru_cache(maxsize=1)
 def lanes() -> Lanes:
-    """The one place these numbers come from; nothing else computes one anew.
+    """The only place these values are computed.
 
     Raises `ConfigurationError` for a setting that cannot work.
     """

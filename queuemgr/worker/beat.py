@@ -1,7 +1,7 @@
-"""Celery entry points of the chores, and when beat sends them.
+"""Celery tasks of the periodic jobs, and the schedule on which beat sends them.
 
-They send no task events: what Flower counts are steps, one task an attempt. Their results are in the
-result backend, where the admin shows them.
+They send no task events, so that Flower counts steps only, one task per attempt. Their results are in
+the result backend and shown in the admin.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.worker import housekeeping
 
 ROLL_UP_SECONDS = 30.0
-"""Seconds between roll-ups: how far the figures of minutes lag, beside the minute itself and its grace."""
+"""Seconds between roll-ups; statistics lag by this, and by the minute they are about and its grace period."""
 
 
 @shared_task(name="queuemgr.tick", send_events=False)
 def tick() -> dict[str, int] | None:
-    """Expire and dispatch; None when another did it just now."""
+    """Expire leases and dispatch; None when it ran just now elsewhere."""
     due = housekeeping.claim("tick", every=queue_settings().poll_interval / 2)
     return housekeeping.tick() if due else None
 
 
 @shared_task(name="queuemgr.seed", send_events=False)
 def backfill() -> dict[str, int] | None:
-    """Make known items into executions."""
+    """Enqueue items the flows know of."""
     due = housekeeping.claim("seed", every=queue_settings().stale_interval / 2)
     return housekeeping.backfill() if due else None
 
 
 @shared_task(name="queuemgr.prune", send_events=False)
 def prune() -> dict[str, int] | None:
-    """Forget what is old."""
+    """Delete old rows."""
     due = housekeeping.claim("prune", every=queue_settings().stale_interval / 2)
     return housekeeping.prune() if due else None
 
 
 @shared_task(name="queuemgr.roll_up", send_events=False)
 def roll_up() -> dict[str, int] | None:
-    """Roll up the minutes that are over."""
+    """Roll up finished minutes into statistics."""
     due = housekeeping.claim(minute_stats.JOB, every=ROLL_UP_SECONDS / 2)
     return housekeeping.roll_up() if due else None
 
 
 @shared_task(name=BULK, send_events=False)
 def work_on_bulk_actions() -> dict[str, int] | None:
-    """A slice of bulk actions, and a message for the next while there is more; None when another is
-    at it."""
+    """Run bulk actions for a few seconds, and request another run while any is left; None when one
+    runs already."""
     if not housekeeping.claim("bulk", every=bulk_runner.SLICE_SECONDS):
         return None
     changed = bulk_runner.run()
@@ -63,13 +63,13 @@ def work_on_bulk_actions() -> dict[str, int] | None:
 
 
 def beat_schedule() -> dict[str, Any]:
-    """The chores for `beat_schedule`. Messages beat could not get delivered expire, not pile up.
+    """The periodic jobs, as Celery's `beat_schedule`. Messages that are not delivered in time expire.
 
-    A beat that remembers no last run sends all of them at once: when each was really done is in the
-    database, where it is claimed.
+    The last run is set in the far past, so that a new beat sends every job at once; the job itself
+    checks in the database when it last ran.
     """
     config = queue_settings()
-    chores = {
+    periods = {
         "tick": config.poll_interval,
         "seed": config.stale_interval,
         "prune": 10 * config.stale_interval,
@@ -82,5 +82,5 @@ def beat_schedule() -> dict[str, Any]:
             "last_run_at": datetime.fromtimestamp(0, UTC),
             "options": {"queue": HOUSEKEEPING, "expires": every},
         }
-        for name, every in chores.items()
+        for name, every in periods.items()
     }

@@ -1,6 +1,6 @@
-"""What a worker process tells the broker, messages and events, from a thread of its own.
+"""Sends a worker process's messages and events to the broker, from a thread of its own.
 
-A broker that hangs stops this thread and no slot.
+A broker that hangs blocks this thread and no slot.
 """
 
 from __future__ import annotations
@@ -23,39 +23,44 @@ logger = logging.getLogger("queuemgr.steps")
 
 
 class BrokerSender:
-    """Everything put in goes out in the order it was put in."""
+    """A first-in, first-out queue of messages and events, and the thread that sends them."""
 
     def __init__(self, worker: CurrentWorker) -> None:
         self._worker = worker.name
         self._events = StepEvents(worker.name, enabled=worker.sends_events)
-        self._letters: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        threading.Thread(target=self._carry, name="sluice-outbox", daemon=True).start()
+        self._queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        threading.Thread(target=self._run, name="sluice-broker-sender", daemon=True).start()
 
     def send(self, grants: Sequence[Grant]) -> None:
         """Publish leases as messages."""
         if grants:
-            self._letters.put(partial(publish.send, grants))
+            self._queue.put(partial(publish.send, grants))
 
     def began(self, grants: Sequence[Grant]) -> None:
-        """Tell that these steps began."""
+        """Report that these steps began."""
         if grants:
-            self._letters.put(partial(self._events.began, grants))
+            self._queue.put(partial(self._events.began, grants))
 
     def ended(self, grant: Grant, outcome: str, result: Result | None, runtime: float) -> None:
-        """Tell how a step ended, `runtime` in seconds."""
-        self._letters.put(partial(self._tell_end, grant, outcome, result, runtime))
+        """Log and report how a step ended; `runtime` in seconds."""
+        self._queue.put(partial(self._report_end, grant, outcome, result, runtime))
 
-    def _tell_end(self, grant: Grant, outcome: str, result: Result | None, runtime: float) -> None:
+    def _report_end(
+        self, grant: Grant, outcome: str, result: Result | None, runtime: float
+    ) -> None:
         with log_format.about(grant, self._worker):
             logger.info("%s %s: %s in %.3f s", task_of(grant), grant.key, outcome, runtime)
         self._events.ended(str(grant.lease_id), outcome, result, runtime)
 
-    def _carry(self) -> None:
+    def _run(self) -> None:
         while True:
-            try:
-                self._letters.get()()
-                if self._letters.empty():
-                    self._events.flush()
-            except Exception:
-                # A letter that cannot be sent is a hint lost; the thread that sends the next must live.
-                logger.exception("a message or event could not be sent")
+            self._send_safely(self._queue.get())
+
+    def _send_safely(self, send: Callable[[], object]) -> None:
+        """Messages and events are hints: losing one must not end the thread that sends the next."""
+        try:
+            send()
+            if self._queue.empty():
+                self._events.flush()
+        except Exception:
+            logger.exception("a message or event could not be sent")

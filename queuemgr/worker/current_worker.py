@@ -1,4 +1,4 @@
-"""Who this process is in the fleet: set once when a Celery worker starts, inherited by its children."""
+"""The worker this process belongs to: set once when a Celery worker starts, inherited by its children."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from queuemgr.scheduling.capacity import Group
 
 @dataclass
 class CurrentWorker:
-    """The row, name and queues of the worker this process belongs to."""
+    """The worker's row id, its name and its queues; `draining` is set once it takes no more work."""
 
     worker_id: int
     name: str
@@ -33,7 +33,7 @@ process_state.register(lambda: set_current_worker(None))
 
 
 def get_current_worker() -> CurrentWorker:
-    """The worker of this process; raises `RuntimeError` outside of one."""
+    """The worker of this process; raises `RuntimeError` outside of a Celery worker."""
     if _current is None:
-        raise RuntimeError("this process is not a Celery worker: steps run in workers only")
+        raise RuntimeError("this process is not a Celery worker; steps run in workers only")
     return _current

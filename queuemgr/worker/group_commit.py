@@ -1,8 +1,8 @@
-"""The one thread of a worker process through which its slots begin and end their leases.
+"""Group commit: one thread begins and finishes leases for all slots of a worker process.
 
-While one transaction is under way the other slots queue up, and the next transaction takes them all:
-finishes that arrive together share its cost, and the process needs one connection for the queue
-however many slots it has.
+While one transaction runs, requests of other slots queue up, and the next transaction takes them all.
+So finishes that arrive together share a transaction, and the process needs one database connection for
+the queue however many slots it has.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ from queuemgr.lifecycle import finish, redispatch_timer
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
+from queuemgr.worker import log_format
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger(__name__)
 
-BATCH = 256
-"""Most begins and ends in one transaction."""
+BATCH_SIZE = 256
+"""Most requests in one transaction."""
 
 GROUP_COMMIT_DELAY = 0.001
-"""How long a batch waits to become as large as the one before: a transaction costs more than that."""
+"""Seconds to wait for a batch as large as the last one: much less than a transaction costs."""
 
-WAITS = (0.05, 0.2, 1, 2, 5)
-"""Seconds between tries while the database does not answer; the last is repeated."""
+RETRY_DELAYS = (0.05, 0.2, 1, 2, 5)
+"""Seconds between attempts while the database does not answer; the last is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came of an ending: how the attempt was recorded (None: its lease was gone), and what the
-    slot runs next, or None when it is free to go."""
+    """What a finish led to: the outcome recorded (None: the lease was gone), and the lease the slot
+    runs next (None: the slot is free)."""
 
     outcome: str | None
     grant: Grant | None
@@ -53,131 +54,134 @@ class Response:
 
 @dataclass(slots=True)
 class _Request:
-    """A slot's request, and where it waits for the answer: the next grant, or None."""
+    """A slot's request to begin a lease, or to finish `ended` with `result`; `answered` is set once
+    `outcome` and `next_grant` are known."""
 
     lease_id: UUID
     ended: Grant | None = None
     result: Result | None = None
     wants_next: bool = False
     runtime: float = 0.0
-    answer: Grant | None = None
     outcome: str | None = None
+    next_grant: Grant | None = None
     answered: threading.Event = field(default_factory=threading.Event)
 
 
+Process = Callable[[Sequence[_Request]], None]
+
+
 class GroupCommitter:
-    """Begins and ends leases for all slots of this process."""
+    """Begins and finishes leases for all slots of this process."""
 
     def __init__(self, worker: CurrentWorker) -> None:
         self._worker = worker
-        self._calls: SimpleQueue[_Request] = SimpleQueue()
-        self._company = 1
-        self._outbox = BrokerSender(worker)
-        threading.Thread(target=self._serve, name="sluice-combiner", daemon=True).start()
+        self._requests: SimpleQueue[_Request] = SimpleQueue()
+        self._last_batch_size = 1
+        self._sender = BrokerSender(worker)
+        threading.Thread(target=self._run, name="sluice-group-commit", daemon=True).start()
 
     def begin(self, lease_id: UUID) -> Grant | None:
-        """Begin the lease a message brought; None when it is not there to begin."""
-        return self._ask(_Request(lease_id)).answer
+        """Begin the lease a message brought; None if it cannot begin (already begun, or revoked)."""
+        return self._submit(_Request(lease_id)).next_grant
 
-    def end(self, grant: Grant, result: Result, runtime: float, *, wants_next: bool) -> Response:
-        """End a lease that ran for so many seconds."""
-        call = self._ask(_Request(grant.lease_id, grant, result, wants_next, runtime))
-        return Response(call.outcome, call.answer)
+    def finish(self, grant: Grant, result: Result, runtime: float, *, wants_next: bool) -> Response:
+        """Finish a lease whose step ran for `runtime` seconds, and ask for the slot's next lease."""
+        request = self._submit(_Request(grant.lease_id, grant, result, wants_next, runtime))
+        return Response(request.outcome, request.next_grant)
 
-    def _ask(self, call: _Request) -> _Request:
-        self._calls.put(call)
-        call.answered.wait()
-        return call
+    def _submit(self, request: _Request) -> _Request:
+        self._requests.put(request)
+        request.answered.wait()
+        return request
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
         while True:
-            calls = self._gather()
-            begins = [call for call in calls if call.result is None]
-            ends = [call for call in calls if call.result is not None]
-            for batch, serve in ((begins, self._begin), (ends, self._end)):
-                if batch:
-                    self._serve_patiently(batch, serve)
+            batch = self._next_batch()
+            begins = [request for request in batch if request.result is None]
+            ends = [request for request in batch if request.result is not None]
+            for requests, process in ((begins, self._begin), (ends, self._finish)):
+                if requests:
+                    self._process_with_retry(requests, process)
 
-    def _gather(self) -> list[_Request]:
-        """What has arrived; when calls came in company last time, wait a moment for as many."""
-        calls = [self._calls.get()]
+    def _next_batch(self) -> list[_Request]:
+        """The requests that have arrived; after a batch of several, wait briefly for as many again."""
+        batch = [self._requests.get()]
         until = time.monotonic() + GROUP_COMMIT_DELAY
-        while len(calls) < BATCH:
-            patience = until - time.monotonic() if len(calls) < self._company else 0
+        while len(batch) < BATCH_SIZE:
+            wait = until - time.monotonic() if len(batch) < self._last_batch_size else 0
             try:
-                calls.append(self._calls.get(patience > 0, max(patience, 0)))
+                batch.append(self._requests.get(wait > 0, max(wait, 0)))
             except Empty:
                 break
-        self._company = len(calls)
-        return calls
+        self._last_batch_size = len(batch)
+        return batch
 
-    def _serve_patiently(
-        self, calls: Sequence[_Request], serve: Callable[[Sequence[_Request]], None]
-    ) -> None:
-        """Try again while the database is away; one call that cannot be served spoils no other."""
+    def _process_with_retry(self, requests: Sequence[_Request], process: Process) -> None:
+        """Retry while the database does not answer; a request that fails is taken out of its batch."""
         try:
-            _retry_while_away(serve, calls)
+            _retry_while_away(process, requests)
         except Exception:
-            if len(calls) > 1:
-                for call in calls:
-                    self._serve_patiently([call], serve)
+            if len(requests) > 1:
+                for request in requests:
+                    self._process_with_retry([request], process)
             else:
-                logger.exception(
-                    "lease %s could not be written; it will run out", calls[0].lease_id
-                )
+                self._log_failure(requests[0])
         finally:
-            for call in calls:
-                call.answered.set()
+            for request in requests:
+                request.answered.set()
 
-    def _begin(self, calls: Sequence[_Request]) -> None:
+    def _log_failure(self, request: _Request) -> None:
+        if request.ended is None:
+            logger.exception("lease %s: could not begin it; it will expire", request.lease_id)
+            return
+        with log_format.about(request.ended, self._worker.name):
+            logger.exception(
+                "lease %s: could not store its result; it will expire", request.lease_id
+            )
+
+    def _begin(self, requests: Sequence[_Request]) -> None:
         if self._worker.draining.is_set():
             return
-        begun = beginning.begin([call.lease_id for call in calls], self._worker.worker_id)
+        begun = beginning.begin([r.lease_id for r in requests], self._worker.worker_id)
         by_lease = {grant.lease_id: grant for grant in begun.grants}
-        for call in calls:
-            call.answer = by_lease.pop(call.lease_id, None)
+        for request in requests:
+            request.next_grant = by_lease.pop(request.lease_id, None)
         redispatch_timer.schedule_redispatch(begun.next_wakeup)
-        self._outbox.began(begun.grants)
+        self._sender.began(begun.grants)
 
-    def _end(self, calls: Sequence[_Request]) -> None:
-        endings = [Finish(call.lease_id, call.result) for call in calls if call.result is not None]
-        ended = finish.finish_batch(endings, self._hands(calls))
-        handed = list(ended.granted.assigned)
-        for call in calls:
-            call.answer = handed.pop() if handed and call.wants_next else None
-            call.outcome = ended.outcomes.get(call.lease_id)
-        self._release(calls)
-        redispatch_timer.schedule_redispatch(ended.granted.next_wakeup)
-        self._outbox.send(ended.granted.to_send)
-        for call in calls:
-            if call.outcome is not None and call.ended is not None:
-                self._outbox.ended(call.ended, call.outcome, call.result, call.runtime)
-        self._outbox.began(ended.granted.assigned)
+    def _finish(self, requests: Sequence[_Request]) -> None:
+        finishes = [Finish(r.lease_id, r.result) for r in requests if r.result is not None]
+        finished = finish.finish_batch(finishes, self._free_slots(requests))
+        granted = finished.granted
+        unassigned = list(granted.assigned)
+        for request in requests:
+            request.next_grant = unassigned.pop() if unassigned and request.wants_next else None
+            request.outcome = finished.outcomes.get(request.lease_id)
+            request.answered.set()
+        redispatch_timer.schedule_redispatch(granted.next_wakeup)
+        self._sender.send(granted.to_send)
+        for request in requests:
+            if request.outcome is not None and request.ended is not None:
+                self._sender.ended(request.ended, request.outcome, request.result, request.runtime)
+        self._sender.began(granted.assigned)
 
-    @staticmethod
-    def _release(calls: Sequence[_Request]) -> None:
-        for call in calls:
-            call.answered.set()
-
-    def _hands(self, calls: Sequence[_Request]) -> FreeSlots | None:
-        free = sum(call.wants_next for call in calls)
+    def _free_slots(self, requests: Sequence[_Request]) -> FreeSlots | None:
+        free = sum(request.wants_next for request in requests)
         if not free or self._worker.draining.is_set():
             return None
         return FreeSlots(self._worker.worker_id, self._worker.queues, free)
 
 
-def _retry_while_away(
-    serve: Callable[[Sequence[_Request]], None], calls: Sequence[_Request]
-) -> None:
-    """Try until the database answers, or the leases have run out and nothing could be stored."""
+def _retry_while_away(process: Process, requests: Sequence[_Request]) -> None:
+    """Retry until the database answers; raise once the leases must have expired."""
     give_up = time.monotonic() + queue_settings().lease_seconds
-    for wait in chain(WAITS, repeat(WAITS[-1])):
+    for delay in chain(RETRY_DELAYS, repeat(RETRY_DELAYS[-1])):
         try:
-            return serve(calls)
+            return process(requests)
         except DatabaseError as error:
             connection.close()
             if not sql.is_away(error) or time.monotonic() > give_up:
                 raise
-            logger.warning("database does not answer (%s); again in %g s", error, wait)
-            time.sleep(wait)
+            logger.warning("database does not answer (%s); retrying in %g s", error, delay)
+            time.sleep(delay)
     return None

@@ -1,7 +1,7 @@
-"""The chores beat sends: expire leases, dispatch what fell due, seed known work, roll up, prune.
+"""The periodic jobs: expire leases, dispatch due work, enqueue known items, roll up, prune.
 
-Every chore is claimed by advancing its row, so two beats, or a beat and a worker standing in for a
-missing one, do it once.
+Each run is claimed by advancing the job's row, so that two beats, or a beat and a worker that stands in
+for a missing one, run it once.
 """
 
 from __future__ import annotations
@@ -21,42 +21,45 @@ from queuemgr.models import FINAL, Attempt, Lease, PeriodicJob, State, Worker
 from queuemgr.operations import idempotency
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.scheduling import wakeups
+from queuemgr.worker import log_format
 
 logger = logging.getLogger(__name__)
 
 PRUNE_ROWS = 5_000
-"""Rows deleted in one transaction, so that pruning a million holds no lock for long."""
+"""Rows deleted in one transaction, so that pruning a million rows holds no lock for long."""
 
 SETTLED_STATES = tuple(state for state in FINAL if state != State.FAILED)
-"""Ends nobody has to look at again."""
+"""Final states that need no decision by a person."""
 
 KEEP_GONE_WORKERS = timedelta(days=1)
+"""How long the row of a worker that is gone is kept."""
 
 
-def claim(chore: str, every: float) -> bool:
-    """True for whoever is first to ask once `every` seconds have passed since the chore last ran.
+def claim(job: str, every: float) -> bool:
+    """True for the first caller once `every` seconds have passed since the job last ran.
 
-    A last run that lies more than a period ahead is one before the clock was set back.
+    A last run more than one period in the future was recorded before the clock was set back.
     """
     now, period = database_now(), timedelta(seconds=every)
-    PeriodicJob.objects.get_or_create(name=chore, defaults={"ran_at": now - timedelta(days=1)})
+    PeriodicJob.objects.get_or_create(name=job, defaults={"ran_at": now - timedelta(days=1)})
     due = Q(ran_at__lte=now - period) | Q(ran_at__gt=now + period)
-    return PeriodicJob.objects.filter(due, name=chore).update(ran_at=now) == 1
+    return PeriodicJob.objects.filter(due, name=job).update(ran_at=now) == 1
 
 
-def release(chore: str, every: float) -> None:
-    """Let the next who asks have a chore that was claimed: it is done before its time."""
-    PeriodicJob.objects.filter(name=chore).update(ran_at=database_now() - timedelta(seconds=every))
+def release(job: str, every: float) -> None:
+    """Release a claimed job early, so that it can run again immediately."""
+    PeriodicJob.objects.filter(name=job).update(ran_at=database_now() - timedelta(seconds=every))
 
 
 def tick() -> dict[str, int]:
-    """Release what ran out and start what fell due; returns counts of both."""
+    """Expire leases and dispatch; returns how many leases were lost and how many were granted."""
     with hold_scheduler_lock() as lock:
         lost = finish.expire(lock)
         wakeups.unpark_sample(lock)
     for lease in lost:
         renewed = lease.expires_at - timedelta(seconds=queue_settings().lease_seconds)
-        logger.warning("expired %s, last renewed %s", lease, f"{renewed:%H:%M:%S}")
+        with log_format.about(lease, lease.worker):
+            logger.warning("expired %s, last renewed %s", lease, f"{renewed:%H:%M:%S}")
     started = dispatch()
     task_events.connection_lost(lost)
     bulk_runner.ask_if_due()
@@ -64,36 +67,36 @@ def tick() -> dict[str, int]:
 
 
 def tick_if_overdue() -> None:
-    """Stand in for a beat that is missing or late."""
+    """Run the tick if no beat has run it for two periods."""
     if claim("tick", every=2 * queue_settings().poll_interval):
         tick()
 
 
 def backfill(limit: int | None = None) -> dict[str, int]:
-    """Make executions of items known but not under way, at most `limit` for each flow."""
+    """Enqueue items the flows know of and that have no execution, at most `limit` per flow; returns how
+    many by flow."""
     most = limit or queue_settings().seed_limit
     return {flow.name: flow.backfill(most) for flow in all_flows() if flow.backfill}
 
 
 def prune() -> dict[str, int]:
-    """Forget old attempts of finished executions (if told to keep them so long), gone workers, and
-    answers of the API no longer kept.
+    """Delete old attempts of finished executions (if a retention is set), old statistics, workers that
+    are gone, and expired idempotency records; returns how many of each.
 
-    Executions are never forgotten; of those that failed the attempts stay too, until a person decides.
+    Executions are never deleted. Attempts of failed executions are kept until a person decides.
     """
     now = database_now()
-    tidied = sum(flow.cleanup() for flow in all_flows())
     return {
         "attempts": _prune_attempts(now),
         "minutes": minute_stats.prune(now, PRUNE_ROWS),
         "workers": _prune_workers(now),
         "answers": idempotency.prune(now),
-        "files": tidied,
+        "files": sum(flow.cleanup() for flow in all_flows()),
     }
 
 
 def roll_up() -> dict[str, int]:
-    """Roll minutes that are over up into their figures."""
+    """Roll up finished minutes into statistics; returns how many attempts were counted."""
     return {"attempts": minute_stats.roll_up(database_now())}
 
 

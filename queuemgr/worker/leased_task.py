@@ -1,7 +1,8 @@
-"""The Celery task base of every step: begin only while holding the lease, then keep the slot busy.
+"""The Celery task base of every step: it runs a step only while holding its lease.
 
-A message means "a slot on this queue has work: lease X". The task that receives it runs X, then
-whatever its slot is handed when that ends, until nothing is handed over or its time slice is up.
+A message means "lease X waits for a slot on this queue". The task that receives it runs the step of
+lease X, then the step of each lease its slot is assigned when one ends, until none is assigned or
+`SLUICE_SLOT_HANDOVER_SECONDS` have passed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Work:
-    """What a step is given: its grant, and the signal that may abort it."""
+    """What a step is called with: the grant of its lease, and the signal that aborts it."""
 
     grant: Grant
     signal: AbortSignal
@@ -48,26 +49,33 @@ class Work:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Payload and what earlier steps learnt."""
+        """The payload, and over it the context that earlier steps returned."""
         return {**self.grant.payload, **self.grant.context}
 
     def spend(self, requests: int = 1) -> None:
-        """Say that so many requests of what was reserved are about to be sent; asked for before each.
+        """Record, before they are sent, that `requests` of the reserved requests are about to be sent.
 
-        What was said is charged even if the worker dies, and the rest given back. Raises `LeaseLost`
-        when the lease is gone, and `StepFailed` when more would be sent than was reserved.
+        They are charged to the budgets even if the worker dies; the rest of the reservation is
+        refunded. Raises `LeaseLost` when the lease is gone, and `StepFailed` of kind `over_reserved`
+        when more would be sent than were reserved.
         """
         mine = Lease.objects.filter(pk=self.grant.lease_id)
         if mine.filter(spent__lte=F("cost") - requests).update(spent=F("spent") + requests):
             return
-        if not mine.exists():
-            raise LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
-        raise StepFailed("over_reserved", f"it wants {requests} more requests than it had reserved")
+        self._raise_if_gone()
+        message = f"sending {requests} more requests would exceed what the step reserved (its cost)"
+        raise StepFailed("over_reserved", message)
 
     def raise_if_lost(self) -> None:
-        """Raise `Aborted`, or `LeaseLost` when the lease is gone: to be asked before a file is
-        put in its final place."""
+        """Raise `Aborted` when the step is aborted, `LeaseLost` when its lease is gone.
+
+        Call it before a side effect that cannot be part of the result's transaction, such as moving
+        a file to its final path.
+        """
         self.signal.raise_if_aborted()
+        self._raise_if_gone()
+
+    def _raise_if_gone(self) -> None:
         if not Lease.objects.filter(pk=self.grant.lease_id).exists():
             raise LeaseLost(f"lease {self.grant.lease_id} ended while its step ran")
 
@@ -75,9 +83,9 @@ class Work:
 class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     """Base of step tasks: `@shared_task(base=LeasedTask, name="papers.fetch")`.
 
-    The function takes a `Work` and returns an outcome (`Done(...)`, `Skipped(...)`, `Snoozed(...)`) or
-    None for done; raising `StepFailed` names the kind of failure, any other exception is "unexpected".
-    Celery's own retries, results and time limits stay out of it.
+    The function takes a `Work` and returns an outcome (`Done(...)`, `Skipped(...)`, `Snoozed(...)`), or
+    None for `Done()`. It raises `StepFailed` to name the kind of failure; any other exception is
+    recorded as "unexpected". Celery's own retries, results and time limits are not used.
     """
 
     abstract = True
@@ -89,20 +97,22 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     max_retries = 0
 
     def __call__(self, lease_id: str) -> None:
-        slot = _process()
-        ends = time.monotonic() + queue_settings().slot_handover_seconds
-        grant, carried = slot.committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
+        process = _process()
+        handover_ends = time.monotonic() + queue_settings().slot_handover_seconds
+        grant, parent = process.committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
-            started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), carried)
-            with tracing.inside(span), log_format.about(grant, slot.worker):
-                result = self._run_step(grant, slot.heartbeat)
+            started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), parent)
+            with tracing.inside(span), log_format.about(grant, process.worker):
+                result = self._run_step(grant, process.heartbeat)
             now = time.monotonic()
-            after = slot.committer.end(grant, result, now - started, wants_next=now < ends)
-            tracing.step_ended(span, after.outcome, result)
-            grant, carried = after.grant, None  # what is handed over comes with no message
+            response = process.committer.finish(
+                grant, result, now - started, wants_next=now < handover_ends
+            )
+            tracing.step_ended(span, response.outcome, result)
+            grant, parent = response.grant, None  # an assigned lease came without a message
 
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
-        with heartbeat.keeping(grant.lease_id) as signal:
+        with heartbeat.renewing(grant) as signal:
             try:
                 return self.app.tasks[task_of(grant)].run(Work(grant, signal)) or Done()
             except Exception as error:
@@ -113,7 +123,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
 
 
 def as_result(error: Exception, signal: AbortSignal) -> Result:
-    """What an exception out of a step means."""
+    """The outcome that an exception raised by a step stands for."""
     if isinstance(error, StepFailed):
         return Failed(error.kind, error.message, error.retry_after, limit=error.limit)
     if isinstance(error, Aborted | LeaseLost) or signal.aborted:
@@ -166,7 +176,7 @@ def _redispatch() -> None:
 
 @shared_task(base=LeasedTask, name=UNKNOWN_STEP)
 def unknown_step(work: Work) -> Result:
-    """Work whose flow or step this deployment does not have: failed where a person sees it."""
+    """Fail work whose flow or step this deployment does not have, so that a person sees it."""
     grant = work.grant
-    message = f"no step {grant.phase}/{grant.step} in flow {grant.flow!r} on this worker"
+    message = f"this worker has no step {grant.phase}/{grant.step} in flow {grant.flow!r}"
     return Failed("unexpected", message)

@@ -1,4 +1,4 @@
-"""How log records are written: as lines or as JSON, each saying which step it is about, secrets masked."""
+"""How log records are written: as lines or as JSON, with the step they are about, secrets masked."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ from opentelemetry import trace
 
 from queuemgr.base.redaction import without_secrets
 
-if TYPE_CHECKING:  # this is read while Django sets up logging, before there are models
-    from queuemgr.lifecycle.leases import Grant
+if TYPE_CHECKING:  # Django imports this module while it sets up logging, before there are models
+    from queuemgr.lifecycle.leases import Grant, HeldLease
 
-Facts = Mapping[str, str | int]
+Fields = Mapping[str, str | int]
 
-_about: ContextVar[tuple[Grant, str] | None] = ContextVar("about", default=None)
+_about: ContextVar[tuple[Grant | HeldLease, str] | None] = ContextVar("about", default=None)
 
 
 @contextmanager
-def about(grant: Grant, worker: str) -> Iterator[None]:
-    """Have every record made meanwhile, in this context, say that it is about this grant's step."""
-    token = _about.set((grant, worker))
+def about(lease: Grant | HeldLease, worker: str) -> Iterator[None]:
+    """Have each record made in this context name the lease, its step and the worker."""
+    token = _about.set((lease, worker))
     try:
         yield
     finally:
         _about.reset(token)
 
 
-def _facts() -> Facts:
-    """What there is to say of the step this is in; made for a record, not for each step."""
+def _fields() -> Fields:
+    """The fields that name the step of this context, built for each record and not for each step."""
     about = _about.get()
     if about is None:
         return {}
-    grant, worker = about
+    lease, worker = about
     return {
-        "execution": grant.execution_id,
-        "flow": grant.flow,
-        "key": grant.key,
-        "phase": grant.phase,
-        "step": grant.step,
-        "lease": str(grant.lease_id),
+        "execution": lease.execution_id,
+        "flow": lease.flow,
+        "key": lease.key,
+        "phase": lease.phase,
+        "step": lease.step,
+        "lease": str(lease.lease_id),
         "worker": worker,
     }
 
 
 class AboutStep(logging.Filter):
-    """Puts on each record the facts of the step it was made in: `facts`, and as text `about`."""
+    """Puts the fields of the step on each record: as a mapping (`fields`) and as text (`about`)."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        facts = _facts()
-        record.facts = facts
-        said = " ".join(f"{name}={value}" for name, value in facts.items())
-        record.about = f" [{said}]" if said else ""
+        fields = _fields()
+        record.fields = fields
+        text = " ".join(f"{name}={value}" for name, value in fields.items())
+        record.about = f" [{text}]" if text else ""
         return True
 
 
 class LineFormatter(logging.Formatter):
-    """A line of text, and whatever traceback belongs to it; secrets masked."""
+    """A line of text, followed by the traceback if there is one; secrets masked."""
 
     def __init__(self) -> None:
         form = "{asctime} {levelname} {name}: {message}{about}"
@@ -72,24 +72,24 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a record, on one line; secrets masked.
+    """One JSON object per record, on one line; secrets masked.
 
-    `time` (UTC, ISO 8601), `level`, `logger`, `message`; the facts of a step; `trace_id` and `span_id`
-    inside a span; `exception` with the traceback.
+    `time` (UTC, ISO 8601), `level`, `logger`, `message`; the fields of the step; `trace_id` and
+    `span_id` inside a span; `exception` with the traceback.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, object] = {
+        entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "message": without_secrets(record.getMessage()),
-            **{name: _masked(value) for name, value in getattr(record, "facts", {}).items()},
+            **{name: _masked(value) for name, value in getattr(record, "fields", {}).items()},
             **_trace(),
         }
         if record.exc_info:
-            said["exception"] = without_secrets(self.formatException(record.exc_info))
-        return json.dumps(said, ensure_ascii=False)
+            entry["exception"] = without_secrets(self.formatException(record.exc_info))
+        return json.dumps(entry, ensure_ascii=False)
 
 
 def _masked(value: str | int) -> str | int:

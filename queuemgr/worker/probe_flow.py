@@ -1,7 +1,7 @@
-"""The probe flow: one step in a phase of your choice that waits or burns, for load tests and health.
+"""The probe flow: one step that sleeps or uses processor time, for load tests and health checks.
 
-A probe writes its start and end to a trace file when told to, one JSON line each, and fails or dies on
-request: the instrument every proof of the limits is measured with.
+The payload names the phase. On request a probe fails, dies, or writes its start and end to a trace
+file, one JSON line each; the tests and benchmarks of the limits are measured with it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ PHASES = (
     ("expensive", 0, "prepped", "analyzing"),
     ("wrap", 1, "analyzed", "wrapping"),
 )
-"""Name, rank (0 starts first), and the operator's words for waiting and running."""
+"""Name, rank (0 starts first), and the status shown while waiting and while running."""
 
 
 def _in_phase(name: str) -> Callable[[Context], bool]:
-    return lambda given: given.get("phase", "prep") == name
+    return lambda context: context.get("phase", "prep") == name
 
 
-def _keys(given: Context) -> tuple[str, ...]:
-    """`limit_key`, one or several with a space between, and `tenant`."""
-    tenant = given.get("tenant")
-    return (*str(given.get("limit_key", "")).split(), *([f"tenant:{tenant}"] if tenant else []))
+def _keys(context: Context) -> tuple[str, ...]:
+    """The keys in `limit_key`, separated by spaces, and `tenant:<tenant>` when one is given."""
+    tenant = context.get("tenant")
+    return (*str(context.get("limit_key", "")).split(), *([f"tenant:{tenant}"] if tenant else []))
 
 
 def _step(phase: str) -> Step:
@@ -48,9 +48,9 @@ def _step(phase: str) -> Step:
         name="probe",
         task=TASK,
         key=_keys,
-        cost=lambda given: int(given.get("requests", 0)),
-        weight=lambda given: int(given.get("weight", 1)),
-        tokens=lambda given: dict(given.get("tokens", {})),
+        cost=lambda context: int(context.get("requests", 0)),
+        weight=lambda context: int(context.get("weight", 1)),
+        tokens=lambda context: dict(context.get("tokens", {})),
         needed=_in_phase(phase),
     )
 
@@ -70,19 +70,19 @@ def register() -> None:
 
 @shared_task(base=LeasedTask, name=TASK)
 def run(work: Work) -> Done:
-    """Wait `seconds`, burn `cpu_ms`, then end as told: well, failing (`fail`), or dying (`die`).
+    """Use `cpu_ms` of processor time, sleep `seconds`, then succeed, fail (`fail`) or die (`die`).
 
-    A probe with `requests` says that it sends them, as a paid step does.
+    `requests` are recorded as sent, as a paid step does.
     """
-    given = work.inputs
-    if requests := int(given.get("requests", 0)):
+    inputs = work.inputs
+    if requests := int(inputs.get("requests", 0)):
         work.spend(requests)
     trace(work, "start")
     try:
-        _burn(float(given.get("cpu_ms", 0)))
-        if seconds := float(given.get("seconds", 0)):
+        _burn(float(inputs.get("cpu_ms", 0)))
+        if seconds := float(inputs.get("seconds", 0)):
             work.signal.sleep(seconds)
-        _end_as_told(given)
+        fail_or_die(inputs)
     finally:
         trace(work, "end")
     return Done()
@@ -94,16 +94,16 @@ def _burn(milliseconds: float) -> None:
         pass
 
 
-def _end_as_told(given: dict[str, Any]) -> None:
-    if given.get("die"):
+def fail_or_die(inputs: dict[str, Any]) -> None:
+    if inputs.get("die"):
         os.kill(os.getpid(), signals.SIGKILL)
-    if kind := given.get("fail"):
-        wait = given.get("retry_after")
-        raise StepFailed(str(kind), "the probe was told to fail", retry_after=wait)
+    if kind := inputs.get("fail"):
+        wait = inputs.get("retry_after")
+        raise StepFailed(str(kind), "the payload asks the probe to fail", retry_after=wait)
 
 
 def trace(work: Work, event: str) -> None:
-    """Append one line to the trace file; a single write of one line does not interleave."""
+    """Append one JSON line to the payload's trace file, in one write so that lines do not interleave."""
     path = work.inputs.get("trace")
     if not path:
         return

@@ -1,6 +1,6 @@
-"""A Celery worker's place in the fleet: it signs on, shows its slots, and leaves them at shutdown.
+"""Registers a Celery worker with the fleet when it starts, and deregisters it at shutdown.
 
-A bootstep, so that a plain `celery worker` command does it. Signing on happens before the pool
+A bootstep, so that a plain `celery worker` command does it. The worker registers before its pool
 forks, so that every child knows which worker it belongs to.
 """
 
@@ -12,6 +12,7 @@ import socket
 import sys
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import psutil
 from celery import bootsteps
@@ -26,14 +27,14 @@ from queuemgr.models import Lease, Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
-from queuemgr.worker import leased_task
+from queuemgr.worker import leased_task, log_format
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 
 logger = logging.getLogger(__name__)
 
 
 class WorkerRegistration(bootsteps.StartStopStep):
-    """Signs the worker on and off, and starts its heartbeat."""
+    """Registers and deregisters the worker, and starts its heartbeat."""
 
     requires = ("celery.worker.components:Pool",)
 
@@ -63,7 +64,7 @@ class WorkerRegistration(bootsteps.StartStopStep):
 @worker_process_shutdown.connect
 @worker_shutdown.connect
 def _send_last_spans(**kwargs: Any) -> None:
-    """The exit of a pool's child runs no exit handlers."""
+    """`atexit` handlers do not run in the children of a pool."""
     tracing.stop()
 
 
@@ -73,31 +74,31 @@ def _start_child(**kwargs: Any) -> None:
 
 
 def refuse_pool(pool_class: Any) -> None:
-    """Refuse pools that break what leases promise, with the reason."""
+    """Raise `SystemExit` for pools with which leases are not safe."""
     name = pool_class.__module__.rpartition(".")[2]
     if name in ("gevent", "eventlet"):
         raise SystemExit(
-            f"pool {name} is not supported: it polls the broker every two seconds with a full window "
-            "and dies when the broker restarts; use -P threads or -P prefork"
+            f"pool {name} is not supported: when its prefetch window is full it polls the broker only "
+            "every two seconds, and it dies when the broker restarts; use -P threads or -P prefork"
         )
 
 
 def show_lanes(worker: Any) -> None:
-    """Below Celery's own banner, and like it not in the log: what runs at once, and why so much."""
+    """Print the lanes' settings and their sources below Celery's own banner."""
     if getattr(worker, "quiet", True):
         return
-    mine = slots(worker)
-    figures = [
-        replace(figure, value=mine, source="celery", rule="its --concurrency or setting")
-        if figure.name == "slots" and figure.value != mine
-        else figure
-        for figure in lanes().figures
+    actual = slots(worker)
+    settings = [
+        replace(setting, value=actual, source="celery", rule="its --concurrency or setting")
+        if setting.name == "slots" and setting.value != actual
+        else setting
+        for setting in lanes().settings
     ]
-    print(banner(figures), file=sys.__stdout__, flush=True)
+    print(banner(settings), file=sys.__stdout__, flush=True)
 
 
 def slots(worker: Any) -> int:
-    """Steps this worker may run at once; one that also does the chores keeps a slot for them."""
+    """Steps this worker may run at once; one that also runs the periodic jobs keeps a slot for them."""
     concurrency = int(worker.concurrency or 1)
     if HOUSEKEEPING in worker.app.amqp.queues.consume_from and concurrency > 1:
         return concurrency - 1
@@ -105,12 +106,13 @@ def slots(worker: Any) -> int:
 
 
 def register(name: str, queues: list[str], slot_count: int) -> Worker:
-    """Enter this worker; what an earlier run of the same name left behind is released at once."""
+    """Insert this worker's row. Leases of an earlier run of the same name, whose process is gone, end at
+    once instead of expiring."""
     limit_rows.sync()
     host, now = socket.gethostname(), database_now()
     for earlier in Worker.objects.filter(name=name, host=host, draining_at__isnull=True):
         if not psutil.pid_exists(earlier.pid):
-            release_dead(earlier)
+            end_leases_of(earlier)
     return Worker.objects.create(
         name=name,
         host=host,
@@ -122,27 +124,29 @@ def register(name: str, queues: list[str], slot_count: int) -> Worker:
     )
 
 
-def release_dead(worker: Worker) -> None:
-    """End the leases of a worker whose process is gone."""
+def end_leases_of(worker: Worker) -> None:
+    """End the leases of a worker whose process is gone, and mark the worker as draining."""
     with hold_scheduler_lock() as lock:
-        released = finish.end_leases_of_dead_worker(lock, worker.pk)
+        lost = finish.end_leases_of_dead_worker(lock, worker.pk)
         Worker.objects.filter(pk=worker.pk).update(draining_at=lock.now)
-    logger.warning(
-        "%s (pid %d) died holding %d leases: released", worker, worker.pid, len(released)
-    )
-    task_events.connection_lost(released)
+    logger.warning("worker %s (pid %d) died holding %d leases", worker, worker.pid, len(lost))
+    for lease in lost:
+        with log_format.about(lease, lease.worker):
+            logger.warning("ended %s: its process died", lease)
+    task_events.connection_lost(lost)
 
 
 def deregister(worker_id: int) -> None:
-    """Take no more work, and give back what no slot has begun; running steps go on for the grace."""
+    """Take no more work and revoke leases that have not begun; running steps may finish within
+    `SLUICE_SHUTDOWN_GRACE`."""
     get_current_worker().draining.set()
     with hold_scheduler_lock() as lock:
         worker = Worker.objects.get(pk=worker_id)
         Worker.objects.filter(pk=worker_id).update(draining_at=lock.now)
-        revoke.revoke_unstarted(_unstarted_for(worker))
+        revoke.revoke_unstarted(_unstarted_in_queues_of(worker))
     dispatch()
 
 
-def _unstarted_for(worker: Worker) -> list[Any]:
+def _unstarted_in_queues_of(worker: Worker) -> list[UUID]:
     unstarted = Lease.objects.unstarted().values_list("pk", "phase", "priority")
     return [pk for pk, phase, rank in unstarted if queue_name(phase, rank) in worker.queues]

@@ -79,13 +79,13 @@ WAYS: dict[str, Callable[[], object]] = {
     "hang-deaf": _ignore_every_error,
 }
 
-_as_told = probe_flow._end_as_told
+_fail_or_die = probe_flow.fail_or_die
 
 
-def _end_as_told(given: dict[str, Any]) -> None:
+def fail_or_die(given: dict[str, Any]) -> None:
     way = str(given.get("fail", ""))
     if way not in WAYS:
-        _as_told(given)
+        _fail_or_die(given)
     elif not way.startswith("once-") or _first_time(given):
         WAYS[way]()
 
@@ -99,4 +99,4 @@ def _first_time(given: dict[str, Any]) -> bool:
     return True
 
 
-probe_flow._end_as_told = _end_as_told
+probe_flow.fail_or_die = fail_or_die

@@ -60,7 +60,7 @@ from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import admission, limit_rows, wakeups
 from queuemgr.scheduling.capacity import Group
 from queuemgr.worker import housekeeping
-from queuemgr.worker.heartbeat import Heartbeat
+from queuemgr.worker.heartbeat import Heartbeat, RunningStep
 from queuemgr.worker.probe_flow import PHASES
 from tests.emptied_tables import forget_changes
 from tests.model import invariants
@@ -347,10 +347,10 @@ class FleetMachine(RuleBasedStateMachine):
         granted, worker = self.running[which % len(self.running)]
         lease = Lease.objects.filter(pk=granted.lease_id).first()
         signal = AbortSignal()
-        keeper: Any = object.__new__(Heartbeat)
-        keeper._running = {granted.lease_id: signal}
-        keeper._worker = SimpleNamespace(worker_id=worker)
-        keeper.renew()
+        heartbeat: Any = object.__new__(Heartbeat)
+        heartbeat._running = {granted.lease_id: RunningStep(granted, signal)}
+        heartbeat._worker = SimpleNamespace(worker_id=worker, name="w")
+        heartbeat.renew()
         assert signal.aborted is (lease is None)
         if lease:
             spent = max(lease.spent, min(which % 4, lease.cost))

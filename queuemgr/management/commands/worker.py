@@ -43,11 +43,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         config_options.apply(options)
         try:
-            queues, figures = queues_of(options["phases"]), lanes().figures
+            queues, settings = queues_of(options["phases"]), lanes().settings
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=3) from None
         if options["explain"]:
-            self._explain(figures, options["json"])
+            self._explain(settings, options["json"])
             return
         slots = lane_settings().slots + options["chores"]
         queues += [HOUSEKEEPING] if options["chores"] else []
@@ -57,9 +57,9 @@ class Command(BaseCommand):
         if not options["print"]:
             os.execv(command[0], command)  # noqa: S606 - becoming the worker is the point
 
-    def _explain(self, figures: tuple[LaneSetting, ...], for_programs: bool) -> None:
+    def _explain(self, settings: tuple[LaneSetting, ...], for_programs: bool) -> None:
         if for_programs:
-            self.stdout.write(as_json(as_rows(figures)))
+            self.stdout.write(as_json(as_rows(settings)))
             return
-        rows = [(figure.name, figure.value, figure.source, figure.rule) for figure in figures]
+        rows = [(s.name, s.value, s.source, s.rule) for s in settings]
         output.show(self.stdout, output.table("", ("what", "value", "from", "rule"), rows))

@@ -113,7 +113,7 @@ def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its
     worker.end(grant, result)
     execution = Execution.objects.get()
     assert execution.state == State.WAITING
-    assert "no step prep/probe in flow 'new-in-this-release' on this worker" in (
+    assert "this worker has no step prep/probe in flow 'new-in-this-release'" in (
         execution.error_message
     )
     flow.register_flow(new)
@@ -181,7 +181,7 @@ def test_a_step_as_long_as_it_likes_keeps_its_lease_while_its_worker_renews_it(
     beating, worker = heartbeat
     probes(1)
     (grant,) = worker.begin_all()
-    with beating.keeping(grant.lease_id) as signal:
+    with beating.renewing(grant) as signal:
         for _ in range(240):
             lease = Lease.objects.get()
             Lease.objects.update(expires_at=lease.expires_at - timedelta(minutes=1))

@@ -325,7 +325,7 @@ def test_a_step_cannot_send_more_requests_than_it_reserved(played: Played, probe
     (grant,) = worker.begin_all()
     work = Work(grant, AbortSignal())
     work.spend(2)
-    with pytest.raises(StepFailed, match="more requests than it had reserved"):
+    with pytest.raises(StepFailed, match="more requests would exceed what the step reserved"):
         work.spend()
     Lease.objects.all().delete()
     with pytest.raises(LeaseLost):

@@ -1,4 +1,4 @@
-"""Places in a lane: never more than there are, given back however a step ends, left at an abort."""
+"""Slots of a lane: never more than it has, released however a step ends, left at an abort."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from queuemgr.steptools.lanes import Lane
 @pytest.fixture(autouse=True)
 def _two_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane("cpu", 2, 16)
-    monkeypatch.setattr(lane_slots, "lanes", lambda: SimpleNamespace(cpu=lane))
+    monkeypatch.setattr(lane_slots, "lanes", lambda: SimpleNamespace(lane=lambda name: lane))
 
 
-def test_no_more_run_at_once_than_the_lane_has_places() -> None:
+def test_no_more_run_at_once_than_the_lane_has_slots() -> None:
     """C2: eight slots do not start eight parsers on two processors."""
     running, most, lock = 0, 0, threading.Lock()
 
@@ -42,7 +42,7 @@ def test_no_more_run_at_once_than_the_lane_has_places() -> None:
     assert (most, running) == (2, 0)
 
 
-def test_a_place_is_given_back_when_the_work_in_it_fails() -> None:
+def test_a_slot_is_released_when_the_work_in_it_fails() -> None:
     for _ in range(5):
         with pytest.raises(ValueError), lane_slot("cpu", NEVER):
             raise ValueError
@@ -50,15 +50,15 @@ def test_a_place_is_given_back_when_the_work_in_it_fails() -> None:
         pass
 
 
-def test_whoever_waits_for_a_place_hears_the_abort_signal() -> None:
+def test_waiting_for_a_slot_ends_with_the_abort_signal() -> None:
     signal = AbortSignal()
     with lane_slot("cpu", NEVER), lane_slot("cpu", NEVER):
         threading.Timer(0.3, signal.abort, ("stop",)).start()
         with pytest.raises(Aborted, match="stop"), lane_slot("cpu", signal):
-            pytest.fail("there was no place")
+            pytest.fail("no slot was free")
 
 
-def test_a_pdf_is_read_in_a_place_of_the_cpu_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pdf_is_read_in_a_slot_of_the_cpu_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     signal = AbortSignal()
     document = SimpleNamespace(pdf=None)
     monkeypatch.setattr(extract_task, "load", lambda work: document)

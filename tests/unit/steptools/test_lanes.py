@@ -13,7 +13,7 @@ from queuemgr.base import process_state
 from queuemgr.base.config import COMMAND_LINE, LaneSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.steptools import machine
-from queuemgr.steptools.lanes import GIB, Lane, Lanes, banner, compute_lanes
+from queuemgr.steptools.lanes import GIB, MIN_PENDING, Lane, Lanes, banner, compute_lanes
 from queuemgr.steptools.machine import Machine
 from queuemgr.steptools.process_lanes import lanes
 
@@ -25,74 +25,75 @@ def _no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMAND_LINE, "{}")
 
 
-def of(machine_: Machine = BIG, **configure: object) -> Lanes:
-    given = LaneSettings(**configure)  # type: ignore[arg-type]
+def of(machine_: Machine = BIG, **values: object) -> Lanes:
+    given = LaneSettings(**values)  # type: ignore[arg-type]
     return compute_lanes(
-        given.model_dump(), lambda name: "settings" if name in configure else "default", machine_
+        given.model_dump(), lambda name: "settings" if name in values else "default", machine_
     )
 
 
-def figure(found: Lanes, name: str) -> tuple[int, str, str]:
-    one = next(one for one in found.figures if one.name == name)
+def setting(found: Lanes, name: str) -> tuple[int, str, str]:
+    one = next(one for one in found.settings if one.name == name)
     return one.value, one.source, one.rule
 
 
 def test_io_files_and_imports_are_clamped_to_four_times_the_io_threads():
     found = of(threads=64, io_concurrency=64, io_threads=4)
-    assert (found.io.concurrency, found.file_concurrency, found.import_concurrency) == (16, 16, 16)
-    assert figure(found, "file_concurrency") == (
-        16, "settings", "64 asked, min(64, 4 x 4 io threads, 64 for 256.0 GiB)",
+    for name in ("io_concurrency", "file_concurrency", "import_concurrency"):
+        assert found.value(name) == 16
+    assert setting(found, "file_concurrency") == (
+        16, "settings", "64 configured, min(64, 4 x 4 io threads, 64 for 256.0 GiB)",
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("gib", "cap"), [(1, 16), (15.9, 16), (16, 32), (31.9, 32), (32, 64), (999, 64)]
 )
-def test_memory_caps_what_waits_at_once(gib: float, cap: int):
-    assert of(Machine(64, int(gib * GIB))).io.concurrency == cap
+def test_memory_caps_io_concurrency(gib: float, cap: int):
+    assert of(Machine(64, int(gib * GIB))).lane("io").concurrency == cap
 
 
 def test_oversubscribing_lifts_the_clamp_up_to_64():
     small = Machine(2, 8 * GIB)
     found = of(small, threads=64, io_concurrency=500, io_threads=4, io_oversubscribe=True)
-    assert (found.io.concurrency, found.file_concurrency) == (64, 64)
+    assert (found.lane("io").concurrency, found.value("file_concurrency")) == (64, 64)
 
 
 @pytest.mark.parametrize(
     ("cpus", "asked", "got"), [(1, 0, 1), (3, 0, 3), (64, 0, 4), (64, 6, 6), (2, 99, 8)]
 )
-def test_child_programs_are_four_at_most_unless_asked_and_eight_at_most_when_asked(
+def test_child_programs_are_four_at_most_by_default_and_eight_at_most_when_configured(
     cpus: int, asked: int, got: int
 ):
-    assert of(Machine(cpus, GIB), proc_concurrency=asked).proc.concurrency == got
+    assert of(Machine(cpus, GIB), proc_concurrency=asked).lane("proc").concurrency == got
 
 
 def test_model_runs_share_the_processors_by_the_threads_of_each():
-    assert of(Machine(8, GIB), model_threads=3).embedding.concurrency == 2
-    assert of(Machine(2, GIB), model_threads=3).embedding.concurrency == 1
+    assert of(Machine(8, GIB), model_threads=3).lane("embedding").concurrency == 2
+    assert of(Machine(2, GIB), model_threads=3).lane("embedding").concurrency == 1
 
 
-def test_what_may_wait_is_four_times_what_runs_and_never_less_than_the_least():
+def test_four_times_what_runs_may_be_pending_and_never_less_than_the_minimum():
     found = of(Machine(2, GIB), io_concurrency=1, proc_concurrency=3)
-    pending = [lane.max_pending for lane in (found.io, found.cpu, found.embedding, found.proc)]
+    pending = [lane.max_pending for lane in map(found.lane, MIN_PENDING)]
     assert pending == [8, 16, 16, 12]
-    assert of(Machine(16, 64 * GIB)).cpu.max_pending == 64
+    assert of(Machine(16, 64 * GIB)).lane("cpu").max_pending == 64
 
 
-def test_a_number_worked_out_from_another_names_it_and_has_its_source():
+def test_a_value_taken_from_another_setting_names_it_and_has_its_source():
     found = of(threads=7)
-    assert figure(found, "import_concurrency") == (7, "settings", "threads")
-    assert figure(found, "cpu_concurrency")[1] == "default"
+    assert setting(found, "import_concurrency") == (7, "settings", "threads")
+    assert setting(found, "cpu_concurrency")[1] == "default"
 
 
 def test_the_command_line_wins_over_settings_these_over_the_environment(
     monkeypatch: pytest.MonkeyPatch, settings: object
 ):
     monkeypatch.setenv("SLUICE_CPU_CONCURRENCY", "5")
-    assert figure(lanes(), "cpu_concurrency") == (5, "environment", "")
+    assert setting(lanes(), "cpu_concurrency") == (5, "environment", "")
     settings.SLUICE_CPU_CONCURRENCY = 6  # type: ignore[attr-defined]
     process_state.reset_all()
-    assert figure(lanes(), "cpu_concurrency") == (6, "settings", "")
+    assert setting(lanes(), "cpu_concurrency") == (6, "settings", "")
     out = StringIO()
     call_command("worker", "--explain", "--json", "--cpu-concurrency", "7", stdout=out)
     rows = {row["name"]: row for row in json.loads(out.getvalue())}
@@ -101,27 +102,27 @@ def test_the_command_line_wins_over_settings_these_over_the_environment(
     }  # fmt: skip
 
 
-def test_the_lanes_of_a_process_are_worked_out_once():
+def test_the_lanes_of_a_process_are_computed_once():
     assert lanes() is lanes()
 
 
-def test_worker_explain_shows_every_number_with_its_source_and_rule_and_starts_nothing():
+def test_worker_explain_shows_every_setting_with_its_source_and_rule_and_starts_nothing():
     out = StringIO()
     call_command("worker", "--explain", "--slots", "3", stdout=out)
     lines = {line.split()[0]: line for line in out.getvalue().splitlines()}
     assert lines["slots"].split() == ["slots", "3", "command", "line"]
     assert "io threads" in lines["io_concurrency"]
-    assert set(lines) == {"what", *(one.name for one in lanes().figures)}
+    assert set(lines) == {"what", *(one.name for one in lanes().settings)}
 
 
-def test_the_banner_has_a_line_for_every_number():
+def test_the_banner_has_a_line_for_every_setting():
     found = of(threads=2)
-    assert [line.split()[0] for line in banner(found.figures).splitlines()] == [
-        one.name for one in found.figures
+    assert [line.split()[0] for line in banner(found.settings).splitlines()] == [
+        one.name for one in found.settings
     ]
 
 
-def test_a_lane_without_room_is_refused_by_name():
+def test_a_lane_without_capacity_is_refused_by_name():
     with pytest.raises(ConfigurationError, match="lane ocr: max_pending is 0"):
         Lane("ocr", 1, 0)
 
