@@ -68,6 +68,20 @@ def _send_last_spans(**kwargs: Any) -> None:
     tracing.stop()
 
 
+def forget_inherited_pools() -> None:
+    """Let a forked child open connections of its own: Celery would close a pool the child inherits, and
+    with it the parent's connections on the server."""
+    pools = getattr(connection, "_connection_pools", {})
+    _inherited.extend(pools.values())
+    pools.clear()
+
+
+_inherited: list[Any] = []
+"""Pools of a parent process, kept so that nothing finalizes them."""
+
+os.register_at_fork(after_in_child=forget_inherited_pools)
+
+
 @worker_process_init.connect
 def _start_child(**kwargs: Any) -> None:
     leased_task.start_process(is_parent=False)
