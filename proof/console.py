@@ -16,7 +16,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.console import REPOSITORY
+from tests.acceptance.processes import REPOSITORY
 
 
 class Console:

@@ -16,9 +16,8 @@ from proof.console import Console
 from proof.plan import FIGURES, LEASE_SECONDS
 from proof.tables import Tables
 from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
-from tests.acceptance.console import REPOSITORY
 from tests.acceptance.fleet import STEP_QUEUES
-from tests.acceptance.processes import Process, using
+from tests.acceptance.processes import REPOSITORY, Process, using
 
 SETTINGS = {
     "lease_seconds": LEASE_SECONDS, "heartbeat_seconds": 2, "poll_interval": 0.5, "stale_interval": 5,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -10,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.console import REPOSITORY
 from tests.acceptance.databases import FILE, Database, PostgresDatabase, SqliteFile
 from tests.acceptance.fleet import Fleet, environment
+from tests.acceptance.fork_server import ForkServer
+from tests.acceptance.processes import Command
 from tests.private_servers import POSTGRES
 
 HERE = Path(__file__).parent
@@ -26,7 +26,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory, database: str) -> Database:
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def migrated(
+    tmp_path_factory: pytest.TempPathFactory, database: str, fork_server: ForkServer
+) -> Database:
     """A database migrated once, for fleets to copy; no one works in it."""
     directory = tmp_path_factory.mktemp("migrated")
     made: Database
@@ -35,25 +44,23 @@ def migrated(tmp_path_factory: pytest.TempPathFactory, database: str) -> Databas
         if database == "postgres"
         else SqliteFile(directory / FILE)
     )
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        env=environment(directory, made), cwd=REPOSITORY, check=True,
-    )  # fmt: skip
+    migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
+    Command("migrate", migrate, environment(directory, made), directory, fork_server).end()
     return made
 
 
 @pytest.fixture(scope="module")
 def make_shared_fleet(
-    tmp_path_factory: pytest.TempPathFactory, migrated: Database
+    tmp_path_factory: pytest.TempPathFactory, migrated: Database, fork_server: ForkServer
 ) -> Iterator[MakeFleet]:
     """Make a fleet that lives as long as the module's tests."""
-    yield from _maker(tmp_path_factory.mktemp("fleets"), migrated)
+    yield from _maker(tmp_path_factory.mktemp("fleets"), migrated, fork_server)
 
 
 @pytest.fixture
-def make_fleet(tmp_path: Path, migrated: Database) -> Iterator[MakeFleet]:
+def make_fleet(tmp_path: Path, migrated: Database, fork_server: ForkServer) -> Iterator[MakeFleet]:
     """Make a fleet with these settings: `make_fleet(max_prep=10)`."""
-    yield from _maker(tmp_path, migrated)
+    yield from _maker(tmp_path, migrated, fork_server)
 
 
 @pytest.fixture
@@ -61,7 +68,7 @@ def fleet(make_fleet: MakeFleet) -> Fleet:
     return make_fleet()
 
 
-def _maker(directory: Path, migrated: Database) -> Iterator[MakeFleet]:
+def _maker(directory: Path, migrated: Database, fork_server: ForkServer) -> Iterator[MakeFleet]:
     """A function that makes fleets; all are closed at the end, and must have left nothing behind."""
     made: list[Fleet] = []
     numbers = count(1)
@@ -69,7 +76,7 @@ def _maker(directory: Path, migrated: Database) -> Iterator[MakeFleet]:
     def make(**settings: object) -> Fleet:
         home = directory / f"fleet-{next(numbers)}"
         home.mkdir()
-        made.append(Fleet(home, migrated.copy(home), **settings))
+        made.append(Fleet(home, migrated.copy(home), fork_server, **settings))
         return made[-1]
 
     yield make

@@ -7,38 +7,43 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import socket
 import sys
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.acceptance.fork_server import ForkServer
+from tests.acceptance.processes import start
 
 
 class Console:
     """An operator's shell beside a fleet."""
 
-    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
-        with log.open("ab") as complaints:
-            self._popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.acceptance.console"], env=dict(environment), cwd=REPOSITORY,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True,
-                start_new_session=True,
-            )  # fmt: skip
+    def __init__(
+        self, environment: Mapping[str, str], log: Path, server: ForkServer | None = None
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "tests.acceptance.console"]
+        with ours, theirs, log.open("ab") as errors:
+            self._lines = ours.makefile("rw")
+            self._running = start(command, environment, [theirs, theirs, errors], server)
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
 
     def queue(self, *arguments: str) -> tuple[int, str]:
-        """Run `queue …`; returns its exit code and what it said."""
-        assert self._popen.stdin
-        assert self._popen.stdout
-        self._popen.stdin.write(json.dumps(arguments) + "\n")
-        self._popen.stdin.flush()
-        code, said = json.loads(self._popen.stdout.readline())
-        return int(code), str(said)
+        """Run `queue …`; returns its exit code and what it printed."""
+        self._lines.write(json.dumps(arguments) + "\n")
+        self._lines.flush()
+        code, printed = json.loads(self._lines.readline())
+        return int(code), str(printed)
 
     def close(self) -> None:
-        with self._popen:
-            self._popen.kill()
+        self._running.kill()
+        self._running.wait()
+        self._lines.close()
 
 
 def main() -> None:

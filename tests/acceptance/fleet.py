@@ -6,25 +6,25 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 from celery import Celery
 from redis import Redis
 
 from queuemgr.local.private_servers import RedisServer, wait_for_port
-from tests.acceptance.console import REPOSITORY, Console
+from tests.acceptance.console import Console
 from tests.acceptance.databases import Database
-from tests.acceptance.processes import Process, using
+from tests.acceptance.fork_server import ForkServer
+from tests.acceptance.processes import Command, Process, using
 from tests.acceptance.trace import Trace
-from tests.patience import patient
 
 QUICK = {
     "lease_seconds": 10, "heartbeat_seconds": 1, "poll_interval": 0.5, "stale_interval": 5,
@@ -53,11 +53,16 @@ def environment(
     }
 
 
+P = TypeVar("P", bound=Process)
+
+
 class Fleet:
     """The processes and the state of one test, gone when it is closed."""
 
-    def __init__(self, directory: Path, database: Database, **settings: Any) -> None:
-        self.directory, self.database = directory, database
+    def __init__(
+        self, directory: Path, database: Database, server: ForkServer | None = None, **settings: Any
+    ) -> None:
+        self.directory, self.database, self._server = directory, database, server
         self.processes: list[Process] = []
         self._redis_server = RedisServer(directory / "redis")
         self.broker_url = self._redis_server.url
@@ -67,12 +72,25 @@ class Fleet:
         }
         self._tolerated: list[str] = []
         self.redis_process = self.start_redis()
-        self._console = Console(self.environment, directory / "console.log")
+        self._console = Console(self.environment, self._log("console"), server)
+        self._commands = count(1)
 
     # Starting things
 
     def start(self, name: str, *command: str) -> Process:
-        process = Process(name, command, self.environment, self.directory / f"{name}.log")
+        """Start a program: Python by the fork server, where the fleet has one."""
+        return self._started(
+            Process(name, command, self.environment, self._log(name), self._server)
+        )
+
+    def start_from_scratch(self, name: str, *command: str) -> Process:
+        """Start a program as a shell does, Python and all its imports included."""
+        return self._started(Process(name, command, self.environment, self._log(name)))
+
+    def _log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def _started(self, process: P) -> P:
         self.processes.append(process)
         return process
 
@@ -135,28 +153,15 @@ class Fleet:
 
     # Commands
 
-    def start_command(self, *arguments: str) -> subprocess.Popen[str]:
+    def start_command(self, *arguments: str) -> Command:
         """`manage.py queue …` as a process of its own, under way."""
-        return subprocess.Popen(
-            [sys.executable, "manage.py", "queue", *arguments], env=self.environment, cwd=REPOSITORY,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        name = f"command-{next(self._commands)}"
+        words = (sys.executable, "manage.py", "queue", *arguments)
+        return self._started(Command(name, words, self.environment, self.directory, self._server))
 
     def command(self, *arguments: str, code: int = 0, within: float = 60) -> str:
-        """Run `manage.py queue …` to its end, which must be this exit code; returns what it said."""
-        return self.end_of(self.start_command(*arguments), code, within)
-
-    @staticmethod
-    def end_of(running: subprocess.Popen[str], code: int = 0, within: float = 60) -> str:
-        """Wait for a command under way; returns what it said."""
-        with running:
-            try:
-                out, complaints = running.communicate(timeout=patient(within))
-            except subprocess.TimeoutExpired:
-                running.kill()
-                raise
-        assert running.returncode == code, f"exit code {running.returncode}: {out}{complaints}"
-        return out
+        """Run `manage.py queue …` to its end, which must be this exit code; returns what it printed."""
+        return self.start_command(*arguments).end(code, within)
 
     def queue(self, *arguments: str) -> str:
         """`manage.py queue …` in the console, which saves the time Django needs to start."""
@@ -216,7 +221,7 @@ class Fleet:
 
     def wait_until(self, what: str, true: Callable[[], object], within: float = 30) -> None:
         """Wait until this holds, or fail telling how things stand."""
-        deadline = time.monotonic() + patient(within)
+        deadline = time.monotonic() + within
         while not true():
             if time.monotonic() > deadline:
                 raise AssertionError(f"not within {within:g} s: {what}\n{self.picture()}")
@@ -266,8 +271,11 @@ class Fleet:
         for process in reversed(self.processes):
             process.kill_group()
         # A killed group's members die one after another: what is left is judged a moment later.
-        own = [process for process in using(self.directory) if process.pid != os.getpid()]
-        _, left = psutil.wait_procs(own, timeout=patient(3))
+        sessions = {process.pid for process in (self._console, *self.processes)}
+        left = [
+            process for process in using(self.directory, sessions) if process.pid != os.getpid()
+        ]
+        _, left = psutil.wait_procs(left, timeout=10)
         for survivor in left:
             survivor.send_signal(signal.SIGKILL)
         self.database.drop()

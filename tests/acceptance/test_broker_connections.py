@@ -103,9 +103,8 @@ def test_a_broker_that_refuses_connections_costs_time_and_nothing_hangs(
         redis.config_set("maxclients", 1)
         began = time.monotonic()
         running = fleet.start_command(*probes(20, key_prefix="refused"))
-        _, complaints = running.communicate(timeout=60)
-        assert running.returncode == 0
-        assert "broker does not answer" in complaints
+        running.end()
+        assert "broker does not answer" in running.errors
         assert time.monotonic() - began < patient(20)
         redis.config_set("maxclients", 1_000)
     fleet.wait_until("all done", lambda: kept_up() and fleet.states()["done"] == 40, 60)

@@ -74,7 +74,7 @@ def _everything(fleet: Fleet) -> list[tuple[object, ...]]:
 def test_the_same_1000_keys_from_four_processes_at_once_are_1000_executions(fleet: Fleet) -> None:
     """E1, P4-04: each key is new to exactly one of them, and each says how many were."""
     racing = [fleet.start_command(*probes(1000, key_prefix="same")) for _ in range(4)]
-    said = [fleet.end_of(command) for command in racing]
+    said = [command.end() for command in racing]
     counts = [re.match(r"(\d+) new, (\d+) already there", line) for line in said]
     numbers = [(int(count[1]), int(count[2])) for count in counts if count]
     assert [sum(column) for column in zip(*numbers, strict=True)] == [1000, 3000]

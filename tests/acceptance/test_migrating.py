@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
-from tests.acceptance.fleet import REPOSITORY, Fleet
+from tests.acceptance.fleet import Fleet
+from tests.acceptance.processes import REPOSITORY
 
 BEFORE = "0004"
 """The last migration of the release before."""
