@@ -13,12 +13,17 @@ MINUTES ?= 3
 SEED    ?=
 HISTORIES ?= 200
 
+FILES ?= tests
+QUICK := tests/unit tests/integration/lifecycle tests/integration/scheduling
+# A hash seed of its own would give each process another order of the cases made from a set.
+PARALLEL := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto
+
 export PYTHONUNBUFFERED := 1
 # Everything here starts many short-lived processes, which should not compile the same files again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-sqlite test-postgres lint check bench proof clean
+.PHONY: help install run quick test test-sqlite test-postgres lint check bench proof clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,14 +40,17 @@ run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|
 	@$(BIN)/python manage.py up $(SAMPLES) --workers $(WORKERS) --pool $(POOL) $(if $(DRAIN),--drain) $(if $(BUDGET),--budget $(BUDGET)); \
 	code=$$?; exit $$code
 
-test: install ## every test on SQLite and on PostgreSQL, with servers of our own
-	@$(BIN)/python -m tests.on_both_databases --durations=15
+quick: install ## under a minute: rules, limits, scheduling and the life of leases, on SQLite
+	@SLUICE_TEST_DATABASE=sqlite $(PARALLEL) $(QUICK) -m "not slow_proof and not slow"
 
-test-sqlite: install ## every test on SQLite
-	@SLUICE_TEST_DATABASE=sqlite $(BIN)/python -m pytest
+test: install ## every test on the databases it is for, with servers of our own: FILES=tests/browser
+	@$(PARALLEL) $(FILES)
 
-test-postgres: install ## every test on PostgreSQL
-	@SLUICE_TEST_DATABASE=postgres $(BIN)/python -m pytest
+test-sqlite: install ## every test on SQLite: FILES=…
+	@SLUICE_TEST_DATABASE=sqlite $(PARALLEL) $(FILES)
+
+test-postgres: install ## every test on PostgreSQL: FILES=…
+	@SLUICE_TEST_DATABASE=postgres $(PARALLEL) $(FILES)
 
 check: lint test ## lint, then the tests
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -22,30 +21,6 @@ from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.capacity import Group
 from tests.emptied_tables import let_flush_empty_the_record, let_flush_leave_what_is_made_once
-from tests.patience import patient
-
-HERE = Path(__file__).parent
-MEET_NO_DATABASE = [HERE / "unit", HERE / "integration" / "pipeline" / "steps", HERE / "browser"]
-MEET_THE_MACHINE = [HERE / "acceptance", HERE / "browser"]
-"""Real processes and real clocks: what else the machine does shows in them."""
-
-TOOK_TOO_LONG = [
-    "not within",
-    "did not come",
-    "still running",
-    "[Tt]ime(d )?[Oo]ut",
-    "Locator expected",
-]
-"""What a wait that ran out says. Such a test is run once more, and the summary names it; one that
-finds a wrong count or a limit passed has one try, so that a race of ours is never hidden."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if any(folder in item.path.parents for folder in MEET_NO_DATABASE):
-            item.add_marker("any_database")
-        if any(folder in item.path.parents for folder in MEET_THE_MACHINE):
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=TOOK_TOO_LONG))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -110,7 +85,7 @@ def in_threads() -> Callable[..., list[Any]]:
 
         def together(number: int) -> Any:
             try:
-                barrier.wait(timeout=patient(10))
+                barrier.wait(timeout=30)
                 return act(number)
             finally:
                 connection.close()

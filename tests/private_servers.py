@@ -1,7 +1,8 @@
 """A pytest plugin that starts the tests' own broker and database before Django reads its settings.
 
-`SLUICE_TEST_DATABASE=postgres` (or `sqlite`, the default) says which database this run is for;
-`make test` does both. Everything lives in a temporary directory and is gone afterwards.
+Each test process has servers of its own, in a temporary directory, and stops them at its end. Which
+database it has is said by `SLUICE_TEST_DATABASE` (`sqlite` or `postgres`); where that is not set, a run
+of several processes (`make test`) gives SQLite to every other one, PostgreSQL to the rest.
 """
 
 from __future__ import annotations
@@ -11,14 +12,32 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
 
-DATABASE = os.environ.get("SLUICE_TEST_DATABASE", "sqlite")
+DATABASES = ("sqlite", "postgres")
+PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "")
+"""Which of several test processes this is: `gw0`, `gw1` …; empty for the one that leads them, or that is
+alone."""
+
+
+ONE_FOR_ALL = os.environ.get("SLUICE_TEST_DATABASE", "")
+"""The database of every test process of this run; empty where they have different ones."""
+
+
+def database_of(process: str) -> str:
+    """The database of a test process."""
+    number = int(process.removeprefix("gw") or 0)
+    return ONE_FOR_ALL or DATABASES[number % len(DATABASES)]
+
+
+DATABASE = database_of(PROCESS)
 MODEL_EXAMPLES = int(os.environ.get("SLUICE_MODEL_EXAMPLES", "8"))
 """Histories the model of the fleet plays, and a sixth of the snapshots decided; a proof has more."""
 
@@ -26,36 +45,47 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 if "SLUICE_MODEL_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")  # new examples are looked for by `make proof`
 
-KEPT = ("SLUICE_TEST_DATABASE", "SLUICE_TEST_PATIENCE", "SLUICE_TEST_CORPUS", "SLUICE_CORPUS")
+KEPT = ("SLUICE_TEST_DATABASE", "SLUICE_TEST_CORPUS", "SLUICE_CORPUS")
 """Ours, of all that the environment says; what else is set there must not reach a test."""
 
 ROOT = Path(tempfile.mkdtemp(prefix="sluice-test-"))
 ROOT.chmod(0o755)
-
-for name in [name for name in os.environ if name.startswith("SLUICE_")]:
-    if name not in KEPT:
-        del os.environ[name]
-
 REDIS = RedisServer(ROOT / "redis")
 POSTGRES = PostgresServer(ROOT / "postgres")
-_redis = subprocess.Popen(REDIS.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-os.environ["SLUICE_DATA_DIR"] = str(ROOT / "data")
-os.environ["BROKER_URL"] = REDIS.url
-os.environ.pop("DATABASE_URL", None)
-if DATABASE == "postgres":
-    POSTGRES.start()
-    os.environ["DATABASE_URL"] = POSTGRES.url
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    for name in [name for name in os.environ if name.startswith("SLUICE_")]:
+        if name not in KEPT:
+            del os.environ[name]
+    os.environ["SLUICE_DATA_DIR"] = str(ROOT / "data")
+    os.environ["BROKER_URL"] = REDIS.url
+    os.environ.pop("DATABASE_URL", None)
+    if PROCESS or not getattr(early_config.known_args_namespace, "numprocesses", None):
+        _start()
+    yield
+
+
+_redis: list[subprocess.Popen[Any]] = []
+
+
+def _start() -> None:
+    if DATABASE == "postgres":
+        POSTGRES.start()
+        os.environ["DATABASE_URL"] = POSTGRES.url
+    quiet = subprocess.DEVNULL
+    _redis.append(subprocess.Popen(REDIS.command, stdout=quiet, stderr=quiet))
+    wait_for_port(REDIS.port, _redis[0])
 
 
 @atexit.register
-def _stop() -> None:
-    _redis.kill()
-    _redis.wait()
+def stop() -> None:
+    for process in _redis:
+        process.kill()
+        process.wait()
     POSTGRES.stop()
     shutil.rmtree(ROOT, ignore_errors=True)
-
-
-wait_for_port(REDIS.port, _redis)
 
 
 def pytest_report_header() -> str:

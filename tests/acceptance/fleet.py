@@ -219,7 +219,7 @@ class Fleet:
         """The one value a query gives."""
         return self.database.rows(statement, *parameters)[0][0]
 
-    def wait_until(self, what: str, true: Callable[[], object], within: float = 30) -> None:
+    def wait_until(self, what: str, true: Callable[[], object], within: float = 60) -> None:
         """Wait until this holds, or fail telling how things stand."""
         deadline = time.monotonic() + within
         while not true():
@@ -227,7 +227,7 @@ class Fleet:
                 raise AssertionError(f"not within {within:g} s: {what}\n{self.picture()}")
             time.sleep(0.05)
 
-    def wait_until_done(self, count: int, like: str = "%", within: float = 40) -> None:
+    def wait_until_done(self, count: int, like: str = "%", within: float = 90) -> None:
         self.wait_until(f"{count} done", lambda: self.states(like)["done"] == count, within)
 
     def picture(self) -> str:

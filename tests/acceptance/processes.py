@@ -72,9 +72,9 @@ class Process:
         """`kill -9` of everything in the group, and wait until the program is gone."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._popen.wait(10)
+        self._popen.wait(30)
 
-    def stop(self, within: float = 20) -> int:
+    def stop(self, within: float = 60) -> int:
         """Ask the program to end, as a supervisor does; returns its exit code."""
         self.signal(signal.SIGTERM)
         return self.wait(within)

@@ -12,8 +12,6 @@ import pytest
 
 from tests.acceptance.conftest import MakeFleet
 
-pytestmark = pytest.mark.any_database
-
 FEED = '<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>http://arxiv.org/abs/{}v1</id></entry></feed>'
 
 

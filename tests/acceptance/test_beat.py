@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-
-pytestmark = pytest.mark.any_database
 
 TASK_RESULTS = (
     "SELECT result FROM django_celery_results_taskresult "

@@ -10,9 +10,8 @@ from redis import Redis
 
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet, probes
-from tests.patience import patient
 
-pytestmark = [pytest.mark.slow_proof, pytest.mark.any_database]
+pytestmark = pytest.mark.slow_proof
 
 CONSUMES_AGAIN = 60
 """Seconds after the fault within which work must go on (P2-01)."""
@@ -105,7 +104,7 @@ def test_a_broker_that_refuses_connections_costs_time_and_nothing_hangs(
         running = fleet.start_command(*probes(20, key_prefix="refused"))
         running.end()
         assert "broker does not answer" in running.errors
-        assert time.monotonic() - began < patient(20)
+        assert time.monotonic() - began < 60
         redis.config_set("maxclients", 1_000)
     fleet.wait_until("all done", lambda: kept_up() and fleet.states()["done"] == 40, 60)
     assert fleet.outcomes() == {"done": 40}

@@ -5,15 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import pytest
-
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet, probes
-from tests.patience import patient
 
-pytestmark = pytest.mark.any_database
-
-BOUND = 15
+BOUND = 20
 """Seconds an enqueue may take longer while the broker does not answer than while it does."""
 
 RECOVERY = 60
@@ -44,7 +39,7 @@ def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
     usual = _seconds_to_enqueue(fleet, 10, seconds=0.1)
     fleet.wait_until_done(10)
     fleet.redis_process.freeze()
-    assert _seconds_to_enqueue(fleet, 20, seconds=0.1) < usual + patient(BOUND)
+    assert _seconds_to_enqueue(fleet, 20, seconds=0.1) < usual + BOUND
     fleet.redis_process.thaw()
     _wait_until_done(fleet, 30, kept_up)
     _check_each_ran_once(fleet, 30)
@@ -59,7 +54,7 @@ def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
     kept_up = fleet.supervise(lambda: fleet.start_worker(8))
     usual = _seconds_to_enqueue(fleet, 60, seconds=0.2)
     fleet.redis_process.kill_group()
-    assert _seconds_to_enqueue(fleet, 20, seconds=0.1) < usual + patient(BOUND)
+    assert _seconds_to_enqueue(fleet, 20, seconds=0.1) < usual + BOUND
     fleet.start_redis()
     _wait_until_done(fleet, 80, kept_up)
     _check_each_ran_once(fleet, 80)

@@ -11,7 +11,6 @@ import pytest
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet, probes
 from tests.acceptance.test_beat import TASK_RESULTS
-from tests.patience import patient
 
 pytestmark = pytest.mark.slow_proof
 
@@ -38,7 +37,7 @@ def test_a_process_killed_holding_every_lock_leaves_none_of_them_behind(fleet: F
     time.sleep(2)
     assert fleet.states()["done"] == done < 60, "the lock held them up"
     holder.kill_group()
-    fleet.wait_until_done(60, within=20)
+    fleet.wait_until_done(60, within=60)
     assert fleet.outcomes() == {"done": 60}
     assert fleet.trace().started_again() == []
 
@@ -49,13 +48,13 @@ def test_what_beat_sent_while_no_worker_was_there_is_done_once_and_user_work_sta
     """P5-08: two dozen ticks in the broker, all but the last of them too old."""
     beat = fleet.start_beat()
     with fleet.redis() as redis:
-        fleet.wait_until("sent", lambda: redis.llen("housekeeping") >= 24, within=40)
+        fleet.wait_until("sent", lambda: redis.llen("housekeeping") >= 24, within=90)
         beat.kill_group()
         fleet.enqueue(20)
         began = time.monotonic()
         workers = fleet.start_chores(), fleet.start_worker(4, wait=False)
         fleet.wait_until_done(20)
-        assert time.monotonic() - began < patient(20)
+        assert time.monotonic() - began < 60
         fleet.wait_for_workers(*workers)
         fleet.wait_until("no flood left", lambda: not redis.llen("housekeeping"))
     worked = [result for (result,) in fleet.database.rows(TASK_RESULTS) if result != "null"]
@@ -71,7 +70,7 @@ def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(
     fleet.wait_for_workers(chores)
     fleet.database.run("DELETE FROM queuemgr_chore")
     fleet.start_beat("elsewhere")
-    fleet.wait_until("a tick", lambda: fleet.database.rows(TASK_RESULTS), within=15)
+    fleet.wait_until("a tick", lambda: fleet.database.rows(TASK_RESULTS), within=45)
 
 
 def test_beat_and_workers_go_on_by_themselves_after_the_database_was_away(fleet: Fleet) -> None:

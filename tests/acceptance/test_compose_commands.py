@@ -26,7 +26,6 @@ from queuemgr.local.private_servers import free_port
 from tests import compose_file
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.processes import REPOSITORY, Process
-from tests.patience import patient
 from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.skipif(DATABASE != "postgres", reason="compose.yaml has PostgreSQL")
@@ -48,7 +47,7 @@ class Composed:
         """Run a command beside a service, as its health check is; returns the exit code."""
         return subprocess.run(
             words, env=self.environments[service], cwd=REPOSITORY, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, timeout=patient(20), check=False,
+            stderr=subprocess.DEVNULL, timeout=60, check=False,
         ).returncode  # fmt: skip
 
     def is_healthy(self, service: str) -> bool:
@@ -151,7 +150,7 @@ def test_flower_does_not_stop_a_worker_even_for_whom_it_knows(composed: Composed
 def test_sigterm_ends_every_process_cleanly(composed: Composed):
     for process in composed.processes.values():
         process.signal(signal.SIGTERM)
-    codes = {name: process.wait(20) for name, process in composed.processes.items()}
+    codes = {name: process.wait(60) for name, process in composed.processes.items()}
     assert codes == dict.fromkeys(LASTING, 0)
     still = "SELECT name FROM queuemgr_worker WHERE draining_at IS NULL"
     assert composed.fleet.database.rows(still) == []
@@ -167,7 +166,7 @@ def _with_login(composed: Composed, path: str) -> Request:
 
 def _status(request: Request) -> int:
     try:
-        with urlopen(request, timeout=patient(10)) as answer:
+        with urlopen(request, timeout=30) as answer:
             return int(answer.status)
     except HTTPError as error:
         with error:

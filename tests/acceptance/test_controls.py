@@ -28,7 +28,7 @@ def test_cancel_ends_waiting_work_at_once_and_running_work_within_seconds(busy: 
     assert said.startswith("2 cancelled")
     assert busy.states("cancel-waiting-0") == {"cancelled": 1}
     busy.wait_until(
-        "it is cancelled", lambda: busy.states("cancel-running-0") == {"cancelled": 1}, within=4
+        "it is cancelled", lambda: busy.states("cancel-running-0") == {"cancelled": 1}, within=15
     )
     assert busy.outcomes("cancel-running-0") == {"cancelled": 1}
     assert busy.outcomes("cancel-waiting-0") == {}
@@ -52,7 +52,7 @@ def test_pause_of_a_queue_a_limit_and_everything_holds_and_resume_starts_the_wor
 
     for target, like in [("everything", "all"), ("prep.low", "queue"), ("host:a", "limit")]:
         busy.queue("resume", target)
-        busy.wait_until_done(2, f"paused-{like}-%", within=2)
+        busy.wait_until_done(2, f"paused-{like}-%", within=10)
     assert busy.outcomes("paused-%") == {"done": 6}, "waiting was no attempt"
 
 

@@ -11,13 +11,9 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 
-import pytest
-
 from queuemgr.local.private_servers import free_port
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-
-pytestmark = pytest.mark.any_database
 
 ENDS = {
     "done": "task-succeeded", "failed": "task-failed", "retried": "task-retried",

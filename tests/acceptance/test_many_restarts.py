@@ -51,7 +51,7 @@ def test_hard_stops_run_again_no_more_than_what_was_running(
         for number in signals:
             worker.signal(number)
             time.sleep(0.1)
-        worker.wait(20)
+        worker.wait(60)
     _finish(fleet, 150)
     assert len(fleet.trace().started_again()) <= stops * SLOTS
     assert fleet.outcomes()["done"] == 150

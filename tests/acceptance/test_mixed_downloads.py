@@ -10,8 +10,6 @@ from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.mixed_server import KINDS, MixedServer, most_at_once, too_early
 
-pytestmark = pytest.mark.any_database
-
 PER_HOST = 4
 WORD_GETS_ROUND = 1.0
 """Seconds after which no start may follow a Retry-After: steps begun before it go on."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-
-pytestmark = pytest.mark.any_database
 
 
 def test_work_that_kills_its_process_three_times_is_poison_and_the_rest_finishes(

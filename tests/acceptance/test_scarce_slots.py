@@ -8,7 +8,6 @@ import pytest
 
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-from tests.patience import patient
 
 pytestmark = pytest.mark.slow_proof
 
@@ -23,12 +22,12 @@ def test_high_work_starts_within_seconds_though_low_work_fills_all_it_may(
     fleet.wait_until("saturated", lambda: fleet.states()["running"] == 6)
     submitted = datetime.now(UTC)
     fleet.enqueue(5, key_prefix="high", priority="high", seconds=1, trace=fleet.trace_file)
-    fleet.wait_until_done(5, "high-%", within=10)
+    fleet.wait_until_done(5, "high-%", within=30)
     started = [
         datetime.fromisoformat(a["started"]) for a in fleet.attempts() if a["priority"] == "high"
     ]
     assert len(started) == 5
-    assert max((moment - submitted).total_seconds() for moment in started) < patient(3)
+    assert max((moment - submitted).total_seconds() for moment in started) < 9
     assert fleet.trace().where(priority="low").most_at_once() == 6
 
 
@@ -42,5 +41,5 @@ def test_short_items_do_not_wait_behind_a_long_one_while_another_worker_is_idle(
     fleet.enqueue(1, key_prefix="long", seconds=60)
     fleet.wait_until("it runs", lambda: fleet.states("long-%") == {"running": 1})
     fleet.enqueue(10, key_prefix="short", seconds=1)
-    fleet.wait_until_done(10, "short-%", within=20)
+    fleet.wait_until_done(10, "short-%", within=60)
     assert fleet.states("long-%") == {"running": 1}

@@ -28,8 +28,8 @@ def test_a_worker_that_is_stopped_gives_back_what_it_has_not_begun_and_hands_on_
 
     leaving.signal(signal.SIGTERM)
     back = {"waiting": 3}
-    fleet.wait_until("given back", lambda: fleet.states("unbegun-%") == back, within=3)
-    assert leaving.wait(GRACE + 10) == 0
+    fleet.wait_until("given back", lambda: fleet.states("unbegun-%") == back, within=10)
+    assert leaving.wait(GRACE + 30) == 0
     assert fleet.outcomes("short-%") == {"done": 2}
     assert fleet.outcomes("long-%") == {"interrupted": 2}
     assert fleet.outcomes("unbegun-%") == {}, "given back without an attempt"

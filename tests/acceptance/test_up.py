@@ -28,9 +28,6 @@ from tests import made_pdfs
 from tests.acceptance.databases import Database
 from tests.acceptance.fleet import environment
 from tests.acceptance.processes import REPOSITORY, using
-from tests.patience import patient
-
-pytestmark = pytest.mark.any_database
 
 SAMPLES = {
     # pages, references, how its report begins
@@ -46,7 +43,7 @@ TROUBLED = {
     "html-named.pdf": ("not_pdf", "an HTML page titled 'Sign in to continue"),
 }
 STEPS = ["resolve", "fetch", "extract", "analyse", "report"]
-AT_ONCE = patient(20)
+AT_ONCE = 60
 """Seconds a stop may take where other tests keep the processors busy; alone it takes a few."""
 
 TEXT = made_pdfs.text_content(
@@ -105,7 +102,7 @@ class Run:
     def end(self, within: float) -> int:
         """Wait for it to end; returns the exit code."""
         try:
-            code = self._process.wait(patient(within))
+            code = self._process.wait(within)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {within:g} s: {self.lines}") from None
         for reader, stream in zip(
@@ -165,7 +162,7 @@ class Home:
                     program.kill()
             time.sleep(0.1)
         for run in self.runs:
-            run.end(within=20)
+            run.end(within=60)
         self.database.drop()
 
 
@@ -188,7 +185,7 @@ def make_home(tmp_path_factory: pytest.TempPathFactory, migrated: Database) -> I
 
 
 def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 90) -> None:
-    deadline = time.monotonic() + patient(within)
+    deadline = time.monotonic() + within
     while not true():
         if time.monotonic() > deadline or not run.alive:
             raise AssertionError(f"did not come: {what}; {run.lines} {run.complaints}")

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.patience import patient
-
 pytest.importorskip("playwright", reason="needs the playwright package")
 
 from playwright.sync_api import Page, expect, sync_playwright
@@ -34,8 +32,8 @@ def browser_page(*, scripts: bool = True, width: int = 1280, **more: Any) -> Ite
         page = browser.new_page(
             viewport={"width": width, "height": 900}, java_script_enabled=scripts, **more
         )
-        page.set_default_timeout(patient(30_000))
-        expect.set_options(timeout=patient(5_000))
+        page.set_default_timeout(90_000)
+        expect.set_options(timeout=15_000)
         yield page
         browser.close()
 

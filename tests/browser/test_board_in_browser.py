@@ -20,11 +20,10 @@ from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD, browser_page, log_in
-from tests.patience import patient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-SOON = patient(20_000)
+SOON = 60_000
 """Milliseconds: generous, a refresh comes every five seconds."""
 
 

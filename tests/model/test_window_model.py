@@ -24,9 +24,6 @@ from tests.model.window_scripts import (
 )
 from tests.private_servers import MODEL_EXAMPLES
 
-pytestmark = pytest.mark.any_database
-
-
 many = settings(max_examples=12 * MODEL_EXAMPLES, deadline=None)
 
 

@@ -16,8 +16,6 @@ from typing import Any
 
 from django.core.management import CommandError, call_command
 
-from tests.patience import patient
-
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -82,5 +80,5 @@ def shell(directory: Path, *words: str, **variables: str) -> subprocess.Complete
     """`python manage.py …` in a process of its own, with state of its own."""
     return subprocess.run(
         [sys.executable, "manage.py", *words], cwd=REPOSITORY, text=True, capture_output=True,
-        env=alone(directory, **variables), timeout=patient(60), check=False,
+        env=alone(directory, **variables), timeout=180, check=False,
     )  # fmt: skip

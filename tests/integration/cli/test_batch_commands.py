@@ -25,7 +25,7 @@ from queuemgr.models import Batch, Execution, State
 from queuemgr.reporting import stats as standing
 from tests.integration.cli.commands import alone, queue, shell
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

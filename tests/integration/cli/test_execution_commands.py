@@ -14,7 +14,7 @@ from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.models import AuditEntry, Execution, State
 from tests.integration.cli.commands import Said, run
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def queue(*arguments: object) -> Said:

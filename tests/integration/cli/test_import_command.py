@@ -15,7 +15,7 @@ from queuemgr.models import Execution
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import Said, queue
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows
 from tests.integration.cli.commands import queue
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)

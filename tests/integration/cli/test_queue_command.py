@@ -22,7 +22,7 @@ from queuemgr.models import AuditEntry, Execution, Limit, Queue, State
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import REPOSITORY, alone, queue, run, shell
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00")
 

@@ -12,7 +12,7 @@ from queuemgr.models import Attempt, Execution, Limit, Outcome
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import queue
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 BEGAN = datetime(2026, 5, 4, 6, tzinfo=UTC)
 
 

@@ -23,7 +23,7 @@ from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import run, shell
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)

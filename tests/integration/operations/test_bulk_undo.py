@@ -147,7 +147,6 @@ def test_nobody_chooses_to_restore_by_hand() -> None:
 
 
 @given(st.sets(st.integers(1, 300)))
-@pytest.mark.any_database
 def test_ids_written_as_ranges_are_read_back(ids: set[int]) -> None:
     assert list(numbers(ranges(ids))) == sorted(ids)
 

@@ -21,7 +21,7 @@ from queuemgr.operations import controls, roles, users
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows, retry_policies
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "admin", "because")
 PASSWORD = "correct horse battery staple"
 

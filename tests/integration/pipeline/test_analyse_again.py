@@ -19,7 +19,7 @@ from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.analyse_fixtures import SECRET, Desk, charged, long_paper, outcomes
 from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG = long_paper()
 PARTS = 4

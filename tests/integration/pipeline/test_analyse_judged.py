@@ -21,7 +21,7 @@ from queuemgr.models import Execution, State
 from tests.integration.pipeline.analyse_fixtures import SHORT, Desk, charged, long_paper, outcomes
 from tests.played_model import GOOD
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 QUICK = {"rate_limited": (12, 0.2), "server_error": (6, 0.2), "timeout": (4, 0.2)}
 """Tries and seconds of the first wait: the policies' own tries, their waits made shorter."""

@@ -14,7 +14,7 @@ from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
 from tests.integration.pipeline.analyse_fixtures import SHORT, Desk, long_paper
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

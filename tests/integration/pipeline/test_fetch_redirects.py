@@ -25,7 +25,7 @@ from tests.integration.pipeline.test_fetch_step import (
     told,
 )
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_a_redirect_to_another_host_goes_on_under_that_hosts_limit(

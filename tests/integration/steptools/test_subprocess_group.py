@@ -20,9 +20,8 @@ from queuemgr.steptools.subprocess_group import (
     ProgramFailed,
     run_program,
 )
-from tests.patience import patient
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.any_database]
+pytestmark = pytest.mark.asyncio
 
 PROC = Lane("proc", 2, 8)
 
@@ -51,14 +50,14 @@ def zombie(pid: int) -> bool:
 
 
 async def appear(directory: Path, count: int) -> None:
-    async with asyncio.timeout(patient(30)):
+    async with asyncio.timeout(90):
         while len(list(directory.iterdir())) < count:
             await asyncio.sleep(0.02)
 
 
 async def gone(directory: Path) -> None:
     """Killed processes that nobody waits for are reaped by init a moment later."""
-    async with asyncio.timeout(patient(10)):
+    async with asyncio.timeout(30):
         while alive(directory):
             await asyncio.sleep(0.02)
 
@@ -81,7 +80,7 @@ async def test_an_abort_from_a_thread_kills_stubborn_children_with_their_groups(
     aborted = time.monotonic()
     with pytest.raises(Aborted):
         await run
-    assert time.monotonic() - aborted < patient(20)
+    assert time.monotonic() - aborted < 60
     await gone(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
 

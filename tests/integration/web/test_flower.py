@@ -23,8 +23,6 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.local.private_servers import wait_for_port
 from queuemgr.models import Outcome
 
-pytestmark = pytest.mark.any_database
-
 LOGIN = ("admin", "only-for-this-test")
 STEERS = (
     "worker/shutdown/w", "worker/pool/restart/w", "worker/pool/grow/w", "worker/pool/shrink/w",

@@ -19,7 +19,6 @@ from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.map_runner import CANCEL_SECONDS, LAST_SECONDS
 from queuemgr.steptools.ordered_map import Finished, ItemsFailed, doubling, run_with_queue
-from tests.patience import patient
 
 LANE = Lane("test", 4, 16)
 
@@ -142,7 +141,7 @@ async def test_an_abort_from_a_thread_ends_within_its_time_and_leaves_no_task():
     started = time.monotonic()
     with pytest.raises(Aborted, match="from a thread"):
         await run_with_queue(LANE, count(), worker, signal=signal)
-    assert time.monotonic() - started < patient(5)
+    assert time.monotonic() - started < 15
     assert len(asyncio.all_tasks()) == 1
 
 
@@ -159,7 +158,7 @@ async def test_a_worker_that_refuses_to_be_cancelled_holds_an_abort_up_for_its_t
     started = time.monotonic()
     with pytest.raises(Aborted):
         await run_with_queue(LANE, range(1), refuses, signal=signal)
-    assert CANCEL_SECONDS + LAST_SECONDS < time.monotonic() - started < patient(10)
+    assert CANCEL_SECONDS + LAST_SECONDS < time.monotonic() - started < 30
     release.set()
 
 

@@ -17,7 +17,6 @@ from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.papers import SECRET
-from tests.patience import patient
 from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of
 
 SECTION = "We counted every gate on canal {n} near " + SECRET + " twice and found a leak in it.\n"
@@ -211,7 +210,7 @@ def test_an_abort_ends_all_parts_under_way_at_once(
     start = time.monotonic()
     with pytest.raises(Aborted, match="stop"):
         analyse(PAPER, "", by(model, parts_inflight=4), signal)
-    assert time.monotonic() - start < patient(10)
+    assert time.monotonic() - start < 30
     assert len(model.requests) == 4
 
 

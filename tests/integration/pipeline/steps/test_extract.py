@@ -23,7 +23,6 @@ from tests.made_pdfs import (
     text_content,
     written,
 )
-from tests.patience import patient
 
 DEFAULTS = ExtractOptions()
 SENTENCE = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
@@ -196,4 +195,4 @@ def test_an_abort_is_heard_while_a_page_is_read(tmp_path: Path) -> None:
     start = time.monotonic()
     with pytest.raises(Aborted, match="stop"):
         extract(written(tmp_path, document([operators()])), DEFAULTS, signal)
-    assert time.monotonic() - start < patient(10)
+    assert time.monotonic() - start < 30

@@ -20,7 +20,6 @@ from pipeline.steps.http.minimum_speed import MinimumSpeed
 from queuemgr.flows.abort_signal import NEVER
 from tests.integration.pipeline.steps.downloads import LOCAL, refused
 from tests.integration.pipeline.steps.faulty_server import MIB, FaultyServer, bomb
-from tests.patience import patient
 
 pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
 
@@ -86,7 +85,7 @@ def test_a_server_that_never_ends_meets_the_deadline(
     began = time.monotonic()
     options = FetchOptions(allow_private=True, deadline=0.8)
     assert refused(faulty.url(path), into, http, options).kind == "timeout"
-    assert time.monotonic() - began < patient(10)
+    assert time.monotonic() - began < 30
 
 
 def test_a_silent_server_meets_the_time_out_of_one_read(faulty: FaultyServer, into: Path) -> None:
@@ -116,7 +115,7 @@ def test_a_body_below_the_least_speed_ends_long_before_the_deadline(
     failure = refused(faulty.url("/slow?bytes=10"), into, http, options)
     assert failure.kind == "timeout"
     assert "the least allowed is 10000 a second" in failure.message
-    assert time.monotonic() - began < patient(10)
+    assert time.monotonic() - began < 30
 
 
 def test_a_body_that_stalls_after_a_good_start_is_too_slow(

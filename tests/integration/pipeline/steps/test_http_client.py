@@ -31,7 +31,6 @@ from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.integration.pipeline.steps.downloads import LOCAL, refused
 from tests.integration.pipeline.steps.faulty_server import FaultyServer, pdf
-from tests.patience import patient
 
 pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
 
@@ -49,7 +48,7 @@ def test_an_abort_ends_a_download_at_once_and_leaves_no_file(
     began = time.monotonic()
     with pytest.raises(Aborted, match="lease lost"):
         fetch(faulty.url(path), into, FetchOptions(2**40, 20.0, True), http, signal)
-    assert time.monotonic() - began < patient(8.0)
+    assert time.monotonic() - began < 24.0
     assert list(into.iterdir()) == []
     timer.join()
 
@@ -85,7 +84,7 @@ def test_an_exception_raised_in_the_waiting_thread_ends_the_download_too(
             fetch(faulty.url("/stall-body"), into, LOCAL, http, NEVER)
     finally:
         signals.signal(signals.SIGALRM, before)
-    assert time.monotonic() - began < patient(8.0)
+    assert time.monotonic() - began < 24.0
     assert list(into.iterdir()) == []
 
     async def others() -> int:
@@ -146,7 +145,7 @@ def test_cancelled_downloads_give_their_connections_back(faulty: FaultyServer, i
         began = time.monotonic()
         urls = [faulty.url(f"/pdf?id={n}") for n in range(50)]
         list(threads.map(lambda url: fetch(url, into, LOCAL, client, NEVER), urls))
-    assert time.monotonic() - began < patient(10.0)
+    assert time.monotonic() - began < 30.0
     client.close()
 
 

@@ -22,7 +22,6 @@ from pipeline.steps.llm.client import Answer, AnswerCutOff, Endpoint, PromptTooL
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.flows.retry_policy import POLICIES, decide, policy_for
-from tests.patience import patient
 
 KEY = "sk-test-0123456789abcdef"
 MESSAGES = [{"role": "user", "content": "What does the paper say?"}]
@@ -293,7 +292,7 @@ def test_a_server_that_drips_bytes_ends_at_the_time_limit(liar: Liar) -> None:
     liar.drip = 0.1
     start = time.monotonic()
     assert failed(liar.base_url, timeout=0.5).kind == "timeout"
-    assert time.monotonic() - start < patient(8)
+    assert time.monotonic() - start < 24
 
 
 @pytest.mark.parametrize("base_url", ["ftp://127.0.0.1/v1", "127.0.0.1:80", "http://[::1", ""])
@@ -309,7 +308,7 @@ def test_an_abort_hangs_up_at_once(liar: Liar) -> None:
     start = time.monotonic()
     with pytest.raises(Aborted, match="stop"):
         chat(endpoint(liar.base_url, 60), MESSAGES, 100, signal)
-    assert time.monotonic() - start < patient(8)
+    assert time.monotonic() - start < 24
 
 
 def test_nothing_is_sent_once_the_signal_is_set(liar: Liar) -> None:

@@ -30,7 +30,6 @@ from tests.integration.pipeline.steps.ocr_endpoint import (
     text,
 )
 from tests.made_pdfs import written
-from tests.patience import patient
 
 pytest.importorskip("pypdfium2")
 
@@ -165,7 +164,7 @@ def test_an_abort_ends_it_at_once_and_leaves_nothing_running(
 
     began = time.monotonic()
     asyncio.run(aborted())
-    assert time.monotonic() - began < patient(4.0)
+    assert time.monotonic() - began < 12.0
 
 
 # ---- what is sent

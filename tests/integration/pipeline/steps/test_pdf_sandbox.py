@@ -18,7 +18,6 @@ import pytest
 from pipeline.steps.pdf.sandbox import Limits, read_pages, told
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from tests.patience import patient
 from tests.sandboxed import family
 
 ROOMY = Limits(
@@ -43,11 +42,11 @@ def script(tmp_path: Path) -> Script:
     return write
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> float:
+def wait_until(condition: Callable[[], object], seconds: float = 30) -> float:
     """Seconds until the condition held."""
     start = time.monotonic()
     while not condition():
-        assert time.monotonic() - start < patient(seconds), "it did not come to pass"
+        assert time.monotonic() - start < seconds, "it did not come to pass"
         time.sleep(0.01)
     return time.monotonic() - start
 
@@ -119,7 +118,7 @@ def test_a_document_that_kills_every_child_ends_after_a_few(script: Script) -> N
     reading = read_pages(deadly, {}, ROOMY, NEVER)
     assert len(reading.failed) < 10
     assert reading.stopped.reason == "crashed"
-    assert time.monotonic() - start < patient(20)
+    assert time.monotonic() - start < 60
 
 
 def test_output_is_capped(script: Script) -> None:

@@ -25,7 +25,7 @@ from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_rows
 from tests.private_servers import DATABASE
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)

@@ -17,7 +17,7 @@ from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
 from tests.integration.web.admin.admin_pages import page, text_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ANN = Actor("ann", "test", "because")
 HOSTILE = "<script>alert(1)</script>"

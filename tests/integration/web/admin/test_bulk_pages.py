@@ -30,7 +30,7 @@ from tests.integration.operations.bulk_fixtures import (
 )
 from tests.integration.web.admin.admin_pages import page, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert(1)</script>"
 MAY = ("view_execution", "view_bulkaction", "add_bulkaction", "stop_bulkaction", "view_auditentry")

@@ -12,7 +12,7 @@ from django.test import Client
 from tests.integration.web.admin import every_model
 from tests.integration.web.admin.every_model import AdminPage, admin_pages, fingerprint
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 
 ATTACK = "alert(71077345)"
 HOSTILE = (

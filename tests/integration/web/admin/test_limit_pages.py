@@ -37,7 +37,7 @@ from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows, retry_policies
 from tests.integration.web.admin.admin_pages import act, figures_of, page, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "test", "because")
 HOST = "host:a.example:443"
 

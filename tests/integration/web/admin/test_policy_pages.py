@@ -19,7 +19,7 @@ from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows, retry_policies
 from tests.integration.web.admin.admin_pages import figures_of, page, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "command", "slow to recover")
 
 

@@ -20,7 +20,7 @@ from queuemgr.web.admin.execution_actions import BY_NAME
 from tests.integration.web.admin import every_model
 from tests.integration.web.admin.every_model import AdminPage, admin_pages, fingerprint
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 
 ANYONE, STAFF, VIEWER, OPERATOR, ADMIN, NOBODY = (
     "anyone",

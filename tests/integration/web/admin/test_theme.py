@@ -21,7 +21,7 @@ from queuemgr.models import Limit
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.admin.admin_pages import page, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert(1)</script>"
 RESULT = "/admin/django_celery_results/taskresult/"

@@ -36,7 +36,6 @@ from tests.integration.web.api.api_client import make_token
 
 pytestmark = [
     pytest.mark.django_db,
-    pytest.mark.any_database,
     pytest.mark.usefixtures("static_root"),
 ]
 

@@ -16,7 +16,6 @@ from queuemgr.web.metrics import collector
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("static_root"),
-    pytest.mark.any_database,
 ]
 TOKEN = "0123456789abcdef-token"
 SettingsGroup = Callable[..., None]

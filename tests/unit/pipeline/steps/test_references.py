@@ -9,7 +9,6 @@ import time
 import pytest
 
 from pipeline.steps.extract.references import before_references, find_references
-from tests.patience import patient
 
 BODY = "We follow earlier work (Smith, 2001) and [3], see also [7].\nIn 1999 all was different.\n"
 
@@ -152,7 +151,7 @@ def test_hostile_text_is_counted_in_reasonable_time() -> None:
         "[1] x\n" * 50_000,
     ):
         find_references(text)
-    assert time.monotonic() - start < patient(10)
+    assert time.monotonic() - start < 30
 
 
 def test_the_text_before_the_list_is_what_is_analysed() -> None:

@@ -1,0 +1,84 @@
+"""A pytest plugin that says what a run cost: processor seconds in all, and the ten most expensive tests.
+
+Seconds of the processor and not of the clock, so that two runs can be compared though the machine did
+other things meanwhile. The servers and programs a test starts count as its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHOWN = 10
+TICKS = os.sysconf("SC_CLK_TCK")
+_tests: dict[str, float] = {}
+_processes: dict[str, float] = {}
+
+
+def cpu_seconds() -> float:
+    """Processor seconds this process has used until now, with its children's and theirs: those that
+    have ended, and those direct children that run."""
+    return sum(os.times()[:4]) + sum(map(_of_child, _children()))
+
+
+def _children() -> list[str]:
+    threads = Path("/proc/self/task").glob("*/children")
+    return [child for thread in threads for child in thread.read_text().split()]
+
+
+def _of_child(pid: str) -> float:
+    """Of a running child, and of its own children that have ended."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0  # it has just ended
+    return sum(map(int, after_name[11:15])) / TICKS
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[BEGAN] = cpu_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    if call.when == "teardown":
+        item.user_properties.append(("cpu_seconds", cpu_seconds() - item.stash[BEGAN]))
+    return (yield)
+
+
+BEGAN = pytest.StashKey[float]()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "teardown":
+        _tests[report.nodeid] = dict(report.user_properties)["cpu_seconds"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["cpu_seconds"] = cpu_seconds()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _processes[node.gateway.id] = node.workeroutput["cpu_seconds"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    _processes["this process"] = sum(os.times()[:2]) if _processes else cpu_seconds()
+    parts = ", ".join(f"{name} {seconds:.0f}" for name, seconds in sorted(_processes.items()))
+    terminalreporter.section("processor seconds")
+    terminalreporter.line(f"{sum(_processes.values()):.0f} s in all ({parts})")
+    costly = sorted(_tests, key=lambda test: -_tests[test])
+    for test in costly[:SHOWN]:
+        terminalreporter.line(f"{_tests[test]:6.1f} s  {test}")

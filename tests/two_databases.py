@@ -1,0 +1,111 @@
+"""Which tests run on which database, and how several test processes share the work.
+
+A test runs on both databases only if its path reaches hand-written SQL or locks: that is where they can
+differ. `RULES` says so for folders and, where a folder holds both kinds, for modules.
+
+With `pytest -n`, every other process has SQLite and the rest PostgreSQL. A test that wants one of them
+says so in its name (`…[on-sqlite]`) and goes to a process that has it; any other goes to whichever is free.
+Tests of one module stay together; modules are handed out in the order of `RULES`, so that those that wait
+for processes come first and short ones fill the gaps at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.private_servers import DATABASES, ONE_FOR_ALL, PROCESS, database_of
+
+HERE = Path(__file__).parent
+POSTGRES = ("postgres",)
+SQLITE = ("sqlite",)
+ANY: tuple[str, ...] = ()
+RULES = {
+    "acceptance/test_killed_workers.py": DATABASES,
+    "acceptance/test_locks.py": DATABASES,
+    "acceptance/test_migrating.py": DATABASES,
+    "acceptance/test_shutdown.py": DATABASES,
+    "acceptance": POSTGRES,
+    "browser": POSTGRES,
+    "model/test_window_model.py": ANY,
+    "model": DATABASES,
+    "integration/base": DATABASES,
+    "integration/lifecycle": DATABASES,
+    "integration/local/test_draining.py": DATABASES,
+    "integration/operations/test_every_change_is_recorded.py": SQLITE,
+    "integration/operations": DATABASES,
+    "integration/pipeline/test_papers.py": DATABASES,
+    "integration/reporting/test_export.py": SQLITE,
+    "integration/reporting": DATABASES,
+    "integration/scheduling": DATABASES,
+    "integration/web/admin/test_dashboard_figures.py": DATABASES,
+    "integration/web/metrics/test_metrics.py": DATABASES,
+    "integration/web/test_health.py": DATABASES,
+    "integration/worker": DATABASES,
+    "integration/pipeline/steps": ANY,
+    "integration/steptools": ANY,
+    "integration": SQLITE,
+    "unit": ANY,
+}
+"""The databases the tests of a module or a folder run on; the first entry that fits counts."""
+
+ON = re.compile(r"[\[-]on-(\w+)[\]-]")
+"""The part of a test's name that says which database it wants."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    wanted = RULES[_rule(metafunc.definition.path)]
+    if wanted and PROCESS and not ONE_FOR_ALL:
+        metafunc.fixturenames.append("wanted_database")
+        ids = [f"on-{database}" for database in wanted]
+        metafunc.parametrize("wanted_database", wanted, ids=ids)
+
+
+def _rule(path: Path) -> str:
+    return next(place for place in RULES if path.is_relative_to(HERE / place))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = list(RULES)
+    items.sort(key=lambda item: order.index(_rule(item.path)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One for each processor, and at least one for each database."""
+    return max(os.cpu_count() or 1, len(DATABASES))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return FilesByDatabase(config, log)
+
+
+class FilesByDatabase(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out whole files, each to a process that has the database its tests want."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, test = nodeid.partition("::")
+        return f"{path} {wanted[1]}" if (wanted := ON.search(test)) else path
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if scope := self._next_for(node):
+            self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        if self._next_for(node):
+            super()._reschedule(node)
+        elif not node.shutting_down:
+            node.shutdown()
+
+    def _next_for(self, node: Any) -> str | None:
+        """The first file that is left for this process."""
+        own = {"", database_of(node.gateway.id)} if not ONE_FOR_ALL else {"", *DATABASES}
+        return next((s for s in self.workqueue if s.partition(" ")[2] in own), None)
