@@ -68,18 +68,18 @@ def _send_last_spans(**kwargs: Any) -> None:
     tracing.stop()
 
 
-def forget_inherited_pools() -> None:
-    """Let a forked child open connections of its own: Celery would close a pool the child inherits, and
-    with it the parent's connections on the server."""
+def set_inherited_pools_aside() -> None:
+    """Let a forked child open database connections of its own. Celery would close the pool that the child
+    inherits, and with it the parent's connections on the server."""
     pools = getattr(connection, "_connection_pools", {})
-    _inherited.extend(pools.values())
-    pools.clear()
+    for alias in [alias for alias in pools if not alias.startswith(INHERITED)]:
+        pools[INHERITED + alias] = pools.pop(alias)
 
 
-_inherited: list[Any] = []
-"""Pools of a parent process, kept so that nothing finalizes them."""
+INHERITED = "inherited "
+"""Before the alias of a parent's pool: kept, since finalizing it would wait for its threads."""
 
-os.register_at_fork(after_in_child=forget_inherited_pools)
+os.register_at_fork(after_in_child=set_inherited_pools_aside)
 
 
 @worker_process_init.connect

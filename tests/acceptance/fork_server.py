@@ -212,6 +212,9 @@ def read_settings_anew() -> None:
     from django.db import connections
     from django.utils.functional import empty
 
+    from queuemgr.base import process_state
+
+    process_state.reset_all()
     sys.modules.pop("project.settings")
     settings._wrapped = empty
     vars(connections).pop("settings", None)

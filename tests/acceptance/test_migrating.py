@@ -15,7 +15,7 @@ import pytest
 
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.processes import REPOSITORY
+from tests.acceptance.fork_server import REPOSITORY
 
 BEFORE = "0004"
 """The last migration of the release before."""

@@ -18,7 +18,7 @@ from playwright.sync_api import Locator, Page, expect
 from queuemgr.local.private_servers import free_port, wait_for_port
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.processes import REPOSITORY
+from tests.acceptance.fork_server import REPOSITORY
 from tests.browser.chromium import PASSWORD, browser_page, log_in
 
 pytestmark = pytest.mark.browser
