@@ -103,6 +103,7 @@ if CONFIG.behind_tls_proxy:
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
 INSTALLED_APPS = [
+    "project",  # before Django's own, whose account commands it replaces
     "pipeline",
     "pipeline.web",
     "queuemgr",

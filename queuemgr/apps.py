@@ -1,8 +1,13 @@
-from django.apps import AppConfig
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.db.models.signals import post_migrate
 
 
 class QueuemgrConfig(AppConfig):
-    """Flow control for Celery: importing the app makes the probe flow known."""
+    """Flow control for Celery. Registers the probe flow, and makes the roles after `migrate`."""
 
     name = "queuemgr"
     verbose_name = "Queue"
@@ -12,3 +17,19 @@ class QueuemgrConfig(AppConfig):
         from queuemgr.worker import probe_flow
 
         probe_flow.register()
+        post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
+
+
+def make_missing_roles(sender: AppConfig, verbosity: int, **given: Any) -> None:
+    """After `migrate` of all apps, not `flush`: a role's permissions come from every app."""
+    migrated = [config for config in apps.get_app_configs() if config.models_module]
+    if sender is not migrated[-1] or "plan" not in given:
+        return
+    from django.contrib.auth.management import create_permissions
+
+    from queuemgr.operations import roles
+
+    create_permissions(sender, verbosity=0, using=given["using"])  # its own handler may run later
+    made = roles.make()
+    if made and verbosity:
+        given["stdout"].write(f"Roles made: {', '.join(made)}\n")

@@ -9,7 +9,7 @@ from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Attempt, Outcome
 
 NAME = "attempts"
-HELP = "one line per attempt, oldest first"
+HELP = "every attempt, oldest first"
 EXAMPLES = """
   queue attempts --json | jq -r .outcome | sort | uniq -c
   queue attempts --key arxiv:2101.00001 --outcome failed
@@ -31,23 +31,22 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    for attempt in _chosen(options):
-        out.write(as_json(attempt) if options["json"] else "  ".join(_shown(attempt)))
+    for attempt in _matching(options):
+        out.write(as_json(attempt) if options["json"] else "  ".join(_columns(attempt)))
     return 0
 
 
-def _chosen(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    wanted = {
+def _matching(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    filters = {
         "execution__flow": options["flow"],
         "execution__key": options["key"],
         "outcome": options["outcome"],
     }
-    rows = Attempt.objects.filter(**{k: v for k, v in wanted.items() if v}).order_by("pk")
-    for values in rows.values_list(*FIELDS).iterator(chunk_size=2000):
-        yield _named(dict(zip(FIELDS, values, strict=True)))
+    rows = Attempt.objects.filter(**{k: v for k, v in filters.items() if v}).order_by("pk")
+    yield from map(_as_dict, rows.values(*FIELDS).iterator(chunk_size=2000))
 
 
-def _named(row: dict[str, Any]) -> dict[str, Any]:
+def _as_dict(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "key": row["execution__key"],
         "flow": row["execution__flow"],
@@ -70,6 +69,6 @@ def _utc(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _shown(attempt: dict[str, Any]) -> list[str]:
+def _columns(attempt: dict[str, Any]) -> list[str]:
     names = ("started", "ended", "key", "phase", "step", "outcome", "error_kind")
     return [str(attempt[name]) for name in names]

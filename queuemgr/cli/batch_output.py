@@ -22,31 +22,32 @@ from queuemgr.reporting.batch_results import Result
 
 LISTED = 50
 FIRST_FAILURES = 10
-LOOK_SECONDS = 1.0
-"""Between looks for results whose turn has not come."""
+POLL_SECONDS = 1.0
+"""Between polls for the results of unfinished members."""
 
 
 def show_list(options: dict[str, Any], out: Any) -> int:
     newest = list(Batch.objects.all()[:LISTED])
-    found = progress_of(newest)
+    progress = progress_of(newest)
     if options["json"]:
         for batch in newest:
-            out.write(as_json(facts_of(batch, found[batch.pk])))
+            out.write(as_json(as_dict(batch, progress[batch.pk])))
         return FINE
-    columns = ["batch", "flow", "", "ended", "of", "failed", "likely done"]
-    show(out, table("", columns, (_row(batch, found[batch.pk]) for batch in newest)))
+    columns = ["batch", "flow", "", "ended", "of", "failed", "ETA"]
+    show(out, table("", columns, (_row(batch, progress[batch.pk]) for batch in newest)))
     return FINE
 
 
-def _row(batch: Batch, found: Progress) -> list[Any]:
-    eta = f"{found.eta:%Y-%m-%d %H:%M} UTC" if found.eta else ""
+def _row(batch: Batch, progress: Progress) -> list[Any]:
+    eta = f"{progress.eta:%Y-%m-%d %H:%M} UTC" if progress.eta else ""
     return [
-        batch.name, batch.flow, batches.counts_of(batch), found.ended, found.total, found.failed, eta,
+        batch.name, batch.flow, batches.counts_of(batch), progress.ended, progress.total,
+        progress.failed, eta,
     ]  # fmt: skip
 
 
-def facts_of(batch: Batch, found: Progress) -> dict[str, Any]:
-    """A batch and how far it is, by stable names."""
+def as_dict(batch: Batch, progress: Progress) -> dict[str, Any]:
+    """A batch and its progress, by stable names."""
     return {
         "batch": batch.name,
         "flow": batch.flow,
@@ -57,7 +58,7 @@ def facts_of(batch: Batch, found: Progress) -> dict[str, Any]:
         "closed": batch.closed_at,
         "cancelled": batch.cancelled_at,
         "cancelled_because": batch.cancelled_because,
-        **asdict(found),
+        **asdict(progress),
     }
 
 
@@ -65,88 +66,82 @@ def show_one(options: dict[str, Any], out: Any) -> int:
     batch = batches.find(options["name"])
     if options["watch"]:
         return _watch(batch, options, out)
-    found = batches.progress(batch)
+    progress = batches.progress(batch)
     if options["json"]:
-        out.write(as_json({**facts_of(batch, found), "failures": first_failures(batch)}))
+        out.write(as_json({**as_dict(batch, progress), "failures": first_failures(batch)}))
     else:
-        show(out, _picture(batch, found))
+        show(out, _summary(batch, progress))
     return FINE
 
 
-def first_failures(batch: Batch) -> list[dict[str, str]]:
-    """The first members that failed, in the order they were given."""
+def first_failures(batch: Batch) -> list[dict[str, Any]]:
+    """The first members that failed, in member order."""
     failed = batch.executions.failed().order_by("batch_seq")[:FIRST_FAILURES]
-    columns = ("key", "error_kind", "error_message")
-    return [dict(zip(columns, row, strict=True)) for row in failed.values_list(*columns)]
+    return [dict(row) for row in failed.values("key", "error_kind", "error_message")]
 
 
-def _picture(batch: Batch, found: Progress) -> Group:
+def _summary(batch: Batch, progress: Progress) -> Group:
     rows = [
         ["batch", batch.name],
         ["flow", batch.flow],
         ["rules", batches.rules_of(batch) or "best effort"],
-        ["is", batches.counts_of(batch)],
-        ["progress", str(found)],
-        ["likely done", f"{found.eta:%Y-%m-%d %H:%M} UTC" if found.eta else found.unknown],
+        ["state", batches.counts_of(batch)],
+        ["progress", str(progress)],
+        ["ETA", f"{progress.eta:%Y-%m-%d %H:%M} UTC" if progress.eta else progress.unknown],
     ]
-    failed = ([f["key"], f["error_kind"], f["error_message"]] for f in first_failures(batch))
     parts = [table("", ["", ""], rows)]
-    if found.failed:
-        parts.append(table("\nFirst failures", ["key", "kind", "error"], failed))
+    if progress.failed:
+        failed = (failure.values() for failure in first_failures(batch))
+        parts.append(table("\nFirst failures", ["key", "kind", "error"], map(list, failed)))
     return Group(*parts)
 
 
 def _watch(batch: Batch, options: dict[str, Any], out: Any) -> int:
-    """Look again and again until it has ended: a live picture, or a line whenever something changed."""
+    """Update until the batch has ended: a live table on a terminal, elsewhere a line per change."""
     if options["json"] or not out.isatty():
         return _watch_lines(batch, options, out)
     with Live(console=console(out), auto_refresh=False) as live:
-        while True:
-            found = _look(batch)
-            live.update(_picture(batch, found), refresh=True)
-            if has_ended(batch, found):
-                return code_of(found)
-            time.sleep(options["every"])
+        for progress in _progress_until_end(batch, options["interval"]):
+            live.update(_summary(batch, progress), refresh=True)
+    return code_of(progress)
 
 
 def _watch_lines(batch: Batch, options: dict[str, Any], out: Any) -> int:
-    said = ""
-    while True:
-        found = _look(batch)
-        line = as_json(facts_of(batch, found)) if options["json"] else str(found)
-        if str(found) != said:
-            said = str(found)
-            out.write(line)
+    written = ""
+    for progress in _progress_until_end(batch, options["interval"]):
+        if str(progress) != written:
+            written = str(progress)
+            out.write(as_json(as_dict(batch, progress)) if options["json"] else written)
             out.flush()
-        if has_ended(batch, found):
-            return code_of(found)
-        time.sleep(options["every"])
+    return code_of(progress)
 
 
-def _look(batch: Batch) -> Progress:
-    batch.refresh_from_db()
-    return batches.progress(batch)
+def _progress_until_end(batch: Batch, interval: float) -> Iterator[Progress]:
+    """The progress every `interval` seconds; the last one is of the batch when it had ended."""
+    while True:
+        batch.refresh_from_db()
+        progress = batches.progress(batch)
+        yield progress
+        if batch.closed_at is not None and not progress.unfinished:
+            return
+        time.sleep(interval)
 
 
-def has_ended(batch: Batch, found: Progress) -> bool:
-    return batch.closed_at is not None and not found.unfinished
-
-
-def code_of(found: Progress) -> int:
-    """As `queue run --drain` ends: was all of it done, with nothing failed or cancelled?"""
-    return SOME_FAILED if found.failed or found.cancelled else FINE
+def code_of(progress: Progress) -> int:
+    """The exit code, as of `queue run --drain`: did a member fail or get cancelled?"""
+    return SOME_FAILED if progress.failed or progress.cancelled else FINE
 
 
 def show_results(options: dict[str, Any], out: Any) -> int:
     batch, after = batches.find(options["name"]), options["after"]
-    found = _followed(batch, -1 if after is None else after, options["follow"])
-    for result in islice(found, options["limit"]):
+    results = _results(batch, -1 if after is None else after, options["follow"])
+    for result in islice(results, options["limit"]):
         out.write(as_json(asdict(result)) if options["jsonl"] else _line(result))
     return code_of(progress_of([batch])[batch.pk]) if options["follow"] else FINE
 
 
-def _followed(batch: Batch, after: int, follow: bool) -> Iterator[Result]:
-    """The results as their turn comes; without `follow` those whose turn has come."""
+def _results(batch: Batch, after: int, follow: bool) -> Iterator[Result]:
+    """The available results; with `follow` also later ones, until the batch has ended."""
     while True:
         batch.refresh_from_db()
         complete = batch.closed_at is not None and not batch_window.first_unfinished([batch.pk])
@@ -155,9 +150,9 @@ def _followed(batch: Batch, after: int, follow: bool) -> Iterator[Result]:
             yield result
         if complete or not follow:
             return
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _line(result: Result) -> str:
-    because = f"  {result.error_kind}: {result.error}" if result.error_kind else ""
-    return f"{result.seq}  {result.key}  {result.state}{because}"
+    error = f"  {result.error_kind}: {result.error}" if result.error_kind else ""
+    return f"{result.seq}  {result.key}  {result.state}{error}"

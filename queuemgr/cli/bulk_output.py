@@ -1,8 +1,9 @@
-"""How bulk actions look in a terminal: previews, facts, a list, and a bar that follows one."""
+"""What `queue bulk preview`, `show` and `list` print, and the progress bar of `--watch`."""
 
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import fields
 from typing import Any
 
@@ -25,21 +26,21 @@ from queuemgr.operations.bulk.progress import (
 LISTED = 50
 
 
-def preview(seen: Preview, out: Any, *, as_line: bool) -> None:
-    """What an action would meet."""
-    if as_line:
-        out.write(as_json(_preview_facts(seen)))
+def preview(found: Preview, out: Any, *, as_json_line: bool) -> None:
+    """What an action would change."""
+    if as_json_line:
+        out.write(as_json(_preview_as_dict(found)))
         return
-    more = "more than " if seen.more else ""
-    out.write(f"{more}{seen.matched:,} would change: each {seen.verb.does}")
-    if seen.left_alone:
-        left = ", ".join(f"{n:,} {state}" for state, n in seen.left_alone.items())
-        out.write(f"the filter also meets these, which are left alone: {left}")
-    if seen.per_minute:
-        out.write(f"at most {seen.per_minute:,} a minute, if nothing else is said")
-    rows = ([str(e), e.status, e.step, _error(e)] for e in seen.sample)
-    if seen.sample:
-        show(out, table("\nSome of them", ["execution", "status", "step", "error"], rows))
+    more = "more than " if found.more else ""
+    out.write(f"{more}{found.matched:,} would change: each {found.verb.does}")
+    if found.left_alone:
+        left = ", ".join(f"{n:,} {state}" for state, n in found.left_alone.items())
+        out.write(f"these match too and are left unchanged: {left}")
+    if found.per_minute:
+        out.write(f"at most {found.per_minute:,} a minute by default")
+    rows = ([str(e), e.status, e.step, _error(e)] for e in found.sample)
+    if found.sample:
+        show(out, table("\nSample", ["execution", "status", "step", "error"], rows))
 
 
 def _error(execution: Any) -> str:
@@ -48,35 +49,33 @@ def _error(execution: Any) -> str:
     )
 
 
-def _preview_facts(seen: Preview) -> dict[str, Any]:
-    facts = {field.name: getattr(seen, field.name) for field in fields(seen)}
-    sample = [{"id": e.pk, "flow": e.flow, "key": e.key, "status": e.status} for e in seen.sample]
-    return {**facts, "verb": seen.verb.name, "sample": sample}
+def _preview_as_dict(found: Preview) -> dict[str, Any]:
+    values = {field.name: getattr(found, field.name) for field in fields(found)}
+    sample = [{"id": e.pk, "flow": e.flow, "key": e.key, "status": e.status} for e in found.sample]
+    return {**values, "verb": found.verb.name, "sample": sample}
 
 
-def in_a_line(action: BulkAction, now: Any) -> str:
+def summary_line(action: BulkAction, now: Any) -> str:
     """`retry #7 running: 40% of 1,000; 400 changed, …`."""
-    came = progress(action, now)
-    ends = f"; ends about {clock(came.ends_at.isoformat())}" if came.ends_at else ""
+    current = progress(action, now)
+    eta = f"; ETA {clock(current.ends_at.isoformat())}" if current.ends_at else ""
     who = f" by {action.stopped_by}" if action.stopped_by else ""
     return (
-        f"{action} {action.state}{who}: {came.percent}% of {action.matched:,}; "
-        f"{result_in_words(action)}{ends}"
+        f"{action} {action.state}{who}: {current.percent}% of {action.matched:,}; "
+        f"{result_in_words(action)}{eta}"
     )
 
 
-def facts(known: dict[str, Any], out: Any) -> None:
-    rows = [
-        (name.replace("_", " "), value) for name, value in known.items() if value not in ("", None)
-    ]
+def details(values: dict[str, Any], out: Any) -> None:
+    rows = [(name.replace("_", " "), v) for name, v in values.items() if v not in ("", None)]
     show(out, table("", ["", ""], rows))
 
 
-def newest(out: Any, *, as_lines: bool) -> None:
-    """The newest actions, the last first."""
+def newest(out: Any, *, as_json_lines: bool) -> None:
+    """The newest actions, newest first."""
     now = database_now()
     actions = list(BulkAction.objects.order_by("-pk")[:LISTED])
-    if as_lines:
+    if as_json_lines:
         for action in actions:
             out.write(as_json(facts_of(action, now)))
         return
@@ -85,22 +84,18 @@ def newest(out: Any, *, as_lines: bool) -> None:
          result_in_words(a), a.actor, a.reason]
         for a in actions
     )  # fmt: skip
-    columns = ["#", "does", "to executions with", "state", "", "result", "by", "why"]
+    columns = ["#", "action", "filter", "state", "", "result", "actor", "reason"]
     show(out, table("Bulk actions", columns, rows))
 
 
-def watch(pk: int, every: float) -> BulkAction:
-    """Wait until it has ended; with a bar where a person looks, and nothing that moves elsewhere."""
+def watch(pk: int, interval: float) -> BulkAction:
+    """Wait until it has ended, with a progress bar on a terminal; polls every `interval` seconds."""
     action = bulk.found(pk)
-    if not shown():
+    with bar() if shown() else nullcontext() as drawn:
+        task = drawn.add_task(str(action), total=action.matched) if drawn else None
         while action.state == ActionState.RUNNING:
-            time.sleep(every)
-            action = bulk.found(pk)
-        return action
-    with bar() as drawn:
-        task = drawn.add_task(str(action), total=action.matched)
-        while action.state == ActionState.RUNNING:
-            drawn.update(task, completed=action.matched - progress(action, database_now()).left)
-            time.sleep(every)
+            if drawn and task is not None:
+                drawn.update(task, completed=action.matched - progress(action, database_now()).left)
+            time.sleep(interval)
             action = bulk.found(pk)
     return action

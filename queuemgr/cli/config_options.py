@@ -1,4 +1,4 @@
-"""SettingsGroup as command line options, made from their own definitions: `--max-prep`, `--lease-seconds`."""
+"""Settings as command line options, generated from their definitions: `--max-prep`, `--lease-seconds`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ PREFIX = "setting_"
 def add(
     parser: Any, group: type[SettingsGroup], names: Iterable[str] | None = None, **aliases: str
 ) -> None:
-    """Offer settings of a group as options; `aliases` gives one a second name (`daily_budget="--budget"`).
+    """Add an option for each setting of a group; `aliases` gives one a second name
+    (`daily_budget="--budget"`).
 
-    Secrets are not offered: a command line shows in the process list.
+    Not for secrets: the process list shows command lines.
     """
     section = parser.add_argument_group(f"settings ({str(group.__doc__).strip()[:-1].lower()})")
     for name in names or group.model_fields:
@@ -40,7 +41,7 @@ def add(
 
 
 def apply(options: dict[str, Any]) -> dict[str, Any]:
-    """Put the settings given into force, here and in the processes started from here; returns them."""
+    """Apply the settings given, in this process and those it starts; returns them by name."""
     chosen = {
         name.removeprefix(PREFIX): value
         for name, value in options.items()
@@ -49,31 +50,3 @@ def apply(options: dict[str, Any]) -> dict[str, Any]:
     if chosen:
         tell_children(chosen)
     return chosen
-
-
-def above_zero(text: str) -> float:
-    """An argparse type: a number above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0
-    if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and below a million")
-    return number
-
-
-def positive(text: str) -> int:
-    """An argparse type: a whole number of at least 1."""
-    return _whole(text, 1)
-
-
-def natural(text: str) -> int:
-    """An argparse type: a whole number of at least 0."""
-    return _whole(text, 0)
-
-
-def _whole(text: str, least: int) -> int:
-    number = int(text) if text.isdecimal() and len(text) < 10 else -1
-    if number < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
-    return number

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from queuemgr.base.errors import BadInput
-from queuemgr.cli.config_options import above_zero, natural, positive
+from queuemgr.cli.arguments import above_zero, natural, positive
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases, get_flow
@@ -33,36 +33,38 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
     parser.add_argument("--batch", help="make them members of this batch, in this order")
     probe = parser.add_argument_group("probes (--flow probe)")
-    probe.add_argument("--count", type=positive, default=1, help="how many (default 1)")
-    probe.add_argument("--seconds", type=float, default=0, help="seconds each waits")
-    probe.add_argument("--cpu-ms", type=float, default=0, help="CPU milliseconds each burns")
+    probe.add_argument("--count", type=positive, default=1, help="number of probes (default 1)")
+    probe.add_argument("--seconds", type=float, default=0, help="seconds each sleeps")
+    probe.add_argument("--cpu-ms", type=float, default=0, help="CPU milliseconds each uses")
     probe.add_argument("--phase", default="prep", choices=list(all_phases()), help="default prep")
-    probe.add_argument("--requests", type=natural, default=0, help="requests each costs the budget")
+    probe.add_argument(
+        "--requests", type=natural, default=0, help="requests each charges to the budget"
+    )
     probe.add_argument("--key-prefix", default="", help="keys are PREFIX-0, PREFIX-1, …")
-    probe.add_argument("--limit-key", default="", help="limit each works under, such as host:a")
-    probe.add_argument("--tenant", default="", help="whose work it is: it works under tenant:NAME")
-    probe.add_argument("--weight", type=positive, default=0, help="taken of each limit (default 1)")
+    probe.add_argument("--limit-key", default="", help="limit each counts against, such as host:a")
+    probe.add_argument("--tenant", default="", help="tenant: each counts against tenant:NAME")
     probe.add_argument(
-        "--tokens", type=tokens, default={}, metavar="NAME=N,…", help="as cpu=2,memory=1"
+        "--weight", type=positive, default=0, help="slots each takes of each limit (default 1)"
     )
-    probe.add_argument("--trace", default="", help="file each appends its start and end to")
     probe.add_argument(
-        "--fail", default="", metavar="KIND", help="end failing, with this error kind"
+        "--tokens", type=tokens, default={}, metavar="NAME=N,…", help="format: cpu=2,memory=1"
     )
+    probe.add_argument("--trace", default="", help="file to which each appends its start and end")
+    probe.add_argument("--fail", default="", metavar="KIND", help="fail with this error kind")
     probe.add_argument(
         "--retry-after", type=above_zero, default=0, metavar="SECONDS",
-        help="with --fail: the wait the service is said to have asked for",
+        help="with --fail: the Retry-After of the simulated service",
     )  # fmt: skip
-    probe.add_argument("--die", action="store_true", help="kill its own worker")
+    probe.add_argument("--die", action="store_true", help="kill the worker")
 
 
 def tokens(text: str) -> dict[str, int]:
-    """An argparse type: tokens with their numbers, `cpu=2,memory=1`."""
+    """An argparse type: tokens with their counts, `cpu=2,memory=1`."""
     taken: dict[str, int] = {}
     for part in text.split(","):
         name, equals, number = part.strip().partition("=")
         if not (name and equals) or len(name.split()) != 1:
-            raise argparse.ArgumentTypeError(f"{text!r} is not like cpu=2,memory=1")
+            raise argparse.ArgumentTypeError(f"{text!r} is invalid; format: cpu=2,memory=1")
         taken[name] = positive(number)
     return taken
 
@@ -92,7 +94,7 @@ def _batch(options: dict[str, Any]) -> Batch:
 
 
 def items_of(flow: Flow, items: Sequence[str]) -> list[NewExecution]:
-    """All of them understood before any is enqueued."""
+    """All items, parsed; raises `BadInput` before any is enqueued."""
     if flow.parse_item is None:
         raise BadInput(f"flow {flow.name!r} takes no items")
     if not items:

@@ -17,100 +17,100 @@ from queuemgr.operations import batches
 from queuemgr.operations.audited_enqueue import audited_enqueue, record_enqueue
 
 NAME = "import"
-HELP = "make executions of the items in a file, a line each (JSON or bare); - reads standard input"
+HELP = "enqueue the items in a file, one a line (JSON or plain); - reads standard input"
 EXAMPLES = """
   queue import papers.jsonl                  lines: {"doi": "10.1000/xyz"} or arXiv:2101.00001
-  queue import --later millions.jsonl        know them; beat starts SLUICE_SEED_LIMIT at a time
+  queue import --hold millions.jsonl         hold them; backfill enqueues SLUICE_SEED_LIMIT at a time
   queue import --priority low - < ids.txt
   queue import --batch nightly papers.jsonl  as members of a batch, in the order of the lines
-  exit codes: 0 every line was good, 2 some were bad (named; the others went in), 3 no such file, or
-  a queue is full (what went in before stays in; the same file again goes on)
+  exit codes: 0 every line was valid, 2 some were not (named; the others were enqueued), 3 no such file,
+  or a queue is full (what was enqueued before stays; importing the file again continues)
 """
 
-LINES_AT_A_TIME = 500
+LINES_PER_CHUNK = 500
 
 Enqueue = Callable[[Iterable[NewExecution]], Enqueued]
 
 Numbered = list[tuple[int, str]]
-"""Lines by their numbers, or what is wrong with them."""
+"""Lines with their numbers, or errors with the numbers of their lines."""
 
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("file", help="a file of lines, or - for standard input")
     parser.add_argument("--flow", help="which flow (default papers, or the batch's)")
     parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
-    parser.add_argument("--later", action="store_true", help="only know them: seeding starts them")
-    parser.add_argument("--batch", help="make them members of this batch, in this order")
+    parser.add_argument("--hold", action="store_true", help="hold them until a backfill")
+    parser.add_argument("--batch", help="add them to this batch, in this order")
 
 
 def run(options: dict[str, Any], out: Any) -> int:
     if options["batch"]:
         return _into_batch(options, out)
     flow = get_flow(options["flow"] or "papers")
-    if options["later"]:
-        return parse_item(options["file"], flow, None, out)
+    if options["hold"]:
+        return import_lines(options["file"], flow, None, out)
     priority = priority_of(options["priority"])
     enqueue = partial(enqueue_many, flow.name, priority=priority)
     with audited_enqueue(flow.name, by_command(), priority=options["priority"]) as counted:
-        return parse_item(options["file"], flow, lambda some: counted(enqueue(some)), out)
+        return import_lines(options["file"], flow, lambda some: counted(enqueue(some)), out)
 
 
 def _into_batch(options: dict[str, Any], out: Any) -> int:
     batch = batches.find(options["batch"])
-    if options["later"]:
-        raise BadInput("members of a batch are enqueued at once: leave out --later")
+    if options["hold"]:
+        raise BadInput("members of a batch are enqueued at once: leave out --hold")
     if options["flow"] not in (None, batch.flow):
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     add = partial(batches.add, batch, priority=priority_of(options["priority"]))
     with audited_enqueue(
         batch.flow, by_command(), priority=options["priority"], batch=batch.name
     ) as counted:
-        return parse_item(
+        return import_lines(
             options["file"], get_flow(batch.flow), lambda some: counted(add(some)), out
         )
 
 
-def parse_item(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:
-    """Enqueue every line that is good (or, without `enqueue`, know it for later), say how many, and
-    name those that were not; the exit code."""
+def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:
+    """Enqueue (or, without `enqueue`, hold) every valid line; writes the count and the error of each
+    invalid line, and returns the exit code."""
     if flow.parse_item is None or (enqueue is None and flow.register_items is None):
         raise BadInput(f"flow {flow.name!r} takes no items from a file")
     bad: Numbered = []
     try:
-        with _opened(file) as lines:
-            some = _chunks(tracked(lines, "importing", lambda: _bytes(file), len))
-            said = _enqueue(flow, some, bad, enqueue) if enqueue else _know_all(flow, some, bad)
-        out.write(f"{said}, {len(bad)} bad")
+        with _open(file) as lines:
+            chunks = _chunks(tracked(lines, "importing", lambda: _size_of(file), len))
+            done = _enqueue(flow, chunks, bad, enqueue) if enqueue else _hold(flow, chunks, bad)
+        out.write(f"{done}, {len(bad)} bad")
     finally:
         for number, problem in bad:
             out.write(f"line {number}: {problem}")
     return SOME_FAILED if bad else FINE
 
 
-def _bytes(file: str) -> float | None:
-    """How long the file is; None for what has no end known."""
+def _size_of(file: str) -> float | None:
+    """Bytes in the file; None for a pipe."""
     return (Path(file).stat().st_size or None) if file != "-" else None
 
 
-def _know_all(flow: Flow, chunks: Iterator[Numbered], bad: Numbered) -> str:
-    known = sum(_know(flow, some, bad) for some in chunks)
-    record_enqueue(flow.name, known, by_command(), later=True)
-    return f"{known} known for later"
+def _hold(flow: Flow, chunks: Iterator[Numbered], bad: Numbered) -> str:
+    held = sum(_hold_chunk(flow, chunk, bad) for chunk in chunks)
+    record_enqueue(flow.name, held, by_command(), held=True)
+    return f"{held} held"
 
 
 def _enqueue(flow: Flow, chunks: Iterator[Numbered], bad: Numbered, enqueue: Enqueue) -> Enqueued:
-    """Enqueue what is good of these lines; a queue that is full says what went in of the whole file."""
+    """Enqueue the valid lines; `QueueFull` counts what was enqueued of the whole file."""
     total = Enqueued()
-    for some in chunks:
+    for chunk in chunks:
         try:
-            total += enqueue(_understood(flow, some, bad))
+            total += enqueue(_parse(flow, chunk, bad))
         except QueueFull as full:
             new, already = total.new + full.new, total.already + full.already
             raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
     return total
 
 
-def _opened(name: str) -> Any:
+def _open(name: str) -> Any:
     if name == "-":
         return nullcontext(sys.stdin.buffer)
     try:
@@ -120,20 +120,20 @@ def _opened(name: str) -> Any:
 
 
 def _chunks(lines: Any) -> Iterator[Numbered]:
-    """Lines with their numbers, blank ones left out; what is not UTF-8 is kept to be refused."""
-    some: Numbered = []
+    """Lines with their numbers, without blank ones; invalid UTF-8 is kept, to be reported."""
+    chunk: Numbered = []
     for number, line in enumerate(lines, start=1):
         encoding = "utf-8-sig" if number == 1 else "utf-8"
         text = line.decode(encoding, "surrogateescape").strip()
         if text:
-            some.append((number, text))
-        if len(some) == LINES_AT_A_TIME:
-            yield some
-            some = []
-    yield some
+            chunk.append((number, text))
+        if len(chunk) == LINES_PER_CHUNK:
+            yield chunk
+            chunk = []
+    yield chunk
 
 
-def _understood(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[NewExecution]:
+def _parse(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[NewExecution]:
     assert flow.parse_item is not None
     for number, line in lines:
         try:
@@ -142,21 +142,21 @@ def _understood(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[NewExecu
             bad.append((number, str(error)))
 
 
-def _know(flow: Flow, lines: Numbered, bad: Numbered) -> int:
-    """Know all of them at once, or, when some are bad, one by one to learn which."""
+def _hold_chunk(flow: Flow, lines: Numbered, bad: Numbered) -> int:
+    """Register all lines at once or, if some are invalid, one by one to find out which."""
     assert flow.register_items is not None
     try:
         flow.register_items([_utf8(line) for _, line in lines])
         return len(lines)
     except BadInput:
-        known = 0
+        held = 0
     for number, line in lines:
         try:
             flow.register_items([_utf8(line)])
-            known += 1
+            held += 1
         except BadInput as error:
             bad.append((number, str(error)))
-    return known
+    return held
 
 
 def _utf8(line: str) -> str:

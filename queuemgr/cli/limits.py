@@ -11,7 +11,7 @@ from queuemgr.reporting import stats
 from queuemgr.scheduling.admission import half_open_text, open_text
 
 NAME = "limits"
-HELP = "every limit: what runs, its rate, its budget, whether its breaker is open or it is paused"
+HELP = "every limit: usage, rate, budget, and whether its breaker is open or it is paused"
 EXAMPLES = """
   queue limits
   queue limits --json | jq -r 'select(.open_until != null) | .limit'
@@ -23,45 +23,45 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    found = stats.all_limits()
+    limits = stats.all_limits()
     if options["json"]:
-        for facts in found:
-            out.write(as_json(facts))
+        for limit in limits:
+            out.write(as_json(limit))
     else:
-        show(out, limits_table("", found))
+        show(out, limits_table("", limits))
     return 0
 
 
-def limits_table(title: str, found: Iterable[Mapping[str, Any]]) -> Table:
-    """Limits as a table, a line each."""
+def limits_table(title: str, limits: Iterable[Mapping[str, Any]]) -> Table:
+    """Limits as a table, one row each."""
     columns = ["limit", "running", "of", "reserved for high", "rate", "budget today", "state"]
-    return table(title, columns, (_row(facts) for facts in found))
+    return table(title, columns, map(_row, limits))
 
 
-def _row(facts: Mapping[str, Any]) -> list[Any]:
+def _row(limit: Mapping[str, Any]) -> list[Any]:
     return [
-        facts["limit"], facts["running"], facts["max_running"] or "no cap", facts["reserved_high"],
-        facts["rate"], _budget(facts), _state(facts),
+        limit["limit"], limit["running"], limit["max_running"] or "no cap", limit["reserved_high"],
+        limit["rate"], _budget(limit), _state(limit),
     ]  # fmt: skip
 
 
-def _budget(facts: Mapping[str, Any]) -> str:
-    if facts["daily_budget"] is None:
+def _budget(limit: Mapping[str, Any]) -> str:
+    if limit["daily_budget"] is None:
         return ""
-    held = f" and {facts['reserved']} reserved" if facts["reserved"] else ""
-    resets = f", resets {clock(facts['resets_at'])}"
-    return f"{facts['spent']}{held} of {facts['daily_budget']}{resets}"
+    reserved = f" and {limit['reserved']} reserved" if limit["reserved"] else ""
+    resets = f", resets {clock(limit['resets_at'])}"
+    return f"{limit['spent']}{reserved} of {limit['daily_budget']}{resets}"
 
 
-def _state(facts: Mapping[str, Any]) -> str:
-    said = [facts["paused"]] if facts["paused"] else []
-    if facts["open_until"]:
-        said.append(open_text(clock(facts["open_until"]), facts["open_reason"]))
-    if facts["half_open_starts"]:
-        said.append(half_open_text(facts["half_open_starts"], facts["open_reason"]))
-    return "; ".join(said)
+def _state(limit: Mapping[str, Any]) -> str:
+    parts = [limit["paused"]] if limit["paused"] else []
+    if limit["open_until"]:
+        parts.append(open_text(clock(limit["open_until"]), limit["open_reason"]))
+    if limit["half_open_starts"]:
+        parts.append(half_open_text(limit["half_open_starts"], limit["open_reason"]))
+    return "; ".join(parts)
 
 
-def clock(moment: str | None) -> str:
-    """An ISO 8601 moment in UTC as people read it."""
-    return f"{moment[:16].replace('T', ' ')} UTC" if moment else ""
+def clock(timestamp: str | None) -> str:
+    """An ISO 8601 timestamp in UTC, to the minute and readable."""
+    return f"{timestamp[:16].replace('T', ' ')} UTC" if timestamp else ""

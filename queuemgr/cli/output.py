@@ -1,4 +1,4 @@
-"""How commands speak: tables for people, JSON for programs, one line for a log."""
+"""Printing tables, and the actor to record for what a command changes."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from queuemgr.operations.controls import Actor
 
 
 def console(stream: Any) -> Console:
-    """A console on a command's own stream; in a pipe or file, plain text that is not folded."""
+    """A console on a command's output stream; in a pipe or file, plain text without line wrapping."""
     wide = None if stream.isatty() else 10_000
     return Console(file=stream, width=wide, highlight=False, soft_wrap=False)
 
 
 def show(stream: Any, what: Any) -> None:
-    """Print something on a command's own stream, without the blanks that pad its lines."""
+    """Print to a command's output stream, without trailing blanks."""
     if stream.isatty():
         console(stream).print(what)
         return
-    drawn = StringIO()
-    console(drawn).print(what)
-    stream.write("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()))
+    text = StringIO()
+    console(text).print(what)
+    stream.write("\n".join(line.rstrip() for line in text.getvalue().splitlines()))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    made = Table(
+    printed = Table(
         title=title, title_justify="left", box=None, header_style="bold", pad_edge=False,
         show_header=any(columns),
     )  # fmt: skip
     for column in columns:
-        made.add_column(column, overflow="fold")
+        printed.add_column(column, overflow="fold")
     for row in rows:
-        made.add_row(*(Text("" if value is None else safe_text(str(value))) for value in row))
-    return made
+        printed.add_row(*(Text("" if value is None else safe_text(str(value))) for value in row))
+    return printed
 
 
 def by_command(reason: str = "") -> Actor:
-    """Whoever runs this command, as changes are recorded."""
+    """The operating system's user who runs this command, for the audit log."""
     return Actor(getpass.getuser(), "command", reason)

@@ -4,12 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.config_options import above_zero
+from queuemgr.cli.arguments import above_zero
 from queuemgr.cli.output import by_command
 from queuemgr.operations import controls
 
 NAME = "pause"
-HELP = "stop starts through a queue, a limit, a phase, or everything; what runs goes on"
+HELP = "pause a queue, a limit, a phase or everything: nothing more starts, running work continues"
 EXAMPLES = """
   queue pause everything --reason "moving the database"
   queue pause prep.low
@@ -19,8 +19,10 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("target", help="everything, a queue (prep.low), a phase, a limit (host:…)")
-    parser.add_argument("--minutes", type=above_zero, help="resume by itself after so many")
-    parser.add_argument("--reason", default="", help="why, shown to whoever asks what waits")
+    parser.add_argument("--minutes", type=above_zero, help="resume automatically after so long")
+    parser.add_argument(
+        "--reason", default="", help="reason (recorded, and shown for what waits on it)"
+    )
 
 
 def run(options: dict[str, Any], out: Any) -> int:

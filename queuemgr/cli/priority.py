@@ -9,7 +9,7 @@ from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.operations import executions
 
 NAME = "priority"
-HELP = "give executions another priority; work under way keeps its slot and goes on at the new one"
+HELP = "change the priority of executions; running ones continue and keep their slot"
 EXAMPLES = f"""
   queue priority high arxiv:2101.00001 arxiv:2101.00002 --reason "asked for today"
   {by_key.EXIT_CODES}
@@ -23,6 +23,6 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     by, priority = by_command(options["reason"]), priority_of(options["priority"])
-    return by_key.steer(
+    return by_key.change_each(
         options, out, lambda one: executions.set_priority([one], priority, by), "changed"
     )

@@ -1,8 +1,4 @@
-"""How far a long command is: a bar on standard error where a person looks, nothing that moves elsewhere.
-
-In a pipe, a file or a log, and on a terminal that cannot move its cursor, there is no bar; the command
-says at its end what it did, in a line. Standard output is never touched.
-"""
+"""Progress bars on standard error, only on a terminal that can move its cursor; never in pipes or logs."""
 
 from __future__ import annotations
 
@@ -20,12 +16,12 @@ UPDATES_A_SECOND = 2
 
 
 def can_draw(stream: Any) -> bool:
-    """Is there a person at it, on a terminal that can move its cursor?"""
+    """Is the stream a terminal that can move its cursor?"""
     return bool(stream.isatty()) and not Console(file=stream).is_dumb_terminal
 
 
 def shown() -> bool:
-    """Can a bar be drawn, on standard error?"""
+    """Are bars shown, on standard error?"""
     return can_draw(sys.stderr)
 
 
@@ -35,8 +31,8 @@ def tracked(
     total: Callable[[], float | None],
     size: Callable[[T], float] = lambda thing: 1,
 ) -> Iterator[T]:
-    """The same things, with a bar that says how far it is: `what` as "exporting", `total` (asked only
-    for a bar; None: unknown) and `size` in one unit. The bar is gone when they are."""
+    """Yield the same things behind a progress bar. `what`: its label, such as "exporting"; `total`
+    (None: unknown) and `size` are in the same unit, and are called only when a bar is shown."""
     if not shown():
         yield from things
         return
@@ -48,7 +44,7 @@ def tracked(
 
 
 def bar() -> Progress:
-    """A bar on standard error, gone when its block ends."""
+    """A bar on standard error, removed when its block ends."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
     )  # fmt: skip
@@ -58,7 +54,7 @@ def bar() -> Progress:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Say that something is under way whose length nobody knows."""
+    """Show a spinner while the block runs."""
     if not shown():
         yield
         return

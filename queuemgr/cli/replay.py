@@ -1,54 +1,40 @@
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 from queuemgr.base.safe_text import as_json
-from queuemgr.cli.config_options import positive
+from queuemgr.cli.arguments import TIME_FORMAT, positive, timestamp
 from queuemgr.cli.output import show, table
 from queuemgr.cli.progress_bar import busy
 from queuemgr.reporting.replay import what_if
 from queuemgr.reporting.replay.summary import Tally, Waits
 
 NAME = "replay"
-HELP = "what would have happened: recorded work put through the decision again, under other limits"
+HELP = "simulate recorded work under other limits: waits, throughput and requests, before and after"
 EXAMPLES = """
   queue replay --since "2026-11-28 06:00"
   queue replay --since "2026-11-28 06:00" --until "2026-11-28 09:00" --set fleet.daily_budget=500
   queue replay --since 2026-11-28 --set "host:*.rate=1/3s" --set phase:expensive.max_running=60 --json
-  not simulated: closings by services, pauses, which worker serves which queue, and what was spent of
-  the first day before the window; attempts run as long as they ran and cost what they spent
-  exit codes: 0 replayed, 3 nothing recorded then, or a change that cannot be
+  not simulated: circuit breakers, pauses, which worker serves which queue, and what was spent on the
+  first day before the window; attempts take as long and cost as much as recorded
+  exit codes: 0 replayed, 3 nothing was recorded in the window, or a change is invalid
 """
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("--since", type=moment, required=True, help="UTC, as 2026-11-28 06:00")
-    parser.add_argument("--until", type=moment, help="UTC (default now)")
+    parser.add_argument("--since", type=timestamp, required=True, help=f"start ({TIME_FORMAT})")
+    parser.add_argument("--until", type=timestamp, help="end (default now)")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="LIMIT.FIGURE=VALUE", dest="changes",
-        help="a limit's figure as it would be, again and again: fleet.max_running=300",
+        "--set", action="append", default=[], metavar="LIMIT.FIELD=VALUE", dest="changes",
+        help="a changed field of a limit, such as fleet.max_running=300; may be repeated",
     )  # fmt: skip
     parser.add_argument(
-        "--slots",
-        type=positive,
-        help="slots (default the most that ran at once, or those of live workers if more)",
-    )
+        "--slots", type=positive,
+        help="slots (default: the maximum that ran at once, or those of live workers if more)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object, stable names")
-
-
-def moment(text: str) -> datetime:
-    """An argparse type: an ISO 8601 date or time, in UTC unless it says otherwise."""
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time; write it like 2026-11-28 06:00"
-        ) from None
-    return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 def run(options: dict[str, Any], out: Any) -> int:
@@ -59,12 +45,11 @@ def run(options: dict[str, Any], out: Any) -> int:
     if options["json"]:
         out.write(as_json(asdict(found)))
         return 0
-    runs = {"recorded": found.recorded, "replayed as limits are": found.as_is}
+    runs = {"recorded": found.recorded, "replayed with current limits": found.as_is}
     if found.changed:
         runs["replayed with the changes"] = found.changed
-    rows = {name: list(_lines(tally)) for name, tally in runs.items()}
-    labels = list(dict.fromkeys(label for lines in rows.values() for label, _ in lines))
-    cells = {name: dict(lines) for name, lines in rows.items()}
+    cells = {name: dict(_lines(tally)) for name, tally in runs.items()}
+    labels = list(dict.fromkeys(label for lines in cells.values() for label in lines))
     body = ([label, *(cells[name].get(label, "") for name in runs)] for label in labels)
     title = f"{found.recorded.attempts} attempts on {found.slots} slots"
     show(out, table(title, ["", *runs], body))
@@ -75,12 +60,12 @@ def run(options: dict[str, Any], out: Any) -> int:
 
 
 def _lines(tally: Tally) -> Iterator[tuple[str, str]]:
-    """What is shown of a run, with its label."""
+    """Labels and values of a run."""
     yield "attempts", str(tally.attempts)
-    yield "work done per hour", f"{tally.per_hour:.0f}"
+    yield "attempts done per hour", f"{tally.per_hour:.0f}"
     yield "makespan", span(tally.makespan)
     for name, waits in tally.waits.items():
-        yield f"waits, {name}: median / p95 / longest", _waits(waits)
+        yield f"waits, {name}: p50 / p95 / max", _waits(waits)
     for day, requests in tally.requests.items():
         yield f"requests on {day}", str(requests)
     stopped = tally.stopped_by_budget
@@ -92,7 +77,7 @@ def _waits(waits: Waits) -> str:
 
 
 def span(seconds: float) -> str:
-    """Seconds as people say them: `8.2 s`, `14 m`, `3.5 h`."""
+    """Seconds in a readable unit: `8.2 s`, `14 m`, `3.5 h`."""
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} m" if seconds < 7200 else f"{seconds / 3600:.1f} h"

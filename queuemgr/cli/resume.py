@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from queuemgr.cli.arguments import add_reason
 from queuemgr.cli.output import by_command
 from queuemgr.operations import controls
 
 NAME = "resume"
-HELP = "undo a pause, or close the breaker of a limit"
+HELP = "end a pause, or close the breaker of a limit"
 EXAMPLES = """
   queue resume everything
   queue resume prep.low --reason "disk replaced"
@@ -16,7 +17,7 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("target", help="what is paused, or a limit whose breaker is open")
-    parser.add_argument("--reason", default="", help="why, for the record")
+    add_reason(parser)
 
 
 def run(options: dict[str, Any], out: Any) -> int:

@@ -12,12 +12,12 @@ from queuemgr.models import Execution
 from queuemgr.operations import executions
 
 NAME = "retry"
-HELP = "let failed, cancelled or skipped executions go on from their step, or begin anew"
+HELP = "retry failed, cancelled or skipped executions from their step, or from the start"
 EXAMPLES = f"""
   queue retry arxiv:2101.00001 arxiv:2101.00002 --reason "the host is back"
-  queue retry arxiv:2101.00001 --from-start      what its steps learnt is forgotten
+  queue retry arxiv:2101.00001 --from-start      discards the context its steps have stored
   queue show KEY --json | jq .payload > p.json; queue retry KEY --payload p.json
-  done work is left alone; for all that failed of one kind: queue retry-failed
+  done work is left unchanged; for all failures of one kind: queue retry-failed
   {by_key.EXIT_CODES}
 """
 
@@ -25,7 +25,7 @@ EXAMPLES = f"""
 def add_arguments(parser: Any) -> None:
     by_key.add_arguments(parser)
     parser.add_argument(
-        "--from-start", action="store_true", help="begin at the first step it needs"
+        "--from-start", action="store_true", help="retry from the first step it needs"
     )
     parser.add_argument(
         "--payload", metavar="FILE", help="with this payload, a JSON object; - reads standard input"
@@ -45,7 +45,7 @@ def run(options: dict[str, Any], out: Any) -> int:
             return executions.retry_with_payload(execution, given, by, from_start=from_start)
         return (executions.retry_from_start if from_start else executions.retry)([execution], by)
 
-    return by_key.steer(options, out, act, "retried")
+    return by_key.change_each(options, out, act, "retried")
 
 
 def _text(name: str) -> str:

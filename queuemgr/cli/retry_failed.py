@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from queuemgr.base.config import queue_settings
-from queuemgr.cli.config_options import natural
+from queuemgr.cli.arguments import add_reason, natural
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.models import Execution, ExecutionQuerySet
@@ -13,14 +13,14 @@ from queuemgr.operations.controls import Actor
 from queuemgr.reporting.filtering import executions_matching
 
 NAME = "retry-failed"
-HELP = "let failed executions go on from the step they failed at"
+HELP = "retry failed executions from the step they failed at"
 EXAMPLES = f"""
   queue retry-failed --dry-run
-  queue retry-failed --kind network --reason "proxy mended"
-  queue retry-failed --per-minute 60             let them trickle in, in the background
-  more than {AT_ONCE:,} do so anyway, at SLUICE_BULK_RETRIES_PER_MINUTE; --per-minute 0: all at once, here
+  queue retry-failed --kind network --reason "proxy repaired"
+  queue retry-failed --per-minute 60             in the background, 60 a minute
+  more than {AT_ONCE:,} are retried in the background at SLUICE_BULK_RETRIES_PER_MINUTE unless
+  --per-minute is given; --per-minute 0: all at once, in this process
 """
-
 
 CHUNK = 500
 
@@ -28,11 +28,11 @@ CHUNK = 500
 def add_arguments(parser: Any) -> None:
     parser.add_argument("--kind", "--error-kind", help="only this error kind")
     parser.add_argument("--flow", help="only this flow")
-    parser.add_argument("--dry-run", action="store_true", help="count and show, change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="count and sample, change nothing")
     parser.add_argument(
-        "--per-minute", type=natural, help="as a bulk action at this pace; 0: all at once, here"
+        "--per-minute", type=natural, help="as a bulk action at this rate; 0: all at once, here"
     )
-    parser.add_argument("--reason", default="", help="why, for the record")
+    add_reason(parser)
 
 
 def run(options: dict[str, Any], out: Any) -> int:
@@ -49,21 +49,20 @@ def run(options: dict[str, Any], out: Any) -> int:
         action = bulk.begin(Wanted("retry", filters, per_minute=per_minute), by)
         out.write(
             f"{action.matched:,} are retried in the background, {action.per_minute:,} a minute: "
-            f"`queue bulk show {action.pk} --watch` follows them, `queue bulk stop {action.pk}` stops"
+            f"`queue bulk show {action.pk} --watch` shows progress, `queue bulk stop {action.pk}` stops it"
         )
         return 0
-    out.write(f"{_retried(failed, by)} retried")
+    out.write(f"{_retry_in_chunks(failed, by)} retried")
     return 0
 
 
 def _is_many(failed: ExecutionQuerySet) -> bool:
-    """So many that they trickle in, if the settings say so."""
+    """Are there so many that they are retried at the rate of the settings, if they have one?"""
     some = failed.order_by().values_list("pk", flat=True)[: AT_ONCE + 1]
     return len(some) > AT_ONCE and queue_settings().bulk_retries_per_minute > 0
 
 
-def _retried(failed: ExecutionQuerySet, by: Actor) -> int:
-    """A chunk at a time, so that memory is flat and it can be told how far it is."""
+def _retry_in_chunks(failed: ExecutionQuerySet, by: Actor) -> int:
     ids = list(failed.order_by("pk").values_list("pk", flat=True))
     chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]
     return sum(

@@ -6,26 +6,24 @@ from typing import Any
 from queuemgr.base.config import QueueSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli import config_options, drain
+from queuemgr.cli import arguments, config_options, drain
 from queuemgr.local.local_fleet import FleetSpec, running
 from queuemgr.models import Execution
 
 NAME = "run"
-HELP = "run a fleet on this machine: private broker (unless BROKER_URL is set), workers, beat"
+HELP = "run a fleet on this machine: workers, beat, and a private broker unless BROKER_URL is set"
 EXAMPLES = """
   queue run --drain --workers 50 --max-prep 10
   queue run --drain --budget 20
   queue run --prep-only --pool prefork
-  exit codes with --drain: 0 all done, 2 something failed, 3 could not run,
-  4 stopped with work left (at the budget, or paused)
+  exit codes with --drain: 0 all done, 2 some executions failed, 3 could not run,
+  4 ended with work left (because of a budget or a pause)
 """
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("--drain", action="store_true", help="end when all is done or failed")
-    parser.add_argument(
-        "--workers", type=config_options.positive, default=8, help="slots (default 8)"
-    )
+    parser.add_argument("--drain", action="store_true", help="exit when no work is left")
+    parser.add_argument("--workers", type=arguments.positive, default=8, help="slots (default 8)")
     parser.add_argument(
         "--pool", choices=("threads", "prefork"), default="threads", help="default threads"
     )
@@ -37,9 +35,9 @@ def run(options: dict[str, Any], out: Any) -> int:
     phases = ("prep",) if options["prep_only"] else ()
     forced = config_options.apply(options)
     began = database_now()
-    wanted = FleetSpec(options["workers"], options["pool"], phases)
+    spec = FleetSpec(options["workers"], options["pool"], phases)
     try:
-        with running(wanted, forced=forced) as fleet:
+        with running(spec, forced=forced) as fleet:
             if not options["drain"]:
                 out.write(f"running {options['workers']} slots; Ctrl-C stops; logs in {fleet.logs}")
                 out.flush()
@@ -48,12 +46,12 @@ def run(options: dict[str, Any], out: Any) -> int:
             drained = drain.drain(out, phases, fleet.check)
     except ConfigurationError as error:
         raise ConfigurationError(f"could not run: {error}") from None
-    tell(drained, began, out)
+    print_summary(drained, began, out)
     return drained.exit_code
 
 
-def tell(drained: drain.Drained, began: Any, out: Any) -> None:
-    """The summary of a run, what failed, and what stopped it."""
+def print_summary(drained: drain.Drained, began: Any, out: Any) -> None:
+    """Print the counts of a run, its failures, and what blocked the remaining work."""
     counts = drain.summary(began)
     out.write("  ".join(f"{name} {count}" for name, count in counts.items()))
     for execution in Execution.objects.failed().order_by("pk")[:20]:

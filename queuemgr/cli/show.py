@@ -12,7 +12,7 @@ from queuemgr.models import Execution
 from queuemgr.reporting import explain
 
 NAME = "show"
-HELP = "one execution: where it stands, why it waits, and every attempt"
+HELP = "one execution: its state, why it waits, and every attempt"
 EXAMPLES = """
   queue show arxiv:2101.00001
   queue show probe-12 --flow probe --json
@@ -21,46 +21,39 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("key", help="the execution's key")
-    parser.add_argument("--flow", help="its flow, when several have this key")
+    parser.add_argument("--flow", help="its flow, if several flows have the key")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def find(key: str, flow: str | None) -> Execution:
-    """The execution of this key; raises `BadInput` when there is none, or several flows have it."""
+    """The execution with this key; raises `BadInput` if there is none, or several flows have it."""
     found = Execution.objects.filter(key=key, **({"flow": flow} if flow else {}))[:2]
     if not found:
         raise BadInput(f"no execution has the key {key!r}")
     if len(found) > 1:
-        raise BadInput(f"several flows have the key {key!r}: say which with --flow")
+        raise BadInput(f"several flows have the key {key!r}: choose one with --flow")
     return found[0]
 
 
 def run(options: dict[str, Any], out: Any) -> int:
     execution = find(options["key"], options["flow"])
-    facts = _facts(execution)
+    values = _as_dict(execution)
     attempts = list(execution.attempts.values(*ATTEMPT))
     if options["json"]:
-        out.write(as_json({**facts, "attempts": attempts}))
+        out.write(as_json({**values, "attempts": attempts}))
         return 0
     rows = ([attempt[name] for name in ATTEMPT] for attempt in attempts)
-    output.show(out, table("", ["", ""], facts.items()))
+    output.show(out, table("", ["", ""], values.items()))
     output.show(out, table("\nAttempts", ATTEMPT, rows))
     return 0
 
 
 ATTEMPT = (
-    "phase",
-    "step",
-    "started_at",
-    "ended_at",
-    "outcome",
-    "error_kind",
-    "error_message",
-    "worker",
-)
+    "phase", "step", "started_at", "ended_at", "outcome", "error_kind", "error_message", "worker",
+)  # fmt: skip
 
 
-def _facts(execution: Execution) -> dict[str, Any]:
+def _as_dict(execution: Execution) -> dict[str, Any]:
     return {
         "key": execution.key,
         "flow": execution.flow,

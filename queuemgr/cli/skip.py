@@ -7,10 +7,10 @@ from queuemgr.cli.output import by_command
 from queuemgr.operations import executions
 
 NAME = "skip"
-HELP = "leave out executions for good: those that wait, and those that failed and nobody wants"
+HELP = "skip waiting or failed executions: they end without being done"
 EXAMPLES = f"""
   queue skip arxiv:2101.00001 --reason "withdrawn by its authors"
-  what runs, is done or was cancelled is left alone; `queue retry` brings back what was skipped
+  running, done and cancelled executions are left unchanged; `queue retry` retries skipped ones
   {by_key.EXIT_CODES}
 """
 
@@ -19,4 +19,4 @@ add_arguments = by_key.add_arguments
 
 def run(options: dict[str, Any], out: Any) -> int:
     by = by_command(options["reason"])
-    return by_key.steer(options, out, lambda one: executions.skip([one], by), "skipped")
+    return by_key.change_each(options, out, lambda one: executions.skip([one], by), "skipped")

@@ -8,14 +8,14 @@ from rich.console import Group
 
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli import watch
-from queuemgr.cli.config_options import above_zero
+from queuemgr.cli.arguments import add_interval
 from queuemgr.cli.limits import clock, limits_table
 from queuemgr.cli.output import show, table
 from queuemgr.cli.replay import span
 from queuemgr.reporting import stats
 
 NAME = "stats"
-HELP = "how the work stands: counts, queues, limits, budget, workers, and what work waits on"
+HELP = "counts, queues, limits, budget, workers, forecast, and what work waits on"
 EXAMPLES = """
   queue stats
   queue stats --json
@@ -25,68 +25,40 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object, stable names")
-    parser.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
-    parser.add_argument(
-        "--every", type=above_zero, default=2, help="seconds between looks (default 2)"
-    )
+    parser.add_argument("--watch", action="store_true", help="update until Ctrl-C")
+    add_interval(parser, watch.TERMINAL_SECONDS)
 
 
 def run(options: dict[str, Any], out: Any) -> int:
     if options["watch"] and not options["json"]:
-        return watch.run({"once": False, "interval": options["every"]}, out)
+        return watch.run({"once": False, "interval": options["interval"]}, out)
     if not options["json"]:
-        show(out, _picture())
+        show(out, _overview(stats.stats()))
         return 0
     while True:
         out.write(as_json(stats.stats()))
         out.flush()
         if not options["watch"]:
             return 0
-        time.sleep(options["every"])
+        time.sleep(options["interval"])
 
 
-def _picture() -> Group:
-    seen = stats.stats()
-    budget = seen["budget"]
+def _overview(found: Mapping[str, Any]) -> Group:
+    queue_columns = ["queue", "waiting", "leased", "running", "oldest wait"]
+    waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in found["waiting_on"])
+    failures = ([f["error_kind"], f["count"]] for f in found["failures"])
+    forecast = _forecast(found["forecast"])
     return Group(
-        table("Executions", ["status", "count"], sorted(seen["statuses"].items())),
-        table(
-            "\nQueues",
-            ["queue", "waiting", "leased", "running", "oldest wait"],
-            _queues(seen["queues"]),
-        ),
-        limits_table("\nLimits", seen["limits"]),
-        f"\nBudget {budget['day']}: {budget['spent']} spent and {budget['reserved']} reserved "
-        f"of {budget['budget'] if budget['budget'] is not None else 'no limit'} requests",
-        table(
-            "\nWorkers",
-            ["worker", "busy", "slots", ""],
-            (
-                [w["worker"], w["busy"], w["slots"], "draining" if w["draining"] else ""]
-                for w in seen["workers"]
-            ),
-        ),
-        table(
-            "\nWaiting on",
-            ["waiting", "because", "until"],
-            ([w["waiting"], w["reason"], clock(w["until"])] for w in seen["waiting_on"]),
-        ),
-        table(
-            "\nFailures",
-            ["kind", "count"],
-            ([f["error_kind"], f["count"]] for f in seen["failures"]),
-        ),
-        table(
-            "\nBatches under way",
-            ["batch", "ended", "of", "failed", "likely done"],
-            watch.batch_rows(seen["batches"]),
-        ),
-        table(
-            "\nForecast at the speed of the last hour",
-            ["what", "left", "an hour", "at", ""],
-            _forecast(seen["forecast"]),
-        ),
-    )
+        table("Executions", ["status", "count"], sorted(found["statuses"].items())),
+        table("\nQueues", queue_columns, _queues(found["queues"])),
+        limits_table("\nLimits", found["limits"]),
+        f"\n{watch.budget_line(found['budget'])}",
+        watch.workers_table(found["workers"]),
+        table("\nWaiting on", ["waiting", "reason", "until"], waiting),
+        table("\nFailures", ["kind", "count"], failures),
+        watch.batches_table(found["batches"]),
+        table("\nForecast at the rate of the last hour", ["", "left", "per hour", "ETA", ""], forecast),
+    )  # fmt: skip
 
 
 def _queues(queues: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:

@@ -9,10 +9,11 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from rich.console import Group
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.config_options import above_zero
+from queuemgr.cli.arguments import above_zero
 from queuemgr.cli.limits import clock, limits_table
 from queuemgr.cli.output import console, show, table
 from queuemgr.cli.progress_bar import can_draw
@@ -22,41 +23,42 @@ from queuemgr.models import Attempt, Outcome
 from queuemgr.reporting import queue_depths, stats
 
 NAME = "watch"
-HELP = "the fleet as it stands, kept up to date: queues, limits, budget, workers, recent failures"
+HELP = "a live view of the fleet: queues, limits, budget, workers, recent failures"
 EXAMPLES = """
   queue watch
   queue watch --interval 5
   queue watch --once                        once, as plain text
-  queue watch --interval 60 | tee log       without a terminal: a line whenever something changed
-  exit codes: 0 also when ended by Ctrl-C (that is how one leaves it), 5 no database (with --once; else
-  it says so and goes on when the database is back), 64 wrong usage; all in docs/operate.md
+  queue watch --interval 60 | tee log       without a terminal: a line per change
+  exit codes: 0 also when interrupted by Ctrl-C, 5 no database (with --once; otherwise it reports that
+  and retries), 64 wrong usage; all in docs/operate.md
 """
 
-LOOK_SHARE = 5
-"""Seconds between looks per second a look takes, at least: watching a large catalogue costs little."""
+PAUSE_FACTOR = 5
+"""The pause between updates is at least so many times as long as an update took."""
 
-PIPE_SECONDS = 10.0
-"""Between lines without a terminal, unless `--interval` says otherwise."""
+TERMINAL_SECONDS, PIPE_SECONDS = 2.0, 10.0
+"""Default intervals, on a terminal and elsewhere."""
 
 LIMITS, FAILURES, NEWEST = 12, 5, 2_000
-"""Limits and failures shown; attempts among which failures are looked for."""
+"""Limits and failures shown; newest attempts that are searched for failures."""
 
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
-        "--interval", type=above_zero,
-        help=f"seconds between looks (default 2; without a terminal {PIPE_SECONDS:g})",
+        "--interval", type=above_zero, metavar="SECONDS",
+        help=f"seconds between updates (default {TERMINAL_SECONDS:g}, or {PIPE_SECONDS:g} without a "
+        "terminal)",
     )  # fmt: skip
-    parser.add_argument("--once", action="store_true", help="look once, print, and end")
+    parser.add_argument("--once", action="store_true", help="print once and exit")
 
 
 def run(options: dict[str, Any], out: Any) -> int:
     if options["once"]:
-        show(out, picture())
+        show(out, overview())
         return 0
     try:
         if can_draw(out):
-            _live(out, options["interval"] or 2.0)
+            _live(out, options["interval"] or TERMINAL_SECONDS)
         else:
             _lines(out, options["interval"] or PIPE_SECONDS)
     except KeyboardInterrupt:
@@ -65,60 +67,76 @@ def run(options: dict[str, Any], out: Any) -> int:
 
 
 def _live(out: Any, interval: float) -> None:
-    with Live(_look(picture), console=console(out), auto_refresh=False) as live:
+    with Live(_read(overview), console=console(out), auto_refresh=False) as live:
         while True:
             began = time.monotonic()
-            live.update(_look(picture), refresh=True)
-            _rest(began, interval)
+            live.update(_read(overview), refresh=True)
+            _sleep(began, interval)
 
 
 def _lines(out: Any, interval: float) -> None:
-    """A line whenever what it says has changed: nothing moves, and nothing floods a log."""
-    said = ""
+    """A line per change, so that a log is not flooded."""
+    written = ""
     while True:
         began = time.monotonic()
-        line = str(_look(sentence))
-        if line != said:
-            said = line
+        line = str(_read(summary_line))
+        if line != written:
+            written = line
             out.write(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")
             out.flush()
-        _rest(began, interval)
+        _sleep(began, interval)
 
 
-def _rest(began: float, interval: float) -> None:
-    time.sleep(max(interval, LOOK_SHARE * (time.monotonic() - began)))
+def _sleep(began: float, interval: float) -> None:
+    time.sleep(max(interval, PAUSE_FACTOR * (time.monotonic() - began)))
 
 
-def _look(at: Callable[[], Any]) -> Any:
-    """What there is to see; while the database is away, that it is: it may come back."""
+def _read(read: Callable[[], Any]) -> Any:
+    """What `read` returns, or a message if the database does not answer."""
     try:
-        return at()
+        return read()
     except DatabaseError as error:
         connection.close()
         reason = str(error).strip().partition("\n")[0]
-        return Text(f"the database does not answer ({reason}): looking again until it does")
+        return Text(f"the database does not answer ({reason}): retrying")
 
 
-def sentence() -> str:
-    """The counts of executions by status, in a line."""
+def summary_line() -> str:
+    """The counts of executions by status, in one line."""
     found = stats.counts().by_status
     return "  ".join(f"{status} {count}" for status, count in sorted(found.items())) or "nothing"
 
 
-def picture() -> Group:
-    """All of it, as tables."""
-    now, seen = database_now(), stats.stats()
-    budget = seen["budget"]
-    of = budget["budget"] if budget["budget"] is not None else "no limit"
+def overview() -> Group:
+    now, found = database_now(), stats.stats()
     return Group(
-        Text(f"{now:%Y-%m-%d %H:%M:%S} UTC  {sentence()}"),
+        Text(f"{now:%Y-%m-%d %H:%M:%S} UTC  {summary_line()}"),
         table("\nQueues", ["queue", "waiting", "due", "running", "oldest wait"], _queues(now)),
-        limits_table("\nLimits", _busiest(seen["limits"])),
-        Text(f"\nBudget {budget['day']}: {budget['spent']} spent and {budget['reserved']} reserved of {of}"),
-        table("\nWorkers", ["worker", "busy", "slots", ""], _workers(seen["workers"])),
-        table("\nBatches", ["batch", "ended", "of", "failed", "likely done"], batch_rows(seen["batches"])),
+        limits_table("\nLimits", _busiest(found["limits"])),
+        Text(f"\n{budget_line(found['budget'])}"),
+        workers_table(found["workers"]),
+        batches_table(found["batches"]),
         table("\nRecent failures", ["when", "key", "step", "kind", "error"], _failures()),
+    )
+
+
+def budget_line(budget: Mapping[str, Any]) -> str:
+    total = budget["budget"] if budget["budget"] is not None else "no limit"
+    spent, reserved = budget["spent"], budget["reserved"]
+    return f"Budget {budget['day']}: {spent} spent and {reserved} reserved of {total} requests"
+
+
+def workers_table(workers: Iterable[Mapping[str, Any]]) -> Table:
+    rows = ([w["worker"], w["busy"], w["slots"], "draining" * w["draining"]] for w in workers)
+    return table("\nWorkers", ["worker", "busy", "slots", ""], rows)
+
+
+def batches_table(batches: Iterable[Mapping[str, Any]]) -> Table:
+    rows = (
+        [b["batch"], b["total"] - b["waiting"] - b["running"], b["total"], b["failed"], clock(b["eta"])]
+        for b in batches
     )  # fmt: skip
+    return table("\nOpen batches", ["batch", "ended", "of", "failed", "ETA"], rows)
 
 
 def _queues(now: datetime) -> Iterator[list[Any]]:
@@ -131,26 +149,13 @@ def _queues(now: datetime) -> Iterator[list[Any]]:
 
 
 def _busiest(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that stop something first, then those most in use."""
+    """Limits that block something first, then the most used."""
 
-    def weight(facts: dict[str, Any]) -> tuple[bool, int]:
-        held_back = facts["paused"] or facts["open_until"] or facts["half_open_starts"]
-        return not held_back, -facts["running"]
+    def rank(limit: dict[str, Any]) -> tuple[bool, int]:
+        blocks = limit["paused"] or limit["open_until"] or limit["half_open_starts"]
+        return not blocks, -limit["running"]
 
-    return sorted(limits, key=weight)[:LIMITS]
-
-
-def _workers(workers: list[dict[str, Any]]) -> Iterator[list[Any]]:
-    for worker in workers:
-        state = "draining" if worker["draining"] else ""
-        yield [worker["worker"], worker["busy"], worker["slots"], state]
-
-
-def batch_rows(batches: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """Batches as lines of a table: name, ended, of, failed, likely done."""
-    for batch in batches:
-        ended = batch["total"] - batch["waiting"] - batch["running"]
-        yield [batch["batch"], ended, batch["total"], batch["failed"], clock(batch["eta"])]
+    return sorted(limits, key=rank)[:LIMITS]
 
 
 def _failures() -> Iterator[list[Any]]:

@@ -8,7 +8,7 @@ from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain_one import facts_of
 
 NAME = "why"
-HELP = "why an execution waits, its position and likely start; or what became of it"
+HELP = "why an execution waits, its position and estimated start; or how it ended"
 EXAMPLES = """
   queue why arxiv:2101.00001
   queue why arxiv:2101.00001 --json
@@ -17,7 +17,7 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("key", help="the execution's key")
-    parser.add_argument("--flow", help="its flow, when several have this key")
+    parser.add_argument("--flow", help="its flow, if several flows have the key")
     parser.add_argument("--json", action="store_true", help="one JSON object, stable names")
 
 
@@ -32,5 +32,5 @@ def run(options: dict[str, Any], out: Any) -> int:
     if estimate:
         out.write(str(estimate))
     if estimate and estimate.can_change_at:
-        out.write(f"can change by itself at {estimate.can_change_at:%Y-%m-%d %H:%M:%S} UTC")
+        out.write(f"next decision at {estimate.can_change_at:%Y-%m-%d %H:%M:%S} UTC")
     return 0

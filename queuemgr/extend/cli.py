@@ -1,8 +1,8 @@
 """For an application's commands: settings as options, output, progress bars, and who ran the command."""
 
+from queuemgr.cli.arguments import positive
 from queuemgr.cli.config_options import add as add_settings
 from queuemgr.cli.config_options import apply as apply_settings
-from queuemgr.cli.config_options import positive
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.progress_bar import shown as shows_progress
 from queuemgr.cli.progress_bar import tracked

@@ -3,7 +3,7 @@
 from queuemgr.base.config import QueueSettings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli.drain import COULD_NOT_RUN, drain
-from queuemgr.cli.run import tell
+from queuemgr.cli.run import print_summary
 from queuemgr.local.local_fleet import FleetSpec, celery, running
 from queuemgr.local.private_servers import free_port, wait_for_port
 from queuemgr.local.supervisor import Program
@@ -17,7 +17,7 @@ __all__ = [
     "database_now",
     "drain",
     "free_port",
+    "print_summary",
     "running",
-    "tell",
     "wait_for_port",
 ]

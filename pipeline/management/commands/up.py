@@ -43,8 +43,8 @@ from queuemgr.extend.fleet import (
     database_now,
     drain,
     free_port,
+    print_summary,
     running,
-    tell,
     wait_for_port,
 )
 from queuemgr.extend.models import Attempt, Execution
@@ -112,7 +112,7 @@ class Command(BaseCommand):
             self._say_taken(_taken_in(items))
             drained = drain(self.stdout, check=fleet.check)
             show(self.stdout, _results())
-            tell(drained, began, self.stdout)
+            print_summary(drained, began, self.stdout)
             if options["drain"]:
                 return drained.exit_code
             self._say_where(login, web.port, flower.port)

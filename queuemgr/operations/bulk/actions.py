@@ -141,8 +141,8 @@ ACTIONS: Mapping[str, Action] = {
             unless=lambda given: Q(priority=priority_of(given["priority"])),
         ),
         Action(
-            "move", "waits until another time", "prioritise_execution", BEFORE_IT_RUNS, _move,
-            wants="run_after", read=_moment,
+            "reschedule", "starts no earlier than another time", "prioritise_execution",
+            BEFORE_IT_RUNS, _move, wants="run_after", read=_moment,
         ),
     )
 }  # fmt: skip

@@ -182,7 +182,7 @@ ACTS = (
         "run_after", "Run after", "prioritise_execution",
         frozenset({State.WAITING, State.LEASED}), _put_off, "given another time",
         "What waits starts no earlier; what runs is left alone.", RunAfterForm,
-        bulk="move",
+        bulk="reschedule",
     ),
     Act(
         "retry_with_payload", "Retry with an edited payload", "edit_payload", AGAIN, _with_payload,

@@ -19,8 +19,8 @@ import pytest
 from django.db import OperationalError
 
 from queuemgr.cli import exit_codes
+from queuemgr.cli.queue_command import subcommands
 from queuemgr.flows.outcomes import Failed
-from queuemgr.management.commands.queue import subcommands
 from queuemgr.models import Batch, Execution, State
 from queuemgr.reporting import stats as standing
 from tests.integration.cli.commands import alone, queue, shell
@@ -64,10 +64,10 @@ def test_a_batch_is_opened_filled_closed_and_shown(played: Any) -> None:
     for grant in worker.begin_all():
         worker.end(grant, next_too=False)
     assert queue("batch", "close", "b").out == "batch b closed\n"
-    assert queue("batch", "close", "b").out == "batch b was closed before\n"
+    assert queue("batch", "close", "b").out == "batch b was closed already\n"
     shown = queue("batch", "show", "b").out
     assert re.search(r"^progress +2 of 4 ended: 2 done; ", shown, re.MULTILINE)
-    assert re.search(r"^is +closed$", shown, re.MULTILINE)
+    assert re.search(r"^state +closed$", shown, re.MULTILINE)
     [facts] = queue("batch", "show", "b", "--json").records
     assert (facts["batch"], facts["total"], facts["done"], facts["window"]) == ("b", 4, 2, 2)
     [listed] = queue("batch", "list", "--json").records
@@ -119,9 +119,9 @@ def test_cancelling_a_batch_says_how_many_had_not_ended() -> None:
     opened()
     probes_in("b", 3)
     assert queue("batch", "cancel", "b", "--reason", "no").out == (
-        "batch b cancelled: 3 had not ended\n"
+        "batch b cancelled: 3 unfinished members\n"
     )
-    assert queue("batch", "cancel", "b").out == "batch b was cancelled before\n"
+    assert queue("batch", "cancel", "b").out == "batch b was cancelled already\n"
     assert set(Execution.objects.values_list("state", flat=True)) == {State.CANCELLED}
 
 
@@ -133,7 +133,7 @@ def test_cancelling_a_batch_says_how_many_had_not_ended() -> None:
         (("batch", "add", "b"), "name items, or a file of them with --file"),
         (("batch", "add", "b", "x"), "flow 'probe' takes no items"),
         (("import", "--batch", "b", "--flow", "papers", "x"), "batch b is of flow 'probe'"),
-        (("import", "--batch", "b", "--later", "x"), "leave out --later"),
+        (("import", "--batch", "b", "--hold", "x"), "leave out --hold"),
         (("enqueue", "--batch", "b", "x"), "say --flow probe"),
     ],
 )
@@ -202,7 +202,7 @@ def test_watching_once_shows_every_part_as_plain_text(played: Any, probes: Any) 
     [grant] = worker.begin_all()
     worker.end(grant, Failed("not_found", "404 [bold]x"))
     said = queue("watch", "--once").out
-    for heading in ("Queues", "Limits", "Budget", "Workers", "Batches", "Recent failures"):
+    for heading in ("Queues", "Limits", "Budget", "Workers", "Open batches", "Recent failures"):
         assert re.search(rf"^{heading}", said, re.MULTILINE)
     assert "\x1b" not in said and "[/red]\\u001b[31m0" in said and "404 [bold]x" in said
     assert re.search(r"^prep\.high +0 ", said, re.MULTILINE)
@@ -218,7 +218,7 @@ def test_watching_goes_on_when_the_database_was_away(
     said = queue("watch", "--interval", 1)
     assert said.code == 0
     assert [line[20:] for line in said.lines] == [
-        "pending 1", "the database does not answer (it restarts): looking again until it does",
+        "pending 1", "the database does not answer (it restarts): retrying",
         "pending 1",
     ]  # fmt: skip
 
@@ -311,7 +311,7 @@ def test_the_manual_has_every_exit_code() -> None:
         (("stast",), "did you mean stats"),
         (("batch", "clsoe", "b"), "did you mean close"),
         (("stats", "--jsn"), "unrecognized arguments: --jsn; did you mean --json?"),
-        (("seed", "--limt=3"), "did you mean --limit?"),
+        (("backfill", "--limt=3"), "did you mean --limit?"),
         (("enqueue", "--priority", "hihg"), "did you mean high?"),
         (("why",), "the following arguments are required: key"),
         (("show", "k", "--nothing-like-it-at-all"), "unrecognized arguments"),
@@ -338,7 +338,7 @@ def test_a_database_that_does_not_answer_has_a_code_of_its_own_in_every_command(
     words: dict[str, tuple[str, ...]] = {
         "attempts": (), "batch": ("list",), "cancel": ("k",), "enqueue": ("10.1000/x",),
         "export": ("--jsonl",), "limits": (), "pause": ("prep",), "resume": ("prep",),
-        "retry-failed": (), "seed": (), "show": ("k",), "stats": (), "why": ("k",),
+        "retry-failed": (), "backfill": (), "show": ("k",), "stats": (), "why": ("k",),
         "watch": ("--once",), "policy": ("network",), "replay": ("--since", "2026-01-01"),
         "limit": ("fleet",),
     }  # fmt: skip

@@ -77,7 +77,7 @@ def test_a_stop_is_recorded_and_the_rest_goes_on() -> None:
     text, code = said("stop", action.pk, "--reason", "wrong ones")
     assert (code, "stopped by" in text, "25% of 4" in text) == (0, True, True)
     assert AuditEntry.objects.get(action="stop bulk action").reason == "wrong ones"
-    assert said("go-on", action.pk)[0].startswith("started:")
+    assert said("resume", action.pk)[0].startswith("started:")
     assert carried_out(BulkAction.objects.latest("pk")).changed == 3
     assert refused("stop", action.pk)[1] == 3
 
@@ -103,10 +103,10 @@ def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
     ("arguments", "complaint"),
     [
         (("start", "retry"), "give a filter such as state=failed, or --everything"),
-        (("start", "retry", "failed"), "'failed' is no filter; write it as state=failed"),
+        (("start", "retry", "failed"), "'failed' is not a filter; format: state=failed"),
         (("start", "retry", "colour=red"), "no filter is called 'colour'"),
-        (("start", "retry", "ids=1,x"), "are not numbers with commas"),
-        (("start", "move", "state=waiting"), "move wants run_after"),
+        (("start", "retry", "ids=1,x"), "are not comma-separated numbers"),
+        (("start", "reschedule", "state=waiting"), "reschedule wants run_after"),
         (("start", "retry", "state=failed", "--priority", "high"), "retry takes no 'priority'"),
         (("start", "cancel", "state=failed"), "there is nothing to cancel"),
         (("show", "77"), "there is no bulk action #77"),

@@ -38,7 +38,7 @@ def test_retry_names_what_it_left_alone_and_ends_with_1(
     (grant,) = worker.begin_all()
     worker.end(grant, Done())
     said = queue("retry", "p0", "done0", "--reason", "it is back")
-    assert said.lines == ["done0 left alone: it is done", "1 retried, 1 left alone"]
+    assert said.lines == ["done0 left unchanged: it is done", "1 retried, 1 left unchanged"]
     assert said.code == 1
     change = AuditEntry.objects.get()
     assert (change.action, change.target, change.reason) == ("retry", "probe/p0", "it is back")
@@ -52,7 +52,7 @@ def test_a_payload_is_shown_masked_edited_in_a_file_and_keeps_what_was_masked(
     payload = {**shown.records[0]["payload"], "limit_key": "host:b"}
     (tmp_path / "p.json").write_text(json.dumps(payload))
     said = queue("retry", "p0", "--from-start", "--payload", tmp_path / "p.json")
-    assert (said.lines, said.code) == (["1 retried, 0 left alone"], 0)
+    assert (said.lines, said.code) == (["1 retried, 0 left unchanged"], 0)
     again = Execution.objects.get()
     assert again.payload == {"limit_key": "host:b", "url": "https://a.example/x?sig=hidden1"}
 
@@ -78,19 +78,19 @@ def test_one_payload_for_several_executions_is_refused(failed: Execution) -> Non
 
 def test_skip_priority_and_run_after_say_what_they_did(probes: Any) -> None:
     probes(2)
-    assert queue("priority", "high", "p0").out == "1 changed, 0 left alone\n"
-    later = queue("run-after", "2030-01-02 06:00", "p0")
-    assert later.out == "1 given that time, 0 left alone\n"
+    assert queue("priority", "high", "p0").out == "1 changed, 0 left unchanged\n"
+    later = queue("reschedule", "2030-01-02 06:00", "p0")
+    assert later.out == "1 rescheduled, 0 left unchanged\n"
     first = Execution.objects.get(key="p0")
     assert (first.priority, first.run_after) == (HIGH, datetime(2030, 1, 2, 6, tzinfo=UTC))
-    assert queue("run-after", "now", "p0").code == 0
-    assert queue("skip", "p0", "p1").out == "2 skipped, 0 left alone\n"
-    assert queue("skip", "p0").lines[0] == "p0 left alone: it is skipped"
+    assert queue("reschedule", "now", "p0").code == 0
+    assert queue("skip", "p0", "p1").out == "2 skipped, 0 left unchanged\n"
+    assert queue("skip", "p0").lines[0] == "p0 left unchanged: it is skipped"
     assert {source for (source,) in AuditEntry.objects.values_list("source")} == {"command"}
 
 
 def test_a_key_there_is_not_changes_none_of_the_others(probes: Any) -> None:
     probes(1)
-    for words in (("skip",), ("retry",), ("priority", "high"), ("run-after", "now")):
+    for words in (("skip",), ("retry",), ("priority", "high"), ("reschedule", "now")):
         assert queue(*words, "p0", "nobody").code == 3
     assert not AuditEntry.objects.exists()

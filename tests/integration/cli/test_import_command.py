@@ -77,9 +77,9 @@ def test_import_takes_more_lines_than_fit_in_one_transaction(
 def test_import_for_later_names_bad_lines_too_and_starts_nothing(
     lines: Callable[[bytes], Path],
 ) -> None:
-    said = queue("import", "--later", lines(b"10.1000/a\nnonsense\n\xff\n10.1000/b\n"))
+    said = queue("import", "--hold", lines(b"10.1000/a\nnonsense\n\xff\n10.1000/b\n"))
     assert said.code == 2
-    assert said.lines[0] == "2 known for later, 2 bad"
+    assert said.lines[0] == "2 held, 2 bad"
     assert [line[:6] for line in said.lines[1:]] == ["line 2", "line 3"]
     assert (Document.objects.count(), Execution.objects.count()) == (2, 0)
 

@@ -40,7 +40,7 @@ def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_figures_of_it
     assert (found["goes_by"], found["max_running"]) == ("host:*", 4)
     said = queue("limit", "host:new.org:443", "--rate", "1/3s burst 2", "--reason", "asked to")
     assert said.out == (
-        "host:new.org:443: rate=1/3s burst 2 (a row of its own, which began with the figures of host:*)\n"
+        "host:new.org:443: rate=1/3s burst 2 (a new row, with the other fields copied from host:*)\n"
     )
     row = Limit.objects.get(name="host:new.org:443")
     assert (row.rate, row.max_running) == ("1/3s burst 2", 4)
@@ -107,11 +107,11 @@ def test_the_table_of_limits_says_rates_budgets_breakers_and_pauses(probes: Any)
 def test_a_policy_is_shown_as_the_waits_it_makes(probes: Any) -> None:
     (found,) = queue("policy", "network", "--json").records
     assert (found["max_attempts"], found["phase"]) == (6, None)
-    assert found["waits"][0] == {"before_try": 2, "shortest": 5, "longest": 10}
+    assert found["waits"][0] == {"before_attempt": 2, "shortest": 5, "longest": 10}
     assert [wait["shortest"] for wait in found["waits"]] == [5, 10, 20, 40, 80]
     said = queue("policy", "network").out
-    assert "tried 6 times in all" in said and "80 s" in said and "85 s" in said
-    assert "never tried again" in queue("policy", "not_found").out
+    assert "at most 6 attempts" in said and "80 s" in said and "85 s" in said
+    assert "never retried" in queue("policy", "not_found").out
 
 
 def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None:
@@ -128,7 +128,7 @@ def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("netwrok",), "no kind of error is called 'netwrok'; there are: network, timeout"),
+        (("netwrok",), "no error kind is called 'netwrok'; there are: network, timeout"),
         (("network", "--phase", "perp"), "no phase is called 'perp'; there are: prep"),
         (("network", "--base", "soon"), "network.base=soon: “soon” value must be a float"),
         (("network", "--max-attempts", "0"), "network: At least one try, waits of 0 or more"),
@@ -160,7 +160,7 @@ def test_probes_take_a_tenant_a_weight_tokens_and_a_wait() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--tokens", "cpu"), "'cpu' is not like cpu=2,memory=1"),
+        (("--tokens", "cpu"), "'cpu' is invalid; format: cpu=2,memory=1"),
         (("--tokens", "cpu=0"), "'0' is not a whole number of at least 1"),
         (("--weight", "0"), "'0' is not a whole number of at least 1"),
         (("--retry-after", "soon"), "'soon' is not a number above 0"),

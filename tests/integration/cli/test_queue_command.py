@@ -15,9 +15,9 @@ import pytest
 from django.core.management import call_command
 
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.cli.queue_command import Command, subcommands
 from queuemgr.flows.flow import HIGH, all_queues
 from queuemgr.flows.outcomes import Failed
-from queuemgr.management.commands.queue import Command, subcommands
 from queuemgr.models import AuditEntry, Execution, Limit, Queue, State
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import REPOSITORY, alone, queue, run, shell
@@ -243,7 +243,7 @@ def test_a_key_two_flows_have_asks_which(command: str, probes: Any) -> None:
     probes(1, prefix="doi:10.1000/x")
     Execution.objects.filter(flow="probe").update(key="doi:10.1000/x")
     said = queue(command, "doi:10.1000/x")
-    assert (said.code, "say which with --flow" in said.complaint) == (3, True)
+    assert (said.code, "choose one with --flow" in said.complaint) == (3, True)
     assert queue(command, "doi:10.1000/x", "--flow", "probe").code == 0
 
 
@@ -323,10 +323,10 @@ def test_a_pause_for_no_sensible_time_is_refused(minutes: str) -> None:
 def test_seeding_by_hand_starts_at_most_so_many(settings: Any, tmp_path: Path) -> None:
     settings.SLUICE_INBOX = tmp_path / "inbox"
     (tmp_path / "list").write_text("10.1000/a\n10.1000/b\n10.1000/c\n")
-    queue("import", "--later", tmp_path / "list")
-    assert queue("seed", "--limit", "2").out == "papers: 2 started\n"
-    assert queue("seed").out == "papers: 1 started\n"
-    assert "'0' is not a whole number" in queue("seed", "--limit", "0").complaint
+    queue("import", "--hold", tmp_path / "list")
+    assert queue("backfill", "--limit", "2").out == "papers: 2 started\n"
+    assert queue("backfill").out == "papers: 1 started\n"
+    assert "'0' is not a whole number" in queue("backfill", "--limit", "0").complaint
 
 
 def paused() -> int:
@@ -358,9 +358,9 @@ def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path) ->
 
 
 def test_a_bad_option_ends_with_64_and_says_how_it_is_used(tmp_path: Path) -> None:
-    done = shell(tmp_path, "queue", "seed", "--limit", "none")
+    done = shell(tmp_path, "queue", "backfill", "--limit", "none")
     assert (done.returncode, done.stdout) == (64, "")
-    assert "usage: manage.py queue seed" in done.stderr
+    assert "usage: manage.py queue backfill" in done.stderr
     assert "'none' is not a whole number of at least 1" in done.stderr
 
 
@@ -378,7 +378,16 @@ def test_a_setting_that_cannot_work_is_named_with_its_value(tmp_path: Path) -> N
 
 def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Path) -> None:
     """P8-08: a closed output pipe; and a line is there as soon as it is written."""
-    watch = [sys.executable, "manage.py", "queue", "stats", "--json", "--watch", "--every", "0.1"]
+    watch = [
+        sys.executable,
+        "manage.py",
+        "queue",
+        "stats",
+        "--json",
+        "--watch",
+        "--interval",
+        "0.1",
+    ]
     with subprocess.Popen(
         watch, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=alone(installed),
@@ -401,8 +410,8 @@ def test_the_worker_command_is_shown_as_the_plain_celery_command_it_becomes() ->
     assert option(words, "--hostname") == "steps@%h"
 
 
-def test_a_worker_of_no_phase_serves_every_queue_and_chores_get_a_slot_of_their_own() -> None:
-    words = shlex.split(run("worker", "--print", "--chores", "--name", "all").out)
+def test_a_worker_of_no_phase_serves_every_queue_and_periodic_jobs_get_an_extra_slot() -> None:
+    words = shlex.split(run("worker", "--print", "--housekeeping", "--name", "all").out)
     assert option(words, "--queues") == ",".join([*all_queues(), "housekeeping"])
     assert (option(words, "--concurrency"), option(words, "--hostname")) == ("9", "all@%h")
 

@@ -64,7 +64,7 @@ def test_a_replay_for_people_stands_side_by_side_and_changes_no_limit(recorded: 
     assert said.code == 0
     assert said.lines[0] == "6 attempts on 2 slots"
     assert "recorded" in said.lines[1] and "replayed with the changes" in said.lines[1]
-    assert any(line.startswith("waits, normal: median / p95 / longest") for line in said.lines)
+    assert any(line.startswith("waits, normal: p50 / p95 / max") for line in said.lines)
     assert list(Limit.objects.values()) == before
 
 
@@ -78,7 +78,7 @@ def test_a_replay_for_people_stands_side_by_side_and_changes_no_limit(recorded: 
         (("--set", "fleet.share=0"), "fleet: Percents are 0 to 100, and a share is at least 1"),
         (("--set", "fleet"), "'fleet' is not a change; write LIMIT.FIGURE=VALUE"),
         (("--until", "2026-05-04 05:00"), "nothing was recorded between 2026-05-04 06:00 UTC and"),
-        (("--until", "noon"), "'noon' is not a time; write it like 2026-11-28 06:00"),
+        (("--until", "noon"), "'noon' is not a time; format: 2026-11-28 06:00"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_replayed_is_refused_with_what_would_be_right(

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _ready(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", lambda task: None)
-    monkeypatch.setattr(drain, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(drain, "POLL_SECONDS", 0.0)
     limit_rows.sync()
 
 
@@ -43,5 +43,8 @@ def test_a_drained_run_waits_for_what_a_bulk_action_may_still_bring() -> None:
     said = StringIO()
     drained = drain.drain(said, check=chores)
     assert looks >= 6, "it ended before the work the action let loose"
-    assert (drained.standing.failed, drained.stopped) == (1, ())
-    assert f"failed 2  waiting for what bulk action retry #{action.pk} may bring" in said.getvalue()
+    assert (drained.counts.failed, drained.stopped) == (1, ())
+    assert (
+        f"failed 2  waiting for bulk action retry #{action.pk}, which may add work"
+        in said.getvalue()
+    )

@@ -101,7 +101,7 @@ def test_every_verb_for_ended_work_changes_all_of_it(
     [
         ("cancel", {}, {"state": "cancelled"}),
         ("skip", {}, {"state": "skipped"}),
-        ("move", {"run_after": "2031-01-01 06:00"}, {"run_after": LATER}),
+        ("reschedule", {"run_after": "2031-01-01 06:00"}, {"run_after": LATER}),
     ],
 )  # fmt: skip
 def test_every_verb_for_waiting_work_changes_all_of_it(
@@ -346,8 +346,8 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
         (Wanted("destroy", FAILED), "no bulk verb is called 'destroy'; there are: retry"),
         (Wanted("priority", FAILED), "priority wants priority: high, normal or low"),
         (Wanted("priority", FAILED, {"priority": "urgent"}), "'urgent' is not one of"),
-        (Wanted("move", FAILED, {"run_after": "soon"}), "'soon' is no time"),
-        (Wanted("move", FAILED, {"run_after": "9999-01-01"}), "more than ten years ahead"),
+        (Wanted("reschedule", FAILED, {"run_after": "soon"}), "'soon' is no time"),
+        (Wanted("reschedule", FAILED, {"run_after": "9999-01-01"}), "more than ten years ahead"),
         (Wanted("retry", FAILED, {"force": "1"}), "retry takes no 'force'"),
         (Wanted("retry", {"colour": "red"}), "no filter is called 'colour'"),
         (Wanted("cancel", FAILED), "there is nothing to cancel"),

@@ -70,8 +70,8 @@ def test_a_catalogue_is_known_and_none_of_it_is_under_way(tmp_path: Path) -> Non
     catalogue = tmp_path / "catalogue.jsonl"
     catalogue.write_text("".join(json.dumps({"doi": f"10.1/{n}"}) + "\n" for n in range(1200)))
     said = io.StringIO()
-    call_command("queue", "import", "--later", str(catalogue), stdout=said)
-    assert said.getvalue() == "1200 known for later, 0 bad\n"
+    call_command("queue", "import", "--hold", str(catalogue), stdout=said)
+    assert said.getvalue() == "1200 held, 0 bad\n"
     assert (Document.objects.count(), Execution.objects.count()) == (1200, 0)
 
 

@@ -131,7 +131,7 @@ def test_a_budget_moves_the_start_past_its_reset_and_says_when_that_is(
     found = queue_position.estimate(Execution.objects.get(key="p2"), explain.reasons())
     assert found is not None and found.starts_at and found.can_change_at
     assert found.starts_at > found.can_change_at > database_now()
-    assert queue("why", "p2").lines[2].startswith("can change by itself at ")
+    assert queue("why", "p2").lines[2].startswith("next decision at ")
 
 
 def test_with_nothing_measured_no_time_is_made_up(played: Any, probes: Any) -> None:

@@ -186,7 +186,7 @@ def test_an_export_that_is_stopped_leaves_the_earlier_file_and_no_half_one(
     ended("k")
     file = tmp_path / "out.jsonl"
     file.write_text("earlier")
-    with pytest.raises(CommandError, match="stopped") as stopped:
+    with pytest.raises(CommandError, match="interrupted") as stopped:
         call_command("queue", "export", "--jsonl", str(file))
     assert stopped.value.returncode == 130
     assert file.read_text() == "earlier"

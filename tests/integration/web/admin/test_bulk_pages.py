@@ -84,7 +84,7 @@ def test_what_was_previewed_is_started_with_its_reason_and_shown(retrier: Client
     assert "100% of 3 executions" in shown
 
 
-@pytest.mark.parametrize("verb", ["cancel", "skip", "priority", "move", "restart"])
+@pytest.mark.parametrize("verb", ["cancel", "skip", "priority", "reschedule", "restart"])
 def test_a_verb_takes_its_own_permission_besides_that_of_bulk_actions(
     verb: str, staff: Callable[..., Client]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Django's `changepassword`, recorded as every change by a person is."""
+"""Django's `changepassword`, with an entry in the audit log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from queuemgr.operations import users
 
 class Command(changepassword.Command):
     def handle(self, *args: Any, **options: Any) -> Any:
-        said = super().handle(*args, **options)
+        message = super().handle(*args, **options)
         by = by_command()
         users.record_password(User.objects.get(username=options["username"] or by.actor), by)
-        return said
+        return message

@@ -1,4 +1,4 @@
-"""Django's `createsuperuser`, recorded as every change by a person is."""
+"""Django's `createsuperuser`, with an entry in the audit log."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from queuemgr.operations import users
 
 class Command(createsuperuser.Command):
     def handle(self, *args: Any, **options: Any) -> Any:
-        highest = User.objects.aggregate(highest=Max("pk"))["highest"] or 0
-        said = super().handle(*args, **options)
-        for user in User.objects.filter(pk__gt=highest, is_superuser=True):
+        newest = User.objects.aggregate(pk=Max("pk"))["pk"] or 0
+        message = super().handle(*args, **options)
+        for user in User.objects.filter(pk__gt=newest, is_superuser=True):
             users.record("add", user, {}, by_command())
-        return said
+        return message
