@@ -12,7 +12,7 @@ from queuemgr.models import Limit
 from queuemgr.operations import controls
 from queuemgr.reporting import explain, stats
 from queuemgr.scheduling.limit_input import limit_to_edit, no_limit, parse_limit_field, validate
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, pattern_of
 
 NAME = "limit"
 HELP = "show one limit: its fields, its usage and what waits on it; or change its fields"
@@ -57,7 +57,7 @@ def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
     for field, value in values.items():
         setattr(limit, field, value)
     validate(limit)
-    pattern = "" if limit.pk else stats.pattern_of(name)
+    pattern = "" if limit.pk else pattern_of(name)
     controls.edit_limit(name, by_command(reason), **values)
     changed = ", ".join(f"{field}={text}" for field, text in given.items())
     note = f" (a new row, with the other fields copied from {pattern})" if pattern else ""

@@ -28,7 +28,7 @@ from queuemgr.models import (
     RetryPolicy,
     pause_sentence,
 )
-from queuemgr.scheduling import breakers, limit_rows, retry_policies, wakeups
+from queuemgr.scheduling import breakers, claims, limit_rows, retry_policies, wakeups
 from queuemgr.scheduling.admission import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 
@@ -113,7 +113,7 @@ def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
 def _breakers_under(names: Iterable[str]) -> list[str]:
     """The limits with these names, or under these patterns, whose breaker is not closed."""
     wanted = set(names)
-    owner = limit_rows.rule_resolver(Limit.objects.values_list("name", flat=True))
+    owner = claims.rule_resolver(Limit.objects.values_list("name", flat=True))
     states = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
     found = states.order_by("name").values_list("name", flat=True)
     return [name for name in found if name in wanted or owner(name) in wanted]

@@ -20,6 +20,7 @@ from queuemgr.reporting.batch_progress import Progress, progress_of
 from queuemgr.reporting.forecast import forecast
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import BEYOND_WINDOW, FLEET, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.limit_rows import pattern_of
 
 
 @dataclass(frozen=True)
@@ -210,12 +211,6 @@ def limit(name: str) -> dict[str, Any] | None:
         "breaker_after": rule.breaker_after,
         "goes_by": pattern or name,
     }
-
-
-def pattern_of(name: str) -> str:
-    """The longest pattern among the rows of limits that matches a name, or empty."""
-    patterns = Limit.objects.filter(name__endswith="*").values_list("name", flat=True)
-    return max((p for p in patterns if name.startswith(p[:-1])), key=len, default="")
 
 
 def _holds_back(state: BreakerState, seen: Snapshot) -> bool:

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, Self
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, queue_name
 from queuemgr.scheduling.capacity import Capacity, Group
-from queuemgr.scheduling.claims import FLEET, Claim, claims_of, tenant_of
+from queuemgr.scheduling.claims import FLEET, Claim, claims_of, rule_name, tenant_of
 
 __all__ = ["FLEET", "admit"]
 
@@ -233,12 +233,8 @@ NO_RULE, NO_USE, CLOSED = LimitRule(), Usage(), BreakerState()
 
 def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
     """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
-    own = rules.get(name)
-    if own is not None:
-        return own
-    patterns = (p for p in rules if p.endswith("*") and name.startswith(p[:-1]))
-    best = max(patterns, key=len, default=None)
-    return rules[best] if best else NO_RULE
+    row = rule_name(name, rules)
+    return rules[row] if row else NO_RULE
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ a space between, tokens as `cpu=2 memory=1`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 
 from queuemgr.base.errors import ConfigurationError
@@ -57,6 +57,21 @@ def names_of(phase: str, limit_keys: str, tokens: str = "") -> tuple[str, ...]:
 def route_keys(limit_keys: str, tokens: str) -> tuple[str, ...]:
     """The names but for fleet and phase: those a route may be parked on."""
     return (*limit_keys.split(), *(name for name, _ in _tokens(tokens)))
+
+
+def rule_name(limit: str, rows: Collection[str]) -> str | None:
+    """The row whose values a limit has: its own, else the longest pattern (`host:*`) that matches."""
+    if limit in rows:
+        return limit
+    patterns = (row for row in rows if row.endswith("*") and limit.startswith(row[:-1]))
+    return max(patterns, key=len, default=None)
+
+
+def rule_resolver(rows: Iterable[str]) -> Callable[[str], str | None]:
+    """`rule_name` for many limits and the same rows."""
+    own = frozenset(rows)
+    patterns = [row for row in own if row.endswith("*")]
+    return lambda limit: limit if limit in own else rule_name(limit, patterns)
 
 
 def tenant_of(limit_keys: str) -> str:

@@ -7,7 +7,7 @@ still takes effect: the latest change wins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -18,6 +18,7 @@ from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases, queue_name
 from queuemgr.models import Limit, Queue
 from queuemgr.scheduling import retry_policies, wakeups
 from queuemgr.scheduling.admission import FLEET, LimitRule, rule_for
+from queuemgr.scheduling.claims import rule_name
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.scheduling.settings_sync import record_settings_change
 
@@ -141,22 +142,13 @@ def rule_of(name: str) -> LimitRule:
     return rule_for(rules_of([name], timezone.now()), name)
 
 
-def rule_resolver(names: Iterable[str]) -> Callable[[str], str | None]:
-    """Tells the row whose figures a key obeys: its own, else the longest pattern that matches."""
-    rows = frozenset(names)
-    patterns = sorted((name for name in rows if name.endswith("*")), key=len, reverse=True)
-
-    def owner(key: str) -> str | None:
-        own = (key,) if key in rows else (p for p in patterns if key.startswith(p[:-1]))
-        return next(iter(own), None)
-
-    return owner
-
-
 def new_limit(name: str) -> Limit:
-    """A row to be, for a name that so far went by a pattern's figures, which it keeps. Not saved."""
-    patterns = Limit.objects.filter(name__endswith="*")
-    alike = [p for p in patterns if name.startswith(p.name[:-1])]
-    pattern = max(alike, key=lambda limit: len(limit.name), default=None)
-    figures = {figure: getattr(pattern, figure) for figure in LIMIT_FIELDS} if pattern else {}
-    return Limit(name=name, **figures)
+    """A new row, not saved, with the values its pattern gave the name so far."""
+    pattern = Limit.objects.filter(name=pattern_of(name)).first()
+    return Limit(name=name, **{f: getattr(pattern, f) for f in LIMIT_FIELDS} if pattern else {})
+
+
+def pattern_of(name: str) -> str:
+    """The longest pattern among the rows of limits that matches a name, or empty."""
+    patterns = Limit.objects.filter(name__endswith="*").values_list("name", flat=True)
+    return rule_name(name, list(patterns)) or ""

@@ -21,8 +21,7 @@ from queuemgr.scheduling.admission import (
     half_open_text,
     open_text,
 )
-from queuemgr.scheduling.claims import FLEET
-from queuemgr.scheduling.limit_rows import rule_resolver
+from queuemgr.scheduling.claims import FLEET, rule_resolver
 
 LIMITS = 12
 """Bars shown besides the fleet's and the phases'."""

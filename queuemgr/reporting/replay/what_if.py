@@ -21,9 +21,9 @@ from queuemgr.reporting.replay.simulation import Fleet, replay
 from queuemgr.reporting.replay.summary import Tally
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import FLEET, LimitRule, rule_for
-from queuemgr.scheduling.claims import names_of
+from queuemgr.scheduling.claims import names_of, rule_name
 from queuemgr.scheduling.limit_input import parse_limit_field, validate
-from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
+from queuemgr.scheduling.limit_rows import new_limit
 from queuemgr.scheduling.limit_rules import read_rules, rule_from
 
 Changes = Mapping[str, Mapping[str, Any]]
@@ -125,8 +125,7 @@ def parse_changes(texts: Sequence[str], used: Iterable[str]) -> Changes:
 
 def _check_known(name: str, used: Iterable[str]) -> None:
     rows = list(Limit.objects.values_list("name", flat=True))
-    patterns = [row[:-1] for row in rows if row.endswith("*")]
-    if name not in rows and name not in used and not any(map(name.startswith, patterns)):
+    if name not in used and rule_name(name, rows) is None:
         raise BadInput(f"no limit is called {name!r}; there are: {', '.join(rows)}")
 
 
@@ -140,4 +139,4 @@ def _with(name: str, figures: Mapping[str, Any], now: datetime) -> LimitRule:
     for figure, value in figures.items():
         setattr(limit, figure, value)
     validate(limit)
-    return rule_from(now, *(getattr(limit, figure) for figure in LIMIT_FIELDS), None, "", "", None)
+    return replace(rule_from(now, limit), paused="", paused_until=None)

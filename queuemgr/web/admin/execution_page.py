@@ -26,8 +26,7 @@ from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.timeline import Entry, lasting, timeline
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import NO_USE, Snapshot
-from queuemgr.scheduling.claims import claims_of
-from queuemgr.scheduling.limit_rows import rule_resolver
+from queuemgr.scheduling.claims import claims_of, rule_resolver
 from queuemgr.web.admin.execution_actions import OF_A_PAGE, Act, ActForm
 
 SHOWN = 100

@@ -27,7 +27,7 @@ from queuemgr.scheduling.admission import (
     half_open_text,
     open_text,
 )
-from queuemgr.scheduling.limit_rows import rule_resolver
+from queuemgr.scheduling.claims import rule_resolver
 
 NAMED = 3
 """How many keys, or sentences, a cell of a list names; more are counted."""
