@@ -20,14 +20,14 @@ from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.scheduling.capacity import Group
-from tests.emptied_tables import let_flush_empty_the_record, let_flush_leave_what_is_made_once
+from tests.flush_tables import empty_audit_log_on_flush, keep_permissions_on_flush
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _flush_empties_the_record() -> Iterator[None]:
+def _flush_of_all_tables() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        let_flush_empty_the_record(patch)
-        let_flush_leave_what_is_made_once(patch)
+        empty_audit_log_on_flush(patch)
+        keep_permissions_on_flush(patch)
         yield
 
 
@@ -100,10 +100,10 @@ def in_threads() -> Callable[..., list[Any]]:
 def free_slots_of() -> Callable[..., FreeSlots]:
     """The free slots of a worker that just ended so many steps."""
 
-    def hands(worker: Worker, free: int = 1) -> FreeSlots:
+    def free_slots(worker: Worker, free: int = 1) -> FreeSlots:
         return FreeSlots(worker.pk, Group(worker.queues), free)
 
-    return hands
+    return free_slots
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
+from tests.acceptance.faulty_web_server import KINDS, FaultyWebServer, most_at_once, too_early
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.mixed_server import KINDS, MixedServer, most_at_once, too_early
 
 PER_HOST = 4
 WORD_GETS_ROUND = 1.0
@@ -33,7 +33,7 @@ def give_up_soon(fleet: Fleet) -> None:
 
 def run(fleet: Fleet, hosts: int, count: int, slots: int, within: float) -> None:
     """Take in so many documents, work until none is left, and hold every one to how it must end."""
-    with MixedServer(hosts) as server:
+    with FaultyWebServer(hosts) as server:
         expected = server.documents(count)
         listed = fleet.directory / "papers.txt"
         listed.write_text("\n".join(expected))

@@ -7,7 +7,6 @@ import base64
 import json
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -16,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -24,10 +22,11 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 
-from tests import made_pdfs
+from tests import pdf_builder
 from tests.acceptance.databases import Database
 from tests.acceptance.fleet import environment
-from tests.acceptance.processes import REPOSITORY, using
+from tests.acceptance.fork_server import REPOSITORY, ForkServer
+from tests.acceptance.processes import Command, using
 
 SAMPLES = {
     # pages, references, how its report begins
@@ -44,78 +43,51 @@ TROUBLED = {
 }
 STEPS = ["resolve", "fetch", "extract", "analyse", "report"]
 AT_ONCE = 60
-"""Seconds a stop may take where other tests keep the processors busy; alone it takes a few."""
+"""Seconds a stop may take while other tests keep the processors busy; alone it takes a few."""
 
-TEXT = made_pdfs.text_content(
+TEXT = pdf_builder.text_content(
     "Gates in rivers hold the water back until somebody opens them again.",
     "We measured forty gates over nine years and found that most leak a little.",
 )
 
 
-class Run:
-    """One `manage.py up …` without a terminal, under way or ended, and what it has said so far."""
-
-    def __init__(self, arguments: tuple[str, ...], told: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", *arguments], cwd=REPOSITORY, env=told, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self.lines: list[str] = []
-        self.complaints: list[str] = []
-        self._readers = [
-            Thread(target=lambda: self.lines.extend(map(_line, self._process.stdout or ()))),
-            Thread(target=lambda: self.complaints.extend(map(_line, self._process.stderr or ()))),
-        ]
-        for reader in self._readers:
-            reader.start()
+class Run(Command):
+    """One `manage.py up …` without a terminal, under way or ended, and what it has printed so far."""
 
     @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
+    def lines(self) -> list[str]:
+        return self.said.splitlines()
+
+    @property
+    def complaints(self) -> list[str]:
+        return self.errors.splitlines()
 
     @property
     def code(self) -> int:
         """The exit code, once it has ended."""
-        return self.end(within=120)
+        return self.wait(within=180)
 
     @property
     def table(self) -> dict[str, list[str]]:
         """The cells of the table of results, by document."""
-        head = next(n for n, line in enumerate(self.lines) if line.startswith("document "))
-        starts = [match.start() for match in re.finditer(r"\S+", self.lines[head])]
+        lines = self.lines
+        head = next(n for n, line in enumerate(lines) if line.startswith("document "))
+        starts = [match.start() for match in re.finditer(r"\S+", lines[head])]
         rows = {}
-        for line in self.lines[head + 1 :]:
+        for line in lines[head + 1 :]:
             cells = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
             if not cells[0].endswith(".pdf"):
                 break
             rows[cells[0]] = cells[1:]
         return rows
 
-    def said(self, pattern: str) -> re.Match[str] | None:
+    def printed(self, pattern: str) -> re.Match[str] | None:
         """The first line that holds this pattern."""
         return next(filter(None, (re.search(pattern, line) for line in self.lines)), None)
 
     def interrupt(self) -> None:
         """Ctrl-C."""
-        self._process.send_signal(signal.SIGINT)
-
-    def end(self, within: float) -> int:
-        """Wait for it to end; returns the exit code."""
-        try:
-            code = self._process.wait(within)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {within:g} s: {self.lines}") from None
-        for reader, stream in zip(
-            self._readers, (self._process.stdout, self._process.stderr), strict=True
-        ):
-            reader.join()
-            if stream is not None:
-                stream.close()
-        return code
-
-
-def _line(text: str) -> str:
-    return text.rstrip("\n")
+        self.signal(signal.SIGINT)
 
 
 @dataclass
@@ -126,10 +98,12 @@ class Home:
     database: Database
     runs: list[Run] = field(default_factory=list)
 
-    def up(self, *arguments: object, **variables: str) -> Run:
+    def up(self, *arguments: object, server: ForkServer | None = None, **variables: str) -> Run:
         told = {**environment(self.directory, self.database), **variables}
         told.pop("PYTHONUNBUFFERED", None)
-        self.runs.append(Run(tuple(map(str, arguments)), told))
+        words = (sys.executable, "manage.py", "up", *map(str, arguments))
+        name = f"up-{len(self.runs) + 1}"
+        self.runs.append(Run(name, words, told, self.directory, server))
         return self.runs[-1]
 
     def attempts(self) -> list[tuple[str, str, str]]:
@@ -148,7 +122,7 @@ class Home:
 
     def _programs(self) -> Iterator[psutil.Process]:
         """By what they were told; the broker, which writes over that, by where it runs."""
-        yield from using(self.directory)
+        yield from using(self.directory, {run.pid for run in self.runs})
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 if Path(process.cwd()) == self.directory / "redis":
@@ -162,7 +136,7 @@ class Home:
                     program.kill()
             time.sleep(0.1)
         for run in self.runs:
-            run.end(within=60)
+            run.wait(within=60)
         self.database.drop()
 
 
@@ -192,39 +166,6 @@ def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 
         time.sleep(0.05)
 
 
-# The samples, end to end. OCR takes its time: the run goes on while other tests are made.
-
-
-@pytest.fixture(scope="module")
-def home(make_home: MakeHome) -> Home:
-    return make_home()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _started(home: Home) -> Run:
-    return home.up("samples", "--drain")
-
-
-@pytest.fixture(scope="module")
-def finished(home: Home, _started: Run) -> Run:
-    """`up samples --drain`, ended."""
-    _started.end(within=180)
-    return _started
-
-
-@pytest.fixture(scope="module")
-def attempts_of_the_first(home: Home, finished: Run) -> list[tuple[str, str, str]]:
-    return home.attempts()
-
-
-@pytest.fixture(scope="module")
-def again(home: Home, attempts_of_the_first: Any) -> Run:
-    """A second run in the same place, of the same papers and the troubled ones."""
-    run = home.up("samples", "samples/troubled", "--drain")
-    run.end(within=120)
-    return run
-
-
 # What cannot run at all
 
 
@@ -240,10 +181,14 @@ def again(home: Home, attempts_of_the_first: Any) -> Run:
     ids=["no such file", "no pdf in the folder", "bad setting", "no broker", "no database"],
 )
 def test_what_cannot_run_ends_with_3_and_one_line_that_says_why(
-    arguments: list[str], variables: dict[str, str], complaint: str, make_home: MakeHome
+    arguments: list[str],
+    variables: dict[str, str],
+    complaint: str,
+    make_home: MakeHome,
+    fork_server: ForkServer,
 ) -> None:
     home = make_home()
-    run = home.up(*arguments, "--drain", **variables)
+    run = home.up(*arguments, "--drain", server=fork_server, **variables)
     assert run.code == 3
     (line,) = run.complaints
     assert line.startswith("CommandError: could not run: ") and complaint in line
@@ -251,68 +196,88 @@ def test_what_cannot_run_ends_with_3_and_one_line_that_says_why(
     assert home.states() == {}
 
 
-# Stopped at the budget
+# Stopped at the budget, then by a person in the middle, then started to keep serving: each run goes on
+# where the one before stopped.
 
 
-def test_at_the_budget_it_ends_with_4_and_a_higher_one_goes_on_from_there(
-    make_home: MakeHome, tmp_path: Path
-) -> None:
+@dataclass
+class Stopped:
+    """Three short papers, then a long one too, in one place."""
+
+    home: Home
+    short: list[Path]
+    at_the_budget: Run
+    states_then: Counter[str]
+
+    @property
+    def papers(self) -> list[Path]:
+        return [*self.short, REPOSITORY / "samples" / "long.pdf"]
+
+
+@pytest.fixture(scope="module")
+def stopped(make_home: MakeHome, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """After `up … --budget 2 --drain` of the three."""
+    home, folder = make_home(), tmp_path_factory.mktemp("papers")
+    pages = pdf_builder.document([TEXT])
+    papers = [pdf_builder.written(folder, pages, f"{number}.PDF") for number in range(3)]
+    run = home.up(folder, "--budget", "2", "--drain")
+    run.wait(within=180)
+    return Stopped(home, papers, run, home.states())
+
+
+@pytest.fixture(scope="module")
+def interrupted(stopped: Stopped) -> Run:
+    """With a budget that is enough, stopped by Ctrl-C while the long paper is under way."""
+    home, before = stopped.home, len(stopped.home.attempts())
+    run = home.up(*stopped.papers, "--budget", "9", "--drain", "--workers", "2")
+    wait_until("a step done", lambda: len(home.attempts()) > before, run)
+    run.interrupt()
+    run.wait(within=AT_ONCE)
+    return run
+
+
+@pytest.fixture(scope="module")
+def serving(stopped: Stopped, interrupted: Run) -> Run:
+    """Without `--drain`, and everything done; another pool of workers."""
+    run = stopped.home.up(*stopped.papers, "--pool", "prefork", "--workers", "2")
+    wait_until("done and serving", lambda: run.printed("Ctrl-C stops everything"), run)
+    return run
+
+
+def test_at_the_budget_it_ends_with_4_and_says_what_waits(stopped: Stopped) -> None:
     """A3"""
-    home = make_home()
-    for number in range(3):
-        made_pdfs.written(tmp_path, made_pdfs.document([TEXT]), f"{number}.PDF")
-    short = home.up(tmp_path, "--budget", "2", "--drain")
-    assert short.code == 4
-    assert short.said(r"^stopped: 1 wait: .*budget.* 2.*00:00 UTC")
-    assert home.states() == {"done": 2, "waiting": 1}
-    assert home.left_running() == []
-
-    rest = home.up(tmp_path, "--budget", "9", "--drain")
-    assert rest.code == 0
-    assert rest.said("^taken in: 0 new, 3 known from before")
-    assert home.states() == {"done": 3}
-    done = Counter((key, step) for key, step, outcome in home.attempts() if outcome == "done")
-    assert set(done.values()) == {1} and len(done) == 3 * len(STEPS)
+    assert stopped.at_the_budget.code == 4
+    assert stopped.at_the_budget.printed(r"^stopped: 1 wait: .*budget.* 2.*00:00 UTC")
+    assert stopped.states_then == {"done": 2, "waiting": 1}
 
 
-# Stopped by a person
-
-
-def test_ctrl_c_stops_everything_and_the_next_start_goes_on_and_keeps_serving(
-    make_home: MakeHome,
+def test_ctrl_c_stops_everything_and_says_that_the_next_start_goes_on(
+    stopped: Stopped, interrupted: Run
 ) -> None:
-    home = make_home()
-    papers = [REPOSITORY / "samples" / name for name in ("long.pdf", "cjk.pdf")]
-    first = home.up(*papers, "--drain", "--workers", "2")
-    wait_until("a step done", home.attempts, first)
-    first.interrupt()
-    asked = time.monotonic()
-    assert first.code == 130
-    assert time.monotonic() - asked < AT_ONCE
-    assert first.complaints == []
-    assert first.said("^stopped; the next start goes on from here")
-    assert home.left_running() == []
-    assert home.states()["done"] < 2, "it was stopped in the middle"
-
-    second = home.up(*papers, "--pool", "prefork", "--workers", "2")
-    wait_until("done and serving", lambda: second.said("Ctrl-C stops everything"), second)
-    assert home.states() == {"done": 2}
-    done = Counter((key, step) for key, step, outcome in home.attempts() if outcome == "done")
-    assert set(done.values()) == {1} and len(done) == 2 * len(STEPS)
-    assert {o for _, _, o in home.attempts()} <= {"done", "interrupted"}
-    assert any("valkey" in name for name in home.left_running()), "the broker can be seen"
-    _serves_admin_and_flower(second)
-    _refuses_a_second_run_here(home)
-    second.interrupt()
-    assert second.code == 0
-    assert second.complaints == []
-    assert home.left_running() == []
+    assert (interrupted.code, interrupted.complaints) == (130, [])
+    assert interrupted.printed("^taken in: 1 new, 3 known from before")
+    assert interrupted.printed("^stopped; the next start goes on from here")
+    assert stopped.home.left_running() == []
+    assert stopped.home.states()["done"] < 4, "it was stopped in the middle"
 
 
-def _serves_admin_and_flower(run: Run) -> None:
-    """Both are where it says they are, and let in whom it says."""
-    admin = run.said(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
-    flower = run.said(r"^Flower +(http://127\.0\.0\.1:\d+/)  same login$")
+def test_the_next_start_goes_on_from_there_and_redoes_nothing(
+    stopped: Stopped, serving: Run
+) -> None:
+    assert serving.printed("^taken in: 0 new, 4 known from before")
+    assert stopped.home.states() == {"done": 4}
+    attempts = stopped.home.attempts()
+    done = Counter((key, step) for key, step, outcome in attempts if outcome == "done")
+    assert set(done.values()) == {1} and len(done) == 4 * len(STEPS)
+    assert {outcome for _, _, outcome in attempts} <= {"done", "interrupted"}
+
+
+def test_it_keeps_serving_the_admin_and_flower_to_whom_it_says(
+    stopped: Stopped, serving: Run
+) -> None:
+    assert any("valkey" in name for name in stopped.home.left_running()), "the broker can be seen"
+    admin = serving.printed(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
+    flower = serving.printed(r"^Flower +(http://127\.0\.0\.1:\d+/)  same login$")
     assert admin and flower
     assert "Log in" in _page(admin[1])
     with pytest.raises(HTTPError, match="401"):
@@ -324,28 +289,63 @@ def _serves_admin_and_flower(run: Run) -> None:
 
 def _page(address: str, login: str = "") -> str:
     headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
-    with urlopen(Request(address, headers=headers if login else {}), timeout=10) as answer:
+    with urlopen(Request(address, headers=headers if login else {}), timeout=30) as answer:
         return str(answer.read().decode())
 
 
-def _refuses_a_second_run_here(home: Home) -> None:
-    before = home.database.rows("SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'")
-    other = home.up("--drain", "--budget", "1")
+def test_a_second_run_in_the_same_place_is_refused_and_changes_nothing(
+    stopped: Stopped, serving: Run, fork_server: ForkServer
+) -> None:
+    home, budget = stopped.home, "SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'"
+    before = home.database.rows(budget)
+    other = home.up("--drain", "--budget", "1", server=fork_server)
     assert other.code == 3
     (complaint,) = other.complaints
     assert f"another run uses {home.directory}" in complaint
-    assert before == home.database.rows(
-        "SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'"
-    )
+    assert before == home.database.rows(budget)
+
+
+def test_ctrl_c_of_a_run_that_serves_ends_it_with_0_and_leaves_nothing_running(
+    stopped: Stopped, serving: Run
+) -> None:
+    serving.interrupt()
+    assert (serving.code, serving.complaints) == (0, [])
+    assert stopped.home.left_running() == []
 
 
 # The samples
 
 
+@pytest.fixture(scope="module")
+def home(make_home: MakeHome) -> Home:
+    return make_home()
+
+
+@pytest.fixture(scope="module")
+def finished(home: Home) -> Run:
+    """`up samples --drain`, ended."""
+    run = home.up("samples", "--drain")
+    run.wait(within=180)
+    return run
+
+
+@pytest.fixture(scope="module")
+def attempts_of_the_first(home: Home, finished: Run) -> list[tuple[str, str, str]]:
+    return home.attempts()
+
+
+@pytest.fixture(scope="module")
+def again(home: Home, attempts_of_the_first: Any) -> Run:
+    """A second run in the same place, of the same papers and the troubled ones."""
+    run = home.up("samples", "samples/troubled", "--drain")
+    run.wait(within=180)
+    return run
+
+
 def test_the_samples_are_done_and_it_ends_with_0(home: Home, finished: Run) -> None:
     assert (finished.code, finished.complaints) == (0, [])
     assert home.states() == {"done": len(SAMPLES)}
-    assert finished.said("^taken in: 5 new, 0 known from before$")
+    assert finished.printed("^taken in: 5 new, 0 known from before$")
 
 
 def test_without_a_terminal_progress_is_plain_lines_up_to_the_end(finished: Run) -> None:
@@ -386,7 +386,7 @@ def test_every_step_ran_once(finished: Run, attempts_of_the_first: Any) -> None:
     assert len(attempts_of_the_first) == len(SAMPLES) * len(STEPS) + 1
     assert len(set(attempts_of_the_first)) == len(attempts_of_the_first)
     assert {outcome for _, _, outcome in attempts_of_the_first} == {"done"}
-    assert finished.said("^prep 16  expensive 5  wrap 5  resumed 0  errors 0$")
+    assert finished.printed("^prep 16  expensive 5  wrap 5  resumed 0  errors 0$")
 
 
 def test_after_the_drain_every_process_is_gone(home: Home, finished: Run) -> None:
@@ -396,7 +396,7 @@ def test_after_the_drain_every_process_is_gone(home: Home, finished: Run) -> Non
 def test_a_second_run_redoes_nothing(
     home: Home, again: Run, attempts_of_the_first: list[tuple[str, str, str]]
 ) -> None:
-    assert again.said("^taken in: 3 new, 5 known from before$")
+    assert again.printed("^taken in: 3 new, 5 known from before$")
     of_samples = [row for row in home.attempts() if Path(row[0]).name in SAMPLES]
     assert of_samples == attempts_of_the_first
     assert again.table.keys() == SAMPLES.keys() | TROUBLED.keys()
@@ -413,7 +413,7 @@ def test_when_something_failed_it_ends_with_2(home: Home, again: Run) -> None:
 @pytest.mark.parametrize("name", TROUBLED)
 def test_each_that_failed_is_named_with_a_sentence_that_explains_it(name: str, again: Run) -> None:
     kind, sentence = TROUBLED[name]
-    assert again.said(rf"^failed: file:\S+/{name}: {kind}: .*{re.escape(sentence)}")
+    assert again.printed(rf"^failed: file:\S+/{name}: {kind}: .*{re.escape(sentence)}")
     assert again.table[name][-2:] == ["failed", ""]
 
 

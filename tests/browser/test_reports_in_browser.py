@@ -21,7 +21,7 @@ from pipeline.web import collection_export
 from pipeline.web.collection import Row
 from pipeline.web.report_page import render_html
 from tests.browser.chromium import PASSWORD, browser_page, log_in
-from tests.made_reports import FULL, HOSTILE, with_every_text
+from tests.report_builder import FULL, HOSTILE, with_every_text
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

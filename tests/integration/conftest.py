@@ -35,7 +35,7 @@ class PlayedWorker:
     """One worker's moves, made by the test."""
 
     def __init__(self, row: Worker, free_slots_of: Callable[..., Any]) -> None:
-        self.row, self._hands_of = row, free_slots_of
+        self.row, self._free_slots_of = row, free_slots_of
 
     def begin_all(self) -> list[Grant]:
         """Begin every lease on its way, as if their messages had come."""
@@ -46,9 +46,9 @@ class PlayedWorker:
         self, grant: Grant, result: Result | None = None, *, next_too: bool = True
     ) -> list[Grant]:
         """End one lease; returns what the slot was handed."""
-        hands = self._hands_of(self.row) if next_too else None
+        free_slots = self._free_slots_of(self.row) if next_too else None
         return finish.finish_batch(
-            [Finish(grant.lease_id, result or Done())], hands
+            [Finish(grant.lease_id, result or Done())], free_slots
         ).granted.assigned
 
 

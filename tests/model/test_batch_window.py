@@ -50,8 +50,8 @@ MOVES = st.lists(
 class Plain:
     """What a batch is to its reader: places in order, a window over them, and what was handed over."""
 
-    def __init__(self, batch: Batch, worker: Worker, hands: Any) -> None:
-        self.batch, self.worker, self.hands = batch, worker, hands
+    def __init__(self, batch: Batch, worker: Worker, free_slots: Any) -> None:
+        self.batch, self.worker, self.free_slots = batch, worker, free_slots
         self.running: list[Grant] = []
         self.started: set[int] = set()
         self.handed_over: list[int] = []
@@ -72,7 +72,7 @@ class Plain:
     def end(self, which: int, result: Result, next_too: bool) -> None:
         if lease := self._one(which):
             ended = finish.finish_batch(
-                [Finish(lease.lease_id, result)], self.hands if next_too else None
+                [Finish(lease.lease_id, result)], self.free_slots if next_too else None
             )
             self.running += ended.granted.assigned
 

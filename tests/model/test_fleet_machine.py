@@ -62,7 +62,7 @@ from queuemgr.scheduling.capacity import Group
 from queuemgr.worker import housekeeping
 from queuemgr.worker.heartbeat import Heartbeat, RunningStep
 from queuemgr.worker.probe_flow import PHASES
-from tests.emptied_tables import forget_changes
+from tests.flush_tables import delete_audit_log
 from tests.model import invariants
 from tests.model.passing_time import let_pass, next_day
 from tests.private_servers import MODEL_EXAMPLES
@@ -204,7 +204,7 @@ class FleetMachine(RuleBasedStateMachine):
         super().__init__()
         for model in OLD_FIRST:
             model._default_manager.all().delete()
-        forget_changes()
+        delete_audit_log()
         process_state.reset_all()
         self.around.sent.clear()
         self.messages: list[UUID] = []
@@ -334,8 +334,8 @@ class FleetMachine(RuleBasedStateMachine):
     def _end(self, granted: Grant, worker: int, result: Result, *, next_too: bool) -> bool:
         row = Worker.objects.get(pk=worker)
         next_too = next_too and row.draining_at is None
-        hands = FreeSlots(worker, Group(row.queues), 1) if next_too else None
-        ended = finish.finish_batch([finish.Finish(granted.lease_id, result)], hands)
+        free_slots = FreeSlots(worker, Group(row.queues), 1) if next_too else None
+        ended = finish.finish_batch([finish.Finish(granted.lease_id, result)], free_slots)
         self.running += [(assigned, worker) for assigned in ended.granted.assigned]
         self.around.sent.extend(ended.granted.to_send)
         return granted.lease_id in ended.outcomes

@@ -15,9 +15,9 @@ from pipeline.models import Document
 from pipeline.steps.llm import endpoint as endpoints
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.models import Execution
+from tests.fake_llm import GOOD, FakeLlm, Said, is_merge, said, text_of
 from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.analyse_fixtures import SECRET, Desk, charged, long_paper, outcomes
-from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,8 +27,8 @@ PARTS = 4
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedModel]:
-    made = PlayedModel()
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLlm]:
+    made = FakeLlm()
     given = {
         "llm_base_url": made.base_url, "llm_model": "m-1", "llm_parts_inflight": 1,
         "llm_context_tokens": 3_700, "llm_max_tokens": 200, "llm_timeout": 5,
@@ -44,7 +44,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedModel]:
 
 
 @pytest.fixture
-def desk(model: PlayedModel, played: Callable[..., Any], settings: Any, tmp_path: Path) -> Desk:
+def desk(model: FakeLlm, played: Callable[..., Any], settings: Any, tmp_path: Path) -> Desk:
     settings.MEDIA_ROOT = tmp_path / "files"
     return Desk(played(slots=40))
 
@@ -95,7 +95,7 @@ def part(number: int) -> str:
 ALL = [*map(part, range(1, PARTS + 1)), "merge"]
 
 
-def again(desk: Desk, model: PlayedModel) -> list[str]:
+def again(desk: Desk, model: FakeLlm) -> list[str]:
     """One more attempt with the fault gone; what it asked for."""
     before = len(model.requests)
     model.reply = sound
@@ -111,7 +111,7 @@ def kept(document: Document) -> str:
 
 @pytest.mark.parametrize("broken", [part(1), part(PARTS), "merge"])
 def test_a_second_attempt_asks_only_for_what_the_first_did_not_get(
-    desk: Desk, model: PlayedModel, broken: str
+    desk: Desk, model: FakeLlm, broken: str
 ) -> None:
     model.reply = failing(broken)
     desk.lay("long", LONG)
@@ -127,7 +127,7 @@ def test_a_second_attempt_asks_only_for_what_the_first_did_not_get(
 
 
 def test_notes_are_removed_with_the_analysis_stored_and_not_before(
-    desk: Desk, model: PlayedModel
+    desk: Desk, model: FakeLlm
 ) -> None:
     model.reply = failing("merge")
     desk.lay("long", LONG)
@@ -146,7 +146,7 @@ def test_notes_are_removed_with_the_analysis_stored_and_not_before(
 
 
 def test_notes_cut_off_by_a_kill_are_asked_for_again_and_the_others_are_not(
-    desk: Desk, model: PlayedModel
+    desk: Desk, model: FakeLlm
 ) -> None:
     model.reply = failing(part(3))
     desk.lay("long", LONG)
@@ -157,7 +157,7 @@ def test_notes_cut_off_by_a_kill_are_asked_for_again_and_the_others_are_not(
 
 
 def test_notes_of_another_model_are_not_taken(
-    desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.reply = failing("merge")
     desk.lay("long", LONG)
@@ -167,7 +167,7 @@ def test_notes_of_another_model_are_not_taken(
     assert again(desk, model) == ALL
 
 
-def test_notes_that_cannot_be_kept_are_used_all_the_same(desk: Desk, model: PlayedModel) -> None:
+def test_notes_that_cannot_be_kept_are_used_all_the_same(desk: Desk, model: FakeLlm) -> None:
     desk.lay("long", LONG)
     folder = Path(default_storage.path("analysis"))
 
@@ -182,7 +182,7 @@ def test_notes_that_cannot_be_kept_are_used_all_the_same(desk: Desk, model: Play
 
 
 def test_a_storage_that_is_no_disk_keeps_notes_when_an_attempt_fails(
-    desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = FarStorage()
     for module in ("pipeline.files", "pipeline.tasks.analysis_checkpoint"):

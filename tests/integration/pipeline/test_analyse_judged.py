@@ -18,8 +18,8 @@ from pipeline.config import pipeline_settings
 from pipeline.steps.llm import endpoint as endpoints
 from queuemgr.flows import retry_policy
 from queuemgr.models import Execution, State
+from tests.fake_llm import GOOD
 from tests.integration.pipeline.analyse_fixtures import SHORT, Desk, charged, long_paper, outcomes
-from tests.played_model import GOOD
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -22,6 +22,7 @@ from queuemgr.models import Attempt, Execution, Lease, State
 from queuemgr.scheduling import limit_rows
 from queuemgr.worker import housekeeping
 from queuemgr.worker.leased_task import Work
+from tests.fake_llm import GOOD, FakeLlm, is_merge, said
 from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.analyse_fixtures import (
     SECRET,
@@ -32,7 +33,6 @@ from tests.integration.pipeline.analyse_fixtures import (
     outcomes,
     reserved,
 )
-from tests.played_model import GOOD, PlayedModel, is_merge, said
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,8 +42,8 @@ PARTS = 4
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedModel]:
-    made = PlayedModel()
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLlm]:
+    made = FakeLlm()
     made.reply = lambda request: said(GOOD if is_merge(request) or _whole(request) else "notes")
     given = {
         "llm_base_url": made.base_url, "llm_model": "m-1", "llm_api_key": "sk-for-this-test",
@@ -64,7 +64,7 @@ def _whole(request: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def desk(model: PlayedModel, played: Callable[..., Any], settings: Any, tmp_path: Path) -> Desk:
+def desk(model: FakeLlm, played: Callable[..., Any], settings: Any, tmp_path: Path) -> Desk:
     settings.MEDIA_ROOT = tmp_path / "files"
     return Desk(played(slots=40))
 
@@ -73,7 +73,7 @@ def desk(model: PlayedModel, played: Callable[..., Any], settings: Any, tmp_path
 
 
 def test_a_long_paper_reserves_a_request_a_part_one_to_merge_and_one_to_spare(
-    desk: Desk, model: PlayedModel
+    desk: Desk, model: FakeLlm
 ) -> None:
     desk.lay("long", LONG)
     (grant,) = desk.begin()
@@ -90,7 +90,7 @@ def test_a_long_paper_reserves_a_request_a_part_one_to_merge_and_one_to_spare(
 
 
 def test_a_paper_nobody_looked_at_comes_back_with_what_it_takes_and_is_no_attempt(
-    desk: Desk, model: PlayedModel
+    desk: Desk, model: FakeLlm
 ) -> None:
     """A context made smaller since, say: nothing is sent until enough is reserved."""
     desk.lay("long", LONG, looked_at=False)
@@ -101,7 +101,7 @@ def test_a_paper_nobody_looked_at_comes_back_with_what_it_takes_and_is_no_attemp
 
 
 def test_a_prompt_refused_for_its_length_is_asked_in_halves_once_across_leases(
-    desk: Desk, model: PlayedModel
+    desk: Desk, model: FakeLlm
 ) -> None:
     """P7-12: at most one adapted retry per item."""
     model.refuse(400, "maximum context length is 1500 tokens, you sent 2411")
@@ -114,7 +114,7 @@ def test_a_prompt_refused_for_its_length_is_asked_in_halves_once_across_leases(
     assert charged() == len(model.requests)
 
 
-def test_a_second_refusal_for_length_fails_with_the_numbers(desk: Desk, model: PlayedModel) -> None:
+def test_a_second_refusal_for_length_fails_with_the_numbers(desk: Desk, model: FakeLlm) -> None:
     """P7-12"""
     model.reply = lambda request: (
         400,
@@ -132,7 +132,7 @@ def test_a_second_refusal_for_length_fails_with_the_numbers(desk: Desk, model: P
 
 
 def test_an_endpoint_without_response_format_costs_two_refusals_and_no_attempt(
-    desk: Desk, model: PlayedModel
+    desk: Desk, model: FakeLlm
 ) -> None:
     model.refuse(400, "response_format json_schema is not supported")
     model.refuse(400, "response_format is not supported")
@@ -156,7 +156,7 @@ def all_at_once(desk: Desk, in_threads: Callable[..., list[Any]]) -> None:
 
 
 def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
-    desk: Desk, model: PlayedModel, in_threads: Any, configure: Callable[..., None]
+    desk: Desk, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
 ) -> None:
     """P7-08: three of six reserve it all; what they give back does not carry another."""
     configure(daily_budget=20)
@@ -170,7 +170,7 @@ def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
 
 @pytest.mark.parametrize("mended", [False, True], ids=["as estimated", "half more"])
 def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
-    mended: bool, desk: Desk, model: PlayedModel, in_threads: Any, configure: Callable[..., None]
+    mended: bool, desk: Desk, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
 ) -> None:
     """P7-08: no row of usage at first; the ledger is the model's own count. Half of the answers
     may have to be mended, which is more than the paper takes otherwise."""
@@ -184,7 +184,7 @@ def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
     assert 18 <= len(model.requests) == charged() <= 20
 
 
-ENDINGS: dict[str, Callable[[PlayedModel], object]] = {
+ENDINGS: dict[str, Callable[[FakeLlm], object]] = {
     "error": lambda model: model.refuse(500, "oops"),
     "broken": lambda model: model.answers.append((200, {"choices": []})),
     "cut off": lambda model: model.answers.extend([said("", "length")] * 2),
@@ -195,7 +195,7 @@ ENDINGS: dict[str, Callable[[PlayedModel], object]] = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
-    ending: str, desk: Desk, model: PlayedModel
+    ending: str, desk: Desk, model: FakeLlm
 ) -> None:
     """P7-09, P7-05: reserved is 0 and spent is the model's count; usage is booked all the same."""
     ENDINGS[ending](model)
@@ -211,7 +211,7 @@ def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
 
 @pytest.mark.parametrize("ending", ["cancelled", "lost", "store fails", "ended twice"])
 def test_whatever_breaks_an_analysis_off_what_it_did_not_send_is_given_back(
-    ending: str, desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
+    ending: str, desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P7-09"""
     desk.lay("long", LONG)
@@ -239,7 +239,7 @@ def _no_room(pk: int, columns: dict[str, Any]) -> None:
 
 
 def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
-    desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P7-11: no reservation, no call; the paper waits without using an attempt."""
 
@@ -257,7 +257,7 @@ def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
     assert isinstance(result, Done)
 
 
-def test_a_failure_nobody_named_costs_what_was_booked(desk: Desk, model: PlayedModel) -> None:
+def test_a_failure_nobody_named_costs_what_was_booked(desk: Desk, model: FakeLlm) -> None:
     """The text is gone from the storage: nothing was sent, so nothing is charged."""
     desk.lay("short", SHORT)
     document = Document.objects.get()
@@ -268,7 +268,7 @@ def test_a_failure_nobody_named_costs_what_was_booked(desk: Desk, model: PlayedM
 
 
 def test_a_model_whose_name_is_longer_than_the_column_is_stored_cut(
-    desk: Desk, model: PlayedModel, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICE_LLM_MODEL", "m" * 300)
     pipeline_settings.cache_clear()
@@ -277,7 +277,7 @@ def test_a_model_whose_name_is_longer_than_the_column_is_stored_cut(
     assert Document.objects.get().method == ("model:" + "m" * 300)[:METHOD_CHARACTERS]
 
 
-def test_a_step_that_lost_its_lease_sends_nothing_more(desk: Desk, model: PlayedModel) -> None:
+def test_a_step_that_lost_its_lease_sends_nothing_more(desk: Desk, model: FakeLlm) -> None:
     desk.lay("long", LONG)
     (grant,) = desk.begin()
     Lease.objects.all().delete()
@@ -285,7 +285,7 @@ def test_a_step_that_lost_its_lease_sends_nothing_more(desk: Desk, model: Played
     assert model.requests == []
 
 
-def test_failed_tries_add_to_what_the_document_has_used(desk: Desk, model: PlayedModel) -> None:
+def test_failed_tries_add_to_what_the_document_has_used(desk: Desk, model: FakeLlm) -> None:
     model.say("no JSON")
     model.say("none either")
     desk.lay("short", SHORT)

@@ -23,7 +23,7 @@ from queuemgr.models import Execution, State
 from queuemgr.operations import executions
 from queuemgr.operations.controls import Actor
 from queuemgr.worker import housekeeping
-from tests import made_pdfs
+from tests import pdf_builder
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,7 +49,7 @@ def drop(inbox: Path, name: str, age: float = 60) -> Path:
     """A PDF in the inbox that nobody has written to for so many seconds."""
     path = inbox / name
     path.parent.mkdir(exist_ok=True)
-    made_pdfs.written(path.parent, made_pdfs.document([b""]), path.name)
+    pdf_builder.written(path.parent, pdf_builder.document([b""]), path.name)
     os.utime(path, (time.time() - age,) * 2)
     return path
 

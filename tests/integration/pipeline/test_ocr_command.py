@@ -22,7 +22,7 @@ from tests.integration.pipeline.steps.ocr_endpoint import (
     numbered_pages,
     text,
 )
-from tests.made_pdfs import written
+from tests.pdf_builder import written
 
 pytest.importorskip("pypdfium2")
 

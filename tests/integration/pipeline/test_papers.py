@@ -27,7 +27,7 @@ from queuemgr.lifecycle.publish import task_of
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Limit, State
 from queuemgr.worker import housekeeping
 from queuemgr.worker.leased_task import Work, as_result
-from tests import made_pdfs
+from tests import pdf_builder
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -190,7 +190,7 @@ def papers(played: Callable[..., Any], settings: Any) -> Papers:
 
 
 def paper(folder: Path, *lines: str, name: str = "made.pdf") -> Path:
-    return made_pdfs.written(folder, paper_of(*lines), name)
+    return pdf_builder.written(folder, paper_of(*lines), name)
 
 
 def pages_of(document: Document) -> list[dict[str, Any]]:
@@ -204,7 +204,7 @@ def content(file: Any) -> bytes:
 
 
 def paper_of(*lines: str) -> bytes:
-    return made_pdfs.document([made_pdfs.text_content(*(lines or PROSE))])
+    return pdf_builder.document([pdf_builder.text_content(*(lines or PROSE))])
 
 
 # From a file to its report
@@ -240,7 +240,7 @@ def test_every_reference_is_kept_with_its_doi(papers: Papers) -> None:
 def test_each_page_says_who_read_it_how_long_it_is_and_why_not_the_first(
     papers: Papers, tmp_path: Path
 ) -> None:
-    papers.parse_item(made_pdfs.written(tmp_path, made_pdfs.looping_page_tree(*PROSE)))
+    papers.parse_item(pdf_builder.written(tmp_path, pdf_builder.looping_page_tree(*PROSE)))
     papers.work()
     document = Document.objects.get()
     [page] = pages_of(document)
@@ -253,8 +253,8 @@ def test_a_partial_reading_says_so(
     papers: Papers, tmp_path: Path, set_settings: Callable[..., None]
 ) -> None:
     set_settings(extract_pages=2)
-    pages = made_pdfs.document([made_pdfs.text_content(*PROSE)] * 3)
-    papers.parse_item(made_pdfs.written(tmp_path, pages))
+    pages = pdf_builder.document([pdf_builder.text_content(*PROSE)] * 3)
+    papers.parse_item(pdf_builder.written(tmp_path, pages))
     papers.work()
     assert Document.objects.get().problem == "Only the first 2 of 3 pages were read."
 
@@ -264,12 +264,12 @@ def test_files_that_cannot_be_read_fail_once_each_with_a_kind_of_its_own(
 ) -> None:
     """P7-01"""
     made = {
-        "no_pages": made_pdfs.empty_pages(0),
-        "damaged": made_pdfs.cut_array(),
+        "no_pages": pdf_builder.empty_pages(0),
+        "damaged": pdf_builder.cut_array(),
         "encrypted": (SAMPLES / "troubled" / "encrypted.pdf").read_bytes(),
     }
     for kind, whole in made.items():
-        papers.parse_item(made_pdfs.written(tmp_path, whole, f"{kind}.pdf"))
+        papers.parse_item(pdf_builder.written(tmp_path, whole, f"{kind}.pdf"))
         papers.work()
     failed = Execution.objects.filter(state=State.FAILED)
     assert sorted(failed.values_list("error_kind", flat=True)) == sorted(made)
@@ -332,8 +332,8 @@ def test_a_paper_whose_pages_all_have_text_is_never_sent_to_ocr(
 
 
 def test_a_scan_waits_for_ocr_under_the_limit_of_its_engine(papers: Papers, tmp_path: Path) -> None:
-    scan = made_pdfs.scanned([made_pdfs.picture_of_text([["A page of ink"]], 300, 400)])
-    papers.parse_item(made_pdfs.written(tmp_path, scan))
+    scan = pdf_builder.scanned([pdf_builder.picture_of_text([["A page of ink"]], 300, 400)])
+    papers.parse_item(pdf_builder.written(tmp_path, scan))
     assert papers.begun("ocr").limit_keys == "engine:ocr"
     assert Execution.objects.get().context["pages_without_text"] == [1]
 
@@ -341,8 +341,8 @@ def test_a_scan_waits_for_ocr_under_the_limit_of_its_engine(papers: Papers, tmp_
 def test_a_blank_page_among_text_is_called_blank_and_spoils_nothing(
     papers: Papers, tmp_path: Path
 ) -> None:
-    pages = made_pdfs.document([made_pdfs.text_content(*PROSE), b""])
-    papers.parse_item(made_pdfs.written(tmp_path, pages))
+    pages = pdf_builder.document([pdf_builder.text_content(*PROSE), b""])
+    papers.parse_item(pdf_builder.written(tmp_path, pages))
     papers.work()
     document = Document.objects.get()
     assert ("ocr", "done") in papers.outcomes()

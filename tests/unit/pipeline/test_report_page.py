@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.steps.report.report import ReportFacts
 from pipeline.web.report_page import render_html
-from tests.made_reports import FACTS, FULL, HOSTILE, with_every_text
+from tests.report_builder import FACTS, FULL, HOSTILE, with_every_text
 
 KNOWN_HOSTS = ("https://doi.org/", "https://arxiv.org/abs/")
 

@@ -289,7 +289,7 @@ async def test_submitting_past_what_may_wait_waits():
 
 def test_no_exception_is_left_unlooked_at_however_a_run_ends():
     """Run with every warning an error, each run dropped and collected in a process of its own."""
-    code = (Path(__file__).parents[2] / "every_ending.py").read_text()
+    code = (Path(__file__).parents[2] / "window_endings_script.py").read_text()
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", code],
         capture_output=True, text=True, cwd=Path(__file__).parents[3], timeout=120, check=False,

@@ -21,7 +21,7 @@ from typing import Any
 
 from PIL import Image
 
-from tests.made_pdfs import pdf_of, stream
+from tests.pdf_builder import pdf_of, stream
 
 WIDTH, HEIGHT = 400, 1288
 

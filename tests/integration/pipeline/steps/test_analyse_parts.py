@@ -16,8 +16,8 @@ from pipeline.steps.llm import endpoint as endpoints
 from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
+from tests.fake_llm import GOOD, FakeLlm, Said, is_merge, said, text_of
 from tests.papers import SECRET
-from tests.played_model import GOOD, PlayedModel, Said, is_merge, said, text_of
 
 SECTION = "We counted every gate on canal {n} near " + SECRET + " twice and found a leak in it.\n"
 PAPER = "On leaks\n" + "".join(
@@ -27,9 +27,9 @@ SMALL = {"context_tokens": 3_700, "max_tokens": 200}  # room for 2,347 of them
 
 
 @pytest.fixture
-def model() -> Iterator[PlayedModel]:
+def model() -> Iterator[FakeLlm]:
     endpoints.forget()
-    made = PlayedModel()
+    made = FakeLlm()
     made.reply = notes_then_analysis
     yield made
     made.close()
@@ -42,7 +42,7 @@ def notes_then_analysis(request: dict[str, Any]) -> Said:
     return said("canals " + " ".join(sorted(set(re.findall(r"canal (\d)", text_of(request))))))
 
 
-def by(model: PlayedModel, learnt: Learnt | None = None, **changes: Any) -> AnalyseOptions:
+def by(model: FakeLlm, learnt: Learnt | None = None, **changes: Any) -> AnalyseOptions:
     endpoint = Endpoint(model.base_url, "m-1", "sk-key", timeout=10)
     options = AnalyseOptions(endpoint, **{**SMALL, **changes})
     learnt = learnt or Learnt(parts_in(PAPER, options))
@@ -57,7 +57,7 @@ def failure(options: AnalyseOptions, paper: str = PAPER) -> StepFailed:
 
 
 def test_a_long_paper_is_read_whole_in_parts_and_merged_by_one_last_request(
-    model: PlayedModel,
+    model: FakeLlm,
 ) -> None:
     options = by(model)
     parts = options.learnt.parts
@@ -73,7 +73,7 @@ def test_a_long_paper_is_read_whole_in_parts_and_merged_by_one_last_request(
     assert "response_format" in model.requests[-1]
 
 
-def test_tokens_are_summed_over_all_requests(model: PlayedModel) -> None:
+def test_tokens_are_summed_over_all_requests(model: FakeLlm) -> None:
     options = by(model)
     analyse(PAPER, "", options, NEVER)
     assert options.tally.prompt_tokens == 10 * options.tally.requests
@@ -81,7 +81,7 @@ def test_tokens_are_summed_over_all_requests(model: PlayedModel) -> None:
 
 
 @pytest.mark.parametrize("inflight", [1, 3])
-def test_only_so_many_parts_are_asked_at_once(model: PlayedModel, inflight: int) -> None:
+def test_only_so_many_parts_are_asked_at_once(model: FakeLlm, inflight: int) -> None:
     """No answer comes before so many are asked for, or ten seconds have passed."""
     usual, as_many_as_may = model.reply, threading.Event()
 
@@ -96,7 +96,7 @@ def test_only_so_many_parts_are_asked_at_once(model: PlayedModel, inflight: int)
     assert model.most_at_once == inflight
 
 
-def test_the_first_failure_stops_the_parts_not_yet_asked(model: PlayedModel) -> None:
+def test_the_first_failure_stops_the_parts_not_yet_asked(model: FakeLlm) -> None:
     """Fail-fast: without one part nothing can be summed up."""
     model.refuse(503, "overloaded")
     options = by(model, parts_inflight=1)
@@ -104,14 +104,14 @@ def test_the_first_failure_stops_the_parts_not_yet_asked(model: PlayedModel) -> 
     assert len(model.requests) == options.tally.requests == 1
 
 
-def test_a_rate_limit_met_by_a_part_keeps_its_wait(model: PlayedModel) -> None:
+def test_a_rate_limit_met_by_a_part_keeps_its_wait(model: FakeLlm) -> None:
     model.headers = {"Retry-After": "7"}
     model.refuse(429, "slow down")
     error = failure(by(model, parts_inflight=1))
     assert (error.kind, error.retry_after) == ("rate_limited", 7)
 
 
-def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: PlayedModel) -> None:
+def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: FakeLlm) -> None:
     """P7-07"""
     model.answers.append(said("canals of gold", "length"))
     options = by(model, parts_inflight=1)
@@ -124,7 +124,7 @@ def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: PlayedMod
 
 
 def test_a_second_fault_ends_it_and_no_request_is_made_beyond_those_reserved(
-    model: PlayedModel,
+    model: FakeLlm,
 ) -> None:
     model.reply = lambda request: said("cut", "length") if not is_merge(request) else said(GOOD)
     options = by(model, parts_inflight=4)
@@ -133,7 +133,7 @@ def test_a_second_fault_ends_it_and_no_request_is_made_beyond_those_reserved(
 
 
 def test_a_paper_longer_than_was_reserved_for_asks_for_more_before_anything_is_sent(
-    model: PlayedModel,
+    model: FakeLlm,
 ) -> None:
     with pytest.raises(ComeAgain) as caught:
         analyse(PAPER, "", by(model, Learnt()), NEVER)
@@ -141,13 +141,13 @@ def test_a_paper_longer_than_was_reserved_for_asks_for_more_before_anything_is_s
     analyse(PAPER, "", by(model, Learnt.of(caught.value.learnt)), NEVER)
 
 
-def test_more_parts_than_allowed_are_refused_with_the_remedy(model: PlayedModel) -> None:
+def test_more_parts_than_allowed_are_refused_with_the_remedy(model: FakeLlm) -> None:
     error = failure(by(model, max_parts=2))
     assert (error.kind, model.requests) == ("too_large", [])
     assert "at most 2" in error.message and "SLUICE_LLM_MAX_PARTS" in error.message
 
 
-def test_more_parts_than_notes_can_be_merged_of_are_refused(model: PlayedModel) -> None:
+def test_more_parts_than_notes_can_be_merged_of_are_refused(model: FakeLlm) -> None:
     error = failure(by(model, max_parts=1_000), PAPER * 7)
     assert (error.kind, model.requests) == ("too_large", [])
 
@@ -173,7 +173,7 @@ def takes(tokens: int) -> Any:
 
 @pytest.mark.parametrize("paper", [PAPER, PAPER[: len(PAPER) // 6]], ids=["in parts", "in one"])
 def test_a_prompt_refused_for_its_length_is_asked_in_halves_once(
-    model: PlayedModel, paper: str
+    model: FakeLlm, paper: str
 ) -> None:
     """P7-12: at most one adapted retry, each later request smaller, none of the paper left out."""
     model.reply = takes(ALLOWED)
@@ -188,7 +188,7 @@ def test_a_prompt_refused_for_its_length_is_asked_in_halves_once(
     assert canals <= set(re.findall(r"\d", model.sent(len(model.requests))))
 
 
-def test_a_second_refusal_is_final_and_gives_the_numbers(model: PlayedModel) -> None:
+def test_a_second_refusal_is_final_and_gives_the_numbers(model: FakeLlm) -> None:
     """P7-12: the record gives counted and allowed tokens."""
     model.reply = takes(100)
     with pytest.raises(ComeAgain) as caught:
@@ -201,9 +201,7 @@ def test_a_second_refusal_is_final_and_gives_the_numbers(model: PlayedModel) -> 
 # ---- stopping
 
 
-def test_an_abort_ends_all_parts_under_way_at_once(
-    model: PlayedModel, loop_stays_quiet: None
-) -> None:
+def test_an_abort_ends_all_parts_under_way_at_once(model: FakeLlm, loop_stays_quiet: None) -> None:
     model.seconds = 20
     signal = AbortSignal()
     threading.Timer(0.5, signal.abort, ["stop"]).start()
@@ -215,7 +213,7 @@ def test_an_abort_ends_all_parts_under_way_at_once(
 
 
 def test_an_error_of_the_booking_comes_through_and_nothing_is_sent_without_it(
-    model: PlayedModel,
+    model: FakeLlm,
 ) -> None:
     """P7-11"""
 

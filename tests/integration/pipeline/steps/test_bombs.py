@@ -14,7 +14,7 @@ from pipeline.steps.extract.extract import Extracted, ExtractOptions, extract
 from queuemgr.base.errors import StepFailed
 from queuemgr.flows.abort_signal import NEVER
 from queuemgr.flows.retry_policy import POLICIES
-from tests.made_pdfs import (
+from tests.pdf_builder import (
     cut_array,
     document,
     empty_pages,
@@ -29,7 +29,7 @@ from tests.made_pdfs import (
     text_content,
     written,
 )
-from tests.sandboxed import family
+from tests.sandbox_processes import family
 
 DEFAULTS = ExtractOptions()
 HASTY = replace(DEFAULTS, page_seconds=1.5, document_seconds=30, max_pages=200)

@@ -14,7 +14,7 @@ from pipeline.steps.extract.extract import Extracted, ExtractOptions, clean, ext
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.flows.retry_policy import POLICIES
-from tests.made_pdfs import (
+from tests.pdf_builder import (
     document,
     empty_pages,
     operators,

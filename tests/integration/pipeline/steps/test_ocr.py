@@ -15,7 +15,7 @@ from pipeline.steps.ocr.rapidocr import LocalOptions
 from pipeline.steps.pdf.ocr_child import Box, in_reading_order
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from tests.made_pdfs import document, picture_of_text, scanned, text_content, written
+from tests.pdf_builder import document, picture_of_text, scanned, text_content, written
 
 pytest.importorskip("rapidocr")
 pytest.importorskip("pypdfium2")

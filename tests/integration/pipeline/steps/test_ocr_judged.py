@@ -19,7 +19,7 @@ from pipeline.steps.ocr.page_map import Tempo
 from pipeline.steps.ocr.vision import RemoteOptions
 from queuemgr.flows.abort_signal import NEVER
 from tests.integration.pipeline.steps.ocr_endpoint import numbered_pages
-from tests.made_pdfs import written
+from tests.pdf_builder import written
 
 pytest.importorskip("pypdfium2")
 

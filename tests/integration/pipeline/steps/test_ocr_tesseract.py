@@ -19,7 +19,7 @@ from pipeline.steps.ocr.tesseract import LONGEST_PX
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.integration.pipeline.steps.ocr_endpoint import HEIGHT, WIDTH, numbered_pages
-from tests.made_pdfs import written
+from tests.pdf_builder import written
 
 pytest.importorskip("pypdfium2")
 

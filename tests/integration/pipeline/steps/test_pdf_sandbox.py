@@ -18,7 +18,7 @@ import pytest
 from pipeline.steps.pdf.sandbox import Limits, read_pages, told
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from tests.sandboxed import family
+from tests.sandbox_processes import family
 
 ROOMY = Limits(
     page_seconds=20, document_seconds=60, memory_bytes=1 << 30, output_bytes=1 << 20, threads=1

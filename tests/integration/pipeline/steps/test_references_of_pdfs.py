@@ -11,7 +11,7 @@ from pipeline.steps.extract.extract import ExtractOptions, extract
 from pipeline.steps.extract.references import References, find_references
 from queuemgr.flows.abort_signal import NEVER
 from tests.corpus import CORPUS, FACTS, needs_corpus
-from tests.made_pdfs import document, in_columns, text_content, written
+from tests.pdf_builder import document, in_columns, text_content, written
 
 SAMPLES = Path(__file__).resolve().parents[4] / "samples"
 PROSE = ["We follow earlier work (Smith, 2001) and [3], see also [7] and the",

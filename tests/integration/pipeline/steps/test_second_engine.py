@@ -12,7 +12,7 @@ import pytest
 from pipeline.steps.extract import extract as step
 from pipeline.steps.extract.extract import Extracted, ExtractOptions, extract
 from queuemgr.flows.abort_signal import NEVER
-from tests.made_pdfs import (
+from tests.pdf_builder import (
     document,
     font_without_map,
     looping_page_tree,

@@ -24,7 +24,7 @@ from pipeline.web.report_page import render_html
 from tests.integration.pipeline.fetch_fixtures import Fetching, is_fetched
 from tests.integration.pipeline.steps.faulty_server import FaultyServer
 from tests.integration.pipeline.test_fetch_step import _folders, fetching, fresh, mirror, site
-from tests.made_reports import FACTS
+from tests.report_builder import FACTS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -22,20 +22,20 @@ from pipeline.steps.llm import endpoint as endpoints
 from pipeline.steps.llm.endpoint import Dialect, Endpoint
 from queuemgr.base.errors import StepFailed
 from queuemgr.flows.abort_signal import NEVER
+from tests.fake_llm import GOOD, FakeLlm
 from tests.papers import PAPER, SECRET
-from tests.played_model import GOOD, PlayedModel
 
 
 @pytest.fixture
-def model() -> Iterator[PlayedModel]:
+def model() -> Iterator[FakeLlm]:
     endpoints.forget()
-    made = PlayedModel()
+    made = FakeLlm()
     yield made
     made.close()
     endpoints.forget()
 
 
-def by(model: PlayedModel, **changes: Any) -> AnalyseOptions:
+def by(model: FakeLlm, **changes: Any) -> AnalyseOptions:
     endpoint = Endpoint(model.base_url, "m-1", "sk-key", timeout=5)
     return AnalyseOptions(endpoint=endpoint, **changes)
 
@@ -56,7 +56,7 @@ def used(options: AnalyseOptions) -> tuple[int, int, int]:
     return tally.requests, tally.prompt_tokens, tally.completion_tokens
 
 
-def test_one_good_answer_costs_one_request(model: PlayedModel) -> None:
+def test_one_good_answer_costs_one_request(model: FakeLlm) -> None:
     model.say(GOOD)
     options = by(model)
     assert run(options) == Analysed(Analysis.model_validate(GOOD), "model:m-1", PROMPT_VERSION)
@@ -70,7 +70,7 @@ def test_one_good_answer_costs_one_request(model: PlayedModel) -> None:
     "wrapped",
     ["```json\n{}\n```", "Here it is:\n{}", "<think>{{maybe}}</think>\n{}"],
 )
-def test_an_answer_is_found_in_its_wrapping(model: PlayedModel, wrapped: str) -> None:
+def test_an_answer_is_found_in_its_wrapping(model: FakeLlm, wrapped: str) -> None:
     model.say(wrapped.replace("{{maybe}}", "{maybe}").replace("{}", json.dumps(GOOD)))
     run(by(model))
     assert len(model.requests) == 1
@@ -80,7 +80,7 @@ def test_an_answer_is_found_in_its_wrapping(model: PlayedModel, wrapped: str) ->
     "bad",
     ["I cannot say.", {**GOOD, "summary": ""}, {"title": "t"}, {**GOOD, "keywords": "one"}, "[]"],
 )
-def test_an_answer_off_the_schema_is_sent_back_once(model: PlayedModel, bad: object) -> None:
+def test_an_answer_off_the_schema_is_sent_back_once(model: FakeLlm, bad: object) -> None:
     model.say(bad)
     model.say(GOOD)
     options = by(model)
@@ -89,7 +89,7 @@ def test_an_answer_off_the_schema_is_sent_back_once(model: PlayedModel, bad: obj
     assert "That does not fit" in model.sent(2)
 
 
-def test_a_second_bad_answer_is_the_last(model: PlayedModel) -> None:
+def test_a_second_bad_answer_is_the_last(model: FakeLlm) -> None:
     model.say({**GOOD, "summary": 7, "note": SECRET})
     model.say({**GOOD, "summary": 7, "note": SECRET})
     options = by(model)
@@ -98,7 +98,7 @@ def test_a_second_bad_answer_is_the_last(model: PlayedModel) -> None:
     assert used(options) == (2, 20, 10)
 
 
-def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: PlayedModel) -> None:
+def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: FakeLlm) -> None:
     """P7-07: the next try changes something."""
     model.say(json.dumps(GOOD), "length")
     model.say(GOOD)
@@ -106,7 +106,7 @@ def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: PlayedModel) 
     assert [request["max_tokens"] for request in model.requests] == [100, 200]
 
 
-def test_an_answer_cut_off_twice_is_final(model: PlayedModel) -> None:
+def test_an_answer_cut_off_twice_is_final(model: FakeLlm) -> None:
     """P7-07: not retried at full cost for ever; the reason says truncated."""
     model.say("", "length")
     model.say(GOOD, "length")
@@ -117,7 +117,7 @@ def test_an_answer_cut_off_twice_is_final(model: PlayedModel) -> None:
 
 @pytest.mark.parametrize("first", [("", "length"), ("nonsense", "stop")])
 def test_there_is_one_second_try_whatever_the_two_faults_are(
-    model: PlayedModel, first: tuple[str, str]
+    model: FakeLlm, first: tuple[str, str]
 ) -> None:
     """P7-07: one repair round trip at most."""
     model.say(*first)
@@ -137,7 +137,7 @@ def test_there_is_one_second_try_whatever_the_two_faults_are(
     ],
 )
 def test_usage_in_an_answer_without_an_answer_is_counted(
-    model: PlayedModel, choice: dict[str, Any], kind: str
+    model: FakeLlm, choice: dict[str, Any], kind: str
 ) -> None:
     """P7-05: none is success, each has its reason, and usage in the answer is booked."""
     usage = {"prompt_tokens": 7, "completion_tokens": 3}
@@ -148,7 +148,7 @@ def test_usage_in_an_answer_without_an_answer_is_counted(
 
 
 def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(
-    model: PlayedModel,
+    model: FakeLlm,
 ) -> None:
     """P7-11: no booking, no call."""
     announced: list[int] = []
@@ -163,16 +163,14 @@ def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(
     assert (announced, len(model.requests)) == ([1], 1)
 
 
-def test_what_no_database_takes_is_cleaned_out_of_an_answer(model: PlayedModel) -> None:
+def test_what_no_database_takes_is_cleaned_out_of_an_answer(model: FakeLlm) -> None:
     """P7-02: NUL and half surrogates arrive as JSON escapes."""
     model.say({**GOOD, "title": "Slu\x00ices \ud800 in Practice", "keywords": ["a\x00"]})
     found = run(by(model)).analysis
     assert (found.title, found.keywords) == ("Sluices \ufffd in Practice", ("a",))
 
 
-def test_nothing_of_the_paper_is_logged(
-    model: PlayedModel, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_of_the_paper_is_logged(model: FakeLlm, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     model.say("nonsense")
     model.say(GOOD)
@@ -182,7 +180,7 @@ def test_nothing_of_the_paper_is_logged(
 
 
 def test_a_server_that_quotes_the_prompt_it_refuses_puts_none_of_it_into_the_error(
-    model: PlayedModel,
+    model: FakeLlm,
 ) -> None:
     said = "cannot take: On twelve canals near Zanzibar it saved a third of the water; sorry"
     model.refuse(400, said)
@@ -194,11 +192,11 @@ def test_a_server_that_quotes_the_prompt_it_refuses_puts_none_of_it_into_the_err
 # ---- what an endpoint takes
 
 
-def formats(model: PlayedModel) -> list[str]:
+def formats(model: FakeLlm) -> list[str]:
     return [r.get("response_format", {}).get("type", "none") for r in model.requests]
 
 
-def test_the_schema_is_sent_where_it_is_taken(model: PlayedModel) -> None:
+def test_the_schema_is_sent_where_it_is_taken(model: FakeLlm) -> None:
     model.say(GOOD)
     run(by(model))
     sent = model.requests[0]["response_format"]["json_schema"]
@@ -207,7 +205,7 @@ def test_the_schema_is_sent_where_it_is_taken(model: PlayedModel) -> None:
 
 
 def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(
-    model: PlayedModel,
+    model: FakeLlm,
 ) -> None:
     model.refuse(400, "'response_format' of type 'json_schema' is not supported with this model")
     options = by(model)
@@ -218,7 +216,7 @@ def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(
 
 
 def test_an_endpoint_that_takes_no_format_at_all_is_asked_without_by_the_next_lease(
-    model: PlayedModel,
+    model: FakeLlm,
 ) -> None:
     """Two refusals use up what one lease has reserved; what it learnt goes on to the next one,
     which may run in another process."""
@@ -231,7 +229,7 @@ def test_an_endpoint_that_takes_no_format_at_all_is_asked_without_by_the_next_le
     assert formats(model) == ["json_schema", "json_object", "none"]
 
 
-def test_newer_models_are_asked_in_their_own_words(model: PlayedModel) -> None:
+def test_newer_models_are_asked_in_their_own_words(model: FakeLlm) -> None:
     model.refuse(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
     run(by(model, max_tokens=100))
     assert model.requests[1]["max_completion_tokens"] == 100

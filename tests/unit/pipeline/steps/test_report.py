@@ -20,7 +20,7 @@ from pipeline.steps.report.report import (
     ranges,
     read_alike,
 )
-from tests.made_reports import FACTS, FULL, HOSTILE, with_every_text
+from tests.report_builder import FACTS, FULL, HOSTILE, with_every_text
 
 
 def test_a_report_reads_from_title_to_provenance() -> None:

@@ -19,7 +19,7 @@ GOOD = {
 }
 
 
-class PlayedModel(ThreadingHTTPServer):
+class FakeLlm(ThreadingHTTPServer):
     """Answers in turn what `say` and `refuse` handed it; after that what `reply` makes of a request.
 
     Each answer takes `seconds`; `most_at_once` is how many were being answered at one time.
@@ -80,7 +80,7 @@ def is_merge(request: dict[str, Any]) -> bool:
 
 
 class _Chat(BaseHTTPRequestHandler):
-    server: PlayedModel
+    server: FakeLlm
 
     def do_POST(self) -> None:
         model = self.server

@@ -1,6 +1,6 @@
-"""Emptying tables between tests, the record of changes too, which its triggers would refuse.
+"""Empty the tables after each test, the audit log too, whose triggers refuse deletes.
 
-Permissions and content types stay: no test alters them, and making them anew takes longer than most
+Permissions and content types stay: no test changes them, and creating them again takes longer than most
 tests.
 """
 
@@ -16,29 +16,29 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.db.backends.base.operations import BaseDatabaseOperations
 
-_stay: Any = import_module("queuemgr.migrations.0001_initial")
+_initial: Any = import_module("queuemgr.migrations.0001_initial")
 WITHOUT_TRIGGERS = {
-    "sqlite": (_stay.NO_SQLITE, _stay.SQLITE),
+    "sqlite": (_initial.NO_SQLITE, _initial.SQLITE),
     "postgresql": (
         ("ALTER TABLE queuemgr_change DISABLE TRIGGER USER",),
         ("ALTER TABLE queuemgr_change ENABLE TRIGGER USER",),
     ),
 }
-"""What lets rows of the record go, and what keeps them again."""
+"""Statements that allow rows of the audit log to be deleted, and those that forbid it again."""
 
 
-MADE_ONCE = {"auth_permission", "django_content_type"}
-"""Tables `migrate` fills at its end."""
+FILLED_BY_MIGRATE = {"auth_permission", "django_content_type"}
+"""Tables that `migrate` fills after the migrations."""
 
 
-def let_flush_leave_what_is_made_once(patch: pytest.MonkeyPatch) -> None:
-    """A flush would empty these as well, and then have them made again."""
+def keep_permissions_on_flush(patch: pytest.MonkeyPatch) -> None:
+    """Django would empty them too, then fill them again."""
 
     def sql_flush(style: Any, connection: Any, **options: Any) -> list[str]:
         tables = connection.introspection.django_table_names(
             only_existing=True, include_views=False
         )
-        some = sorted({*tables} - MADE_ONCE)
+        some = sorted({*tables} - FILLED_BY_MIGRATE)
         if connection.vendor == "postgresql" and not options.get("reset_sequences"):
             return _deletes(some)
         return list(connection.ops.sql_flush(style, some, **options))
@@ -48,12 +48,12 @@ def let_flush_leave_what_is_made_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def _deletes(tables: Sequence[str]) -> list[str]:
-    """PostgreSQL truncates a table by making its files anew; few rows are deleted sooner."""
+    """For few rows, DELETE is faster than TRUNCATE, which creates the files of each table again."""
     return ["SET LOCAL session_replication_role = replica", *(f'DELETE FROM "{t}"' for t in tables)]
 
 
-def let_flush_empty_the_record(patch: pytest.MonkeyPatch) -> None:
-    """Django empties the tables after each test with transactions of its own."""
+def empty_audit_log_on_flush(patch: pytest.MonkeyPatch) -> None:
+    """Disable the triggers around the flush that Django runs after each transactional test."""
     execute = BaseDatabaseOperations.execute_sql_flush
 
     def around(operations: Any, statements: Sequence[str]) -> None:
@@ -63,8 +63,8 @@ def let_flush_empty_the_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BaseDatabaseOperations, "execute_sql_flush", around)
 
 
-def forget_changes() -> None:
-    """Empty the record of changes, for tests that play many histories in one database."""
+def delete_audit_log() -> None:
+    """For tests that run many histories in one database."""
     with _allowed(), connection.cursor() as cursor:
         cursor.execute("DELETE FROM queuemgr_change")
 

@@ -1,4 +1,4 @@
-"""Ways to end badly that no flow of ours has: a worker started with `-I tests.acceptance.odd_steps`
+"""Ways to end badly that no flow of ours has: a worker started with `-I tests.acceptance.misbehaving_steps`
 has a probe's `fail` name one of these.
 
 What they do once, they do at a probe's first try only.

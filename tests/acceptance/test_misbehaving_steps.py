@@ -7,11 +7,11 @@ import pytest
 
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.odd_steps import WAYS
+from tests.acceptance.misbehaving_steps import WAYS
 from tests.acceptance.processes import Process
 
 pytestmark = pytest.mark.slow_proof
-ODD = ["-I", "tests.acceptance.odd_steps"]
+ODD = ["-I", "tests.acceptance.misbehaving_steps"]
 
 
 def start_worker(fleet: Fleet, slots: int, pool: str = "prefork", *more: str) -> Process:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
-from tests import made_pdfs
+from tests import pdf_builder
 
 RETRY_AFTER = 3
 """Seconds a 429 or 503 here asks for."""
@@ -40,7 +40,7 @@ class Asked:
 class Exchange:
     """One request and the way to answer it; `turn` counts the requests for this path."""
 
-    server: MixedServer
+    server: FaultyWebServer
     host: int
     kind: str
     number: int
@@ -279,11 +279,11 @@ async def _to_a_file(ask: Exchange) -> None:
 def paper(number: int) -> bytes:
     """A paper of one page, like no other."""
     lines = (f"On gate number {number}", *PROSE)
-    ballast = made_pdfs.stream(Random(number).randbytes(3000))
-    return made_pdfs.document([made_pdfs.text_content(*lines)], more=[ballast])
+    ballast = pdf_builder.stream(Random(number).randbytes(3000))
+    return pdf_builder.document([pdf_builder.text_content(*lines)], more=[ballast])
 
 
-class MixedServer:
+class FaultyWebServer:
     """So many hosts, each a port of this machine, on a thread of their own."""
 
     def __init__(self, hosts: int) -> None:
@@ -293,7 +293,7 @@ class MixedServer:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
-    def __enter__(self) -> MixedServer:
+    def __enter__(self) -> FaultyWebServer:
         self._thread.start()
         self._ready.wait()
         return self
