@@ -20,6 +20,7 @@ from queuemgr.lifecycle import tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution
 from queuemgr.scheduling import backpressure, routes, wakeups
+from queuemgr.scheduling.claims import RouteKind
 
 ROWS_PER_STATEMENT = 500
 MAX_KEY = 255
@@ -112,7 +113,7 @@ def enqueue_many(
     check_rank(priority)
     if run_after is not None:
         check_horizon("run_after", run_after)
-    total, fits = Enqueued(), set[routes.RouteKind]()
+    total, fits = Enqueued(), set[RouteKind]()
     iterator = iter(intakes)
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
         rows = [_execution(flow, intake, priority, run_after, fits) for intake in some]
@@ -166,7 +167,7 @@ def _execution(
     intake: NewExecution,
     priority: int,
     run_after: datetime | None,
-    fits: set[routes.RouteKind],
+    fits: set[RouteKind],
 ) -> Execution:
     """The row of an intake; `fits` remembers the routes already found to fit."""
     if not 0 < len(intake.key) <= MAX_KEY:

@@ -19,6 +19,7 @@ from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.lifecycle.leases import AttemptEnd, HeldLease
 from queuemgr.models import Attempt, Outcome, State
 from queuemgr.scheduling import retry_policies, routes
+from queuemgr.scheduling.claims import RouteKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,7 @@ def _requeue(
     lease: HeldLease, when: datetime, reason: str, *, retrying: bool = False
 ) -> dict[str, Any]:
     """Requeue the same step, ahead of executions that have not entered the phase."""
-    kind = routes.RouteKind(
+    kind = RouteKind(
         phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,
         cost=lease.cost, weight=lease.weight, tokens=lease.tokens, retrying=retrying,
     )  # fmt: skip

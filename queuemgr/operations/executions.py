@@ -27,6 +27,7 @@ from queuemgr.models import Execution, Lease, Route, State
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.scheduling import routes, wakeups
 from queuemgr.scheduling.admission import BEYOND_WINDOW
+from queuemgr.scheduling.claims import RouteKind
 
 Chunk = list[Execution]
 
@@ -329,7 +330,7 @@ def _by_route(
     executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool, bool]]
 ) -> dict[int, list[Execution]]:
     """The executions by the route they would wait on; without those whose flow or step is gone."""
-    by_kind: dict[routes.RouteKind, list[Execution]] = defaultdict(list)
+    by_kind: dict[RouteKind, list[Execution]] = defaultdict(list)
     for execution in executions:
         priority, resumed, retrying = ranked(execution)
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from queuemgr.base.errors import ConfigurationError
 
@@ -82,3 +83,21 @@ def tenant_of(limit_keys: str) -> str:
 def service_keys(limit_keys: str) -> tuple[str, ...]:
     """The keys that stand for somebody else's service: all but the tenant's, whose fault it is not."""
     return tuple(key for key in limit_keys.split() if not key.startswith(TENANT))
+
+
+class RouteKind(NamedTuple):
+    """All that admission knows of waiting work except its age: work of one kind waits on one route."""
+
+    phase: str
+    priority: int
+    resumed: bool
+    limit_keys: str
+    cost: int
+    weight: int
+    tokens: str = ""
+    retrying: bool = False
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The limits it must pass, and what it takes of each."""
+        return claims_of(self.phase, self.limit_keys, self.tokens, self.weight)

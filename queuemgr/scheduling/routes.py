@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 from django.db import transaction
 
@@ -12,19 +11,7 @@ from queuemgr.base.errors import NeverFits
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
 from queuemgr.scheduling import claims, tenants
-
-
-class RouteKind(NamedTuple):
-    """All that admission needs to know of waiting work, but its age."""
-
-    phase: str
-    priority: int
-    resumed: bool
-    limit_keys: str
-    cost: int
-    weight: int
-    tokens: str = ""
-    retrying: bool = False
+from queuemgr.scheduling.claims import RouteKind
 
 
 def kind_of(place: StepRef, priority: int, context: Context, *, resumed: bool) -> RouteKind:

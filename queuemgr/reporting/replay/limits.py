@@ -1,128 +1,87 @@
-"""Limits as a replay keeps them while its time goes by: use, days, clocks, the share of retries. Pure."""
+"""The state of limits during a replay: what the database holds for the scheduler, in memory. Pure."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date, datetime
 
-from queuemgr.base.budget_day import day_ends
-from queuemgr.flows.flow import HIGH
-from queuemgr.reporting.replay.recording import RouteKey
-from queuemgr.scheduling.admission import LimitRule, RetryBudget, Usage, rule_for
-
-MANY = 1_000_000
-
-
-@dataclass(frozen=True)
-class RetryShare:
-    """At most so many percent of the starts of a window may be retries; `always` whatever the share."""
-
-    percent: int = 100
-    window: timedelta = timedelta(minutes=5)
-    always: int = 20
+from queuemgr.base.budget_day import day_ends, day_of
+from queuemgr.scheduling.admission import (
+    RETRY_WINDOW,
+    BreakerState,
+    LimitRule,
+    RetryBudget,
+    Usage,
+    rule_for,
+)
+from queuemgr.scheduling.claims import RouteKind
 
 
 class Limits:
-    """The rules of limits, what stands against them, and their clocks, as time goes by."""
+    """Usage, rate clocks, and requests spent by day, as attempts start and end."""
 
-    def __init__(self, rules: Mapping[str, LimitRule], now: datetime) -> None:
-        self._stated = rules
+    def __init__(self, rules: Mapping[str, LimitRule]) -> None:
+        self._configured = {name: replace(rule, day_ends=None) for name, rule in rules.items()}
         self.rules: dict[str, LimitRule] = {}
-        self.use: defaultdict[str, Usage] = defaultdict(Usage)
-        self.clocks: dict[str, float] = {}
-        self._day_ends: dict[str, datetime] = {}
-        self._day_began: dict[str, datetime] = {}
-        self._now = now
+        self._usage: defaultdict[str, Usage] = defaultdict(Usage)
+        self._clocks: dict[str, float] = {}
+        self._spent: Counter[tuple[str, date]] = Counter()
 
-    def know(self, kind: RouteKey) -> None:
-        """Find the rules of a kind of work once, so that no decision looks through patterns."""
-        for name, _ in kind.claims:
-            if name not in self.rules:
-                self.rules[name] = rule_for(self._stated, name)
-                if self.rules[name].daily_budget is not None:
-                    self._begin_day(name, self._now)
-
-    def pass_to(self, now: datetime) -> None:
-        """Begin the days that have begun by now: nothing is spent of them."""
-        self._now = now
-        for name, ends in self._day_ends.items():
-            if now >= ends:
-                self._begin_day(name, ends)
-                self.use[name].spent = self.use[name].reserved = 0
-
-    def _begin_day(self, name: str, at: datetime) -> None:
-        ends = day_ends(max(at, self._now), self.rules[name].budget_zone)
-        self._day_began[name], self._day_ends[name] = at, ends
-        self.rules[name] = replace(self.rules[name], day_ends=ends)
-
-    def start(self, kind: RouteKey) -> None:
+    def start(self, kind: RouteKind, now: datetime) -> None:
+        """Hold its capacity, advance rate clocks, and charge its cost to the day."""
         for name, weight in kind.claims:
-            self._weigh(name, kind, weight, 1)
-            self.use[name].reserved += kind.cost
-            rate = self.rules[name].rate
-            if rate:
-                now = self._now.timestamp()
-                self.clocks[name] = max(self.clocks.get(name, 0.0), now) + rate.interval
+            rule = self._rule(name, now)
+            self._usage[name].hold(weight, kind.priority)
+            if rule.rate:
+                clock = max(self._clocks.get(name, 0.0), now.timestamp())
+                self._clocks[name] = clock + rule.rate.interval
+            if kind.cost:
+                self._spent[name, day_of(now, rule.budget_zone)] += kind.cost
 
-    def end(self, kind: RouteKey, started_at: datetime) -> None:
-        """Give room back; what was reserved is spent, on the day it was reserved against."""
+    def end(self, kind: RouteKind) -> None:
         for name, weight in kind.claims:
-            self._weigh(name, kind, -weight, -1)
-            if started_at >= self._day_began.get(name, started_at):
-                self.use[name].reserved -= kind.cost
-                self.use[name].spent += kind.cost
+            self._usage[name].hold(-weight, kind.priority, leases=-1)
 
-    def room(self, name: str, priority: int) -> tuple[int, datetime | None]:
-        """How many more may start under a limit at the very most, and when its rate lets one through
-        if it does not now: what saves looking at routes that cannot start."""
-        rule, use, most = self.rules[name], self.use[name], MANY
-        if rule.max_running:
-            most = rule.max_running - use.running
-            if priority != HIGH:
-                most = min(most, rule.max_running - rule.reserved_high - use.below_high)
-        if rule.rate:
-            ahead = self.clocks.get(name, 0.0) - self._now.timestamp()
-            wait = rule.rate.wait(ahead, 0)
-            if wait > 1e-6:
-                return 0, self._now + timedelta(seconds=wait)
-            free = (rule.rate.tolerance - max(ahead, 0.0)) / rule.rate.interval
-            most = min(most, int(free + 1e-6) + 1)
-        return max(0, most), None
+    def usage(self, names: Iterable[str], now: datetime) -> dict[str, Usage]:
+        """Usage of these limits; their rules are brought up to date on the way."""
+        found = {name: self._usage[name] for name in names}
+        for name, usage in found.items():
+            rule = self._rule(name, now)
+            if rule.daily_budget is not None:
+                usage.spent = self._spent[name, day_of(now, rule.budget_zone)]
+        return found
 
-    def share(self, tenant: str) -> int:
-        return max(1, self.rules[tenant].share) if tenant else 1
+    def clocks(self, names: Iterable[str]) -> dict[str, BreakerState]:
+        return {name: BreakerState(self._clocks[name]) for name in names if name in self._clocks}
 
-    def _weigh(self, name: str, kind: RouteKey, weight: int, leases: int) -> None:
-        use = self.use[name]
-        use.running += weight
-        use.below_high += weight if kind.priority != HIGH else 0
-        use.leases += leases
+    def _rule(self, name: str, now: datetime) -> LimitRule:
+        """The rule of one limit, with the end of the current day where it has a budget."""
+        rule = self.rules.get(name) or rule_for(self._configured, name)
+        if rule.daily_budget is not None and (rule.day_ends is None or rule.day_ends <= now):
+            rule = replace(rule, day_ends=day_ends(now, rule.budget_zone))
+        self.rules[name] = rule
+        return rule
 
 
-class Retries:
-    """The share of retries among the starts of the last minutes."""
+class RetryShare:
+    """How many of the starts in the retry window were retries, as `retry_budget` counts them."""
 
-    def __init__(self, share: RetryShare) -> None:
-        self._share = share
+    def __init__(self, percent: int) -> None:
+        self._percent = percent
         self._ended: deque[tuple[datetime, bool]] = deque()
-        self._retries = self._running = 0
+        self._starts = self._retries = 0
 
-    def start(self, kind: RouteKey) -> None:
-        self._running += 1
+    def start(self, kind: RouteKind) -> None:
+        self._starts += 1
         self._retries += kind.retrying
 
-    def end(self, kind: RouteKey, now: datetime) -> None:
-        self._running -= 1
+    def end(self, kind: RouteKind, now: datetime) -> None:
         self._ended.append((now, kind.retrying))
 
-    def room(self, now: datetime) -> RetryBudget | None:
-        if self._share.percent >= 100:
-            return None
-        while self._ended and self._ended[0][0] <= now - self._share.window:
+    def budget(self, now: datetime) -> RetryBudget | None:
+        while self._ended and self._ended[0][0] <= now - RETRY_WINDOW:
+            self._starts -= 1
             self._retries -= self._ended.popleft()[1]
-        starts = self._running + len(self._ended)
-        most = max(self._share.always, starts * self._share.percent // 100)
-        again = now + timedelta(seconds=5)
-        return RetryBudget(max(0, most - self._retries), "retry budget", again)
+        return RetryBudget.of(self._percent, self._starts, self._retries, now)

@@ -37,7 +37,7 @@ def _attempt(execution: Execution, started: datetime, number: int) -> Attempt:
     )  # fmt: skip
 
 
-def test_a_replay_compares_the_record_with_limits_as_they_are_and_as_they_would_be(
+def test_a_replay_compares_the_recording_with_current_and_with_changed_limits(
     recorded: None,
 ) -> None:
     (found,) = queue(
@@ -58,7 +58,7 @@ def test_a_replay_compares_the_record_with_limits_as_they_are_and_as_they_would_
     }  # fmt: skip
 
 
-def test_a_replay_for_people_stands_side_by_side_and_changes_no_limit(recorded: None) -> None:
+def test_the_table_shows_the_runs_side_by_side_and_no_limit_is_changed(recorded: None) -> None:
     before = list(Limit.objects.values())
     said = queue("replay", "--since", "2026-05-04 06:00", "--set", "phase:prep.rate=1/1m")
     assert said.code == 0
@@ -76,12 +76,12 @@ def test_a_replay_for_people_stands_side_by_side_and_changes_no_limit(recorded: 
         (("--set", "fleet.max_running=many"), "fleet.max_running=many: "),
         (("--set", "fleet.rate=fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
         (("--set", "fleet.share=0"), "fleet: Percents are 0 to 100, and a share is at least 1"),
-        (("--set", "fleet"), "'fleet' is not a change; write LIMIT.FIGURE=VALUE"),
+        (("--set", "fleet"), "'fleet' is not a change; write LIMIT.FIELD=VALUE"),
         (("--until", "2026-05-04 05:00"), "nothing was recorded between 2026-05-04 06:00 UTC and"),
         (("--until", "noon"), "'noon' is not a time; format: 2026-11-28 06:00"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_replayed_is_refused_with_what_would_be_right(
+def test_invalid_arguments_are_refused_with_the_valid_form(
     recorded: None, arguments: tuple[str, ...], complaint: str
 ) -> None:
     said = queue("replay", "--since", "2026-05-04 06:00", *arguments)

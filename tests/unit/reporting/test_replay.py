@@ -1,4 +1,4 @@
-"""Recorded work put through the decision again: what starts when, under which limits."""
+"""RecordedAttempt work put through the decision again: what starts when, under which limits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import pytest
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.reporting.replay import summary
-from queuemgr.reporting.replay.limits import RetryShare
-from queuemgr.reporting.replay.recording import Recorded, Recording, recording
+from queuemgr.reporting.replay.recording import RecordedAttempt, Recording, recording
 from queuemgr.reporting.replay.simulation import Fleet, Replayed, replay
-from queuemgr.scheduling.admission import LimitRule, SchedulingPolicy
+from queuemgr.scheduling.admission import (
+    RETRIES_ALWAYS_ALLOWED,
+    RETRY_WINDOW,
+    LimitRule,
+    SchedulingPolicy,
+)
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -21,18 +25,18 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def attempt(execution: int, due: float = 0, ran: float = 10, **given: object) -> Recorded:
-    """One that started as soon as it fell due."""
+def attempt(execution: int, due: float = 0, ran: float = 10, **given: object) -> RecordedAttempt:
+    """An attempt that started as soon as it fell due."""
     fields: dict[str, object] = {
         "phase": "prep", "step": "probe", "priority": NORMAL, "limit_keys": "", "tokens": "",
         "weight": 1, "cost": 0, "retrying": False, "outcome": "done", "due_at": at(due),
         "started_at": at(due), "ended_at": at(due + ran),
     } | given  # fmt: skip
-    return Recorded(execution, **fields)
+    return RecordedAttempt(execution, **fields)
 
 
 def replayed(
-    *attempts: Recorded, slots: int = 100, **given: object
+    *attempts: RecordedAttempt, slots: int = 100, **given: object
 ) -> tuple[Recording, Replayed, list[float]]:
     """The recording, its replay, and when each attempt started, in seconds."""
     made = recording(attempts, START)
@@ -43,23 +47,23 @@ def replayed(
     return made, found, [round(start, 3) for start in starts]
 
 
-def test_with_room_for_all_everything_starts_as_it_comes() -> None:
+def test_without_limits_everything_starts_on_arrival() -> None:
     _, _, starts = replayed(attempt(1), attempt(2, due=3), attempt(3, due=5))
     assert starts == [0, 3, 5]
 
 
 @pytest.mark.parametrize("name", ["fleet", "phase:prep", "host:a", "host:*"])
-def test_a_cap_makes_work_wait_for_what_runs(name: str) -> None:
+def test_a_concurrency_limit_holds(name: str) -> None:
     some = [attempt(n, limit_keys="host:a") for n in range(5)]
     _, _, starts = replayed(*some, rules={name: LimitRule(max_running=2)})
     assert starts == [0, 0, 10, 10, 20]
 
 
-def test_slots_are_a_cap_too() -> None:
+def test_no_more_run_than_there_are_slots() -> None:
     assert replayed(*map(attempt, range(3)), slots=1)[2] == [0, 10, 20]
 
 
-def test_a_rate_spaces_beginnings_and_a_burst_lets_some_begin_together() -> None:
+def test_a_rate_spaces_starts_and_allows_bursts() -> None:
     some = [attempt(n, limit_keys="host:a") for n in range(4)]
     spaced = replayed(*some, rules={"host:*": LimitRule(rate=parse_rate("1/3s"))})[2]
     assert spaced == pytest.approx([0, 3, 6, 9], abs=0.001)
@@ -67,7 +71,7 @@ def test_a_rate_spaces_beginnings_and_a_burst_lets_some_begin_together() -> None
     assert at_once == pytest.approx([0, 0, 3, 6], abs=0.001)
 
 
-def test_a_budget_stops_on_its_number_and_goes_on_when_the_next_day_begins() -> None:
+def test_a_spent_budget_stops_work_until_the_next_day() -> None:
     some = [attempt(n, cost=2) for n in range(3)]
     made, found, starts = replayed(*some, rules={"fleet": LimitRule(daily_budget=5)})
     assert starts == pytest.approx([0, 0, 12 * 3600], abs=0.001)
@@ -76,7 +80,7 @@ def test_a_budget_stops_on_its_number_and_goes_on_when_the_next_day_begins() -> 
     assert figures.stopped_by_budget == 1
 
 
-def test_what_can_never_start_is_counted_by_its_reason_and_ends_the_replay() -> None:
+def test_what_can_never_start_is_counted_by_reason_and_does_not_hang_the_replay() -> None:
     made, found, starts = replayed(
         attempt(1, cost=9), attempt(2, weight=4), attempt(3),
         rules={"fleet": LimitRule(daily_budget=5, max_running=3)},
@@ -89,7 +93,7 @@ def test_what_can_never_start_is_counted_by_its_reason_and_ends_the_replay() -> 
     ]  # fmt: skip
 
 
-def test_a_step_comes_when_the_one_before_it_ends_and_a_retry_after_its_recorded_wait() -> None:
+def test_a_step_arrives_when_the_one_before_ends_and_a_retry_after_its_recorded_backoff() -> None:
     chain = [
         attempt(1, ran=10, outcome="retried"),
         attempt(1, due=40, ran=10, retrying=True),
@@ -100,14 +104,14 @@ def test_a_step_comes_when_the_one_before_it_ends_and_a_retry_after_its_recorded
     assert starts == [0, 20, 60, 70]
 
 
-def test_a_better_class_starts_first_and_reserved_slots_are_kept_for_it() -> None:
+def test_high_priority_starts_first_and_may_use_reserved_slots() -> None:
     some = [attempt(0), attempt(1, due=1, priority=LOW), attempt(2, due=2, priority=HIGH)]
     assert replayed(*some, slots=1)[2] == [0, 20, 10]
     reserved = {"fleet": LimitRule(max_running=2, reserved_high=1)}
     assert replayed(*some, rules=reserved)[2] == [0, 10, 2]
 
 
-def test_tenants_take_turns_in_their_shares() -> None:
+def test_tenants_get_their_fair_share() -> None:
     many = [attempt(n, limit_keys="tenant:a") for n in range(6)]
     few = [attempt(n, limit_keys="tenant:b") for n in range(10, 12)]
     _, _, starts = replayed(*many, *few, slots=1)
@@ -116,39 +120,39 @@ def test_tenants_take_turns_in_their_shares() -> None:
     assert max(shared[6:]) > max(starts[6:])
 
 
-def test_waiting_too_long_raises_work_a_class() -> None:
+def test_starved_work_is_aged_to_a_better_priority() -> None:
     some = [attempt(n, due=n * 10, priority=NORMAL) for n in range(12)]
     low = attempt(20, due=1, priority=LOW)
     hungry = replayed(*some, low, slots=1)[2]
-    aged = replayed(
-        *some, low, slots=1, ordering=SchedulingPolicy(starvation=timedelta(seconds=30))
-    )[2]
+    aged = replayed(*some, low, slots=1, policy=SchedulingPolicy(starvation=timedelta(seconds=30)))[
+        2
+    ]
     assert (hungry[-1], aged[-1]) == (120, 40)
 
 
-def test_retries_are_held_to_their_share_of_starts() -> None:
-    some = [attempt(n, retrying=True) for n in range(4)]
-    share = RetryShare(percent=50, window=timedelta(seconds=60), always=2)
-    _, _, starts = replayed(*some, retries=share)
-    assert starts[:2] == [0, 0]
-    assert starts[2] >= 60
+def test_retries_stay_within_the_retry_budget() -> None:
+    always = RETRIES_ALWAYS_ALLOWED
+    some = [attempt(n, retrying=True) for n in range(always + 2)]
+    _, _, starts = replayed(*some, slots=1000, retry_percent=50)
+    assert starts[:always] == [0] * always
+    assert starts[always] >= RETRY_WINDOW.total_seconds()
 
 
-def test_work_that_waited_before_the_window_comes_with_it_and_keeps_its_age() -> None:
+def test_work_that_waited_before_the_recording_arrives_at_its_start_and_keeps_its_age() -> None:
     old = attempt(1, due=-600, started_at=at(0), ended_at=at(10))
     made, found, starts = replayed(old)
     assert starts == [0]
     assert summary.of_replay(made, found, "UTC").waits["normal"].longest == 600
 
 
-def test_the_figures_of_a_record_are_those_it_tells() -> None:
+def test_totals_of_the_recording_are_computed_from_its_attempts() -> None:
     some = [
         attempt(n, started_at=at(n), ended_at=at(n + 10), cost=1, outcome=outcome)
         for n, outcome in enumerate(["done", "skipped", "failed", "done"])
     ]
     made = recording(some, START)
     figures = summary.of_record(made, "UTC")
-    assert (made.most_at_once, figures.makespan, figures.attempts) == (4, 13, 4)
+    assert (made.max_running, figures.makespan, figures.attempts) == (4, 13, 4)
     assert figures.per_hour == pytest.approx(3 * 3600 / 13)
     assert figures.waits["normal"] == summary.Waits(4, 1.5, 3, 3)
     assert (figures.requests, figures.stopped_by_budget) == ({"2026-05-04": 4}, None)
