@@ -88,12 +88,14 @@ def policy_for(kind: str) -> Policy:
     return POLICIES.get(kind, POLICIES["unexpected"])
 
 
-def backoff(policy: Policy, attempt: int) -> float:
-    """Seconds before try `attempt + 1`: `min(ceiling, base * 2**(attempt-1))`.
+def exponential(base: float, ceiling: float, doublings: int) -> float:
+    """`min(ceiling, base * 2**doublings)` seconds; the exponent is capped so that it cannot overflow."""
+    return min(ceiling, base * 2.0 ** min(doublings, 32))
 
-    The power is capped before it can overflow: past 2**32 every base is at its ceiling.
-    """
-    return min(policy.ceiling, policy.base * 2.0 ** min(attempt - 1, 32))
+
+def backoff(policy: Policy, attempt: int) -> float:
+    """Seconds before attempt `attempt + 1`."""
+    return exponential(policy.base, policy.ceiling, attempt - 1)
 
 
 def decide(

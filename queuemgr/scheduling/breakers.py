@@ -19,6 +19,7 @@ from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
+from queuemgr.flows.retry_policy import exponential
 from queuemgr.scheduling.admission import (
     GLOBAL_VIRTUAL_TIME,
     RETRY_AFTER,
@@ -161,7 +162,7 @@ def _count_failure(name: str, kind: str, rule: LimitRule, now: datetime) -> None
     threshold = 1 if kind == "rate_limited" else rule.breaker_after
     over = failures - threshold
     if over >= 0 and threshold:
-        wait = min(MAX_OPEN_SECONDS, queue_settings().breaker_seconds * 2.0 ** min(over, 16))
+        wait = exponential(queue_settings().breaker_seconds, MAX_OPEN_SECONDS, over)
         open_breaker(name, _later(now, wait), f"{failures} x {_status(kind)} in a row")
 
 

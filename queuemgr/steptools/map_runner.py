@@ -1,6 +1,6 @@
-"""The tries of one windowed run: what takes items, runs them, waits for the next try, and cancels.
+"""Runs a windowed map on asyncio: pulls items, runs attempts, waits for retries, and cancels.
 
-The effects only, on asyncio: what may be done next is decided by `map_window`.
+Effects only: what may be done next is decided by `map_window`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SHARE_SECONDS = 0.001
-"""How long workers that never wait may have the loop before others on it get a turn."""
+"""How long a worker that never waits may run before it yields to the event loop."""
 
 CANCEL_SECONDS = 1.0
-"""How long what was cancelled has for its clean-up; then it is cancelled a second time."""
+"""How long a cancelled task has for its clean-up before it is cancelled a second time."""
 
 LAST_SECONDS = 0.5
-"""How long it then has. Whatever still goes on has refused twice, and is left behind with a word
-in the log: an abort ends within these two and not later."""
+"""How long it has after that. What still runs is abandoned with a log line, so that an abort takes no
+longer than both together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T, R]):
-    """What one item came to: its place (from 0), how often it was tried, a result or an error."""
+    """The final result of one item: its position (from 0), its attempts, and a result or an error."""
 
     seq: int
     item: T
@@ -48,43 +48,42 @@ Backoff = Callable[[Exception, int], float]
 Retryable = Callable[[Exception], bool]
 
 
-def doubling(base: float = 1.0, ceiling: float = 60.0, jitter: float = 1.0) -> Backoff:
-    """A wait of `min(ceiling, base * 2**(attempt-1))` seconds and up to `jitter` more.
+def exponential(base: float = 1.0, ceiling: float = 60.0, jitter: float = 1.0) -> Backoff:
+    """A delay of `min(ceiling, base * 2**(attempt-1))` seconds, and up to `jitter` more.
 
-    A `retry_after` carried by the error (as `StepFailed` does) takes the place of the power.
+    A `retry_after` of the error (as `StepFailed` has) replaces the power.
     """
 
-    def wait(error: Exception, attempt: int) -> float:
+    def delay(error: Exception, attempt: int) -> float:
         policy = Policy(attempt + 1, base, ceiling, jitter)
         return decide(policy, attempt, retry_after=getattr(error, "retry_after", None)).wait
 
-    return wait
+    return delay
 
 
 def any_error(_error: Exception) -> bool:
-    """Every error is worth another try."""
+    """Every error is retryable."""
     return True
 
 
 @dataclass(frozen=True)
 class Retries:
-    """How often a failed item is tried again, which errors are worth it, and how long to wait."""
+    """How often a failed item is retried, for which errors, and after what delay."""
 
-    most: int
+    limit: int
     backoff: Backoff
     retryable: Retryable
 
-    def wait(self, error: Exception, attempts: int) -> float | None:
-        """Seconds until the next try after so many, or None when there is none; at once when the
-        rule gives less than nothing.
+    def delay(self, error: Exception, attempts: int) -> float | None:
+        """Seconds until the retry after `attempts` attempts, at least 0; None for no retry.
 
-        Raises `ValueError` when it gives no finite number: neither "at once" nor "never" is meant.
+        Raises `ValueError` when the backoff returns no finite number.
         """
-        if attempts > self.most or not self.retryable(error):
+        if attempts > self.limit or not self.retryable(error):
             return None
         seconds = self.backoff(error, attempts)
         if not math.isfinite(seconds):
-            raise ValueError(f"the backoff gave {seconds} seconds to wait") from error
+            raise ValueError(f"the backoff returned a delay of {seconds} seconds") from error
         return max(0.0, seconds)
 
 
@@ -93,9 +92,9 @@ Items = Iterable[T] | AsyncIterable[T]
 
 
 class AttemptRunner(Generic[T, R]):
-    """The effects: takes items, runs tries, waits, cancels. One run, one event loop.
+    """One run in one event loop, as an asynchronous context manager.
 
-    `keep` is given each final result, and says whether it counts as a success.
+    `on_final` is called with each final result, and returns whether it counts as a success.
     """
 
     def __init__(
@@ -106,222 +105,220 @@ class AttemptRunner(Generic[T, R]):
         retries: Retries,
         signal: AbortSignal,
         *,
-        keep: Callable[[Finished[T, R]], Awaitable[bool]],
+        on_final: Callable[[Finished[T, R]], Awaitable[bool]],
         fail_fast: bool,
     ) -> None:
-        self.plan: MapWindow[T] = MapWindow(bounds)
+        self.window: MapWindow[T] = MapWindow(bounds)
         self.source_error: Exception | None = None
         self._items, self._worker, self._retries = items, worker, retries
-        self._signal, self._keep, self._fail_fast = signal, keep, fail_fast
+        self._signal, self._on_final, self._fail_fast = signal, on_final, fail_fast
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._room, self._news = asyncio.Event(), asyncio.Event()
+        self._can_pull, self._progress = asyncio.Event(), asyncio.Event()
         self._awaited: Callable[[], bool] = bool
-        self._broken: BaseException | None = None
-        self._leaving = False
+        self._task_error: BaseException | None = None
+        self._cancelling = False
         self._hooks = ExitStack()
 
     async def __aenter__(self) -> None:
         self._signal.raise_if_aborted()
-        self._hooks.enter_context(self._signal.hooked(self._aborted_somewhere))
-        self._start(self._feed())
+        self._hooks.enter_context(self._signal.hooked(self._abort_from_any_thread))
+        self._start_task(self._pull())
 
     async def __aexit__(self, *_: object) -> None:
         self._hooks.close()
-        self._leaving = True
-        self.plan.stop()
+        self._cancelling = True
+        self.window.stop()
         if self._timer is not None:
             self._timer.cancel()
         for seconds in (CANCEL_SECONDS, LAST_SECONDS):
-            self._cancel()
+            self._cancel_tasks()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=seconds)
         if self._tasks:
-            logger.warning("%d cancelled tasks go on all the same", len(self._tasks))
+            logger.warning("%d tasks ignore their cancellation and are abandoned", len(self._tasks))
 
-    async def until(self, awaited: Callable[[], bool]) -> None:
-        """Wait until `awaited` or the run is over. Raises `Aborted`, also when it is both."""
+    async def wait_until(self, awaited: Callable[[], bool]) -> None:
+        """Wait until `awaited()` is true or the run is over. Raises `Aborted` after an abort."""
         self._awaited = awaited
-        while not (awaited() or self.plan.over or self._ends_at_once()):
-            self._news.clear()
-            await self._news.wait()
-        if self._broken is not None:
-            raise self._broken
+        while not (awaited() or self.window.over or self._must_end()):
+            self._progress.clear()
+            await self._progress.wait()
+        if self._task_error is not None:
+            raise self._task_error
         self._signal.raise_if_aborted()
 
-    def hand(self) -> None:
-        """The oldest item's result goes to the reader: the source may go on."""
-        self.plan.hand()
-        self._let_source_go_on()
+    def release_oldest(self) -> None:
+        """The oldest item's result goes to the reader; the source may continue."""
+        self.window.release_oldest()
+        self._resume_source()
 
-    def look(self) -> None:
-        """Do what may be done now: start tries, let the source go on, wake the reader."""
-        ends_at_once = self._ends_at_once()
-        if not ends_at_once:
-            self._start_tries()
+    def _advance(self) -> None:
+        """Do all that may be done now: start attempts, resume the source, wake the reader."""
+        must_end = self._must_end()
+        if not must_end:
+            self._start_attempts()
         self._set_timer()
-        self._let_source_go_on()
-        if ends_at_once or self.plan.over or self._awaited():
-            self._news.set()
+        self._resume_source()
+        if must_end or self.window.over or self._awaited():
+            self._progress.set()
 
-    def _start_tries(self) -> None:
-        while (tried := self.plan.start(self._loop.time())) is not None:
-            self._start(self._slot(tried))
+    def _start_attempts(self) -> None:
+        while (attempt := self.window.start(self._loop.time())) is not None:
+            self._start_task(self._run_slot(attempt))
 
-    def _let_source_go_on(self) -> None:
-        if not self._room.is_set() and self.plan.may_take:
-            self._room.set()
+    def _resume_source(self) -> None:
+        if self.window.can_pull:
+            self._can_pull.set()
 
-    def _ends_at_once(self) -> bool:
-        return self._broken is not None or self._signal.aborted
+    def _must_end(self) -> bool:
+        return self._task_error is not None or self._signal.aborted
 
     def _set_timer(self) -> None:
-        at = self.plan.wakes_at()
+        at = self.window.next_retry_at()
         if self._timer is not None and self._timer.when() == at:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if at is None else self._loop.call_at(at, self._timer_fired)
+        self._timer = None if at is None else self._loop.call_at(at, self._on_timer)
 
-    def _timer_fired(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self.look()
+        self._advance()
 
-    async def _feed(self) -> None:
-        """Take from the source whenever the plan has room."""
+    async def _pull(self) -> None:
+        """Pull items from the source whenever the window allows it."""
         try:
             async with aclosing(_stream(self._items)) as stream:
-                await self._until_room()
+                await self._until_can_pull()
                 async for item in stream:
-                    self.plan.take(item)
-                    self._start_tries()
-                    await self._until_room()
+                    self.window.add(item)
+                    self._start_attempts()
+                    await self._until_can_pull()
         except Exception as error:
             self.source_error = error
             if self._fail_fast:
-                self.plan.stop()
-        self.plan.exhaust()
-        self.look()
+                self.window.stop()
+        self.window.source_done()
+        self._advance()
 
-    async def _until_room(self) -> None:
-        while not self.plan.may_take:
-            self._room.clear()
-            await self._room.wait()
+    async def _until_can_pull(self) -> None:
+        while not self.window.can_pull:
+            self._can_pull.clear()
+            await self._can_pull.wait()
 
-    async def _slot(self, tried: ItemAttempt[T] | None) -> None:
-        """Use one slot for a try, then for the next, until there is none."""
+    async def _run_slot(self, attempt: ItemAttempt[T] | None) -> None:
+        """Run one attempt after another in one slot, until there is none."""
         yields_at = self._loop.time() + SHARE_SECONDS
-        while tried is not None and not self._ends_at_once():
-            await self._try(tried)
+        while attempt is not None and not self._must_end():
+            await self._run(attempt)
             now = self._loop.time()
-            tried = None if self._ends_at_once() else self.plan.start(now)
-            self.look()
-            if tried is not None and now >= yields_at:
+            attempt = None if self._must_end() else self.window.start(now)
+            self._advance()
+            if attempt is not None and now >= yields_at:
                 await asyncio.sleep(0)
                 yields_at = now + SHARE_SECONDS
 
-    async def _try(self, tried: ItemAttempt[T]) -> None:
-        if self.plan.stopped:
-            await self._leave(tried)
+    async def _run(self, attempt: ItemAttempt[T]) -> None:
+        if self.window.stopped:
+            await self._abandon(attempt)
             return
-        result = await self._worked(tried)
+        result = await self._call_worker(attempt)
         if self._signal.aborted:
             return
-        wait = None if tried.error is None or self.plan.stopped else self._wait(tried)
-        if wait is None:
-            await self._end(tried, result)
+        delay = None if attempt.error is None or self.window.stopped else self._delay(attempt)
+        if delay is None:
+            await self._finish(attempt, result)
         else:
-            self.plan.again(tried, self._loop.time() + wait)
+            self.window.requeue(attempt, self._loop.time() + delay)
 
-    async def _leave(self, tried: ItemAttempt[T]) -> None:
-        """After a stop: a failure that waited for its next try is final, the rest never ran."""
-        if tried.error is None:
-            self.plan.finish()
+    async def _abandon(self, attempt: ItemAttempt[T]) -> None:
+        """After a stop: the error of an item that waited for a retry is final; others never ran."""
+        if attempt.error is None:
+            self.window.finish()
         else:
-            await self._end(tried, None)
+            await self._finish(attempt, None)
 
-    async def _worked(self, tried: ItemAttempt[T]) -> R | None:
-        """Run the worker; the error of this try, if any, is left on `tried`."""
-        tried.attempts += 1
+    async def _call_worker(self, attempt: ItemAttempt[T]) -> R | None:
+        """The worker's result; its error, if any, is set on `attempt`."""
+        attempt.attempts += 1
         try:
-            result = await self._worker(tried.item)
+            result = await self._worker(attempt.item)
         except Exception as error:
-            tried.error = error
+            attempt.error = error
         except asyncio.CancelledError:
             if was_cancelled():
                 raise
-            tried.error = RuntimeError("the work on this item was cancelled from within")
+            attempt.error = RuntimeError("the worker awaited something that was cancelled")
         else:
-            tried.error = None
+            attempt.error = None
             return result
         return None
 
-    def _wait(self, tried: ItemAttempt[T]) -> float | None:
-        """Seconds until the next try; a rule that raises is the item's failure."""
-        assert tried.error is not None
+    def _delay(self, attempt: ItemAttempt[T]) -> float | None:
+        """Seconds until the retry, None for no retry; an error of the backoff is the item's error."""
+        assert attempt.error is not None
         try:
-            return self._retries.wait(tried.error, tried.attempts)
+            return self._retries.delay(attempt.error, attempt.attempts)
         except Exception as error:
-            tried.error = error
+            attempt.error = error
             return None
 
-    async def _end(self, tried: ItemAttempt[T], result: R | None) -> None:
-        """The item's final result. A failure stops further starts before anyone is told of it."""
-        error, tried.error = tried.error, None  # its frames hold `tried`: no cycle to be collected
+    async def _finish(self, attempt: ItemAttempt[T], result: R | None) -> None:
+        """Report the final result. A failure that ends the run stops further starts first."""
+        # The error's frames refer to `attempt`: clearing it avoids a reference cycle.
+        error, attempt.error = attempt.error, None
         if error is not None:
-            self._stop_if_fast()
-        finished = Finished(tried.seq, tried.item, tried.attempts, result, error)
-        if not await self._keep(finished):
-            self._stop_if_fast()
-        self.plan.finish()
+            self._stop_if_fail_fast()
+        finished = Finished(attempt.seq, attempt.item, attempt.attempts, result, error)
+        if not await self._on_final(finished):
+            self._stop_if_fail_fast()
+        self.window.finish()
 
-    def _stop_if_fast(self) -> None:
+    def _stop_if_fail_fast(self) -> None:
         if self._fail_fast:
-            self.plan.stop()
+            self.window.stop()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Look at how a task ended: one that broke, or was cancelled by others, ends the run.
-
-        Also after a failure that stopped the starts: its slot would count as running for ever.
-        """
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        """A task that raised, or that somebody else cancelled, ends the run: its slot would otherwise
+        count as running for ever."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if task.cancelled() and not self._leaving:
+        if task.cancelled() and not self._cancelling:
             error = RuntimeError("a task of this run was cancelled from outside")
         if error is not None:
-            self._broken = self._broken or error
-            self.look()
+            self._task_error = self._task_error or error
+            self._advance()
 
-    def _aborted_somewhere(self) -> None:
-        """The signal's hook, called in whichever thread set it."""
-        with suppress(RuntimeError):  # the loop may have closed in the meantime
+    def _abort_from_any_thread(self) -> None:
+        with suppress(RuntimeError):  # the loop may be closed already
             self._loop.call_soon_threadsafe(self._abort)
 
     def _abort(self) -> None:
-        self._leaving = True
-        self.plan.stop()
-        self._cancel()
-        self.look()
+        self._cancelling = True
+        self.window.stop()
+        self._cancel_tasks()
+        self._advance()
 
-    def _cancel(self) -> None:
+    def _cancel_tasks(self) -> None:
         for task in tuple(self._tasks):
             task.cancel()
 
 
 def was_cancelled() -> bool:
-    """Whether somebody cancelled this task, and not something inside it an inner wait."""
+    """Whether the current task itself was cancelled, and not just something it awaits."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 async def _stream(items: Items[T]) -> AsyncGenerator[T, None]:
-    """Any items as a stream; an asynchronous generator among them is closed with it."""
+    """The items as a generator; an asynchronous generator among them is closed with it."""
     if not isinstance(items, AsyncIterable):
         for item in items:
             yield item

@@ -1,7 +1,7 @@
-"""What a windowed run may do next: take another item, start one, try one again, or end.
+"""The state of a windowed map: whether it may pull another item, start one, retry one, or end.
 
-Pure: no clock, no loop, no input or output. `ordered_map` carries it out. Every decision is
-made from these counts and queues, and from nothing else.
+Pure: no clock, no event loop, no input or output. `map_runner` carries out what is decided here, and
+decides nothing by itself.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much may be under way.
+    """How much may be in progress.
 
-    `concurrency` tries at once; `max_pending` items taken and without a final result; `window`
-    items from the oldest one not handed to the reader, or None where nobody reads in order.
+    `concurrency` attempts run at once; `max_pending` items are pulled and have no final result;
+    `window` items lie between the oldest one not released to the reader and the newest one pulled
+    (None: there is no reader).
     """
 
     concurrency: int
@@ -28,18 +29,18 @@ class Bounds:
 
     @property
     def high_water(self) -> int:
-        """Items that may stand ready, taken but not started: what is pending beyond the slots."""
+        """Items that may be ready, pulled but not started: what may be pending beyond the slots."""
         return max(1, self.max_pending - self.concurrency)
 
     @property
     def low_water(self) -> int:
-        """Taking goes on when no more than this stand ready, so that a source works in bursts."""
+        """Pulling resumes when at most this many are ready, so that the source works in bursts."""
         return self.high_water // 2
 
 
 @dataclass(slots=True)
 class ItemAttempt(Generic[T]):
-    """One item without a final result, how often it was tried, and what the last try raised."""
+    """One item without a final result, its attempts so far, and the error of the last one."""
 
     seq: int
     item: T
@@ -48,95 +49,93 @@ class ItemAttempt(Generic[T]):
 
 
 class MapWindow(Generic[T]):
-    """Which items were taken, which run, which wait, and up to where the reader has read."""
+    """Which items were pulled, run, or wait for a retry, and how far the reader has got."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._ready: deque[ItemAttempt[T]] = deque()
-        self._later: list[tuple[float, int, ItemAttempt[T]]] = []
+        self._retries: list[tuple[float, int, ItemAttempt[T]]] = []
         self._refilling = True
-        self._exhausted = False
-        self.taken = 0
-        self.handed = 0
+        self._source_done = False
+        self.pulled = 0
+        self.released = 0
         self.running = 0
         self.stopped = False
 
     @property
     def pending(self) -> int:
-        """Items taken and without a final result."""
-        return self.running + len(self._ready) + len(self._later)
+        """Items pulled and without a final result."""
+        return self.running + len(self._ready) + len(self._retries)
 
     @property
-    def may_take(self) -> bool:
-        """Whether the next item of the source may be taken: its place is known before it is."""
-        if self._exhausted or self.stopped or self.pending >= self._bounds.max_pending:
+    def can_pull(self) -> bool:
+        """Whether the next item of the source may be pulled."""
+        if self._source_done or self.stopped or self.pending >= self._bounds.max_pending:
             return False
-        return self._refilling and self._inside_window(self.taken)
+        window = self._bounds.window
+        return self._refilling and (window is None or self.pulled < self.released + window)
 
     @property
     def over(self) -> bool:
-        """Nothing runs, nothing waits to be tried again, and nothing is left to start or take."""
-        if self.running or self._later:
+        """Whether nothing runs, waits for a retry, or is left to start or to pull."""
+        if self.running or self._retries:
             return False
-        return self.stopped or (self._exhausted and not self._ready)
+        return self.stopped or (self._source_done and not self._ready)
 
-    def take(self, item: T) -> None:
-        """Let in the next item of the source."""
-        self._ready.append(ItemAttempt(self.taken, item))
-        self.taken += 1
-        self._refill()
+    def add(self, item: T) -> None:
+        """An item was pulled from the source."""
+        self._ready.append(ItemAttempt(self.pulled, item))
+        self.pulled += 1
+        self._update_refilling()
 
-    def exhaust(self) -> None:
-        """The source has no more."""
-        self._exhausted = True
+    def source_done(self) -> None:
+        """The source has no more items."""
+        self._source_done = True
 
     def stop(self) -> None:
-        """Start nothing more and try nothing again; what runs may come to its end."""
+        """Start and retry nothing more; what runs may finish."""
         self.stopped = True
         self._ready.clear()
 
     def start(self, now: float) -> ItemAttempt[T] | None:
-        """The next try, now under way: one due again goes before one not yet started.
+        """The next attempt, now running: a retry that is due comes before an item not yet started.
 
-        After a stop those that waited to be tried again come at once, each with its last error,
-        to be settled and not to be run.
+        After `stop` items that wait for a retry are returned at once, each with its last error, which
+        becomes final.
         """
         if self.running >= self._bounds.concurrency:
             return None
-        found = self._due(now) or (self._ready.popleft() if self._ready else None)
-        if found is not None:
+        attempt = self._due_retry(now) or (self._ready.popleft() if self._ready else None)
+        if attempt is not None:
             self.running += 1
-            self._refill()
-        return found
+            self._update_refilling()
+        return attempt
 
-    def wakes_at(self) -> float | None:
-        """When the next try is due that a free slot waits for; None when there is none."""
+    def next_retry_at(self) -> float | None:
+        """When a free slot can start the next retry; None when no slot is free or nothing waits."""
         free = self.running < self._bounds.concurrency
-        return self._later[0][0] if free and self._later else None
+        return self._retries[0][0] if free and self._retries else None
 
-    def again(self, tried: ItemAttempt[T], at: float) -> None:
-        """A try failed and another follows at `at`: it gives up its slot, not its place."""
+    def requeue(self, attempt: ItemAttempt[T], at: float) -> None:
+        """A running attempt failed and is retried at `at`: it frees its slot, not its place in the window."""
         self.running -= 1
-        heapq.heappush(self._later, (at, tried.seq, tried))
+        heapq.heappush(self._retries, (at, attempt.seq, attempt))
 
     def finish(self) -> None:
-        """A try came to a final result."""
+        """A running attempt led to a final result."""
         self.running -= 1
 
-    def hand(self) -> None:
-        """The reader was given the oldest item's result: the window moves on by one."""
-        self.handed += 1
+    def release_oldest(self) -> None:
+        """The reader got the oldest item's result: the window advances by one."""
+        self.released += 1
 
-    def _due(self, now: float) -> ItemAttempt[T] | None:
-        if self._later and (self.stopped or self._later[0][0] <= now):
-            return heapq.heappop(self._later)[2]
+    def _due_retry(self, now: float) -> ItemAttempt[T] | None:
+        if self._retries and (self.stopped or self._retries[0][0] <= now):
+            return heapq.heappop(self._retries)[2]
         return None
 
-    def _refill(self) -> None:
+    def _update_refilling(self) -> None:
         if len(self._ready) >= self._bounds.high_water:
             self._refilling = False
         elif len(self._ready) <= self._bounds.low_water:
             self._refilling = True
-
-    def _inside_window(self, seq: int) -> bool:
-        return self._bounds.window is None or seq < self.handed + self._bounds.window

@@ -112,7 +112,7 @@ def test_worker_explain_shows_every_setting_with_its_source_and_rule_and_starts_
     lines = {line.split()[0]: line for line in out.getvalue().splitlines()}
     assert lines["slots"].split() == ["slots", "3", "command", "line"]
     assert "io threads" in lines["io_concurrency"]
-    assert set(lines) == {"what", *(one.name for one in lanes().settings)}
+    assert set(lines) == {"setting", *(one.name for one in lanes().settings)}
 
 
 def test_the_banner_has_a_line_for_every_setting():

@@ -39,7 +39,7 @@ async def test_an_on_error_that_is_cancelled_from_within_is_noted_and_hangs_noth
 
 @pytest.mark.asyncio
 async def test_an_on_result_that_is_cancelled_from_within_makes_that_item_a_failure() -> None:
-    with pytest.raises(RuntimeError, match="a callback waited for something that was cancelled"):
+    with pytest.raises(RuntimeError, match="a callback awaited something that was cancelled"):
         async with asyncio.timeout(LONG):
             await run_with_queue(LANE, range(8), same, on_result=cancelled_wait)
 

@@ -18,7 +18,7 @@ from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.map_runner import CANCEL_SECONDS, LAST_SECONDS
-from queuemgr.steptools.ordered_map import Finished, ItemsFailed, doubling, run_with_queue
+from queuemgr.steptools.ordered_map import Finished, ItemsFailed, exponential, run_with_queue
 
 LANE = Lane("test", 4, 16)
 
@@ -242,7 +242,7 @@ async def test_a_retry_waits_without_holding_a_slot():
 
 @pytest.mark.asyncio
 async def test_a_wait_asked_for_by_the_error_takes_the_place_of_the_backoff():
-    wait = doubling(base=100, ceiling=1000, jitter=0)
+    wait = exponential(base=100, ceiling=1000, jitter=0)
     assert wait(StepFailed("rate_limited", "slow down", retry_after=7), 3) == 7
     assert wait(StepFailed("timeout", "late"), 3) == 400
     assert wait(StepFailed("timeout", "late"), 5000) == 1000
@@ -263,7 +263,7 @@ async def test_work_that_cancels_itself_is_that_item_s_failure_and_hangs_nothing
     async def worker(_item: int) -> None:
         raise asyncio.CancelledError
 
-    with pytest.raises(RuntimeError, match="cancelled from within"):
+    with pytest.raises(RuntimeError, match="the worker awaited something that was cancelled"):
         await run_with_queue(LANE, range(3), worker)
 
 
