@@ -164,7 +164,7 @@ UNFOLD = {
         {"rel": "icon", "type": "image/svg+xml", "href": "queuemgr.web.admin.theme.favicon"},
     ],
     "STYLES": [
-        f"queuemgr.web.admin.theme.{sheet}" for sheet in ("cockpit", "frame", "list_frame")
+        f"queuemgr.web.admin.theme.{sheet}" for sheet in ("admin", "layout", "list_layout")
     ],
     "DASHBOARD_CALLBACK": "queuemgr.web.admin.dashboard.dashboard",
     "SIDEBAR": {"navigation": "project.sidebar.navigation"},

@@ -35,7 +35,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
     (
         "Work",
         (
-            Entry("Board", "dashboard", "admin:index"),
+            Entry("Dashboard", "dashboard", "admin:index"),
             _list("Executions", "list_alt", "queuemgr.execution"),
             Entry("Failures", "error", "admin:failures", SEES_EXECUTIONS),
             _list("Attempts", "history", "queuemgr.attempt"),
@@ -91,11 +91,13 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _mark(path: str, items: Sequence[dict[str, Any]]) -> None:
-    """Mark the one entry under which this page lies: that of the longest address, and the board alone
+    """Mark the one entry under which this page lies: that of the longest address, and the dashboard alone
     for itself."""
-    board = _link("admin:index")
+    dashboard = _link("admin:index")
     above = [
-        i for i in items if i["link"] == path or (i["link"] != board and path.startswith(i["link"]))
+        i
+        for i in items
+        if i["link"] == path or (i["link"] != dashboard and path.startswith(i["link"]))
     ]
     for item in items:
         item["active"] = bool(above) and item is max(above, key=lambda i: len(i["link"]))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.browser
 
 SLOTS, FAILED = 4, 30
 SOON = 60_000
-"""Milliseconds until the board must show what happened: it looks every five seconds."""
+"""Milliseconds until the dashboard must show what happened: it looks every five seconds."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def fleet(make_fleet: MakeFleet) -> Fleet:
 
 @pytest.fixture
 def page(fleet: Fleet) -> Iterator[Page]:
-    """The board, before the one who is on duty."""
+    """The dashboard, before the one who is on duty."""
     subprocess.run(
         [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username", "ada",
          "--email", "ada@example.org"],
@@ -62,18 +62,18 @@ def page(fleet: Fleet) -> Iterator[Page]:
         yield page
 
 
-def test_an_operator_steers_a_fleet_from_the_board(fleet: Fleet, page: Page) -> None:
+def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Page) -> None:
     """Pause, drain, raise a cap, retry a failure group, stop it half-way, undo: G9, G10."""
     expect(running(page)).to_have_text("2", timeout=SOON)
-    keep(page, "board")
+    keep(page, "dashboard")
 
     open_list(page, "Limits")
     act(page, "phase:prep", "Pause…")
     page.fill("#id_reason", "the publisher is down")
     page.get_by_role("button", name="Pause").click()
-    open_board(page)
+    open_dashboard(page)
     expect(running(page)).to_have_text("0", timeout=SOON)
-    expect(page.locator("#board-limits")).to_contain_text("the publisher is down")
+    expect(page.locator("#dashboard-limits")).to_contain_text("the publisher is down")
     assert fleet.states()["waiting"] > 300, "what waits goes on waiting"
     open_list(page, "Executions")
     expect(page.locator("#result_list")).to_contain_text("paused by ada: the publisher is down")
@@ -86,10 +86,10 @@ def test_an_operator_steers_a_fleet_from_the_board(fleet: Fleet, page: Page) -> 
     page.fill("#id_max_running", str(SLOTS))
     page.fill("#id_reason", "they are back")
     page.get_by_role("button", name="Save", exact=True).click()
-    open_board(page)
+    open_dashboard(page)
     expect(running(page)).to_have_text(str(SLOTS), timeout=SOON)
 
-    page.locator("#board-failures").get_by_role("link", name=re.compile("^Retry these")).click()
+    page.locator("#dashboard-failures").get_by_role("link", name=re.compile("^Retry these")).click()
     expect(page.locator("#preview h2")).to_have_text(f"{FAILED} executions would change")
     keep(page, "bulk-preview")
     page.fill("#per-minute", "30")
@@ -112,15 +112,15 @@ def test_an_operator_steers_a_fleet_from_the_board(fleet: Fleet, page: Page) -> 
     page.get_by_role("button", name="Undo this change").click()
     cap = "SELECT max_running FROM queuemgr_limit WHERE name = 'phase:prep'"
     assert fleet.one(cap) == 2
-    open_board(page)
+    open_dashboard(page)
     expect(running(page)).to_have_text("2", timeout=SOON)
 
 
 def running(page: Page) -> Locator:
-    return page.locator("#board-headline dd .sg-figure").first
+    return page.locator("#dashboard-headline dd .sg-figure").first
 
 
-def open_board(page: Page) -> None:
+def open_dashboard(page: Page) -> None:
     page.goto(re.sub(r"/admin/.*", "/admin/", page.url))
 
 

@@ -1,7 +1,7 @@
 """What a bulk action can do: each verb with what it takes, what it wants to know, and who may.
 
-The doing is that of `steering`, the same a single row's button calls. `restore` is no choice of its own: it
-undoes what another action did.
+Each calls the function of `operations.executions` that a single row's button calls. `restore` cannot be
+chosen: it undoes what another action did.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.models import Execution, State
-from queuemgr.operations import executions as steering
+from queuemgr.operations import executions
 from queuemgr.operations.bulk import audit_reader
 from queuemgr.operations.controls import Actor
 
@@ -91,23 +91,23 @@ def _moment(value: Any) -> str:
             f"run_after {str(value)[:60]!r} is no time; write it as 2026-11-28 06:00"
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if moment - database_now() > steering.MAX_HORIZON:
+    if moment - database_now() > executions.MAX_HORIZON:
         raise BadInput(
             f"run_after {moment:%Y-%m-%d} is more than ten years ahead: give an earlier time"
         )
     return moment.astimezone(UTC).isoformat()
 
 
-def _set_priority(executions: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
-    return steering.set_priority(executions, priority_of(arguments["priority"]), by)
+def _set_priority(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
+    return executions.set_priority(rows, priority_of(arguments["priority"]), by)
 
 
-def _move(executions: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
-    return steering.set_run_after(executions, datetime.fromisoformat(arguments["run_after"]), by)
+def _move(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
+    return executions.set_run_after(rows, datetime.fromisoformat(arguments["run_after"]), by)
 
 
-def _restore(executions: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
-    return audit_reader.put_priorities_back(arguments["undoes"], executions, by)
+def _restore(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
+    return audit_reader.put_priorities_back(arguments["undoes"], rows, by)
 
 
 UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
@@ -118,21 +118,21 @@ ACTIONS: Mapping[str, Action] = {
     for verb in (
         Action(
             "retry", "goes on from the step it stopped at", "retry_execution", UNSUCCESSFUL,
-            lambda executions, _, by: steering.retry(executions, by), starts_again=True,
+            lambda rows, _, by: executions.retry(rows, by), starts_again=True,
         ),
         Action(
             "restart", "begins anew at its first step, and forgets what its steps learnt",
             "retry_execution", UNSUCCESSFUL,
-            lambda executions, _, by: steering.retry_from_start(executions, by), starts_again=True,
+            lambda rows, _, by: executions.retry_from_start(rows, by), starts_again=True,
         ),
         Action(
             "cancel", "is cancelled if it waits, and asked to stop if it runs",
             "cancel_execution", (*BEFORE_IT_RUNS, State.RUNNING),
-            lambda executions, _, by: steering.cancel(executions, by),
+            lambda rows, _, by: executions.cancel(rows, by),
         ),
         Action(
             "skip", "is left out for good", "skip_execution", (*BEFORE_IT_RUNS, State.FAILED),
-            lambda executions, _, by: steering.skip(executions, by),
+            lambda rows, _, by: executions.skip(rows, by),
         ),
         Action(
             "priority", "gets another priority", "prioritise_execution",

@@ -15,8 +15,8 @@ from django.db.models import Sum
 from queuemgr.base.id_ranges import numbers
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.models import AuditEntry, Execution
-from queuemgr.operations import executions as steering
 from queuemgr.operations.controls import Actor
+from queuemgr.operations.executions import set_priority
 
 
 def count_after(action_id: int, cursor: int) -> int:
@@ -48,7 +48,7 @@ def put_priorities_back(action_id: int, executions: Iterable[Execution], by: Act
     for pk, before, after in _changes_of(action_id, ids):
         alike[before, after].append(pk)
     return sum(
-        steering.set_priority(_with(some, after), _priority(before), by)
+        set_priority(_with(some, after), _priority(before), by)
         for (before, after), some in alike.items()
     )
 

@@ -59,7 +59,7 @@ def _of_checks(checks: Sequence[SumCheck]) -> Iterator[Alarm]:
             text = (
                 f"The numbers do not add up: {check.name.lower()} are off by {check.difference:+,}"
             )
-            yield Alarm("bad", text, "proof")
+            yield Alarm("bad", text, "reconciliation")
 
 
 def _of_workers(phases: Sequence[PhaseRow], whys: Whys, workers: Workers) -> Iterator[Alarm]:

@@ -1,7 +1,4 @@
-"""The operator's pages: what waits and why, and the verbs of `controls` as buttons.
-
-A file per page. Whatever a page says of its rows is read once for the page, never once a row.
-"""
+"""The admin pages, one module each, registered on import."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from django.contrib import admin
 
 from queuemgr.web.admin import (
     attempts,
+    audit_log,
     batches,
     bulk,
-    changes,
     dashboard,
     executions,
     limits,
@@ -24,9 +21,9 @@ from queuemgr.web.admin import (
 
 __all__ = (
     "attempts",
+    "audit_log",
     "batches",
     "bulk",
-    "changes",
     "dashboard",
     "executions",
     "limits",
@@ -37,4 +34,4 @@ __all__ = (
     "workers",
 )
 
-admin.site.index_title = "What waits, what runs, what stopped"
+admin.site.index_title = "Dashboard"

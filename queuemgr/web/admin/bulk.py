@@ -29,8 +29,8 @@ from queuemgr.operations.bulk.progress import (
     what_in_words,
 )
 from queuemgr.operations.controls import Actor
+from queuemgr.web.admin.audit_log import may_undo
 from queuemgr.web.admin.bulk_wizard import bulk_new
-from queuemgr.web.admin.changes import may_undo
 from queuemgr.web.admin.failures import failures
 from queuemgr.web.admin.filters import recent_values
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, by

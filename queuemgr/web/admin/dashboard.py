@@ -1,4 +1,4 @@
-"""The front page: the board, and the part of it that is fetched again every few seconds."""
+"""The front page: the dashboard, and its parts, which the browser fetches again every few seconds."""
 
 from __future__ import annotations
 
@@ -11,87 +11,86 @@ from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_safe
 
-from queuemgr.reporting import dashboard as board
-from queuemgr.reporting.dashboard import Board
+from queuemgr.reporting.dashboard import Board, read
 from queuemgr.reporting.dashboard.budget_burndown import Line
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
-from queuemgr.web.admin.board_links import Links
-from queuemgr.web.templatetags.board import clock
+from queuemgr.web.admin.dashboard_links import Links
+from queuemgr.web.templatetags.dashboard import clock
 
 REFRESH_SECONDS = 5
-MAY_SEE = "queuemgr.view_execution"
+PERMISSION = "queuemgr.view_execution"
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """What the theme's front page is given: the board, for whoever may see executions."""
-    if request.user.has_perm(MAY_SEE):
-        context.update(_shown(request), refresh_seconds=REFRESH_SECONDS)
+    """unfold's callback for the context of the front page."""
+    if request.user.has_perm(PERMISSION):
+        context.update(_context(request), refresh_seconds=REFRESH_SECONDS)
     return context
 
 
 @require_safe
 def fragment(request: HttpRequest) -> HttpResponse:
-    """The board's parts anew, without the page around them."""
-    if not request.user.has_perm(MAY_SEE):
+    """The parts of the dashboard that are refreshed, without the page around them."""
+    if not request.user.has_perm(PERMISSION):
         raise PermissionDenied
-    return render(request, "admin/queuemgr/board/fragment.html", _shown(request))
+    return render(request, "admin/queuemgr/dashboard/fragment.html", _context(request))
 
 
-def _shown(request: HttpRequest) -> dict[str, Any]:
-    found = board.read()
-    shown = _window_of(found, request.GET.get("window", ""))
+def _context(request: HttpRequest) -> dict[str, Any]:
+    board = read()
+    window = _window_of(board, request.GET.get("window", ""))
     return {
-        "board": found,
+        "dashboard": board,
         "links": Links(request.user),
-        "shown": shown,
-        "here": f"{reverse('admin:index')}?window={shown.key}",
-        "table": _speeds(found),
-        "charts": {"ended": _ended(shown, found), "burn": _burn(found.budgets.line, found)},
+        "window": window,
+        "here": f"{reverse('admin:index')}?window={window.key}",
+        "speeds": _speeds(board),
+        "charts": {"ended": _ended(window, board), "burn": _burn(board.budgets.line, board)},
     }
 
 
-def _window_of(found: Board, key: str) -> Window:
-    """The window asked for; the first for a word nobody knows."""
-    return next((window for window in found.windows if window.key == key), found.windows[0])
+def _window_of(board: Board, key: str) -> Window:
+    """The window with this key, or the first one for an unknown key."""
+    return next((window for window in board.windows if window.key == key), board.windows[0])
 
 
-def _speeds(found: Board) -> list[tuple[str, list[Speed]]]:
-    """One row for all work, each phase and each priority, over all windows."""
-    names = dict.fromkeys(name for window in found.windows for name in window.speeds)
+def _speeds(board: Board) -> list[tuple[str, list[Speed]]]:
+    """A row for all work, each phase and each priority, with a column per window."""
+    names = dict.fromkeys(name for window in board.windows for name in window.speeds)
     return [
-        (name, [window.speeds.get(name, NOTHING) for window in found.windows]) for name in names
+        (name, [window.speeds.get(name, NOTHING) for window in board.windows]) for name in names
     ]
 
 
-def _ended(shown: Window, found: Board) -> dict[str, Any]:
-    """Series for the bars of the chart."""
+def _ended(window: Window, board: Board) -> dict[str, Any]:
+    """The series of the bar chart."""
     return {
-        "labels": [clock(bar.start, found.at) for bar in shown.bars],
-        "done": [bar.done for bar in shown.bars],
-        "again": [bar.again for bar in shown.bars],
-        "failed": [bar.failed for bar in shown.bars],
+        "labels": [clock(bar.start, board.at) for bar in window.bars],
+        "done": [bar.done for bar in window.bars],
+        "again": [bar.again for bar in window.bars],
+        "failed": [bar.failed for bar in window.bars],
     }
 
 
-def _burn(line: Line | None, found: Board) -> dict[str, Any]:
-    """Points for the two lines of the chart: seconds since 1970, and requests left."""
+def _burn(line: Line | None, board: Board) -> dict[str, Any]:
+    """The points of the burn-down chart: Unix seconds, and requests left."""
     if line is None:
         return {}
     return {
         "past": [[point.at.timestamp(), point.left] for point in line.past],
         "ahead": [[point.at.timestamp(), point.left] for point in line.ahead],
-        "most": found.budgets.fleet.budget if found.budgets.fleet else 0,
+        "most": board.budgets.fleet.budget if board.budgets.fleet else 0,
     }
 
 
-def _add_address(site: Any) -> None:
-    """The theme's site adds what `extra_urls` gives to its own addresses."""
+def _add_url(site: Any) -> None:
+    """unfold's site adds the URLs that its `extra_urls` returns."""
     others = getattr(site, "extra_urls", list)
 
     def extra_urls() -> list[URLPattern]:
-        return [path("board/", site.admin_view(fragment), name="board_fragment"), *others()]
+        return [path("dashboard/", site.admin_view(fragment), name="dashboard_fragment"), *others()]
 
     site.extra_urls = extra_urls
 
 
-_add_address(admin.site)
+_add_url(admin.site)

@@ -140,7 +140,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "back": request.get_full_path(),
         }
-        return TemplateResponse(request, "admin/queuemgr/act.html", context)
+        return TemplateResponse(request, "admin/queuemgr/action.html", context)
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.act_view)

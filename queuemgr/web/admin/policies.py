@@ -79,7 +79,7 @@ class RetryPolicyAdmin(KeptAdmin):
         "kind", "for_phase", "tries", "base_seconds", "ceiling_seconds", "jitter_seconds", "waits",
         "failed_lately", "last_changed", "meaning",
     )  # fmt: skip
-    list_before_template = "admin/queuemgr/retry_room.html"
+    list_before_template = "admin/queuemgr/retry_budget.html"
     change_form_after_template = "admin/queuemgr/preview_policy.html"
     search_fields = ("kind",)
     sortable_by = ()

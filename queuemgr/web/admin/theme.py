@@ -1,24 +1,24 @@
-"""The look of the admin: the theme's own style sheet, and the classes pages of ours are built from.
+"""The style of the admin: style sheets and the CSS classes that our pages are built from.
 
-Every page stands in django-unfold's frame: `KeptAdmin` and the inlines derive from its classes, pages of
-their own extend "admin/base_site.html" and fill `{% block content %}` with plain HTML. These classes of
-queuemgr/static/queuemgr/cockpit.css, which every page loads, are all such a page needs; they follow light
-and dark, and need no JavaScript:
+Every page is laid out by django-unfold: `ReadOnlyAdmin` and the inlines derive from its classes, other
+pages extend "admin/base_site.html" and fill `{% block content %}` with plain HTML. Such pages need only
+these classes of static/queuemgr/admin.css, which every page loads; they follow light and dark mode and
+work without JavaScript:
 
 - `sg-card`: a box; its first `<h2>` or `<h3>` is its heading. Side by side: `<div class="sg-cards">` around
   cards, `sg-card-wide` for one over the whole width. `sg-figure` within: a large number.
-- `sg-table`: the *box* of a table, which scrolls when the table is wider than the screen:
-  `<div class="sg-table" tabindex="0" role="region" aria-label="what it holds"><table>…`. `sg-number` on the
-  cells of a column of numbers.
-- `sg-bar`: how full something is: `<div class="sg-bar" role="img" aria-label="7 of 10"><span
-  style="width: 70%"></span></div>`, the span perhaps `sg-good`, `sg-warn` or `sg-bad`. Say the figure in
-  text beside it.
+- `sg-table`: the *box* of a table, which scrolls if the table is wider than the screen:
+  `<div class="sg-table" tabindex="0" role="region" aria-label="its content"><table>…`. `sg-number` on
+  numeric cells.
+- `sg-bar`: a gauge: `<div class="sg-bar" role="img" aria-label="7 of 10"><span
+  style="width: 70%"></span></div>`, the span with `sg-good`, `sg-warn` or `sg-bad` if it needs a colour.
+  Repeat the value as text.
 - `sg-form`: a form, or a part of one: each field in a `<p>` or `<div>` with its `<label for>` above; `help`
   for a hint under it. Django's own rendering of a form (`{{ form.as_p }}`) fits.
-- `sg-button`: a `<button>` or a link like one; with `sg-main` the one to be pressed, with `sg-danger` what
-  cannot be taken back. Several in a row: `<div class="sg-buttons">`.
-- `sg-quiet`, `sg-good`, `sg-warn`, `sg-bad`: colours of text, never the only sign of what they mean.
-- `sg-link`: a link outside a card and a table. `sg-only-read`: for screen readers alone.
+- `sg-button`: a `<button>` or a link styled as one; `sg-main` for the primary one, `sg-danger` for what
+  cannot be undone. Several in a row: `<div class="sg-buttons">`.
+- `sg-quiet`, `sg-good`, `sg-warn`, `sg-bad`: text colours, never the only carrier of a meaning.
+- `sg-link`: a link outside a card and a table. `sg-only-read`: only for screen readers.
 
 The colours themselves are `--sg-ground`, `--sg-line`, `--sg-text`, `--sg-strong`, `--sg-quiet`, `--sg-link`,
 `--sg-accent`, `--sg-good`, `--sg-warn`, `--sg-bad`, `--sg-track`, for SVG and the like.
@@ -30,21 +30,20 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 
 
-def cockpit(request: HttpRequest) -> str:
-    """The address of the classes above; unfold puts it into the head of every page."""
-    return static("queuemgr/cockpit.css")
+def admin(request: HttpRequest) -> str:
+    """The classes above; unfold links it on every page, as the next two."""
+    return static("queuemgr/admin.css")
 
 
-def frame(request: HttpRequest) -> str:
-    """The address of what frames every page: menu, header, messages."""
-    return static("queuemgr/frame.css")
+def layout(request: HttpRequest) -> str:
+    """Menu, header and messages."""
+    return static("queuemgr/layout.css")
 
 
-def list_frame(request: HttpRequest) -> str:
-    """The address of what every list shares: search, filters, actions, rows."""
-    return static("queuemgr/list_frame.css")
+def list_layout(request: HttpRequest) -> str:
+    """Search, filters, actions and rows of lists."""
+    return static("queuemgr/list_layout.css")
 
 
 def favicon(request: HttpRequest) -> str:
-    """The address of the picture a browser shows in its tab."""
     return static("queuemgr/sluicegate.svg")

@@ -129,7 +129,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             "token": obj,
             "secret": request.secret,  # type: ignore[attr-defined]  # put there by `save_model`
         }
-        return TemplateResponse(request, "admin/queuemgr/token_made.html", context)
+        return TemplateResponse(request, "admin/queuemgr/token_created.html", context)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("queuemgr.change_apitoken"))

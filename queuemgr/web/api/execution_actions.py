@@ -1,4 +1,4 @@
-"""What a person may do with an execution: the verbs of `steering`, one route each."""
+"""What a person may do with an execution: the verbs of `executions`, one route each."""
 
 from __future__ import annotations
 

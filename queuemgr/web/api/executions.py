@@ -12,7 +12,7 @@ from ninja import Field, Query, Router, Schema
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import Attempt, Execution, State
-from queuemgr.reporting import explain_one as why
+from queuemgr.reporting import explain_one
 from queuemgr.reporting.page_filtering import on_a_page
 from queuemgr.web.api.auth import caller_of, needs
 from queuemgr.web.api.pagination import Page, Paging, page_of, refuse_unknown
@@ -198,7 +198,7 @@ def _attempt(row: Attempt) -> AttemptOut:
 @router.get("/executions/{int:pk}/why", response=Why, **needs("read", "view_execution"))
 def explain_execution(request: HttpRequest, pk: Id) -> Why:
     """Why it waits and what may be expected; for others, what became of them."""
-    return Why(**why.facts(one(pk)))
+    return Why(**explain_one.facts(one(pk)))
 
 
 @router.get("/executions/{int:pk}/links", response=Links, **needs("read", "view_execution"))

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router, Schema
 
-from queuemgr.reporting import stats as standing
+from queuemgr.reporting import stats
 from queuemgr.web.api.auth import needs
 from queuemgr.web.api.limits import LimitOut, WaitingOn
 from queuemgr.web.api.schemas import ProgressOut
@@ -74,6 +74,6 @@ class Stats(Schema):
 
 
 @router.get("/stats", response=Stats, **needs("read", "view_execution"))
-def stats(request: HttpRequest) -> Stats:
+def show_stats(request: HttpRequest) -> Stats:
     """How the work stands now."""
-    return Stats(**standing.stats())
+    return Stats(**stats.stats())

@@ -22,7 +22,7 @@ from queuemgr.cli import exit_codes
 from queuemgr.cli.queue_command import subcommands
 from queuemgr.flows.outcomes import Failed
 from queuemgr.models import Batch, Execution, State
-from queuemgr.reporting import stats as standing
+from queuemgr.reporting import stats
 from tests.integration.cli.commands import alone, queue, shell
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -212,8 +212,8 @@ def test_watching_goes_on_when_the_database_was_away(
     monkeypatch: pytest.MonkeyPatch, probes: Any
 ) -> None:
     probes(1)
-    looks = iter([standing.counts, _away, standing.counts])
-    monkeypatch.setattr(standing, "counts", lambda: next(looks, _ended)())
+    looks = iter([stats.counts, _away, stats.counts])
+    monkeypatch.setattr(stats, "counts", lambda: next(looks, _ended)())
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     said = queue("watch", "--interval", 1)
     assert said.code == 0

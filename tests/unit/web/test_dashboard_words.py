@@ -8,7 +8,7 @@ import pytest
 
 from queuemgr.reporting.dashboard.limit_bars import pace_text
 from queuemgr.reporting.dashboard.worker_table import lanes
-from queuemgr.web.templatetags.board import clock, number, percent, span
+from queuemgr.web.templatetags.dashboard import clock, number, percent, span
 
 NOW = datetime(2026, 3, 1, 14, 32, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Every number on the board, against a fleet made by hand."""
+"""Every number on the dashboard, against a fleet made by hand."""
 
 from __future__ import annotations
 
@@ -337,7 +337,7 @@ def statements() -> int:
 
 
 def grow(begin: int, end: int) -> None:
-    """So many more of everything a board counts, and a twentieth as many routes and minutes."""
+    """So many more of everything a dashboard counts, and a twentieth as many routes and minutes."""
     numbers, now = range(begin, end), database_now()
     Limit.objects.bulk_create(
         Limit(name=f"host:{n}.example:443", rate="1/s", daily_budget=9) for n in numbers

@@ -1,4 +1,4 @@
-"""The board as people meet it: who sees what, where its figures lead, and that looking changes nothing."""
+"""The dashboard's page: permissions, links, and that reading it changes nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def viewer(staff: Callable[..., Client]) -> Client:
 
 @pytest.fixture
 def world(make_worker: Callable[..., Worker]) -> None:
-    """Something in every part of the board."""
+    """Something in every part of the dashboard."""
     a_fleet(make_worker)
     waited(30)
     a_failed("dead")
@@ -72,20 +72,31 @@ def front() -> str:
 
 
 def parts() -> str:
-    return reverse("admin:board_fragment")
+    return reverse("admin:dashboard_fragment")
 
 
 def links_of(text: str) -> list[tuple[str, str]]:
-    """Addresses within the board, and what they stand under."""
-    here = text[text.index('id="board-headline"') :].split("board-lists")[0]
+    """Addresses within the dashboard, and what they stand under."""
+    here = text[text.index('id="dashboard-headline"') :].split("dashboard-lists")[0]
     found = re.findall(r'<a [^>]*?href="(/[^"]+)"[^>]*>([^<]*)</a>', here)
     return [(unescape(address), shown) for address, shown in found]
 
 
-def test_the_front_page_is_the_board_and_leads_to_every_list(viewer: Client, world: None) -> None:
+def test_the_front_page_is_the_dashboard_and_leads_to_every_list(
+    viewer: Client, world: None
+) -> None:
     text = text_of(viewer.get(front()))
-    for part in ("queues", "whys", "limits", "budget", "trends", "failures", "workers", "proof"):
-        assert f'id="board-{part}"' in text
+    for part in (
+        "queues",
+        "wait-reasons",
+        "limits",
+        "budget",
+        "trends",
+        "failures",
+        "workers",
+        "reconciliation",
+    ):
+        assert f'id="dashboard-{part}"' in text
     assert "All lists" in text
     assert reverse("admin:queuemgr_execution_changelist") in text
 
@@ -93,7 +104,7 @@ def test_the_front_page_is_the_board_and_leads_to_every_list(viewer: Client, wor
 def test_who_may_not_see_executions_has_the_lists_alone(staff: Callable[..., Client]) -> None:
     client = staff("view_limit")
     text = text_of(client.get(front()))
-    assert 'id="board"' not in text
+    assert 'id="dashboard"' not in text
     assert reverse("admin:queuemgr_limit_changelist") in text
     assert client.get(parts()).status_code == 403
 
@@ -171,7 +182,7 @@ def test_the_chart_is_of_the_window_asked_for(viewer: Client, window: str, shown
     assert re.search(rf'aria-current="true">last {shown}<', text)
 
 
-def test_the_board_opens_before_anything_was_ever_started(viewer: Client) -> None:
+def test_the_dashboard_opens_before_anything_was_ever_started(viewer: Client) -> None:
     """A fresh database holds no limits yet: a worker's or a command's first start writes them."""
     Limit.objects.all().delete()
-    assert "Nothing stands failed" in text_of(viewer.get(front()))
+    assert "No failed executions" in text_of(viewer.get(front()))

@@ -15,8 +15,8 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
-from queuemgr.operations import executions as steering
 from queuemgr.operations.bulk.actions import ACTIONS
+from queuemgr.operations.executions import UNSUCCESSFUL, cancel
 from queuemgr.reporting import page_filtering
 from queuemgr.web.admin import execution_filters, executions
 from queuemgr.web.admin.execution_actions import ACTS, OF_A_LIST
@@ -165,8 +165,8 @@ def test_every_act_needs_its_own_permission(
 ) -> None:
     """P4-09: posted directly, from the list and from the page, by someone who may do all the others."""
     (execution,) = probes(1)
-    if act_of.states == frozenset(steering.UNSUCCESSFUL):
-        steering.cancel([execution], ANN)
+    if act_of.states == frozenset(UNSUCCESSFUL):
+        cancel([execution], ANN)
     others = {other.permission for other in ACTS} - {act_of.permission}
     client = staff("view_execution", *others)
     before = Execution.objects.values().get(), AuditEntry.objects.count()

@@ -35,7 +35,7 @@ PEOPLE = (ANYONE, STAFF, VIEWER, OPERATOR, ADMIN)
 
 OWN_PAGES = {
     "index": (STAFF, STAFF),
-    "board_fragment": (VIEWER, VIEWER),
+    "dashboard_fragment": (VIEWER, VIEWER),
     "login": (ANYONE, ANYONE),
     "logout": (ANYONE, ANYONE),
     "password_change": (STAFF, STAFF),

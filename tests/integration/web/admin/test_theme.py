@@ -54,7 +54,7 @@ def test_the_menu_holds_only_what_the_person_may_see(staff: Callable[..., Client
 def test_every_entry_of_the_menu_leads_to_a_page(superuser: Client) -> None:
     entries = menu_of(superuser)
     assert {
-        "Board",
+        "Dashboard",
         "Executions",
         "Limits",
         "Users",

@@ -1,4 +1,4 @@
-"""What the board remembers between looks, and that all of one look is of one moment."""
+"""What the dashboard remembers between looks, and that all of one look is of one moment."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import AuditEntry, Limit, LimitState, Queue
-from queuemgr.reporting import stats as standing
+from queuemgr.reporting.stats import stats as current_stats
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.api.api_client import Api, api, problem
 
@@ -124,7 +124,7 @@ def test_queues_show_what_waits_and_their_caps_can_be_set(caller: Api) -> None:
 
 def test_stats_are_those_of_the_command(caller: Api) -> None:
     enqueue("probe", "a")
-    told, stats = caller.get("stats").json(), standing.stats()
+    told, stats = caller.get("stats").json(), current_stats()
     assert set(told) == set(stats)
     assert told["statuses"] == {"pending": 1}
     assert {limit["limit"] for limit in told["limits"]} == {one["limit"] for one in stats["limits"]}

@@ -1,22 +1,22 @@
-// Keeps the board fresh: fetches its parts every few seconds and replaces those that changed, so that
-// focus, open tables, selections and charts stay. Says aloud only what newly needs attention.
+// Refreshes the dashboard: fetches its parts every few seconds and replaces those that changed, so that
+// focus, open tables, selections and charts stay. Announces only new alerts to screen readers.
 (() => {
-  const board = document.getElementById("board");
-  const parts = document.getElementById("board-parts");
-  const state = document.getElementById("board-state");
-  const news = document.getElementById("board-news");
-  const hold = document.getElementById("board-hold");
-  const every = Number(board.dataset.seconds) * 1000;
+  const dashboard = document.getElementById("dashboard");
+  const parts = document.getElementById("dashboard-parts");
+  const state = document.getElementById("dashboard-state");
+  const news = document.getElementById("dashboard-news");
+  const hold = document.getElementById("dashboard-hold");
+  const every = Number(dashboard.dataset.seconds) * 1000;
   const charts = new Map();
   let held = false;
   let late = 0;
 
-  const address = () => board.dataset.address + window.location.search;
-  const alarms = () => [...parts.querySelectorAll("#board-alarms a")].map((line) => line.textContent);
+  const address = () => dashboard.dataset.address + window.location.search;
+  const alerts = () => [...parts.querySelectorAll("#dashboard-alerts a")].map((line) => line.textContent);
 
-  function say(text, isLate) {
+  function showState(text, isLate) {
     state.textContent = text;
-    state.classList.toggle("board-late", isLate);
+    state.classList.toggle("dashboard-late", isLate);
   }
 
   // Parts are compared as the server sent them: scripts change what is in the page.
@@ -64,7 +64,7 @@
     return getComputedStyle(document.documentElement).getPropertyValue("--sg-" + name).trim();
   }
 
-  const figures = (id) => JSON.parse(document.getElementById(id + "-data")?.textContent || "null");
+  const values = (id) => JSON.parse(document.getElementById(id + "-data")?.textContent || "null");
   const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16);
 
   function axes(extra) {
@@ -92,7 +92,7 @@
       type: "bar",
       data: {
         labels: given.labels,
-        datasets: [series("done", given.done, "accent"), series("tried again", given.again, "warn"), series("failed", given.failed, "bad")],
+        datasets: [series("done", given.done, "accent"), series("retried", given.again, "warn"), series("failed", given.failed, "bad")],
       },
       options: options({ x: { stacked: true }, y: { stacked: true } }, true),
     };
@@ -110,20 +110,20 @@
       data: {
         datasets: [
           { ...series("left", points(given.past), "accent"), ...line },
-          { ...series("at this speed", points(given.ahead), "warn"), ...line, borderDash: [4, 4] },
+          { ...series("at this rate", points(given.ahead), "warn"), ...line, borderDash: [4, 4] },
         ],
       },
       options: drawn,
     };
   }
 
-  const drawings = { "board-ended": ended, "board-burn": burn };
+  const drawings = { "dashboard-ended": ended, "dashboard-burn": burn };
 
   function draw() {
     if (!window.Chart) return;
     for (const [id, drawing] of Object.entries(drawings)) {
       const canvas = document.getElementById(id);
-      const given = figures(id);
+      const given = values(id);
       if (!canvas || !given) continue;
       const text = JSON.stringify(given) + colour("text");
       const chart = charts.get(id);
@@ -134,46 +134,46 @@
   }
 
   async function refresh() {
-    const before = alarms();
-    const answer = await fetch(address(), { credentials: "same-origin", headers: { "X-Requested-With": "fetch" } });
-    if (answer.redirected || answer.status === 403) throw new Error("signed out");
-    if (!answer.ok) throw new Error("the server answered " + answer.status);
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const before = alerts();
+    const response = await fetch(address(), { credentials: "same-origin", headers: { "X-Requested-With": "fetch" } });
+    if (response.redirected || response.status === 403) throw new Error("signed out");
+    if (!response.ok) throw new Error("the server answered " + response.status);
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const part of [...fresh.querySelectorAll("section[id]")]) replace(document.adoptNode(part));
     draw();
-    const added = alarms().filter((line) => !before.includes(line));
+    const added = alerts().filter((line) => !before.includes(line));
     if (added.length) news.textContent = added.join(". ");
   }
 
-  async function turn() {
+  async function tick() {
     if (!held && !document.hidden) {
       try {
         await refresh();
         late = 0;
-        say("refreshed every " + board.dataset.seconds + " s", false);
+        showState("refreshed every " + dashboard.dataset.seconds + " s", false);
       } catch (error) {
         late += 1;
         const signedOut = error.message === "signed out";
-        say(signedOut ? "signed out: log in again to see more" : "not refreshed since " + since() + ": " + error.message + "; trying again", true);
+        showState(signedOut ? "signed out: log in again" : "not refreshed since " + since() + ": " + error.message + "; retrying", true);
       }
     }
-    window.setTimeout(turn, every * Math.min(12, 1 + late));
+    window.setTimeout(tick, every * Math.min(12, 1 + late));
   }
 
-  const since = () => board.querySelector("time")?.textContent || "a while";
+  const since = () => dashboard.querySelector("time")?.textContent || "a while";
 
   hold.hidden = false;
   hold.addEventListener("click", () => {
     held = !held;
-    hold.textContent = held ? "Go on" : "Hold still";
+    hold.textContent = held ? "Resume refreshing" : "Stop refreshing";
     hold.setAttribute("aria-pressed", String(held));
-    say(held ? "held still" : "refreshed every " + board.dataset.seconds + " s", false);
+    showState(held ? "not refreshing" : "refreshed every " + dashboard.dataset.seconds + " s", false);
   });
   new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["class"] });
 
-  board.querySelectorAll("section[id]").forEach(remember);
-  board.classList.add("board-live");
-  say("refreshed every " + board.dataset.seconds + " s", false);
+  dashboard.querySelectorAll("section[id]").forEach(remember);
+  dashboard.classList.add("dashboard-live");
+  showState("refreshed every " + dashboard.dataset.seconds + " s", false);
   draw();
-  window.setTimeout(turn, every);
+  window.setTimeout(tick, every);
 })();

@@ -1,4 +1,4 @@
-"""The board in a real browser: it moves by itself, keeps what its reader does, and can be read without."""
+"""The dashboard in a browser: refreshes keep focus and selections, and it works without JavaScript."""
 
 from __future__ import annotations
 
@@ -57,56 +57,58 @@ def page(work: str) -> Iterator[Page]:
         yield page
 
 
-def test_the_board_shows_a_change_without_being_loaded_again(page: Page) -> None:
-    alarms = page.locator("#board-alarms")
+def test_the_dashboard_shows_a_change_without_being_loaded_again(page: Page) -> None:
+    alarms = page.locator("#dashboard-alerts")
     expect(alarms).to_contain_text("No worker is live, and 2 executions wait")
     page.evaluate("window.loadedOnce = true")
-    page.locator("#board-ended-table summary").click()
-    page.locator("#board-headline a").first.focus()
+    page.locator("#dashboard-ended-table summary").click()
+    page.locator("#dashboard-headline a").first.focus()
 
     controls.pause("prep", Actor("kim", "command", "the disk is full"))
     expect(alarms).to_contain_text("phase:prep paused by kim: the disk is full", timeout=SOON)
-    expect(page.locator("#board-limits")).to_contain_text("paused by kim: the disk is full")
-    expect(page.locator("#board-news")).to_contain_text("phase:prep paused by kim")
+    expect(page.locator("#dashboard-limits")).to_contain_text("paused by kim: the disk is full")
+    expect(page.locator("#dashboard-news")).to_contain_text("phase:prep paused by kim")
     assert page.evaluate("window.loadedOnce") is True
-    assert page.locator("#board-ended-table").evaluate("details => details.open")
-    assert page.evaluate("document.activeElement.closest('#board-headline') !== null")
-    assert page.locator("#board-ended").evaluate("canvas => Boolean(window.Chart.getChart(canvas))")
+    assert page.locator("#dashboard-ended-table").evaluate("details => details.open")
+    assert page.evaluate("document.activeElement.closest('#dashboard-headline') !== null")
+    assert page.locator("#dashboard-ended").evaluate(
+        "canvas => Boolean(window.Chart.getChart(canvas))"
+    )
 
     controls.resume("prep", Actor("kim", "command"))
     expect(alarms).not_to_contain_text("paused", timeout=SOON)
 
 
-def test_the_board_held_still_does_not_move(page: Page) -> None:
-    page.get_by_role("button", name="Hold still").click()
-    moment = page.locator("#board-moment")
+def test_the_dashboard_is_not_refreshed_while_refreshing_is_stopped(page: Page) -> None:
+    page.get_by_role("button", name="Stop refreshing").click()
+    moment = page.locator("#dashboard-timestamp")
     held = moment.inner_text()
     page.wait_for_timeout(6_000)
     assert moment.inner_text() == held
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume refreshing").click()
     expect(moment).not_to_have_text(held, timeout=SOON)
 
 
 def test_who_is_signed_out_is_told_and_sees_no_more(page: Page) -> None:
     page.context.clear_cookies()
-    expect(page.locator("#board-state")).to_contain_text("signed out", timeout=SOON)
-    expect(page.locator("#board-headline")).to_be_visible()
+    expect(page.locator("#dashboard-state")).to_contain_text("signed out", timeout=SOON)
+    expect(page.locator("#dashboard-headline")).to_be_visible()
 
 
-def test_the_board_can_be_read_and_refreshed_without_javascript(work: str) -> None:
+def test_the_dashboard_can_be_read_and_refreshed_without_javascript(work: str) -> None:
     for page in browser_page(scripts=False):
         log_in(page, work, "sam")
-        queues = page.locator("#board-queues tbody tr", has_text="prep")
+        queues = page.locator("#dashboard-queues tbody tr", has_text="prep")
         expect(queues.locator("td").nth(1)).to_contain_text("2 waiting")
-        expect(page.locator("#board-failures")).to_contain_text("<b>it is a web page</b>")
+        expect(page.locator("#dashboard-failures")).to_contain_text("<b>it is a web page</b>")
         controls.pause("prep", Actor("kim", "command", "the disk is full"))
         page.get_by_role("link", name="Refresh").click()
-        expect(page.locator("#board-alarms")).to_contain_text("the disk is full")
+        expect(page.locator("#dashboard-alerts")).to_contain_text("the disk is full")
         page.get_by_role("link", name="last 24 h").click()
-        expect(page.locator("#board-trends [aria-current]")).to_have_text("last 24 h")
+        expect(page.locator("#dashboard-trends [aria-current]")).to_have_text("last 24 h")
 
 
-def test_the_board_fits_its_window_and_is_accessible(page: Page) -> None:
+def test_the_dashboard_fits_its_window_and_is_accessible(page: Page) -> None:
     """In both widths, light and dark, with names as long as they may be."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     name = f"host:{'long-name.' * 20}example:443"
@@ -118,8 +120,8 @@ def test_the_board_fits_its_window_and_is_accessible(page: Page) -> None:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         page.reload()
-        expect(page.locator("#board-limits")).to_contain_text("long-name")
+        expect(page.locator("#dashboard-limits")).to_contain_text("long-name")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        found = axe.run(page, context="#board").response["violations"]
+        found = axe.run(page, context="#dashboard").response["violations"]
         said = [(v["id"], [node["html"] for node in v["nodes"]][:3]) for v in found]
         assert said == [], (width, scheme)

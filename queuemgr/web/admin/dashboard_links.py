@@ -1,4 +1,4 @@
-"""Where the figures of the board lead: to the list that shows their rows.
+"""Where the figures of the dashboard lead: to the list that shows their rows.
 
 A link is left out where the page is not there, or not for this person.
 """

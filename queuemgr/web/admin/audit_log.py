@@ -67,7 +67,7 @@ class ChangeAdmin(ReadOnlyAdmin):
         "undone", "in_full",
     )  # fmt: skip
     readonly_fields = ("was", "became", "undone", "in_full")
-    list_after_template = "admin/queuemgr/changes_files.html"
+    list_after_template = "admin/queuemgr/audit_log_files.html"
     change_form_outer_after_template = "admin/queuemgr/undo.html"
     most_in_a_file = f"{MOST_IN_A_FILE:,}"
 

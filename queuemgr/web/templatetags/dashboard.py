@@ -1,4 +1,4 @@
-"""How the board writes its figures."""
+"""How the dashboard writes its figures."""
 
 from __future__ import annotations
 
