@@ -10,7 +10,7 @@ from pipeline.config import parts_at_once, pipeline_settings
 from pipeline.doctor import checkup
 from pipeline.export import export
 from pipeline.files import cleanup
-from pipeline.host_limits import POLITE, asked_for_pdf
+from pipeline.host_limits import HOST_LIMITS, limits_for_pdf
 from pipeline.ocr_config import (
     KEY,
     REQUESTS,
@@ -42,7 +42,7 @@ def _resolver(given: Context) -> tuple[str, ...]:
 
 
 def _host(given: Context) -> tuple[str, ...]:
-    return (*asked_for_pdf(given, pipeline_settings().arxiv_url), *_tenant(given))
+    return (*limits_for_pdf(given, pipeline_settings().arxiv_url), *_tenant(given))
 
 
 def _has_bare_pages(given: Context) -> bool:
@@ -104,7 +104,7 @@ def _limits() -> dict[str, Mapping[str, Any]]:
     papers come from want to be asked slowly."""
     config = pipeline_settings()
     return {
-        **POLITE,
+        **HOST_LIMITS,
         "engine:ocr": {"max_running": config.max_ocr},
         KEY: {"max_running": 0},
         REQUESTS: {"max_running": config.max_ocr_requests},

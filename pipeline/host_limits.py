@@ -16,7 +16,7 @@ from queuemgr import Context
 ARXIV, CROSSREF, UNPAYWALL = "resolver:arxiv", "resolver:crossref", "resolver:unpaywall"
 OPENALEX, SEMANTIC_SCHOLAR = "resolver:openalex", "resolver:semanticscholar"
 
-POLITE: Mapping[str, Mapping[str, Any]] = {
+HOST_LIMITS: Mapping[str, Mapping[str, Any]] = {
     ARXIV: {"max_running": 1, "rate": "1/3s"},
     CROSSREF: {"max_running": 3, "rate": "1/s"},
     UNPAYWALL: {"max_running": 4, "rate": "100000/d burst 5"},
@@ -38,7 +38,7 @@ POLITE: Mapping[str, Mapping[str, Any]] = {
 """
 
 
-def asked_for_pdf(given: Context, arxiv_url: str) -> tuple[str, ...]:
+def limits_for_pdf(given: Context, arxiv_url: str) -> tuple[str, ...]:
     """The limits of fetching a PDF: its host's, and arXiv's for all of arXiv's hosts and for the one
     an operator chose in its place."""
     host = str(given.get("host_key", ""))

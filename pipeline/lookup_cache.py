@@ -1,43 +1,34 @@
-"""What services answered, kept: the same question is not put twice while its answer is fresh."""
+"""A cache of the sources' answers: none is asked again while its answer is fresh."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 from django.utils import timezone
 
 from pipeline.models import Lookup
+from pipeline.steps.resolve.resolve_state import CachedAnswers
 from pipeline.steps.resolve.sources.answer import Answer, Outcome
 
 
-@dataclass(frozen=True)
-class Kept:
-    """Answers about one document by source, and the sources whose answer is still fresh."""
-
-    answers: Mapping[str, Answer]
-    fresh: Collection[str]
-
-
-def kept(name: str, days: float, unknown_days: float) -> Kept:
-    """What is kept under a document's key; `days` an answer with an address is fresh, and
-    `unknown_days` any other."""
+def cached_answers(name: str, days: float, unknown_days: float) -> CachedAnswers:
+    """The answers about the document of this key. One with an address is fresh for `days`, any other
+    for `unknown_days`."""
     now, answers, fresh = timezone.now(), {}, set()
     for row in Lookup.objects.filter(name=name):
-        answer = Answer.of_json(row.answer)
+        answer = Answer.from_json(row.answer)
         if answer is None:
             continue
         answers[row.source] = answer
         age = timedelta(days=days if answer.outcome == Outcome.FOUND else unknown_days)
         if row.asked_at > now - age:
             fresh.add(row.source)
-    return Kept(answers, fresh)
+    return CachedAnswers(answers, fresh)
 
 
-def keep(name: str, source: str, answer: Answer) -> None:
-    """Remember an answer, in place of an older one."""
-    row = Lookup(source=source, name=name, answer=answer.as_json(), asked_at=timezone.now())
+def save_answer(name: str, source: str, answer: Answer) -> None:
+    """Store an answer, replacing an older one."""
+    row = Lookup(source=source, name=name, answer=answer.to_json(), asked_at=timezone.now())
     Lookup.objects.bulk_create(
         [row],
         update_conflicts=True,
@@ -46,6 +37,6 @@ def keep(name: str, source: str, answer: Answer) -> None:
     )
 
 
-def forget(name: str) -> None:
-    """Let every source be asked anew about this document."""
+def delete_answers(name: str) -> None:
+    """Have every source asked again about this document."""
     Lookup.objects.filter(name=name).delete()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from pipeline import files
 from pipeline.models import Document
@@ -13,10 +13,9 @@ from queuemgr import Done, Work
 
 
 def load(work: Work) -> Document:
-    """The document, with no connection kept while the step works on it."""
-    document = Document.objects.get(key=work.key)
-    connection.close()
-    return document
+    """The document this work is about."""
+    with work.database():
+        return Document.objects.get(key=work.key)
 
 
 OWN_FILES = (

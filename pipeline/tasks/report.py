@@ -27,11 +27,11 @@ def report_step(work: Work) -> Done:
     """Write the report in its three forms; all are rendered before the first is put in its place."""
     document = load(work)
     facts, stem = report_facts(document), document.file_stem
-    markdown, as_json, page = render_markdown(facts), render_json(facts), render_html(facts)
+    markdown, json_text, page = render_markdown(facts), render_json(facts), render_html(facts)
     return done(
         document,
         report_markdown=files.promote_text(work, markdown, f"reports/{stem}.md"),
-        report_json=files.promote_text(work, as_json, f"reports/{stem}.json"),
+        report_json=files.promote_text(work, json_text, f"reports/{stem}.json"),
         report_html=files.promote_text(work, page, f"reports/{stem}.html"),
     )
 

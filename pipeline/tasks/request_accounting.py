@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from django.db import Error as DatabaseAway
-from django.db import connection
 from django.db.models import F
 
 from pipeline.models import Document
@@ -36,8 +35,6 @@ def book(work: Work) -> None:
         work.spend()
     except DatabaseAway as error:
         raise NotBooked from error
-    finally:
-        connection.close()
 
 
 def failed(error: Exception, work: Work, cost: int | None) -> Result:

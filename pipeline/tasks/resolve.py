@@ -1,8 +1,8 @@
-"""The step that finds where the PDF is: one source a turn, each under its own limit."""
+"""The step that finds where the PDF is: one source a lease, each under its own limit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,16 +14,16 @@ from pipeline.models import Document
 from pipeline.steps.identify import Identifier, host_key, identify
 from pipeline.steps.resolve.resolve import (
     Resolved,
-    Round,
-    at_hand,
     conclude,
-    excused,
-    next_to_ask,
-    wait_before,
+    next_source,
+    resume,
+    seconds_before,
+    without_lookup,
 )
+from pipeline.steps.resolve.resolve_state import ResolveState
 from pipeline.steps.resolve.sources.answer import Address, Answer, Outcome
-from pipeline.steps.resolve.sources.lookup_log import Inquiry, this_round
-from pipeline.steps.resolve.sources.query import put
+from pipeline.steps.resolve.sources.lookup_log import Inquiry
+from pipeline.steps.resolve.sources.query import query_source
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source
 from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
@@ -32,14 +32,14 @@ from queuemgr import Done, Failed, LeasedTask, Result, Snoozed, StepFailed, Work
 
 @shared_task(base=LeasedTask, name="papers.resolve")
 def resolve_step(work: Work) -> Result:
-    """Find where the PDF is: ask the one source this lease holds the limit of, or go on to its limit."""
+    """Find where the PDF is: ask the source whose limit this lease holds, or wait for that limit."""
     document = load(work)
     if files.exists(document.pdf):
         return Done()
     identifier = _identified(document)
-    if found := at_hand(identifier):
-        return done(document, _onward(found), **_columns(found))
-    return _Turn(work, document, identifier, options_of(pipeline_settings())).taken()
+    if found := without_lookup(identifier):
+        return done(document, _context_for_fetch(found), **_columns(found))
+    return _Lookup(work, document, identifier, options_of(pipeline_settings())).run()
 
 
 def options_of(config: PipelineSettings) -> ResolveOptions:
@@ -60,140 +60,125 @@ def options_of(config: PipelineSettings) -> ResolveOptions:
 
 
 def _identified(document: Document) -> Identifier:
-    """An arXiv key holds the version that was asked for; other keys may have been cut."""
+    """From the key for arXiv papers, since it contains the version; other keys may be shortened."""
     return identify(document.key if document.kind == "arxiv" else document.source)
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """What one lease does: at most one request, to the source whose limit it holds."""
+class _Lookup:
+    """The work of one lease: at most one request, to the source whose limit the lease holds."""
 
     work: Work
     document: Document
     identifier: Identifier
     options: ResolveOptions
 
-    def taken(self) -> Result:
-        so_far = self._so_far()
-        due = next_to_ask(self.identifier, self.options, so_far)
-        if due is None:
-            return self._concluded(so_far)
-        if due.limit not in self.work.grant.limit_keys.split():
-            return self._onward_to(due, so_far)
-        return self._asked(due, so_far)
+    def run(self) -> Result:
+        state = self._state()
+        source = self._next_source(state)
+        if source is None:
+            return self._concluded(state)
+        if source.limit not in self.work.grant.limit_keys.split():
+            return self._wait_for(source, state)
+        return self._asked(source, state)
 
-    def _so_far(self) -> Round:
-        """The round under way, and after it what is still known from earlier ones."""
-        config, name = pipeline_settings(), self.document.key
-        known = lookup_cache.kept(name, config.lookup_days, config.lookup_unknown_days)
-        past = this_round(self.document.lookups) or excused(self.identifier, self.options)
-        so_far = Round()
-        for inquiry in past:
-            answer = known.answers.get(inquiry.source) if inquiry.outcome in _ANSWERS else None
-            if answer or inquiry.outcome not in _ANSWERS:
-                so_far = so_far.with_one(inquiry, answer)
-        while (due := next_to_ask(self.identifier, self.options, so_far)) and self._is_fresh(
-            due, so_far, known
-        ):
-            answer = known.answers[due.name]
-            so_far = so_far.with_one(Inquiry.answered(due, answer, cached=True), answer)
-        return so_far
+    def _state(self) -> ResolveState:
+        config = pipeline_settings()
+        with self.work.database():
+            cached = lookup_cache.cached_answers(
+                self.document.key, config.lookup_days, config.lookup_unknown_days
+            )
+        return resume(self.identifier, self.options, self.document.lookups, cached)
 
-    def _is_fresh(self, due: Source, so_far: Round, known: lookup_cache.Kept) -> bool:
-        return due.name in known.fresh and not so_far.of(due)
+    def _next_source(self, state: ResolveState) -> Source | None:
+        return next_source(self.identifier, self.options, state)
 
-    def _asked(self, source: Source, so_far: Round) -> Result:
-        moved_to = next((i.path for i in reversed(so_far.of(source))), "")
-        inquiry, answer = put(
+    def _asked(self, source: Source, state: ResolveState) -> Result:
+        moved_to = next((i.path for i in reversed(state.inquiries_at(source))), "")
+        inquiry, answer = query_source(
             source, self.identifier, self.options, http_client(), self.work.signal, moved_to
         )
-        so_far = so_far.with_one(inquiry, answer)
-        learnt = {source.name: answer} if answer else {}
-        due = next_to_ask(self.identifier, self.options, so_far)
-        if due:
-            return self._onward_to(due, so_far, learnt, _word(inquiry))
-        if inquiry.outcome != Outcome.FAILED and _is_found(self.identifier, self.options, so_far):
-            return self._concluded(so_far, learnt)
-        return Snoozed(
-            0, "has asked everyone", {"resolver": ""}, self._storing(so_far, learnt), _word(inquiry)
-        )
+        state = state.with_inquiry(inquiry, answer)
+        new = {source.name: answer} if answer else {}
+        if following := self._next_source(state):
+            return self._wait_for(following, state, new, _service_result(inquiry))
+        if inquiry.outcome != Outcome.FAILED and self._is_found(state):
+            return self._concluded(state, new)
+        reason = "all sources have been asked"
+        store_state, service = self._store(state, new), _service_result(inquiry)
+        return Snoozed(0, reason, {"resolver": ""}, store_state, service)
 
-    def _onward_to(
+    def _is_found(self, state: ResolveState) -> bool:
+        try:
+            return bool(conclude(self.identifier, self.options, state).addresses)
+        except StepFailed:
+            return False
+
+    def _wait_for(
         self,
-        due: Source,
-        so_far: Round,
-        learnt: Mapping[str, Answer] | None = None,
+        source: Source,
+        state: ResolveState,
+        new: Mapping[str, Answer] | None = None,
         service: Done | Failed | None = None,
     ) -> Snoozed:
+        """Come back under the limit of this source."""
         return Snoozed(
-            wait_before(due, so_far),
-            f"asks {due.title} next",
-            {"resolver": due.name},
-            self._storing(so_far, learnt or {}),
+            seconds_before(source, state),
+            f"asks {source.title} next",
+            {"resolver": source.name},
+            self._store(state, new or {}),
             service,
         )
 
-    def _storing(self, so_far: Round, learnt: Mapping[str, Answer], **columns: Any) -> Any:
-        """Write the record so far, and keep what was answered."""
-        record = [inquiry.as_json() for inquiry in so_far.inquiries]
-        written = {"lookups": record, **columns}
+    def _store(
+        self, state: ResolveState, new: Mapping[str, Answer], **columns: Any
+    ) -> Callable[[], None]:
+        """Store the inquiries so far, and cache new answers."""
+        written = {"lookups": state.to_lookups(), **columns}
 
         def write() -> None:
-            for source, answer in learnt.items():
-                lookup_cache.keep(self.document.key, source, answer)
+            for source, answer in new.items():
+                lookup_cache.save_answer(self.document.key, source, answer)
             store(self.document.pk, written)
 
         return write
 
-    def _concluded(self, so_far: Round, learnt: Mapping[str, Answer] | None = None) -> Result:
-        record = [inquiry.as_json() for inquiry in so_far.inquiries]
+    def _concluded(self, state: ResolveState, new: Mapping[str, Answer] | None = None) -> Result:
+        lookups = state.to_lookups()
         try:
-            found = conclude(self.identifier, self.options, so_far)
+            found = conclude(self.identifier, self.options, state)
         except StepFailed as failure:
-            return self._failed(failure, record)
+            return self._failed(failure, lookups)
         best, count = found.addresses[0], len(found.addresses)
-        record.append(
+        lookups.append(
             Inquiry.concluded("found", f"{count} to try, the first named by {best.source}")
         )
-        columns = {**_columns(found), "lookups": record}
-        return Done(_onward(found), self._storing(so_far, learnt or {}, **columns))
+        columns = {**_columns(found), "lookups": lookups}
+        return Done(_context_for_fetch(found), self._store(state, new or {}, **columns))
 
-    def _failed(self, failure: StepFailed, record: list[dict[str, Any]]) -> Failed:
-        """The round is over: the next try, or a person's retry, begins another.
+    def _failed(self, failure: StepFailed, lookups: list[dict[str, Any]]) -> Failed:
+        """The round is over; a retry begins another one.
 
-        When everyone answered and nobody had it, another try is a person's wish to ask them all anew.
+        When all sources answered and none had it, a person's retry asks all of them again.
         """
-        record.append(Inquiry.concluded(failure.kind, failure.message))
+        lookups.append(Inquiry.concluded(failure.kind, failure.message))
 
         def write() -> None:
-            store(self.document.pk, {"lookups": record})
+            store(self.document.pk, {"lookups": lookups})
             if failure.kind == "unresolvable":
-                lookup_cache.forget(self.document.key)
+                lookup_cache.delete_answers(self.document.key)
 
         return Failed(failure.kind, failure.message, failure.retry_after, store=write)
 
 
-_ANSWERS = frozenset({Outcome.FOUND, Outcome.NO_ADDRESS, Outcome.NOT_KNOWN, Outcome.UNSURE})
-
-
-def _is_found(identifier: Identifier, options: ResolveOptions, so_far: Round) -> bool:
-    try:
-        return bool(conclude(identifier, options, so_far).addresses)
-    except StepFailed:
-        return False
-
-
-def _word(inquiry: Inquiry) -> Done | Failed:
-    """What the source's limit is to hear: whether the service answered."""
+def _service_result(inquiry: Inquiry) -> Done | Failed:
+    """The result to report to the source's limit: whether the service answered."""
     if inquiry.outcome != Outcome.FAILED:
         return Done()
     return Failed(inquiry.kind, inquiry.detail, inquiry.retry_after)
 
 
-# What the next step is told, and what the document's row learns
-
-
-def _onward(found: Resolved) -> dict[str, Any]:
+def _context_for_fetch(found: Resolved) -> dict[str, Any]:
     first = found.addresses[0] if found.addresses else None
     return {
         "host_key": host_key(first.url) if first else "",
@@ -208,10 +193,10 @@ def _columns(found: Resolved) -> dict[str, Any]:
     return {
         **facts,
         "pdf_url": urls[0] if urls else "",
-        "other_urls": [_to_try(address) for address in found.addresses[1:]],
+        "other_urls": [_candidate(address) for address in found.addresses[1:]],
         "local_path": found.path,
     }
 
 
-def _to_try(address: Address) -> dict[str, Any]:
+def _candidate(address: Address) -> dict[str, Any]:
     return {"url": address.url, "source": address.source, "landing": address.landing}

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from celery import Task, shared_task
-from django.db import connection, connections
 from django.db.models import F
 
 from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
+from queuemgr.base.db_connection import database
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.abort_signal import AbortSignal
@@ -47,6 +48,12 @@ class Work:
     def key(self) -> str:
         return self.grant.key
 
+    @staticmethod
+    def database() -> AbstractContextManager[None]:
+        """`with work.database():` around what a step reads from the database before it goes on: the
+        connection is closed at the end of the block, and none is held while the step works or waits."""
+        return database()
+
     @property
     def inputs(self) -> dict[str, Any]:
         """The payload, and over it the context that earlier steps returned."""
@@ -60,9 +67,10 @@ class Work:
         when more would be sent than were reserved.
         """
         mine = Lease.objects.filter(pk=self.grant.lease_id)
-        if mine.filter(spent__lte=F("cost") - requests).update(spent=F("spent") + requests):
-            return
-        self._raise_if_gone()
+        with database():
+            if mine.filter(spent__lte=F("cost") - requests).update(spent=F("spent") + requests):
+                return
+            self._raise_if_gone()
         message = f"sending {requests} more requests would exceed what the step reserved (its cost)"
         raise StepFailed("over_reserved", message)
 
@@ -73,7 +81,8 @@ class Work:
         a file to its final path.
         """
         self.signal.raise_if_aborted()
-        self._raise_if_gone()
+        with database():
+            self._raise_if_gone()
 
     def _raise_if_gone(self) -> None:
         if not Lease.objects.filter(pk=self.grant.lease_id).exists():
@@ -112,14 +121,11 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             grant, parent = response.grant, None  # an assigned lease came without a message
 
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
-        with heartbeat.renewing(grant) as signal:
+        with heartbeat.renewing(grant) as signal, database():
             try:
                 return self.app.tasks[task_of(grant)].run(Work(grant, signal)) or Done()
             except Exception as error:
                 return as_result(error, signal)
-            finally:
-                for used in connections.all(initialized_only=True):
-                    used.close()
 
 
 def as_result(error: Exception, signal: AbortSignal) -> Result:
@@ -170,8 +176,8 @@ def start_process(*, is_parent: bool) -> None:
 
 
 def _redispatch() -> None:
-    dispatch()
-    connection.close()
+    with database():
+        dispatch()
 
 
 @shared_task(base=LeasedTask, name=UNKNOWN_STEP)

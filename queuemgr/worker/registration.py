@@ -17,8 +17,8 @@ from uuid import UUID
 import psutil
 from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
-from django.db import connection
 
+from queuemgr.base.db_connection import database
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
 from queuemgr.lifecycle import finish, revoke, task_events, tracing
@@ -42,21 +42,21 @@ class WorkerRegistration(bootsteps.StartStopStep):
         super().__init__(parent, **kwargs)
         refuse_pool(parent.pool_cls)
         queues = frozenset(parent.app.amqp.queues.consume_from) & frozenset(all_queues())
-        row = register(parent.hostname, sorted(queues), slots(parent))
+        with database():
+            row = register(parent.hostname, sorted(queues), slots(parent))
         set_current_worker(
             CurrentWorker(row.pk, parent.hostname, queues, os.getpid(), bool(parent.task_events))
         )
-        connection.close()
 
     def start(self, parent: Any) -> None:
         show_lanes(parent)
         leased_task.start_process(is_parent=True)
-        dispatch()
-        connection.close()
+        with database():
+            dispatch()
 
     def stop(self, parent: Any) -> None:
-        deregister(get_current_worker().worker_id)
-        connection.close()
+        with database():
+            deregister(get_current_worker().worker_id)
 
     terminate = stop
 

@@ -1,4 +1,4 @@
-"""One download on the event loop: asked for, resumed where it was cut, a page's link followed once."""
+"""One download on the event loop: resumed after a cut, and a page's PDF link followed once."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ import httpx
 
 from pipeline.steps.fetch import resume
 from pipeline.steps.fetch.landing_page import MAX_PAGE, pdf_link
-from pipeline.steps.fetch.partial_file import PartFile, is_page, no_pdf
+from pipeline.steps.fetch.partial_file import PartialFile, is_page, not_a_pdf
 from pipeline.steps.http.client import HttpClient
-from pipeline.steps.http.decompress import Unpacker
-from pipeline.steps.http.failure import named_failures
+from pipeline.steps.http.decompress import Decompressor
+from pipeline.steps.http.failure import step_failures
 from pipeline.steps.http.minimum_speed import MinimumSpeed, at_least
-from pipeline.steps.http.redirects import Trip
+from pipeline.steps.http.redirects import RedirectChain
 from pipeline.steps.http.safe_addresses import Reach, shown
 from queuemgr import StepFailed
 
 MAX_RESUMES = 3
-"""How often one download goes on after a cut; a later attempt of the step may go on from there."""
+"""How often one download is resumed after a cut; a later attempt of the step may resume again."""
 
-WORTH_KEEPING = frozenset({"network", "timeout", "server_error", "rate_limited"})
-"""Kinds of failure after which the same bytes may still be asked for."""
+RESUMABLE = frozenset({"network", "timeout", "server_error", "rate_limited"})
+"""Kinds of failure after which the rest of the file may still be requested."""
 
-_CUTS = (httpx.RemoteProtocolError, httpx.ReadError)
-# Packing a PDF gains nothing, and unpacked transfer lets the declared length be checked.
+_CUT_OFF = (httpx.RemoteProtocolError, httpx.ReadError)
+# Compressing a PDF gains nothing, and without it the declared length can be checked.
 _HEADERS = {"Accept": "application/pdf, */*;q=0.5", "Accept-Encoding": "identity"}
 _PAGE_HEADERS = {**_HEADERS, "Accept": "text/html, application/pdf;q=0.9, */*;q=0.5"}
 
 
 @dataclass(frozen=True)
 class FetchOptions:
-    """Limits of one download: bytes after unpacking, seconds in all, how far it may reach, how slow
-    it may be.
+    """Limits of one download: `max_bytes` after decompression, `deadline` in seconds, minimum speed.
 
-    `trusted_hosts` (each `name:port`) may be private although `allow_private` is off.
+    `trusted_hosts` (each `name:port`) may have private addresses although `allow_private` is off.
     """
 
     max_bytes: int = 200 * 1024 * 1024
@@ -53,32 +52,32 @@ class FetchOptions:
 
 
 @dataclass(frozen=True)
-class EarlierCopy:
-    """How the server named the copy we have; with an ETag or a date it may answer "not changed"."""
+class StoredCopy:
+    """Validators of the copy we have: with an ETag or a date the server may answer "not modified"."""
 
     etag: str = ""
     last_modified: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
-        """The conditions of a request (RFC 9110, 13.1): the ETag, else the date."""
+        """Conditional request headers (RFC 9110, 13.1): by ETag, else by date."""
         if self.etag:
             return {"If-None-Match": self.etag}
         return {"If-Modified-Since": self.last_modified} if self.last_modified else {}
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked for; `landing`: a page that names the PDF is expected rather than the PDF."""
+class PdfRequest:
+    """What to download; `landing`: the URL is probably a page that links to the PDF."""
 
     url: str
     landing: bool = False
-    earlier: EarlierCopy = EarlierCopy()
+    stored: StoredCopy = StoredCopy()
 
 
 @dataclass(frozen=True)
-class Answered:
-    """Facts of the answer whose body is the file; `changed` is off when our copy still stands."""
+class DownloadResult:
+    """Headers of the response whose body is the file; `changed`: false if our copy is still current."""
 
     final_url: str
     content_type: str
@@ -87,12 +86,12 @@ class Answered:
     changed: bool = True
 
 
-class _StartOver(Exception):
-    """What was offered does not follow what we have: ask again for the whole file."""
+class _Restart(Exception):
+    """The response does not continue the bytes we have: request the whole file again."""
 
 
-class _PageInstead(Exception):
-    """A page came in place of the PDF."""
+class _PageFound(Exception):
+    """The response is an HTML page instead of a PDF."""
 
     def __init__(self, page: bytes, url: str) -> None:
         super().__init__(url)
@@ -100,130 +99,142 @@ class _PageInstead(Exception):
 
 
 class Download:
-    """Fills a part file from a URL. One use, on the client's loop; `keep` afterwards, from anywhere."""
+    """Fills a partial file from a URL. Use once, on the client's loop; then `keep`, in any thread."""
 
     def __init__(
-        self, asked: Asked, part: PartFile, options: FetchOptions, http: HttpClient, trip: Trip
+        self,
+        wanted: PdfRequest,
+        partial: PartialFile,
+        options: FetchOptions,
+        http: HttpClient,
+        chain: RedirectChain,
     ) -> None:
-        self._asked, self._options, self._http, self.trip = asked, options, http, trip
-        self._part, self._into = part, part.path.parent
-        self._url, self._etag = asked.url, ""
+        self._wanted, self._options, self._http, self.chain = wanted, options, http, chain
+        self._partial, self._into = partial, partial.path.parent
+        self._url, self._etag = wanted.url, ""
 
-    async def run(self) -> Answered:
-        """Raises StepFailed, and LeadsElsewhere when the trip must stay with one host."""
-        with named_failures(self._asked.url):
+    async def run(self) -> DownloadResult:
+        """Raises StepFailed, and HostChanged if the chain is bound to one host and leaves it."""
+        with step_failures(self._wanted.url):
             async with asyncio.timeout(self._options.deadline):
                 while True:
                     try:
-                        return await self._whole()
-                    except _PageInstead as found:
-                        await self._turn_to_link(found)
+                        return await self._download()
+                    except _PageFound as found:
+                        await self._follow_link(found)
 
     def keep(self, failure: StepFailed) -> None:
-        """After a failure that may pass: leave what came so far for a later attempt."""
-        if failure.kind in WORTH_KEEPING:
-            resume.keep(self._part, self._into, self._url, self._etag)
+        """Keep the bytes received for a later attempt, if the failure is a temporary one."""
+        if failure.kind in RESUMABLE:
+            resume.keep(self._partial, self._into, self._url, self._etag)
 
-    async def _turn_to_link(self, found: _PageInstead) -> None:
-        """Have the page's PDF asked for next; once, since a link may lead to a page again."""
+    async def _follow_link(self, found: _PageFound) -> None:
+        """Download the PDF the page links to; once, since that may be a page again."""
         link = pdf_link(found.page, found.url)
-        if self.trip.from_page or not link:
-            raise no_pdf(shown(found.url), found.page)
-        self.trip.from_page = True
-        await asyncio.to_thread(self._part.restart)
+        if self.chain.from_page or not link:
+            raise not_a_pdf(shown(found.url), found.page)
+        self.chain.from_page = True
+        await asyncio.to_thread(self._partial.restart)
         self._url, self._etag = link, ""
-        self.trip.stay(link)
+        self.chain.require_host(link)
 
-    async def _whole(self) -> Answered:
-        """The whole file at the URL, in as many answers as it takes."""
-        self._etag = await asyncio.to_thread(resume.take_up, self._part, self._into, self._url)
+    async def _download(self) -> DownloadResult:
+        """The whole file at the URL, in as many requests as it takes."""
+        self._etag = await asyncio.to_thread(
+            resume.load_partial, self._partial, self._into, self._url
+        )
         for tries in range(1 + MAX_RESUMES):
-            before = self._part.size
+            before = self._partial.size
             try:
-                return await self._answer()
-            except _StartOver:
-                await self._start_over()
-            except _CUTS:
-                # Without progress the same place would only be cut again.
-                if tries == MAX_RESUMES or not self._etag or self._part.size <= before:
+                return await self._request()
+            except _Restart:
+                await self._restart()
+            except _CUT_OFF:
+                # Without progress it would only be cut off at the same byte again.
+                if tries == MAX_RESUMES or not self._etag or self._partial.size <= before:
                     raise
-        raise StepFailed("bad_answer", f"{shown(self._url)} gives parts that do not fit together")
+        raise StepFailed("bad_answer", f"{shown(self._url)} sends ranges that do not fit together")
 
-    async def _start_over(self) -> None:
+    async def _restart(self) -> None:
         self._etag = ""
-        await asyncio.to_thread(self._part.restart)
+        await asyncio.to_thread(self._partial.restart)
 
-    async def _answer(self) -> Answered:
-        ranged = resume.range_headers(self._part.size, self._etag)
-        conditions = {} if ranged else self._asked.earlier.headers
+    async def _request(self) -> DownloadResult:
+        ranged = resume.range_headers(self._partial.size, self._etag)
+        conditions = {} if ranged else self._wanted.stored.headers
         also = (304,) if conditions else (416,) if ranged else ()
-        plain = _PAGE_HEADERS if self._asked.landing and not self.trip.from_page else _HEADERS
+        plain = _PAGE_HEADERS if self._wanted.landing and not self.chain.from_page else _HEADERS
         async with self._http.opened(
-            self._url, self._options.reach, {**plain, **ranged, **conditions}, self.trip, also
+            self._url, self._options.reach, {**plain, **ranged, **conditions}, self.chain, also
         ) as response:
-            self._part.source = shown(response.url)
+            self._partial.source = shown(response.url)
             if response.status_code == 304:
-                return _facts(response, changed=False)
-            whole = await self._line_up(response, resuming=bool(ranged))
-            _refuse_declared(response, self._options.max_bytes)
-            await self._pour(response)
-            self._refuse_short(whole)
-            return _facts(response)
+                return _result(response, changed=False)
+            whole = await self._align(response, resuming=bool(ranged))
+            _check_declared_size(response, self._options.max_bytes)
+            await self._write_body(response)
+            self._require_complete(whole)
+            return _result(response)
 
-    async def _line_up(self, response: httpx.Response, *, resuming: bool) -> int | None:
-        """See that what comes follows what we have: the rest of it, or all of it once more.
+    async def _align(self, response: httpx.Response, *, resuming: bool) -> int | None:
+        """Make the partial file ready for this body: the rest of it, or the whole file again.
 
-        Gives the size of the whole file where the answer is a part that states it.
+        Returns the size of the whole file if the response is a range.
         """
         if response.status_code == 206 and not resuming:
-            raise StepFailed("bad_answer", f"{shown(response.url)} sent a part nobody asked for")
+            raise StepFailed(
+                "bad_answer", f"{shown(response.url)} sent a range that was not requested"
+            )
         if response.status_code == 416:
-            raise _StartOver
+            raise _Restart
         if response.status_code == 206:
-            whole = resume.whole_size(response, self._part.size, self._etag)
+            whole = resume.whole_size(response, self._partial.size, self._etag)
             if whole is None:
-                raise _StartOver
+                raise _Restart
             return whole
-        if self._part.size:
-            await asyncio.to_thread(self._part.restart)
+        if self._partial.size:
+            await asyncio.to_thread(self._partial.restart)
         self._etag = resume.strong_etag(response)
         return None
 
-    def _refuse_short(self, whole: int | None) -> None:
-        if whole is not None and self._part.size != whole:
+    def _require_complete(self, whole: int | None) -> None:
+        if whole is not None and self._partial.size != whole:
             raise StepFailed(
-                "network", f"{self._part.source} was cut off at {self._part.size} bytes of {whole}"
+                "network",
+                f"{self._partial.source} was cut off at {self._partial.size} bytes of {whole}",
             )
 
-    async def _pour(self, response: httpx.Response) -> None:
+    async def _write_body(self, response: httpx.Response) -> None:
         async with (
-            at_least(self._options.speed, shown(response.url)) as came,
-            aclosing(_unpacked(response, came)) as pieces,
+            at_least(self._options.speed, shown(response.url)) as count,
+            aclosing(_decompressed(response, count)) as pieces,
         ):
             try:
                 async for piece in pieces:
-                    await asyncio.to_thread(self._part.write, piece)
-                self._part.judge()
+                    await asyncio.to_thread(self._partial.write, piece)
+                self._partial.check_head()
             except StepFailed as failure:
-                if failure.kind != "not_pdf" or not is_page(self._part.begun):
+                if failure.kind != "not_pdf" or not is_page(self._partial.head):
                     raise
-                self._etag = ""  # a page is nothing to go on with
-                page = await _rest(self._part.begun, pieces)
-                raise _PageInstead(page, str(response.url)) from failure
+                self._etag = ""  # a page is not worth resuming
+                page = await _rest(self._partial.head, pieces)
+                raise _PageFound(page, str(response.url)) from failure
 
 
-async def _unpacked(response: httpx.Response, came: Callable[[int], None]) -> AsyncGenerator[bytes]:
-    unpacker = Unpacker(response.headers.get("content-encoding", ""))
+async def _decompressed(
+    response: httpx.Response, count: Callable[[int], None]
+) -> AsyncGenerator[bytes]:
+    decompressor = Decompressor(response.headers.get("content-encoding", ""))
     async for raw in response.aiter_raw():
-        came(len(raw))
-        for piece in unpacker.feed(raw):
+        count(len(raw))
+        for piece in decompressor.feed(raw):
             yield piece
-    unpacker.finish()
+    decompressor.finish()
 
 
-async def _rest(begun: bytes, pieces: AsyncGenerator[bytes]) -> bytes:
-    """A page as far as it is read; what there is of one that breaks off."""
-    page = bytearray(begun)
+async def _rest(head: bytes, pieces: AsyncGenerator[bytes]) -> bytes:
+    """A page up to MAX_PAGE bytes, or up to where it was cut off."""
+    page = bytearray(head)
     with contextlib.suppress(httpx.TransportError, StepFailed):
         async for piece in pieces:
             page += piece
@@ -232,9 +243,9 @@ async def _rest(begun: bytes, pieces: AsyncGenerator[bytes]) -> bytes:
     return bytes(page)
 
 
-def _facts(response: httpx.Response, *, changed: bool = True) -> Answered:
+def _result(response: httpx.Response, *, changed: bool = True) -> DownloadResult:
     headers = response.headers
-    return Answered(
+    return DownloadResult(
         str(response.url),
         headers.get("content-type", ""),
         headers.get("etag", ""),
@@ -243,8 +254,8 @@ def _facts(response: httpx.Response, *, changed: bool = True) -> Answered:
     )
 
 
-def _refuse_declared(response: httpx.Response, max_bytes: int) -> None:
-    """Stop before the first byte when the server itself says it is too much."""
+def _check_declared_size(response: httpx.Response, max_bytes: int) -> None:
+    """Refuse a body that the server declares as too large, before its first byte."""
     declared = response.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise StepFailed(

@@ -1,6 +1,6 @@
-"""Bring a PDF here: from a URL or from the user's disk, into a temporary file that was checked.
+"""Get a PDF from a URL or from the local disk into a checked temporary file.
 
-The caller promotes the file, by renaming it, or removes it.
+The caller moves the file to its final place or removes it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.steps.fetch.download import Answered, Asked, Download, FetchOptions
-from pipeline.steps.fetch.partial_file import PartFile, part_file
+from pipeline.steps.fetch.download import Download, DownloadResult, FetchOptions, PdfRequest
+from pipeline.steps.fetch.partial_file import PartialFile, partial_file
 from pipeline.steps.http.client import HttpClient
-from pipeline.steps.http.redirects import LeadsElsewhere, Trip
+from pipeline.steps.http.redirects import HostChanged, RedirectChain
 from queuemgr import NEVER, AbortSignal, StepFailed
 
 NO_END = "no %%EOF in its last 2 KB: it may be cut off"
@@ -22,9 +22,9 @@ NO_END = "no %%EOF in its last 2 KB: it may be cut off"
 
 @dataclass(frozen=True)
 class Fetched:
-    """A PDF in a temporary file, on disk to the last byte; `size` in bytes.
+    """A PDF in a temporary file, flushed to disk; `size` in bytes.
 
-    `etag` and `last_modified` are the server's, as it sent them; `note` says what seems odd.
+    `etag` and `last_modified` as the server sent them; `note`: a warning about the file.
     """
 
     path: Path
@@ -39,81 +39,83 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Unchanged:
-    """The copy we have is still the one the server would send."""
+    """The copy we have is still current."""
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """The chain goes on at `url`, on another host; `trip` is what to take along."""
+class OtherHost:
+    """The chain continues at `url`, on another host."""
 
     url: str
-    trip: Trip
+    chain: RedirectChain
 
 
 def fetch(
-    asked: Asked | str,
+    wanted: PdfRequest | str,
     into: Path,
     options: FetchOptions,
     http: HttpClient,
     signal: AbortSignal,
-    trip: Trip | None = None,
-) -> Fetched | Unchanged | Elsewhere:
+    chain: RedirectChain | None = None,
+) -> Fetched | Unchanged | OtherHost:
     """Download a PDF to a temporary file in the directory `into`.
 
-    On failure nothing is left there but what a later call may go on with (see `resume`). Elsewhere
-    comes only of a trip that must stay with one host, Unchanged only where an earlier copy was named.
-    Raises Aborted, and StepFailed: "not_pdf", "too_large", "timeout", "network", "refused_address",
-    "bad_answer", "storage", and those of the statuses (see `http_failure`).
+    After a failure only a file that a later call can resume is left there (see `resume`). Returns
+    OtherHost only for a chain bound to one host, Unchanged only if a stored copy was given. Raises
+    Aborted, and StepFailed: "not_pdf", "too_large", "timeout", "network", "refused_address",
+    "bad_answer", "storage", and the kinds of HTTP statuses (see `http.failure`).
     """
-    asked = Asked(asked) if isinstance(asked, str) else asked
-    with part_file(into, options.max_bytes) as part:
-        download = Download(asked, part, options, http, trip or Trip())
+    wanted = PdfRequest(wanted) if isinstance(wanted, str) else wanted
+    with partial_file(into, options.max_bytes) as partial:
+        download = Download(wanted, partial, options, http, chain or RedirectChain())
         try:
-            answered = http.run(download.run(), signal)
-        except LeadsElsewhere as away:
-            part.discard()
-            return Elsewhere(away.url, download.trip)
+            result = http.run(download.run(), signal)
+        except HostChanged as other:
+            partial.discard()
+            return OtherHost(other.url, download.chain)
         except StepFailed as failure:
             download.keep(failure)
             raise
-        if not answered.changed:
-            part.discard()
+        if not result.changed:
+            partial.discard()
             return Unchanged()
-        return _checked(part, answered, signal)
+        return _checked(partial, result, signal)
 
 
 def adopt(path: Path, into: Path, options: FetchOptions, signal: AbortSignal = NEVER) -> Fetched:
-    """Copy the user's own file to a temporary file in `into`, under the checks of a download.
+    """Copy a local file to a temporary file in `into`, with the same checks as a download.
 
     Raises Aborted, and StepFailed: "not_found", "not_pdf", "too_large", "storage".
     """
-    with part_file(into, options.max_bytes) as part, _readable(path):
+    with partial_file(into, options.max_bytes) as partial, _readable(path):
         _refuse_irregular(path)
-        part.source = str(path)
+        partial.source = str(path)
         with path.open("rb") as original:
             while piece := original.read(1024 * 1024):
                 signal.raise_if_aborted()
-                part.write(piece)
-        return _checked(part, Answered(path.absolute().as_uri(), "application/pdf", "", ""), signal)
+                partial.write(piece)
+        return _checked(
+            partial, DownloadResult(path.absolute().as_uri(), "application/pdf", "", ""), signal
+        )
 
 
-def _checked(part: PartFile, answered: Answered, signal: AbortSignal) -> Fetched:
-    part.finish()
+def _checked(partial: PartialFile, result: DownloadResult, signal: AbortSignal) -> Fetched:
+    partial.finish()
     signal.raise_if_aborted()
     return Fetched(
-        part.path,
-        part.sha256,
-        part.size,
-        answered.final_url,
-        answered.content_type,
-        answered.etag,
-        answered.last_modified,
-        "" if part.has_end else NO_END,
+        partial.path,
+        partial.sha256,
+        partial.size,
+        result.final_url,
+        result.content_type,
+        result.etag,
+        result.last_modified,
+        "" if partial.has_end else NO_END,
     )
 
 
 def _refuse_irregular(path: Path) -> None:
-    # Opening a named pipe would wait for its writer for ever.
+    # Opening a named pipe would block until something writes to it.
     if not stat.S_ISREG(path.stat().st_mode):
         raise StepFailed("not_found", f"{path} is not a file")
 
@@ -125,6 +127,6 @@ def _readable(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise StepFailed("not_found", f"there is no file {path}") from error
     except PermissionError as error:
-        raise StepFailed("not_found", f"the file {path} may not be read by this process") from error
+        raise StepFailed("not_found", f"this process may not read the file {path}") from error
     except OSError as error:
         raise StepFailed("storage", f"{path} could not be read: {error}") from error

@@ -1,6 +1,6 @@
-"""The address of the PDF as a publisher's page names it.
+"""The URL of the PDF that a publisher's page names.
 
-Pages that Google Scholar indexes carry `<meta name="citation_pdf_url" content="…">`.
+Pages indexed by Google Scholar have `<meta name="citation_pdf_url" content="…">`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
 MAX_PAGE = 256 * 1024
-"""Bytes of a page that are read: its head, with room for what scripts put before the tags."""
+"""Bytes of a page that are read: its head, with room for scripts before the tags."""
 
 
 def pdf_link(page: bytes, url: str) -> str:
-    """The PDF that the page at `url` (after redirects) names: absolute, on http or https, without a
-    fragment; empty where there is none. A cut-off or broken page says what it can."""
+    """The PDF named by the page at `url` (after redirects): absolute, http or https, no fragment;
+    empty if there is none. The page may be cut off or broken."""
     reader = _Reader()
     reader.feed(page[:MAX_PAGE].decode("utf-8", "replace"))
     return _absolute(reader.pdf_url, reader.base, url)
@@ -26,13 +26,13 @@ class _Reader(HTMLParser):
         self.pdf_url = self.base = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {name: (value or "").strip() for name, value in attrs}
+        values = {name: (value or "").strip() for name, value in attrs}
         if tag == "meta":
-            name = said.get("name") or said.get("property") or ""
+            name = values.get("name") or values.get("property") or ""
             if name.lower() == "citation_pdf_url":
-                self.pdf_url = self.pdf_url or said.get("content", "")
+                self.pdf_url = self.pdf_url or values.get("content", "")
         elif tag == "base":
-            self.base = self.base or said.get("href", "")
+            self.base = self.base or values.get("href", "")
 
 
 def _absolute(link: str, base: str, url: str) -> str:
@@ -40,6 +40,6 @@ def _absolute(link: str, base: str, url: str) -> str:
         return ""
     try:
         found = urlsplit(urljoin(urljoin(url, base), link))
-    except ValueError:  # brackets that hold no IPv6 address
+    except ValueError:  # brackets without an IPv6 address
         return ""
     return found._replace(fragment="").geturl() if found.scheme in ("http", "https") else ""

@@ -1,4 +1,4 @@
-"""A PDF on its way in: written to a temporary file and judged by its bytes as they come."""
+"""A partial file: a PDF being downloaded, written to a temporary file and checked as bytes arrive."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 
 from queuemgr import StepFailed
 
-PART_SUFFIX = ".part"
-"""Files so named, left by a killed process, may be removed once older than any download."""
+PARTIAL_SUFFIX = ".part"
+"""Such files, left by a killed process, may be removed once they are older than any download."""
 
 HEAD = 1024
-"""Bytes: a PDF says what it is within so many."""
+"""Bytes within which a PDF must have its `%PDF-` header."""
 
 TAIL = 2048
-"""Bytes: a PDF ends with `%%EOF` within so many. Some readable ones lack it, so it is only noted."""
+"""Last bytes within which a PDF has `%%EOF`. Some readable ones lack it, so that is only a warning."""
 
 _PAGE = "an HTML page"
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
@@ -40,8 +40,8 @@ _LOOKS: tuple[tuple[re.Pattern[bytes], str], ...] = (
 )
 
 
-class PartFile:
-    """Takes pieces until `finish`; counts, hashes and checks them. Safe to `discard` at any time.
+class PartialFile:
+    """Takes pieces until `finish`; counts, hashes and checks them. May be discarded at any time.
 
     Raises StepFailed: "too_large", "not_pdf", "storage".
     """
@@ -49,15 +49,15 @@ class PartFile:
     def __init__(self, into: Path, max_bytes: int) -> None:
         self.source = ""
         self._max_bytes = max_bytes
-        with _storing(into):
-            handle, name = tempfile.mkstemp(prefix="fetch-", suffix=PART_SUFFIX, dir=into)
+        with _storage_errors(into):
+            handle, name = tempfile.mkstemp(prefix="fetch-", suffix=PARTIAL_SUFFIX, dir=into)
         self.path = Path(name)
         self._file = os.fdopen(handle, "r+b")
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self.size = 0
-        self.begun = self._tail = b""
+        self.head = self._tail = b""
         self._digest = hashlib.sha256()
 
     @property
@@ -66,48 +66,48 @@ class PartFile:
 
     @property
     def has_end(self) -> bool:
-        """Whether it ends as a PDF does."""
+        """Whether it ends like a PDF."""
         return b"%%EOF" in self._tail
 
     def write(self, piece: bytes) -> None:
         self._take(piece)
-        with _storing(self.path):
+        with _storage_errors(self.path):
             self._file.write(piece)
 
     def restart(self) -> None:
-        """Forget what was written: what comes next is the file from its first byte."""
-        self._forget()
-        with _storing(self.path):
+        """Drop what was written: the file follows from its first byte."""
+        self._reset()
+        with _storage_errors(self.path):
             self._file.seek(0)
             self._file.truncate()
 
     def reopen(self) -> None:
-        """Go on with the file that now lies at `path`, read again from its first byte."""
-        self._forget()
-        with _storing(self.path):
+        """Continue the file that is now at `path`, reading it from its first byte."""
+        self._reset()
+        with _storage_errors(self.path):
             self._file.close()
             self._file = self.path.open("r+b")
             while piece := self._file.read(1024 * 1024):
                 self._take(piece)
 
-    def judge(self) -> None:
-        """The body has ended: check one shorter than the head."""
+    def check_head(self) -> None:
+        """At the end of the body: check one that is shorter than the head."""
         if self.size < HEAD:
-            self._refuse_other_than_pdf()
+            self._require_pdf()
 
     def finish(self) -> None:
-        """Wait until the disk has everything."""
-        self.judge()
+        """Check and flush everything to disk."""
+        self.check_head()
         self.close()
 
     def close(self) -> None:
-        """Wait until the disk has what was written. A write under way in another thread is waited for."""
-        with _storing(self.path), self._file:
+        """Flush to disk, after any write still running in another thread."""
+        with _storage_errors(self.path), self._file:
             self._file.flush()
             os.fsync(self._file.fileno())
 
     def discard(self) -> None:
-        """Remove the file. A write still under way in another thread is waited for by `close`."""
+        """Remove the file; `close` waits for a write still running in another thread."""
         with suppress(OSError):
             self._file.close()
         self.path.unlink(missing_ok=True)
@@ -115,48 +115,48 @@ class PartFile:
     def _take(self, piece: bytes) -> None:
         self.size += len(piece)
         if self.size > self._max_bytes:
-            raise StepFailed("too_large", f"{self.source} passes {self._max_bytes} bytes")
-        self._judge_head(piece)
+            raise StepFailed("too_large", f"{self.source} is larger than {self._max_bytes} bytes")
+        self._collect_head(piece)
         self._digest.update(piece)
         self._tail = (self._tail + piece[-TAIL:])[-TAIL:]
 
-    def _judge_head(self, piece: bytes) -> None:
-        if len(self.begun) < HEAD:
-            self.begun += piece
-            if len(self.begun) >= HEAD:
-                self._refuse_other_than_pdf()
+    def _collect_head(self, piece: bytes) -> None:
+        if len(self.head) < HEAD:
+            self.head += piece
+            if len(self.head) >= HEAD:
+                self._require_pdf()
 
-    def _refuse_other_than_pdf(self) -> None:
-        if b"%PDF-" not in self.begun[:HEAD]:
-            raise no_pdf(self.source, self.begun)
+    def _require_pdf(self) -> None:
+        if b"%PDF-" not in self.head[:HEAD]:
+            raise not_a_pdf(self.source, self.head)
 
 
-def no_pdf(source: str, body: bytes) -> StepFailed:
-    """The failure of what is no PDF: where it came from, what it seems to be, how it begins."""
+def not_a_pdf(source: str, body: bytes) -> StepFailed:
+    """The failure for a body that is no PDF: its source, what it looks like, its first bytes."""
     return StepFailed(
         "not_pdf",
-        f"{source} gave {looks_like(body)} instead of a PDF; it begins {body[:40]!r}",
+        f"{source} returned {looks_like(body)} instead of a PDF; it begins {body[:40]!r}",
     )
 
 
 @contextmanager
-def part_file(into: Path, max_bytes: int) -> Iterator[PartFile]:
-    """A part file in `into`, kept when the block ends well and removed when it does not."""
-    part = PartFile(into, max_bytes)
+def partial_file(into: Path, max_bytes: int) -> Iterator[PartialFile]:
+    """A partial file in `into`, removed if the block raises."""
+    partial = PartialFile(into, max_bytes)
     try:
-        yield part
+        yield partial
     except BaseException:
-        part.discard()
+        partial.discard()
         raise
 
 
 def is_page(body: bytes) -> bool:
-    """Whether this begins an HTML page."""
+    """Whether this is the start of an HTML page."""
     return _look(body) == _PAGE
 
 
 def looks_like(body: bytes) -> str:
-    """What something seems to be by its first bytes, in words; a page is named by its title."""
+    """What a body looks like by its first bytes, in words; an HTML page with its title."""
     look = _look(body)
     title = _TITLE.search(body) if look == _PAGE else None
     if title is None:
@@ -171,8 +171,8 @@ def _look(body: bytes) -> str:
 
 
 @contextmanager
-def _storing(place: Path) -> Iterator[None]:
+def _storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StepFailed("storage", f"{place} could not be written: {error.strerror}") from error
+        raise StepFailed("storage", f"{path} could not be written: {error.strerror}") from error

@@ -1,8 +1,8 @@
-"""Going on with a download that was cut off, within one step and, on the same disk, in a later one.
+"""Resume a download that was cut off, within one step or, on the same disk, in a later one.
 
-Only bytes of which the server said by a strong ETag that they are of one and the same file are ever
-joined (RFC 9110, 13.1.5 and 14.4). A part left for later has a name of its own; who wants it renames
-it to a name only it knows, so of two workers one has it and the other begins anew.
+Bytes are joined only if a strong ETag proves that they are of the same file (RFC 9110, 13.1.5 and
+14.4). A worker claims a file kept for later by renaming it to its own temporary name, so only one of
+two workers gets it and the other starts from the first byte.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from pathlib import Path
 
 import httpx
 
-from pipeline.steps.fetch.partial_file import PART_SUFFIX, PartFile
+from pipeline.steps.fetch.partial_file import PARTIAL_SUFFIX, PartialFile
 
 LEAST = 64 * 1024
-"""Bytes: less is not worth keeping."""
+"""Bytes: a smaller partial file is not worth keeping."""
 
 MAX_ETAG = 80
-"""Characters: a longer ETag would not fit into the name of a file."""
+"""Characters: a longer ETag would not fit into a file name."""
 
 _STRONG = re.compile(r'"[\x21\x23-\x7e]*"')
 _RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15}|\*)")
 
 
 def strong_etag(response: httpx.Response) -> str:
-    """The ETag that tells whether two answers are the same bytes; empty where there is none, or the
-    body is packed, so that places in it are not places in the file."""
+    """The ETag, if it is strong; empty also for a compressed body, whose byte offsets are not those
+    of the file."""
     etag = str(response.headers.get("etag", ""))
-    packed = response.headers.get("content-encoding", "identity").strip().lower() != "identity"
-    return "" if packed or not _STRONG.fullmatch(etag) else etag
+    compressed = response.headers.get("content-encoding", "identity").strip().lower() != "identity"
+    return "" if compressed or not _STRONG.fullmatch(etag) else etag
 
 
 def range_headers(size: int, etag: str) -> dict[str, str]:
-    """Ask for what follows the first `size` bytes, and for all of it if the file has changed."""
+    """Request what follows the first `size` bytes, or the whole file if it has changed."""
     return {"Range": f"bytes={size}-", "If-Range": etag} if size and etag else {}
 
 
 def whole_size(response: httpx.Response, size: int, etag: str) -> int | None:
-    """The size of the whole file, where this 206 begins at `size`, goes to the end, and is of the
-    same file; None where it does not fit."""
-    said = _RANGE.fullmatch(response.headers.get("content-range", "").strip())
-    if said is None or strong_etag(response) not in ("", etag):
+    """The size of the whole file, if this 206 response starts at `size`, goes to the end, and is of
+    the same file; None otherwise."""
+    content_range = _RANGE.fullmatch(response.headers.get("content-range", "").strip())
+    if content_range is None or strong_etag(response) not in ("", etag):
         return None
-    first, end, total = int(said[1]), int(said[2]) + 1, said[3]
+    first, end, total = int(content_range[1]), int(content_range[2]) + 1, content_range[3]
     return end if first == size and total in ("*", str(end)) else None
 
 
-def keep(part: PartFile, into: Path, url: str, etag: str) -> None:
-    """Leave what came so far for a later step. Never fails: it is only a saving."""
-    if not etag or part.size < LEAST or len(etag) > MAX_ETAG:
+def keep(partial: PartialFile, into: Path, url: str, etag: str) -> None:
+    """Keep the bytes received for a later step. Never fails: keeping them is optional."""
+    if not etag or partial.size < LEAST or len(etag) > MAX_ETAG:
         return
     with contextlib.suppress(OSError, ValueError):
-        part.close()
-        os.replace(part.path, into / f"{_prefix(url)}{_encoded(etag)}{PART_SUFFIX}")
+        partial.close()
+        os.replace(partial.path, into / f"{_prefix(url)}{_encoded(etag)}{PARTIAL_SUFFIX}")
 
 
-def take_up(part: PartFile, into: Path, url: str) -> str:
-    """Let `part` hold what an earlier step left of this URL; gives its ETag, or "" for none."""
-    for kept in into.glob(f"{_prefix(url)}*{PART_SUFFIX}"):
-        with contextlib.suppress(FileNotFoundError):  # somebody else was quicker
-            os.replace(kept, part.path)
-            part.reopen()
-            return _decoded(kept.name.removeprefix(_prefix(url)).removesuffix(PART_SUFFIX))
+def load_partial(partial: PartialFile, into: Path, url: str) -> str:
+    """Fill `partial` with what an earlier step kept of this URL; returns its ETag, or ""."""
+    for kept in into.glob(f"{_prefix(url)}*{PARTIAL_SUFFIX}"):
+        with contextlib.suppress(FileNotFoundError):  # another worker claimed it first
+            os.replace(kept, partial.path)
+            partial.reopen()
+            return _decoded(kept.name.removeprefix(_prefix(url)).removesuffix(PARTIAL_SUFFIX))
     return ""
 
 

@@ -1,8 +1,8 @@
 """One HTTP client per worker process, on one event loop in a background thread.
 
-Worker threads hand it coroutines with `HttpClient.run`. A client must not be used on a second loop
-or on both sides of a fork, so loop, thread and client are made together, on first use, once for
-each process id.
+Worker threads pass it coroutines with `HttpClient.run`. An httpx client must not be used from a second
+loop or on both sides of a fork, so loop, thread and client are created together on first use, once
+for each process id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 
 from pipeline.steps.http.failure import failed
-from pipeline.steps.http.redirects import Trip
+from pipeline.steps.http.redirects import RedirectChain
 from pipeline.steps.http.safe_addresses import Reach, allowed_addresses
 from pipeline.steps.http.transport import CheckedTransport, only_to
 from queuemgr import Aborted, AbortSignal
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """Sizes of the pool, seconds for each connect, read and write, and who we say we are.
+    """Pool sizes; `timeout` in seconds for each connect, read and write.
 
-    Hosts turn away the default name of a library, so `user_agent` should name the service and a
-    way to reach its operators: `Sluicegate/1.0 (mailto:papers@example.org)`. `io_threads` look names up,
-    and as many write files.
+    Many hosts refuse a library's default `user_agent`: it should name the service and a contact, as in
+    `Sluicegate/1.0 (mailto:papers@example.org)`. `io_threads`: threads for DNS lookups, and as many for
+    writing files.
     """
 
     max_connections: int = 128
@@ -50,31 +50,31 @@ class HttpOptions:
 
 @functools.cache
 def shared(options: HttpOptions) -> HttpClient:
-    """The client every step of this process uses; closed when the interpreter ends."""
+    """The client every step of this process uses; closed when the interpreter exits."""
     client = HttpClient(options)
     atexit.register(client.close)
     return client
 
 
 class HttpClient:
-    """Runs coroutines that talk HTTP on this process's loop, from any thread."""
+    """Runs HTTP coroutines on this process's loop, called from any thread."""
 
     def __init__(self, options: HttpOptions | None = None) -> None:
         self.options = options or HttpOptions()
         # Engines of a parent process stay referenced on purpose: finalizing one in the child would
-        # take the sockets out of the epoll set both processes share, and deafen the parent.
+        # remove its sockets from the epoll set that both processes share.
         self._engines: dict[int, _Engine] = {}
         self._locks: dict[int, threading.Lock] = {}
 
     @property
     def client(self) -> httpx.AsyncClient:
-        """This process's httpx client, for coroutines given to `run`. It follows no redirects."""
+        """This process's httpx client, for coroutines passed to `run`. It follows no redirects."""
         return self._engine().client
 
     def run(self, work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
-        """Run `work` on the loop and block until it has ended, its clean-up included.
+        """Run `work` on the loop and block until it has ended, including its clean-up.
 
-        Raises Aborted when the signal fires first (the coroutine is cancelled), and whatever the
+        Raises Aborted if the signal fires first (the coroutine is cancelled), and whatever the
         coroutine raises. Never call it from the loop's own thread.
         """
         try:
@@ -92,22 +92,22 @@ class HttpClient:
         url: str,
         reach: Reach,
         headers: dict[str, str] | None = None,
-        trip: Trip | None = None,
+        chain: RedirectChain | None = None,
         also: Collection[int] = (),
     ) -> AsyncIterator[httpx.Response]:
-        """A successful answer to a GET, body unread, redirects followed and each hop checked.
+        """A successful response to a GET, body unread, redirects followed and each hop checked.
 
-        Statuses in `also` are given back as successes are. Raises StepFailed, and LeadsElsewhere when
-        the trip must stay with one host; httpx's own exceptions are left for `named_failures`.
+        Statuses in `also` count as success. Raises StepFailed, and HostChanged if the chain is bound
+        to one host and leaves it; httpx's own exceptions are left to `step_failures`.
         """
-        engine, trip = self._engine(), trip or Trip()
+        engine, chain = self._engine(), chain or RedirectChain()
         request: httpx.Request | None = engine.client.build_request("GET", url, headers=headers)
         while request is not None:
-            response = await engine.hop(request, reach, trip.cookies)
+            response = await engine.hop(request, reach, chain.cookies)
             try:
                 request = response.next_request
                 if request is not None:
-                    trip.redirected(request.url)
+                    chain.redirected(request.url)
                 elif response.is_success or response.status_code in also:
                     yield response
                 else:
@@ -116,14 +116,14 @@ class HttpClient:
                 await response.aclose()
 
     def close(self) -> None:
-        """Cancel what runs, close every connection, end the thread. The next use starts anew."""
+        """Cancel what runs, close every connection, stop the thread. The next use starts a new one."""
         engine = self._engines.get(os.getpid())
         if engine is not None and engine.alive:
             engine.stop()
 
     def _engine(self) -> _Engine:
         pid = os.getpid()
-        # Locks are by process as well: one held during a fork would stay locked in the child.
+        # One lock per process: one held during a fork would stay locked in the child.
         with self._locks.setdefault(pid, threading.Lock()):
             engine = self._engines.get(pid)
             if engine is None or not engine.alive:
@@ -132,7 +132,7 @@ class HttpClient:
 
 
 class _Engine:
-    """A loop, its thread, its client: alive from construction until `stop`."""
+    """A loop, its thread and its client: alive from construction until `stop`."""
 
     client: httpx.AsyncClient
 
@@ -140,7 +140,7 @@ class _Engine:
         self._options = options
         self._lock = threading.Lock()
         self._closing = False
-        # Apart from the loop's own threads, so that slow name servers do not hold up file writes.
+        # Separate from the loop's own threads, so that slow name servers do not delay file writes.
         self._lookups = ThreadPoolExecutor(options.io_threads, thread_name_prefix="http-lookup")
         ready: Future[None] = Future()
         self._thread = threading.Thread(
@@ -172,7 +172,7 @@ class _Engine:
     async def hop(
         self, request: httpx.Request, reach: Reach, cookies: httpx.Cookies
     ) -> httpx.Response:
-        """Send one request of a redirect chain, to an address that was checked."""
+        """Send one request of a redirect chain to a checked address."""
         addresses = await allowed_addresses(request.url, reach, self._lookups)
         cookies.set_cookie_header(request)
         with only_to(addresses):
@@ -181,13 +181,13 @@ class _Engine:
         return response
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
-        """Send a GET; again when the kept-alive connection it went out on had been closed meanwhile.
+        """Send a GET; again if it went out on a kept-alive connection the server had already closed.
 
-        Such a request was never read. On a new connection the same error is the server's answer.
+        The server never read such a request. On a new connection the same error counts.
         """
         while True:
             connected: list[str] = []
-            request.extensions["trace"] = _noting_connects(connected)
+            request.extensions["trace"] = _record_connects(connected)
             try:
                 return await self.client.send(request, stream=True)
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
@@ -209,14 +209,14 @@ class _Engine:
             await _cancel_others()
 
 
-def _noting_connects(connected: list[str]) -> Callable[[str, Any], Awaitable[None]]:
-    """A trace for httpcore that notes each connection made."""
+def _record_connects(connected: list[str]) -> Callable[[str, Any], Awaitable[None]]:
+    """An httpcore trace callback that records each new connection."""
 
-    async def note(event: str, info: Any) -> None:
+    async def record(event: str, info: Any) -> None:
         if event == "connection.connect_tcp.started":
             connected.append(event)
 
-    return note
+    return record
 
 
 async def _cancel_others() -> None:
@@ -227,7 +227,7 @@ async def _cancel_others() -> None:
 
 
 class _Call(Generic[T]):
-    """One coroutine on the loop, whose outcome another thread waits for."""
+    """A coroutine on the loop whose result another thread waits for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> None:
         self._loop = loop
@@ -237,17 +237,17 @@ class _Call(Generic[T]):
 
     def begin(self) -> None:
         self._task = self._loop.create_task(self._work)
-        self._task.add_done_callback(self._settle)
+        self._task.add_done_callback(self._set_outcome)
 
     def cancel(self) -> None:
-        """Ask the task to stop, from any thread. `begin` was queued first, so there is a task."""
-        with contextlib.suppress(RuntimeError):  # the loop has gone, and the task with it
+        """Cancel the task, from any thread. `begin` was queued first, so there is one."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the task with it
             self._loop.call_soon_threadsafe(lambda: self._task and self._task.cancel())
 
-    def _settle(self, task: asyncio.Task[T]) -> None:
+    def _set_outcome(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
             self.outcome.cancel()
-            self.outcome.set_running_or_notify_cancel()  # else `wait` never hears of it
+            self.outcome.set_running_or_notify_cancel()  # else `wait` is never notified
         elif (error := task.exception()) is not None:
             self.outcome.set_exception(error)
         else:
@@ -263,22 +263,22 @@ def _outcome(call: _Call[T], signal: AbortSignal) -> T:
         signal.raise_if_aborted()
         raise
     finally:
-        # A soft time limit is raised in this thread, in the midst of the wait.
+        # Celery raises its soft time limit in this thread, during the wait.
         if not call.outcome.done():
             call.cancel()
             wait([call.outcome])
 
 
 def _new_client(options: HttpOptions) -> httpx.AsyncClient:
-    # At INFO httpx logs whole URLs: signed links and contact addresses with them.
+    # At INFO httpx logs whole URLs, including signed links and contact addresses.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     return httpx.AsyncClient(
         transport=CheckedTransport(options.max_connections, options.max_keepalive),
         # Waiting for a free connection is bounded by each caller's deadline, not by this.
         timeout=httpx.Timeout(options.timeout, pool=None),
         headers={"User-Agent": options.user_agent, "Accept-Encoding": "gzip, deflate"},
-        # One document's cookies are no business of the next: `opened` keeps a jar per chain.
+        # Cookies must not leak from one document to the next: `opened` keeps a jar per chain.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        # A proxy named in the environment would look names up itself, past our check.
+        # A proxy from the environment would resolve names itself, bypassing our address check.
         trust_env=False,
     )

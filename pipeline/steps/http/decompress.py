@@ -1,4 +1,4 @@
-"""Undo gzip and deflate in small pieces, so that no answer, however small, can fill the memory."""
+"""Decompress gzip and deflate in small pieces, so that no small response can fill the memory."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from collections.abc import Iterator
 from queuemgr import StepFailed
 
 PIECE = 64 * 1024
-"""Bytes: the most one step of unpacking may give."""
+"""Bytes: the most that is decompressed at once."""
 
 MAX_LAYERS = 3
 
 _EITHER_HEADER = 32 + zlib.MAX_WBITS
 
 
-class Unpacker:
-    """Takes the bytes of a body as they arrive and gives the decoded ones.
+class Decompressor:
+    """Takes the bytes of a body as they arrive and returns the decoded ones.
 
-    Raises StepFailed("bad_answer") for an encoding that is not read and for damaged data.
+    Raises StepFailed("bad_answer") for an unsupported encoding and for damaged data.
     """
 
     def __init__(self, content_encoding: str) -> None:
         names = [name.strip().lower() for name in content_encoding.split(",")]
         coded = [name for name in names if name not in ("", "identity")]
         if len(coded) > MAX_LAYERS or not {"gzip", "x-gzip", "deflate"}.issuperset(coded):
-            raise StepFailed("bad_answer", f"the answer is packed as {content_encoding[:80]!r}")
+            raise StepFailed(
+                "bad_answer", f"unsupported content encoding: {content_encoding[:80]!r}"
+            )
         self._layers = [_Layer() for _ in coded]
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The decoded bytes, in pieces of at most PIECE unless nothing was packed."""
+        """The decoded bytes, in pieces of at most PIECE unless nothing was compressed."""
         pieces: Iterator[bytes] = iter((data,))
         for layer in self._layers:
             pieces = layer.through(pieces)
         return pieces
 
     def finish(self) -> None:
-        """Raise StepFailed("network") when the body ended inside a packed stream."""
+        """Raise StepFailed("network") if the body ended inside a compressed stream."""
         if any(layer.open for layer in self._layers):
-            raise StepFailed("network", "the answer was cut off: its packed body has no end")
+            raise StepFailed("network", "the response was cut off inside its compressed body")
 
 
 class _Layer:
@@ -51,7 +53,7 @@ class _Layer:
             yield from self._feed(data)
 
     def _feed(self, data: bytes) -> Iterator[bytes]:
-        # A full piece may leave more inside zlib although all input is used: ask until one is not.
+        # After a full piece zlib may hold more although all input is consumed.
         more = bool(data)
         while more:
             piece = self._step(data)
@@ -66,8 +68,6 @@ class _Layer:
         try:
             piece = self._stream.decompress(data, PIECE)
         except zlib.error as error:
-            raise StepFailed(
-                "bad_answer", f"the answer's packed body is damaged: {error}"
-            ) from error
+            raise StepFailed("bad_answer", f"the compressed body is damaged: {error}") from error
         self.open = not self._stream.eof
         return piece

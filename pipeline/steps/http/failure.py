@@ -1,4 +1,4 @@
-"""What a failed request means: httpx's exceptions and the statuses, named as error kinds."""
+"""The error kind of a failed request, from httpx's exceptions and HTTP statuses."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Cause = httpx.Response | httpx.HTTPError | httpx.InvalidURL | TimeoutError
 
 
 @contextmanager
-def named_failures(url: str) -> Iterator[None]:
-    """Turn what httpx or an `asyncio.timeout` raises inside the block into StepFailed."""
+def step_failures(url: str) -> Iterator[None]:
+    """Convert what httpx or an `asyncio.timeout` raises inside the block to StepFailed."""
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
@@ -26,7 +26,7 @@ def named_failures(url: str) -> Iterator[None]:
 
 
 def failed(url: httpx.URL | str, cause: Cause) -> StepFailed:
-    """The StepFailed for an answer that is no success, or for an exception in place of one."""
+    """The StepFailed for an unsuccessful response, or for an exception instead of one."""
     match cause:
         case httpx.Response():
             return _refused(url, cause)
@@ -35,13 +35,13 @@ def failed(url: httpx.URL | str, cause: Cause) -> StepFailed:
         case httpx.UnsupportedProtocol():
             return StepFailed("refused_address", f"only http and https are fetched: {shown(url)}")
         case TimeoutError():
-            return StepFailed("timeout", f"{shown(url)} took longer than the time allowed in all")
+            return StepFailed("timeout", f"{shown(url)} exceeded the total time allowed")
         case httpx.TimeoutException():
             return StepFailed("timeout", f"{shown(url)} did not answer: {_name(cause)}")
         case httpx.DecodingError():
             return StepFailed("bad_answer", f"{shown(url)} sent a damaged body: {cause}")
         case _ if _is_certificate(cause):
-            return StepFailed("refused_address", f"{shown(url)} could not prove who it is: {cause}")
+            return StepFailed("refused_address", f"{shown(url)} has no valid certificate: {cause}")
         case httpx.RemoteProtocolError() | httpx.ReadError():
             return StepFailed("network", f"{shown(url)} was cut off: {cause or _name(cause)}")
         case _:
@@ -49,7 +49,7 @@ def failed(url: httpx.URL | str, cause: Cause) -> StepFailed:
 
 
 def kind_of_status(status: int) -> str:
-    """The error kind of an HTTP status that is no success."""
+    """The error kind of an unsuccessful HTTP status."""
     match status:
         case 404 | 410:
             return "not_found"
@@ -61,10 +61,10 @@ def kind_of_status(status: int) -> str:
             return "server_error" if status >= 500 else "http_error"
 
 
-def asked_wait(response: httpx.Response) -> float | None:
-    """Seconds the answer's Retry-After asks for; the longest where there are several.
+def retry_after_of(response: httpx.Response) -> float | None:
+    """Seconds the response's Retry-After asks for; the longest if there are several.
 
-    Dates are counted from the server's own clock when it tells it: ours may differ.
+    Dates are relative to the server's own clock if it sends one: ours may differ.
     """
     now = http_date(response.headers.get("date", "")) or datetime.now(UTC)
     headers = response.headers.get_list("retry-after")
@@ -78,7 +78,7 @@ def _refused(url: httpx.URL | str, response: httpx.Response) -> StepFailed:
     return StepFailed(
         kind,
         f"{shown(url)} answered {response.status_code} {response.reason_phrase}".rstrip(),
-        retry_after=asked_wait(response) if waits else None,
+        retry_after=retry_after_of(response) if waits else None,
         http_status=response.status_code,
     )
 
@@ -88,10 +88,10 @@ def _name(cause: object) -> str:
 
 
 def _is_certificate(error: BaseException) -> bool:
-    """Whether a failed certificate check lies beneath: it fails the same way each time."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, ssl.SSLCertVerificationError):
+    """Whether the cause is a failed certificate check, which fails the same way each time."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
             return True
-        seen = seen.__cause__ or seen.__context__
+        cause = cause.__cause__ or cause.__context__
     return False

@@ -1,4 +1,4 @@
-"""A least speed for a body: time-outs of single reads never notice a server that drips."""
+"""A minimum speed for a response body: read timeouts never notice a server that sends a trickle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from queuemgr import StepFailed
 
 @dataclass(frozen=True)
 class MinimumSpeed:
-    """So many bytes a second, on average over any `span` seconds; 0 asks for none."""
+    """Bytes a second, on average over `span` seconds; 0 for no minimum."""
 
     bytes_per_second: float = 1024.0
     span: float = 30.0
@@ -24,20 +24,20 @@ class MinimumSpeed:
 
 @asynccontextmanager
 async def at_least(speed: MinimumSpeed, source: str) -> AsyncIterator[Callable[[int], None]]:
-    """Gives the function to tell of bytes that came. Each quota must be full within a span of the
-    one before it, or the block ends with StepFailed("timeout")."""
+    """Yields a function to call with the number of bytes received. Each quota of bytes must arrive
+    within a span of the one before, or the block ends with StepFailed("timeout")."""
     if not speed.quota:
         yield lambda count: None
         return
-    got = 0
+    received = 0
     try:
         async with asyncio.timeout(speed.span) as window:
 
-            def count(came: int) -> None:
-                nonlocal got
-                got += came
-                if got >= speed.quota:
-                    got = 0
+            def count(size: int) -> None:
+                nonlocal received
+                received += size
+                if received >= speed.quota:
+                    received = 0
                     window.reschedule(asyncio.get_running_loop().time() + speed.span)
 
             yield count
@@ -46,6 +46,6 @@ async def at_least(speed: MinimumSpeed, source: str) -> AsyncIterator[Callable[[
             raise
         raise StepFailed(
             "timeout",
-            f"{source} sent {got} bytes in {speed.span:g} s; "
-            f"the least allowed is {speed.bytes_per_second:g} a second",
+            f"{source} sent {received} bytes in {speed.span:g} s; "
+            f"the minimum is {speed.bytes_per_second:g} bytes a second",
         ) from error

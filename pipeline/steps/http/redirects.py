@@ -1,11 +1,12 @@
-"""A chain of requests for one file: its redirects and cookies, and the host it must stay with.
+"""A chain of requests for one file: its redirects and cookies, and the one host it may ask.
 
-Each host has a limit of its own, and a step works under that of one. Where a chain leads to another
-host the step ends, and goes on from there once that host's limit lets it.
+Each host has its own limit, and a step holds the limit of one host. If a chain leads to another host,
+the step ends and continues there once that host's limit admits it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -17,11 +18,11 @@ from queuemgr import BadInput, StepFailed
 
 MAX_REDIRECTS = 5
 MAX_COOKIES = 4096
-"""Characters of cookies that go along to another host; a chain with more goes on without any."""
+"""Characters of cookies kept when the chain continues at another host; with more, none are kept."""
 
 
-class LeadsElsewhere(Exception):
-    """The chain goes on at another host, to be asked under its own limit."""
+class HostChanged(Exception):
+    """The chain continues at another host, under that host's limit."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -29,10 +30,10 @@ class LeadsElsewhere(Exception):
 
 
 @dataclass
-class Trip:
-    """`host` is the limit key (`host:name:port`) of the one host that may be asked; empty: any.
+class RedirectChain:
+    """`host`: limit key (`host:name:port`) of the only host that may be asked; empty for any.
 
-    `from_page` says that the chain has already followed the link of a page.
+    `from_page`: the chain has already followed the PDF link of a page.
     """
 
     host: str = ""
@@ -41,21 +42,21 @@ class Trip:
     cookies: httpx.Cookies = field(default_factory=httpx.Cookies)
 
     def redirected(self, url: httpx.URL) -> None:
-        """Take one more redirect. Raises LeadsElsewhere, and StepFailed past MAX_REDIRECTS."""
+        """Count a redirect. Raises HostChanged, and StepFailed after more than MAX_REDIRECTS."""
         self.redirects += 1
         if self.redirects > MAX_REDIRECTS:
             raise StepFailed(
-                "http_error", f"it redirects more than {MAX_REDIRECTS} times, last to {shown(url)}"
+                "http_error", f"more than {MAX_REDIRECTS} redirects, the last to {shown(url)}"
             )
-        self.stay(str(url))
+        self.require_host(str(url))
 
-    def stay(self, url: str) -> None:
-        """Raise LeadsElsewhere when the URL is another host's, StepFailed when it is no one's."""
+    def require_host(self, url: str) -> None:
+        """Raise HostChanged if the URL is on another host, StepFailed if it names no host."""
         if self.host and key_of_host(url) != self.host:
-            raise LeadsElsewhere(url)
+            raise HostChanged(url)
 
-    def as_context(self) -> dict[str, Any]:
-        """As JSON can hold it. The host is left out: the next step stays with another."""
+    def to_context(self) -> dict[str, Any]:
+        """As JSON, without the host: the chain continues at another one."""
         cookies = [
             {
                 "name": c.name,
@@ -70,19 +71,19 @@ class Trip:
         return {"redirects": self.redirects, "from_page": self.from_page, "cookies": known}
 
     @classmethod
-    def of_context(cls, host: str, said: dict[str, Any]) -> Self:
-        """The chain that `as_context` told of, on its way at `host`."""
-        trip = cls(host, int(said.get("redirects", 0)), bool(said.get("from_page")))
-        for cookie in said.get("cookies", ()):
-            trip.cookies.set(cookie["name"], cookie["value"], cookie["domain"], cookie["path"])
-        secure = {(c["name"], c["domain"]) for c in said.get("cookies", ()) if c["secure"]}
-        for kept in trip.cookies.jar:
-            kept.secure = (kept.name, kept.domain) in secure
-        return trip
+    def from_context(cls, host: str, stored: Mapping[str, Any]) -> Self:
+        """The chain `to_context` stored, continued at `host`."""
+        chain = cls(host, int(stored.get("redirects", 0)), bool(stored.get("from_page")))
+        for cookie in stored.get("cookies", ()):
+            chain.cookies.set(cookie["name"], cookie["value"], cookie["domain"], cookie["path"])
+        secure = {(c["name"], c["domain"]) for c in stored.get("cookies", ()) if c["secure"]}
+        for cookie in chain.cookies.jar:
+            cookie.secure = (cookie.name, cookie.domain) in secure
+        return chain
 
 
 def key_of_host(url: str) -> str:
-    """The limit key of a URL's host; raises StepFailed("refused_address") where it has none."""
+    """The limit key of a URL's host; raises StepFailed("refused_address") if it has none."""
     try:
         return host_key(url)
     except BadInput as error:

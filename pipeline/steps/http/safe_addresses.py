@@ -1,4 +1,4 @@
-"""Which addresses may be fetched from: judged on what a name resolves to, never on its text."""
+"""Which addresses may be fetched from (SSRF protection): checked after DNS resolution, not by name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Reach:
-    """How far a download may go.
+    """Which private addresses a download may connect to.
 
-    `allow_private` opens every address; `trusted_hosts` (each `name:port`) opens a few by name,
-    as an intranet's own repository.
+    `allow_private` allows every address; `trusted_hosts` (each `name:port`) allows single hosts, such
+    as an intranet's repository.
     """
 
     allow_private: bool = False
@@ -34,9 +34,9 @@ class Reach:
 
 
 async def allowed_addresses(url: httpx.URL, reach: Reach, threads: Executor) -> list[str]:
-    """The addresses of the URL's host, looked up in `threads`, each of them checked.
+    """The IP addresses of the URL's host, looked up in `threads`, each of them checked.
 
-    Raises StepFailed("refused_address") for what may not be fetched, "network" for unknown names.
+    Raises StepFailed: "refused_address" if one may not be fetched from, "network" for an unknown name.
     """
     if url.scheme not in _DEFAULT_PORTS or not url.host or url.userinfo:
         raise StepFailed(
@@ -60,10 +60,8 @@ def _port(url: httpx.URL) -> int:
 
 
 def shown(url: httpx.URL | str) -> str:
-    """The URL as messages may quote it: signed links and contact addresses sit in the query.
-
-    What is no URL is cut where a query would begin.
-    """
+    """The URL as messages may quote it, without the query, which may hold a signature or an e-mail
+    address. Text that is no URL is cut where a query would begin."""
     try:
         return str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
     except httpx.InvalidURL:
@@ -71,7 +69,7 @@ def shown(url: httpx.URL | str) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address can be reached by anyone, and belongs to one machine."""
+    """Whether an IP address is reachable from the public internet, and belongs to one machine."""
     ip = _inner(ipaddress.ip_address(address))
     local = ip.is_multicast or ip.is_reserved or ip.is_link_local or ip.is_loopback
     site_local = isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local
@@ -81,7 +79,7 @@ def is_public(address: str) -> bool:
 def _inner(
     ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The IPv4 address an IPv6 one stands for: mapped, 6to4 or NAT64."""
+    """The IPv4 address inside an IPv6 one: mapped, 6to4 or NAT64."""
     if isinstance(ip, ipaddress.IPv4Address):
         return ip
     if ip in _NAT64:
@@ -93,12 +91,12 @@ def _look_up(url: httpx.URL) -> list[str]:
     try:
         found = socket.getaddrinfo(url.raw_host, _port(url), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise StepFailed("network", f"no address is known for {url.host}: {error}") from error
+        raise StepFailed("network", f"{url.host} could not be resolved: {error}") from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def _refuse_private(host: str, addresses: list[str]) -> None:
-    # One private address among public ones is refused too: it is how rebinding begins.
+    # One private address among public ones is refused too: that is how DNS rebinding works.
     for address in addresses:
         if not is_public(address):
             raise StepFailed(

@@ -1,4 +1,4 @@
-"""httpx's transport with two changes: connections to checked addresses, and a queue of our own."""
+"""httpx's transport with two changes: it connects to checked addresses, and queues by itself."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ KEEPALIVE_EXPIRY = 15.0
 """Seconds an idle connection is kept."""
 
 CONNECT_SHARE = 5.0
-"""Seconds given to each address but the last: a dead IPv6 route must not cost the whole timeout."""
+"""Seconds for each address but the last: a dead IPv6 route must not use up the whole timeout."""
 
 _checked: ContextVar[tuple[str, ...]] = ContextVar("checked", default=())
 
 
 @contextlib.contextmanager
 def only_to(addresses: Sequence[str]) -> Iterator[None]:
-    """Within the block, this task's new connections go to these addresses and no others."""
+    """Within the block, this task's new connections go to these addresses only."""
     token = _checked.set(tuple(addresses))
     try:
         yield
@@ -30,16 +30,16 @@ def only_to(addresses: Sequence[str]) -> Iterator[None]:
 
 
 class CheckedTransport(httpx.AsyncHTTPTransport):
-    """A pool in which no request ever queues: they queue at a semaphore before it.
+    """A connection pool with a semaphore in front, so that no request queues inside the pool.
 
-    httpcore can lose a connection whose request is cancelled while queued for it, until the pool is
-    full of lost ones.
+    httpcore can leak a connection when a request is cancelled while queued for it, until the pool is
+    full of leaked ones.
     """
 
     def __init__(self, max_connections: int, max_keepalive: int) -> None:
         context = httpx.create_ssl_context()
         super().__init__(verify=context)
-        # httpx has no public way to name a network backend; a test notices if this one ends.
+        # httpx has no public way to set a network backend; a test notices if this one breaks.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
             max_connections=None,
@@ -56,22 +56,22 @@ class CheckedTransport(httpx.AsyncHTTPTransport):
         except BaseException:
             self._free.release()
             raise
-        response.stream = _Held(response.stream, self._free.release)
+        response.stream = _ReleasingStream(response.stream, self._free.release)
         return response
 
 
-class _Held(httpx.AsyncByteStream):
-    """A body whose end gives its connection's place to the next request."""
+class _ReleasingStream(httpx.AsyncByteStream):
+    """A body that releases the semaphore when it is closed."""
 
     def __init__(self, stream: object, release: Callable[[], None]) -> None:
         if not isinstance(stream, httpx.AsyncByteStream):
-            raise TypeError(f"an async transport gave a stream of {type(stream)}")
+            raise TypeError(f"an async transport returned a stream of type {type(stream)}")
         self._stream = stream
         self._release: Callable[[], None] | None = release
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._stream:
-            yield part
+        async for piece in self._stream:
+            yield piece
 
     async def aclose(self) -> None:
         release, self._release = self._release, None
@@ -83,7 +83,7 @@ class _Held(httpx.AsyncByteStream):
 
 
 class _CheckedBackend(httpcore.AnyIOBackend):
-    """Connects to the very addresses that were checked: a name may answer otherwise if asked twice.
+    """Connects to the addresses that were checked: a second lookup might return others.
 
     TLS still verifies the name, and the pool still keeps connections by name.
     """

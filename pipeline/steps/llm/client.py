@@ -67,10 +67,10 @@ class Model:
         max_tokens: int,
         schema: Mapping[str, Any] | None = None,
         *,
-        as_json: bool = False,
+        json_object: bool = False,
     ) -> Answer:
         """Send one request. `schema` is what the answer should follow, where the endpoint takes it;
-        with `as_json` it should be any JSON object.
+        with `json_object` it should be any JSON object.
 
         Raises `StepFailed` as `chat` does, `DialectRefused` among them.
         """
@@ -79,7 +79,7 @@ class Model:
             "model": self.endpoint.model,
             "messages": [dict(message) for message in messages],
             **dialect.limits(max_tokens),
-            **(dialect.format(schema) if as_json or schema is not None else {}),
+            **(dialect.format(schema) if json_object or schema is not None else {}),
         }
         self.tally.requests += 1
         response = await send(self._client, self.endpoint, body)
@@ -126,7 +126,7 @@ def chat(
 
     async def ask() -> Answer:
         async with connected(endpoint, Tally()) as model:
-            return await model.ask(messages, max_tokens, as_json=endpoint.json_mode)
+            return await model.ask(messages, max_tokens, json_object=endpoint.json_mode)
 
     signal.raise_if_aborted()
     return asyncio.run(abortable(ask(), signal))

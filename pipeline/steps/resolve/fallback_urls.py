@@ -1,8 +1,8 @@
-"""Where else a PDF may be had when one address fails: which addresses are left, and what was tried.
+"""Other URLs of a PDF when one fails: which are left to try, and a log of those tried.
 
-Pure. `other_urls` and `lookups` are the columns of a document: lists of objects, written by others
-too, so that what cannot be understood in them is passed over. `lookups` are for people and hold no
-query of a URL; `other_urls`, which are for the next try, hold them whole.
+Pure. `other_urls` and `lookups` are columns of a document: lists of objects that other steps write
+too, so entries of another form are skipped. `lookups` are shown to people and contain no query of a
+URL; `other_urls` are requested later and contain it.
 """
 
 from __future__ import annotations
@@ -14,96 +14,96 @@ from typing import Any
 
 from pipeline.steps.http.safe_addresses import shown
 
-PATIENCE = 2
-"""Failures of a passing kind at one address before another that is known is tried."""
+FAILURES_PER_URL = 2
+"""Retryable failures at one URL before another is tried."""
 
 SOURCE = "fetch"
-WELL = ("kept", "unchanged", "page")
-"""Outcomes that are no failure: the PDF is stored, is as it was, or is named by a page."""
+SUCCESSES = ("kept", "unchanged", "page")
+"""Outcomes that are no failure: the PDF is stored, has not changed, or is named by a page."""
 
-SHORT = 120
-"""Characters of each earlier failure that the last one's message names."""
+FAILURE_CHARACTERS = 120
+"""Characters of each earlier failure that the last one's message quotes."""
 
 
 @dataclass(frozen=True)
-class Address:
-    """A URL, who named it, and whether a page is likely there rather than the PDF.
+class CandidateUrl:
+    """A URL, the source that named it, and whether it is probably a page rather than the PDF.
 
-    `tried` is the round in which it failed, empty when it did not yet.
+    `failed_round`: the round of attempts in which it failed; empty if it has not.
     """
 
     url: str
     source: str = ""
     landing: bool = False
-    tried: str = ""
+    failed_round: str = ""
 
-    def as_json(self) -> dict[str, Any]:
-        said = {"url": self.url, "source": self.source, "landing": self.landing}
-        return {**said, "tried": self.tried} if self.tried else said
+    def to_json(self) -> dict[str, Any]:
+        stored = {"url": self.url, "source": self.source, "landing": self.landing}
+        return {**stored, "failed_round": self.failed_round} if self.failed_round else stored
 
 
-def left(other_urls: Iterable[Any], current: str, round_: str) -> list[Address]:
-    """The addresses still to be tried, in order: those nobody tried yet, else, when a person let it
-    all be tried again, those that failed in earlier rounds.
+def remaining(other_urls: Iterable[Any], current: str, round_: str) -> list[CandidateUrl]:
+    """The URLs left to try, in order: those that have not failed yet; if there are none and a person
+    had the document retried, those that failed in earlier rounds.
 
-    A round is whatever names the tries since a person last said so: no clocks are compared.
+    A round is named by when a person last had it retried; rounds are compared for equality only.
     """
-    known = _addresses(other_urls)
-    lately = {current, *(address.url for address in known if address.tried == round_)}
-    chosen = [address for address in known if not address.tried] or known
-    return list({a.url: a for a in chosen if a.url not in lately}.values())
+    known = _candidates(other_urls)
+    used = {current, *(candidate.url for candidate in known if candidate.failed_round == round_)}
+    chosen = [candidate for candidate in known if not candidate.failed_round] or known
+    return list({c.url: c for c in chosen if c.url not in used}.values())
 
 
-def without(other_urls: Iterable[Any], url: str) -> list[Address]:
-    """All but this one, whether tried or not."""
-    return [address for address in _addresses(other_urls) if address.url != url]
+def without(other_urls: Iterable[Any], url: str) -> list[CandidateUrl]:
+    """All but this one, failed or not."""
+    return [candidate for candidate in _candidates(other_urls) if candidate.url != url]
 
 
-def untried(other_urls: Iterable[Any]) -> list[Address]:
-    """Those that did not fail yet."""
-    return [address for address in _addresses(other_urls) if not address.tried]
+def untried(other_urls: Iterable[Any]) -> list[CandidateUrl]:
+    """Those that have not failed yet."""
+    return [candidate for candidate in _candidates(other_urls) if not candidate.failed_round]
 
 
-def line(
-    address: Address, outcome: str, message: str, now: datetime, round_: str = ""
+def log_entry(
+    candidate: CandidateUrl, outcome: str, message: str, now: datetime, round_: str = ""
 ) -> dict[str, Any]:
-    """A line for `lookups`: `outcome` is the error kind, or one of WELL."""
+    """An entry for `lookups`; `outcome`: the error kind, or one of SUCCESSES."""
     return {
-        "url": shown(address.url),
-        "landing": address.landing,
-        "named_by": address.source,
+        "url": shown(candidate.url),
+        "landing": candidate.landing,
+        "named_by": candidate.source,
         "source": SOURCE,
         "outcome": outcome,
         "message": message[:500],
-        "failed": outcome not in WELL,
+        "failed": outcome not in SUCCESSES,
         "at": now.isoformat(timespec="seconds"),
         "round": round_,
     }
 
 
-def failed_in(lookups: Iterable[Any], round_: str) -> str:
-    """What failed in this round, briefly, for the message of the last failure; empty for nothing."""
-    said = [
-        f"{line['outcome']}: {str(line.get('message'))[:SHORT]}"
-        for line in lookups
-        if _is_ours(line) and line.get("failed") and line.get("round") == round_
+def failures_in_round(lookups: Iterable[Any], round_: str) -> str:
+    """The failures of this round, shortened, for the message of the last one; empty for none."""
+    failures = [
+        f"{entry['outcome']}: {str(entry.get('message'))[:FAILURE_CHARACTERS]}"
+        for entry in lookups
+        if _is_log_entry(entry) and entry.get("failed") and entry.get("round") == round_
     ]
-    return "; ".join(said)
+    return "; ".join(failures)
 
 
-def _addresses(records: Iterable[Any]) -> list[Address]:
+def _candidates(records: Iterable[Any]) -> list[CandidateUrl]:
     return [
-        Address(
+        CandidateUrl(
             record["url"],
             str(record.get("source", "")),
             bool(record.get("landing")),
-            str(record.get("tried", "")),
+            str(record.get("failed_round", "")),
         )
         for record in records
         if isinstance(record, dict) and isinstance(record.get("url"), str)
     ]
 
 
-def _is_ours(line: Any) -> bool:
-    ours = isinstance(line, dict) and line.get("source") == SOURCE
-    return ours and isinstance(line.get("outcome"), str)
+def _is_log_entry(entry: Any) -> bool:
+    is_fetch = isinstance(entry, dict) and entry.get("source") == SOURCE
+    return is_fetch and isinstance(entry.get("outcome"), str)

@@ -44,7 +44,7 @@ def test_a_redirect_to_another_host_goes_on_under_that_hosts_limit(
 @pytest.fixture
 def old_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every redirect is old when its host's turn comes, as where the queue there is long."""
-    monkeypatch.setattr("pipeline.tasks.fetch.REDIRECT_LASTS", -1.0)
+    monkeypatch.setattr("pipeline.steps.fetch.fetch_state.REDIRECT_LIFETIME", -1.0)
 
 
 def test_a_redirect_that_grew_old_in_its_hosts_queue_is_followed_all_the_same(
@@ -65,8 +65,8 @@ def test_an_old_redirect_its_host_refuses_is_asked_for_again(
     url = site.url(f"/to?url={quote(mirror.url('/status?code=503'), safe='')}")
     execution = execution_of(fetching.put(url))
     assert (execution.state, outcomes()) == (State.WAITING, ["snoozed", "retried"])
-    execution.context["fetch"]["until"] = time.time() - 1
-    execution.context["fetch"]["url"] = mirror.url(f"/status?code={status}")
+    execution.context["fetch"]["redirect_expires_at"] = time.time() - 1
+    execution.context["fetch"]["redirect_url"] = mirror.url(f"/status?code={status}")
     execution.save()
     fetching.again(execution)
     assert fetching.asked_under == [key(site), key(mirror), key(mirror), key(site), key(mirror)]
@@ -78,7 +78,7 @@ def test_a_redirect_refused_on_a_retry_is_asked_for_again_once(
 ) -> None:
     url = site.url(f"/to?url={quote(mirror.url('/status?code=503'), safe='')}")
     execution = execution_of(fetching.put(url))
-    execution.context["fetch"]["url"] = mirror.url("/status?code=403")
+    execution.context["fetch"]["redirect_url"] = mirror.url("/status?code=403")
     execution.save()
     site.redirects["/to"] = mirror.url("/gone")
     ended = fetching.again(execution)

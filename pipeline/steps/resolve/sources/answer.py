@@ -1,4 +1,4 @@
-"""What a source told of a paper: addresses of its PDF, and facts about it. Plain values."""
+"""A source's answer about a paper: addresses of its PDF, and its metadata."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from typing import Any, Self
 
 
 class Rank(IntEnum):
-    """How likely an address gives the PDF to anyone who asks: the lower is tried first."""
+    """How likely an address returns the PDF to anyone; the lowest rank is tried first."""
 
     OPEN_PDF = 0
-    """The PDF itself; the source says that all may read it."""
+    """The PDF itself; open access, according to the source."""
     PDF = 1
     """The PDF itself, perhaps for subscribers only."""
     OPEN_PAGE = 2
-    """The page of a copy all may read; it should link to the PDF."""
+    """The page of an open copy; it should link to the PDF."""
     PAGE = 3
     """The publisher's page, perhaps behind a paywall."""
     CHECKER = 4
-    """Given to a service that checks for plagiarism, and mostly closed to others."""
+    """Meant for plagiarism checkers, and mostly closed to others."""
 
 
 class Outcome(StrEnum):
-    """How an inquiry at a source ended."""
+    """The result of asking a source."""
 
     FOUND = "found"
     NO_ADDRESS = "no address"
-    """It knows the paper, and names nothing to fetch."""
+    """It knows the paper, but no address of its PDF."""
     NOT_KNOWN = "not known"
-    """It answered, and has no such paper."""
+    """It answered that it has no such paper."""
     UNSURE = "no answer yet"
-    """An answer that says nothing: to be asked again later."""
+    """An inconclusive answer: to be asked again later."""
     MOVED = "moved"
-    """It has the record elsewhere, to be asked for in a request of its own."""
+    """It redirects to another path, which takes another request."""
     FAILED = "failed"
     NOT_ASKED = "not asked"
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a PDF may be. `source` is the name of who said so."""
+    """Where a PDF may be, according to `source`."""
 
     url: str
     source: str
@@ -48,15 +48,15 @@ class Address:
 
     @property
     def landing(self) -> bool:
-        """Likely a page in HTML, whose `citation_pdf_url` is wanted."""
+        """Probably an HTML page with a `citation_pdf_url`."""
         return self.rank in (Rank.OPEN_PAGE, Rank.PAGE)
 
 
 @dataclass(frozen=True)
 class Paper:
-    """Facts about a paper, as one source states them; what it does not know is empty.
+    """Metadata of a paper from one source; empty where it knows nothing.
 
-    `licence` and `open_access` are in the source's own words; `arxiv_id` has its version, if known.
+    `licence` and `open_access` are in the source's own words; `arxiv_id` includes the version if known.
     """
 
     title: str = ""
@@ -70,7 +70,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Answer:
-    """All a source told in one answer."""
+    """A source's answer."""
 
     outcome: Outcome
     addresses: tuple[Address, ...] = ()
@@ -81,16 +81,18 @@ class Answer:
         """The answer of a source that knows the paper."""
         return cls(Outcome.FOUND if addresses else Outcome.NO_ADDRESS, addresses, paper)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def of_json(cls, said: dict[str, Any]) -> Self | None:
-        """What `as_json` told; None for a form this version does not read."""
+    def from_json(cls, stored: dict[str, Any]) -> Self | None:
+        """The answer `to_json` stored; None for a form this version does not read."""
         try:
-            addresses = (Address(a["url"], a["source"], Rank(a["rank"])) for a in said["addresses"])
-            facts = {f.name: said["paper"][f.name] for f in fields(Paper)}
+            addresses = tuple(
+                Address(a["url"], a["source"], Rank(a["rank"])) for a in stored["addresses"]
+            )
+            facts = {f.name: stored["paper"][f.name] for f in fields(Paper)}
             paper = Paper(**{**facts, "authors": tuple(facts["authors"])})
-            return cls(Outcome(said["outcome"]), tuple(addresses), paper)
+            return cls(Outcome(stored["outcome"]), addresses, paper)
         except (KeyError, TypeError, ValueError):
             return None

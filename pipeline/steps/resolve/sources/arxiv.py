@@ -1,7 +1,7 @@
-"""arXiv: the facts about one of its papers, and which version is the latest.
+"""arXiv: the metadata of one of its papers, and its latest version.
 
-API of arXiv (info.arxiv.org/help/api): `GET /api/query?id_list=…`, answered as an Atom feed. Where its
-PDF is follows from the id alone (`pdf_url`).
+API of arXiv (info.arxiv.org/help/api): `GET /api/query?id_list=…` returns an Atom feed. The URL of the
+PDF follows from the id alone (`pdf_url`).
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from pipeline.steps.resolve.sources.source import Source
 from queuemgr import BadInput, StepFailed
 
 REFUSED_SECONDS = 6 * 3600.0
-"""Seconds arXiv is left alone after a 403: it takes requests after one for an attack
-(info.arxiv.org/help/robots.html). The length is ours."""
+"""Seconds without a request to arXiv after a 403: it regards further ones as an attack
+(info.arxiv.org/help/robots.html). The length is our own choice."""
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
 _ARXIV = "{http://arxiv.org/schemas/atom}"
 _HEAD = 1024
-"""Bytes in which a document type stands, where there is one."""
+"""Bytes within which a document type appears, if there is one."""
 
 
 def pdf_url(arxiv_url: str, value: str, version: int | None) -> str:
-    """Where a paper's PDF is; without a version, its latest."""
-    return f"{arxiv_url.rstrip('/')}/pdf/{spelled(value, version)}"
+    """The URL of a paper's PDF; without a version, the latest."""
+    return f"{arxiv_url.rstrip('/')}/pdf/{versioned_id(value, version)}"
 
 
-def spelled(value: str, version: int | None) -> str:
+def versioned_id(value: str, version: int | None) -> str:
     return value if version is None else f"{value}v{version}"
 
 
-def refused(failure: StepFailed) -> StepFailed:
-    """A 403 of arXiv's closes its limit for hours: more requests would be taken for an attack."""
+def interpret_refusal(failure: StepFailed) -> StepFailed:
+    """A 403 of arXiv stops all requests to it for hours: it regards further ones as an attack."""
     if failure.http_status != 403:
         return failure
     return StepFailed(
         "rate_limited",
-        f"{failure.message}: arXiv refuses this client, and is left alone for a while",
+        f"{failure.message}: arXiv refuses this client; no requests to it for a while",
         retry_after=REFUSED_SECONDS,
         http_status=403,
     )
@@ -49,7 +49,7 @@ def refused(failure: StepFailed) -> StepFailed:
 def _read(body: bytes, asked: Identifier) -> Answer:
     entry = _feed(body).find(f"{_ATOM}entry")
     if entry is None:
-        # arXiv gives an empty feed when it is busy, too: it does not say that there is no such paper.
+        # arXiv also sends an empty feed when busy: it does not mean that there is no such paper.
         return Answer(Outcome.UNSURE)
     if "/api/errors" in _text(entry, f"{_ATOM}id"):
         return Answer(Outcome.NOT_KNOWN)
@@ -58,25 +58,25 @@ def _read(body: bytes, asked: Identifier) -> Answer:
 
 def _feed(body: bytes) -> ElementTree.Element:
     if b"<!doctype" in body[:_HEAD].lower():
-        raise StepFailed("bad_answer", "arXiv sent a web page in place of a feed")
+        raise StepFailed("bad_answer", "arXiv sent a web page instead of a feed")
     if b"rate exceeded" in body[:_HEAD].lower():
-        raise StepFailed("rate_limited", "arXiv says that its rate was exceeded")
+        raise StepFailed("rate_limited", "arXiv says that its rate limit was exceeded")
     if b"<!entity" in body.lower():
         raise StepFailed("bad_answer", "arXiv sent a feed that defines entities")
     try:
-        # Entities, which may expand without end, were refused above.
+        # Entities, which may expand without bound, were refused above.
         feed = ElementTree.fromstring(body)  # noqa: S314 - expat bounds expansion; the body is bounded too
     except (ElementTree.ParseError, ValueError) as error:
         raise StepFailed("bad_answer", f"arXiv sent no Atom feed: {error}") from error
     if feed.tag != f"{_ATOM}feed":
-        raise StepFailed("bad_answer", "arXiv sent XML that is no Atom feed")
+        raise StepFailed("bad_answer", "arXiv sent XML that is not an Atom feed")
     return feed
 
 
 def _answer(entry: ElementTree.Element, asked: Identifier) -> Answer:
     found = _identified(_text(entry, f"{_ATOM}id"))
     if found is None or found.value != asked.value:
-        raise StepFailed("bad_answer", "arXiv answered about another paper than the one asked for")
+        raise StepFailed("bad_answer", "arXiv answered about a different paper")
     version = found.version if asked.version is None else asked.version
     here = pdf_url("https://arxiv.org", asked.value, version)
     people = [_text(author, f"{_ATOM}name") for author in entry.iter(f"{_ATOM}author")]
@@ -86,7 +86,7 @@ def _answer(entry: ElementTree.Element, asked: Identifier) -> Answer:
         year=json_fields.year(_text(entry, f"{_ATOM}published")),
         licence=json_fields.line(_text(entry, f"{_ARXIV}license")),
         doi=json_fields.doi(_text(entry, f"{_ARXIV}doi")),
-        arxiv_id=spelled(asked.value, version),
+        arxiv_id=versioned_id(asked.value, version),
     )
     return Answer.of((Address(here, ARXIV.name, Rank.OPEN_PDF),), paper)
 
@@ -108,8 +108,8 @@ ARXIV = Source(
     path=lambda asked: "/api/query",
     read=_read,
     query=lambda asked, options: {
-        "id_list": spelled(asked.value, asked.version),
+        "id_list": versioned_id(asked.value, asked.version),
         "max_results": "1",
     },
-    understood=refused,
+    interpret=interpret_refusal,
 )

@@ -1,7 +1,7 @@
-"""Crossref: what publishers deposited about a DOI; facts above all, and links mostly for subscribers.
+"""Crossref: what publishers deposited about a DOI: metadata, and links mostly for subscribers.
 
-REST API of 2025 (api.crossref.org, documentation at crossref.org): `GET /works/{doi}`; `mailto` puts
-the asker into the polite pool, whose limits are higher. Aliased DOIs are answered with a redirect.
+REST API of 2025 (api.crossref.org, documentation at crossref.org): `GET /works/{doi}`; `mailto` gives
+access to the polite pool with higher limits. Aliased DOIs are answered with a redirect.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def _paper(record: dict[str, Any]) -> Paper:
 
 
 def _name(author: dict[str, Any]) -> str:
-    """A person by given and family name, a group by its one name."""
+    """Given and family name of a person, or the name of a group."""
     parts = (json_fields.line(author.get(part)) for part in ("given", "family"))
     return " ".join(filter(None, parts)) or json_fields.line(author.get("name"))
 
 
 def _year(record: dict[str, Any]) -> int | None:
-    """Of the earliest date of publication that is stated."""
+    """The year of the first publication date that is present."""
     dates = (json_fields.mapping(record.get(name)) for name in ("published", "issued", "created"))
     years = (
         json_fields.year(json_fields.first(json_fields.first(date.get("date-parts"))))
@@ -62,7 +62,7 @@ def _year(record: dict[str, Any]) -> int | None:
 
 
 def _licence(record: dict[str, Any]) -> str:
-    """The address of a Creative Commons licence where there is one among several, else the first."""
+    """The URL of a Creative Commons licence if there is one, else of the first."""
     urls = [
         json_fields.line(entry.get("URL")) for entry in json_fields.mappings(record.get("license"))
     ]

@@ -1,4 +1,4 @@
-"""Reading what came over the wire: any part may be missing, of another type, or full of controls."""
+"""Reading untrusted JSON: any field may be missing, of another type, or contain control characters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from queuemgr import StepFailed
 
 MAX_TITLE = 500
-"""Characters: what a Document's row holds."""
+"""Characters: the size of the database column."""
 
 MAX_AUTHORS, MAX_NAME = 500, 200
-"""Names kept of one paper, and characters of each. Collaborations sign with thousands."""
+"""Authors kept of one paper, and characters of each name. Collaborations have thousands."""
 
 MAX_URL = 4000
-"""Characters: longer ones are no links."""
+"""Characters: longer URLs are ignored."""
 
 _MARKUP = re.compile(
     r"</?(?:jats:|mml:)?(?:i|b|em|strong|sub|sup|sc|scp|tt|u|italic|bold|span)>", re.I
@@ -25,20 +25,20 @@ _DOI_URL = re.compile(r"^(?:https?://)?(?:dx\.)?doi\.org/|^doi:\s*", re.IGNORECA
 
 
 def record_of(body: bytes, source: str) -> dict[str, Any]:
-    """The JSON object of an answer; raises StepFailed("bad_answer") for anything else."""
+    """The JSON object in a body; raises StepFailed("bad_answer") for anything else."""
     try:
         return record(json.loads(body), source)
     except (ValueError, RecursionError) as error:
-        raise StepFailed("bad_answer", f"{source} sent no JSON: {_where(error)}") from error
+        raise StepFailed("bad_answer", f"{source} sent no JSON: {_reason(error)}") from error
 
 
-def _where(error: Exception) -> str:
-    """What is wrong, without the text that was sent."""
+def _reason(error: Exception) -> str:
+    """What is wrong, without quoting the body."""
     return error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
 
 
 def record(value: Any, source: str) -> dict[str, Any]:
-    """`value` as an object; raises StepFailed("bad_answer") when it is none."""
+    """`value` as an object; raises StepFailed("bad_answer") if it is none."""
     if not isinstance(value, dict):
         raise StepFailed("bad_answer", f"{source} answered without a record of the work")
     return value
@@ -59,13 +59,13 @@ def first(value: Any) -> Any:
 
 
 def line(value: Any, longest: int = MAX_NAME) -> str:
-    """Text on one line, fit for any database: no NUL, no controls, no halves of surrogates."""
+    """Text on one line that any database accepts: no NUL, control characters or lone surrogates."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
     return "".join(letter for letter in text if letter.isprintable())[:longest]
 
 
 def title(value: Any) -> str:
-    """A title without the markup publishers deposit with it (`<i>E. coli</i> &amp; others`)."""
+    """A title without the publisher's markup (`<i>E. coli</i> &amp; others`)."""
     if not isinstance(value, str):
         return ""
     return line(html.unescape(_MARKUP.sub("", value)), MAX_TITLE)
@@ -78,7 +78,7 @@ def names(values: Any) -> tuple[str, ...]:
 
 
 def year(value: Any) -> int | None:
-    """A year of the common era with four digits, given as a number or as the start of a date."""
+    """A year from 1000 to 2999, given as a number or at the start of a date."""
     if isinstance(value, str) and re.match(r"[12]\d{3}(?!\d)", value):
         return int(value[:4])
     plain = isinstance(value, int) and not isinstance(value, bool)
@@ -92,6 +92,6 @@ def link(value: Any) -> str:
 
 
 def doi(value: Any) -> str:
-    """A DOI without the address of its resolver, in lower case; empty when a row could not hold it."""
+    """A DOI without its resolver's URL, in lower case; empty if too long for the database column."""
     bare = _DOI_URL.sub("", line(value, 1000)).lower()
     return bare if bare.startswith("10.") and len(bare) <= 255 else ""

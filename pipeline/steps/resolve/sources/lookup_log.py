@@ -1,7 +1,8 @@
-"""One line of a document's record of whom was asked about it: what came, in a sentence, and how fast."""
+"""An entry of a document's lookup log: which source was asked, its result in a sentence, how long."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -12,10 +13,10 @@ from queuemgr import StepFailed
 from queuemgr.extend.secrets import clean
 
 CONCLUSION = "resolve"
-"""In place of a source's name: the line that ends a round of inquiries."""
+"""Instead of a source's name: the entry that ends a round of inquiries."""
 
 _SENTENCES = {
-    Outcome.NO_ADDRESS: "knows the paper and names no place of its PDF",
+    Outcome.NO_ADDRESS: "knows the paper but no address of its PDF",
     Outcome.NOT_KNOWN: "does not know the paper",
     Outcome.UNSURE: "gave an empty answer, as it does when busy",
 }
@@ -23,8 +24,8 @@ _SENTENCES = {
 
 @dataclass(frozen=True)
 class Inquiry:
-    """`seconds` the request took, 0 when the answer was `cached`. Of a failure: its `kind`, and the
-    wait in seconds it asked for. `path`: where a source that `moved` its record has it now."""
+    """`seconds`: duration of the request, 0 if the answer was `cached`. For a failure: its `kind`, and
+    `retry_after` in seconds. `path`: where a source redirected to."""
 
     source: str
     outcome: Outcome
@@ -55,11 +56,11 @@ class Inquiry:
 
     @classmethod
     def concluded(cls, outcome: str, detail: str) -> dict[str, Any]:
-        """The line that ends a round."""
+        """The entry that ends a round."""
         return {"source": CONCLUSION, "outcome": outcome, "detail": clean(detail)}
 
-    def as_json(self) -> dict[str, Any]:
-        """As the record keeps it: what is empty is left out."""
+    def to_json(self) -> dict[str, Any]:
+        """Without empty values."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -67,16 +68,16 @@ class Inquiry:
         }
 
     @classmethod
-    def of_json(cls, said: dict[str, Any]) -> Self:
-        return cls(**{**said, "outcome": Outcome(said["outcome"])})
+    def from_json(cls, stored: dict[str, Any]) -> Self:
+        return cls(**{**stored, "outcome": Outcome(stored["outcome"])})
 
 
-def this_round(record: list[dict[str, Any]]) -> list[Inquiry]:
-    """The inquiries of the round under way: none when the last one was concluded.
+def current_round(lookups: Sequence[dict[str, Any]]) -> list[Inquiry]:
+    """The inquiries of the current round: none if the last round was concluded.
 
-    What came of fetching from the addresses stands in the same record, and is no inquiry.
+    The same list also logs downloads, which are no inquiries.
     """
-    ours = [said for said in record if said.get("source") != FETCHED]
-    if not ours or ours[-1].get("source") == CONCLUSION:
+    inquiries = [entry for entry in lookups if entry.get("source") != FETCHED]
+    if not inquiries or inquiries[-1].get("source") == CONCLUSION:
         return []
-    return [Inquiry.of_json(said) for said in ours]
+    return [Inquiry.from_json(entry) for entry in inquiries]

@@ -1,4 +1,4 @@
-"""One set of facts out of what several sources state: for each fact, whom to believe first. Pure."""
+"""Merge the metadata of several sources: for each field, which source takes precedence. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from pipeline.steps.resolve.sources.answer import Answer, Paper
 
 PUBLISHED = ("arxiv", "crossref", "openalex", "unpaywall", "semanticscholar")
-"""For what is printed on a paper: Crossref has it from the publisher, the others from Crossref."""
+"""For what is printed on a paper: Crossref has it from the publisher, others from Crossref."""
 
 COPIES = ("unpaywall", "openalex", "semanticscholar", "crossref", "arxiv")
-"""For how copies may be read: Unpaywall looks at the copies, Crossref has what was deposited once."""
+"""For access rights: Unpaywall checks the copies, Crossref has what was once deposited."""
 
-BELIEVED: Mapping[str, tuple[str, ...]] = {
+PREFERRED_SOURCES: Mapping[str, tuple[str, ...]] = {
     "title": PUBLISHED,
     "authors": PUBLISHED,
     "year": PUBLISHED,
@@ -25,11 +25,13 @@ BELIEVED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def merged(answers: Mapping[str, Answer]) -> Paper:
-    """Each fact from the first source, in the order of BELIEVED, that states it."""
+def merge_facts(answers: Mapping[str, Answer]) -> Paper:
+    """Each field from the first source in the order of PREFERRED_SOURCES that has it."""
     return Paper(**{f.name: _first(f.name, answers) for f in fields(Paper)})
 
 
 def _first(fact: str, answers: Mapping[str, Answer]) -> Any:
-    stated = (getattr(answers[name].paper, fact) for name in BELIEVED[fact] if name in answers)
+    stated = (
+        getattr(answers[name].paper, fact) for name in PREFERRED_SOURCES[fact] if name in answers
+    )
     return next((value for value in stated if value), getattr(Paper(), fact))

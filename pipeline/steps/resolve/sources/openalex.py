@@ -1,8 +1,8 @@
-"""OpenAlex: every place a DOI's paper is known to be.
+"""OpenAlex: all known locations of a DOI's paper.
 
 API of 2026 (developers.openalex.org): `GET /works/doi:{doi}`, free of charge for single works;
-`api_key` is optional for a few requests a day and needed for more. Its own copies of PDFs
-(`content.openalex.org`) cost money, so only the addresses of others are taken.
+`api_key` is optional for a few requests a day and required for more. Its own copies of PDFs
+(`content.openalex.org`) cost money, so they are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One question to one source: the request, and what its answer, or the lack of one, means."""
+"""Ask one source about one paper: the request, and what its response or failure means."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pipeline.steps.http.safe_addresses import name_and_port, shown
 from pipeline.steps.identify import Identifier
 from pipeline.steps.resolve.sources.answer import Answer, Outcome
 from pipeline.steps.resolve.sources.lookup_log import Inquiry
-from pipeline.steps.resolve.sources.request import ask
+from pipeline.steps.resolve.sources.request import get
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source
 from queuemgr import AbortSignal, StepFailed
 
-Heard = tuple[Inquiry, Answer | None]
+LookupResult = tuple[Inquiry, Answer | None]
 
 _NOT_KNOWN = Answer(Outcome.NOT_KNOWN)
 
 
-def put(
+def query_source(
     source: Source,
     identifier: Identifier,
     options: ResolveOptions,
     http: HttpClient,
     signal: AbortSignal,
     moved_to: str = "",
-) -> Heard:
-    """Ask this source in one request, at the path it `moved_to` if it said so.
+) -> LookupResult:
+    """Ask this source in one request, at the path it redirected to (`moved_to`), if any.
 
-    Whatever goes wrong is part of what is heard; raises Aborted only.
+    Failures are part of the result; raises Aborted only.
     """
     began = time.monotonic()
     try:
@@ -49,9 +49,9 @@ def _asked(
     http: HttpClient,
     signal: AbortSignal,
     moved_to: str,
-) -> Heard:
+) -> LookupResult:
     url = url_of(source, identifier, options, moved_to)
-    reply = ask(url, dict(source.headers(options)), options.deadline, http, signal)
+    reply = get(url, dict(source.headers(options)), options.deadline, http, signal)
     if reply.moved_to:
         return Inquiry.moved(source, _path(url, reply.moved_to)), None
     answer = source.read(reply.body, identifier)
@@ -61,34 +61,34 @@ def _asked(
 def url_of(
     source: Source, identifier: Identifier, options: ResolveOptions, moved_to: str = ""
 ) -> str:
-    """What is asked for; a path the source gave stands in place of ours."""
+    """The URL to request; `moved_to` replaces the usual path."""
     base = httpx.URL(options.base_url(source.name))
     query = urlencode(source.query(identifier, options))
     if moved_to:
         origin = f"{base.scheme}://{base.netloc.decode('ascii')}"
-        place = f"{origin}{moved_to}"
+        url = f"{origin}{moved_to}"
     else:
-        place = f"{options.base_url(source.name)}{source.path(identifier)}"
-    return f"{place}?{query}" if query else place
+        url = f"{options.base_url(source.name)}{source.path(identifier)}"
+    return f"{url}?{query}" if query else url
 
 
 def _path(asked: str, moved_to: str) -> str:
-    """The path of the new place. Its query may repeat our address or key, and ours is sent anyway.
+    """The path redirected to. Its query is dropped: ours is sent again, and it may repeat our key.
 
-    Raises StepFailed("refused_address") when it is at another host: that is not the one the operator
-    chose, and has not our limit.
+    Raises StepFailed("refused_address") if it is on another host: the operator did not choose that
+    one, and our limit does not cover it.
     """
     old, new = httpx.URL(asked), httpx.URL(moved_to)
     if (old.scheme, name_and_port(old)) != (new.scheme, name_and_port(new)):
         raise StepFailed(
             "refused_address",
-            f"{shown(old)} redirects to {shown(new)}: set the base URL of the service to where it is",
+            f"{shown(old)} redirects to {shown(new)}: set the service's base URL to its new host",
         )
     return new.raw_path.partition(b"?")[0].decode("ascii")
 
 
-def _failed(source: Source, failure: StepFailed) -> Heard:
+def _failed(source: Source, failure: StepFailed) -> LookupResult:
     """A 404 is an answer: this source does not know the paper."""
     if failure.kind == "not_found":
         return Inquiry.answered(source, _NOT_KNOWN), _NOT_KNOWN
-    return Inquiry.failed(source, source.understood(failure)), None
+    return Inquiry.failed(source, source.interpret(failure)), None

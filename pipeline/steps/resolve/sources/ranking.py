@@ -1,4 +1,4 @@
-"""Of all the addresses sources gave, each once, in the order they should be tried. Pure."""
+"""The addresses from all sources, without duplicates, in the order they should be tried. Pure."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pipeline.steps.resolve.sources.answer import Address, Rank
 from pipeline.steps.resolve.sources.arxiv import pdf_url
 from queuemgr import BadInput
 
-MOST = 20
-"""Addresses kept of one paper: beyond so many the next is no better."""
+MAX_ADDRESSES = 20
+"""Addresses kept of one paper: more do not help."""
 
 
-def in_order(addresses: Iterable[Address], arxiv_url: str) -> tuple[Address, ...]:
-    """By rank; of the same rank in the order given, which is the order sources were asked in.
+def ranked(addresses: Iterable[Address], arxiv_url: str) -> tuple[Address, ...]:
+    """By rank, then in the order given, which is the order the sources were asked in.
 
-    What is no usable URL is dropped. http and https of one address count as one. Addresses at arXiv
-    are turned to its PDF at the operator's choice of host, so that they pass arXiv's limit.
+    Unusable URLs are dropped; http and https of one address count as one. Addresses at arXiv become
+    its PDF at the configured host, so that arXiv's limit applies.
     """
     usable = [found for found in (_usable(a, arxiv_url) for a in addresses) if found]
     once: dict[str, Address] = {}
     for address in sorted(usable, key=lambda a: a.rank):
         once.setdefault(address.url.partition("://")[2], address)
-    return tuple(once.values())[:MOST]
+    return tuple(once.values())[:MAX_ADDRESSES]
 
 
 def _usable(address: Address, arxiv_url: str) -> Address | None:
@@ -39,7 +39,7 @@ def _usable(address: Address, arxiv_url: str) -> Address | None:
         case "url":
             return replace(address, url=found.value)
         case "doi":
-            # A DOI's own address leads to the publisher's page, whatever a source takes it for.
+            # A DOI resolves to the publisher's page, whatever the source says.
             return replace(address, rank=max(address.rank, Rank.PAGE))
         case _:
             return None

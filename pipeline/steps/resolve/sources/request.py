@@ -1,4 +1,4 @@
-"""One question to a service is one request: no redirect is followed, and the answer is bounded."""
+"""One GET request to a service: no redirect is followed, and the body is bounded."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from dataclasses import dataclass
 import httpx
 
 from pipeline.steps.http.client import HttpClient
-from pipeline.steps.http.decompress import Unpacker
-from pipeline.steps.http.failure import failed, named_failures
+from pipeline.steps.http.decompress import Decompressor
+from pipeline.steps.http.failure import failed, step_failures
 from pipeline.steps.http.safe_addresses import shown
 from queuemgr import AbortSignal, StepFailed
 
 MAX_BYTES = 8 << 20
-"""Bytes: far above any record of these services."""
+"""Bytes: far more than any record of these services."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The body of a success, or where the service says it has the record now."""
+    """The body of a successful response, or the URL the service redirects to."""
 
     body: bytes = b""
     moved_to: str = ""
 
 
-def ask(
+def get(
     url: str, headers: dict[str, str], deadline: float, http: HttpClient, signal: AbortSignal
 ) -> Reply:
-    """Send one GET to an operator's own choice of host, and read its answer within `deadline` s.
+    """Send a GET to a host the operator configured, and read its response within `deadline` seconds.
 
-    Redirects are told, not followed: each request must pass the service's rate on its own, and a key
-    must not travel to another host. Raises Aborted, and StepFailed as `http_failure` names it.
+    Redirects are returned, not followed: each request must pass the service's rate limit, and a key
+    must not be sent to another host. Raises Aborted, and StepFailed as in `http.failure`.
     """
-    return http.run(_asked(url, headers, deadline, http), signal)
+    return http.run(_get(url, headers, deadline, http), signal)
 
 
-async def _asked(url: str, headers: dict[str, str], deadline: float, http: HttpClient) -> Reply:
-    with named_failures(url):
+async def _get(url: str, headers: dict[str, str], deadline: float, http: HttpClient) -> Reply:
+    with step_failures(url):
         async with (
             asyncio.timeout(deadline),
             http.client.stream("GET", url, headers=headers) as response,
@@ -50,11 +50,13 @@ async def _asked(url: str, headers: dict[str, str], deadline: float, http: HttpC
 
 
 async def _body(response: httpx.Response) -> bytes:
-    unpacker, body = Unpacker(response.headers.get("content-encoding", "")), bytearray()
+    decompressor, body = Decompressor(response.headers.get("content-encoding", "")), bytearray()
     async for raw in response.aiter_raw():
-        for piece in unpacker.feed(raw):
+        for piece in decompressor.feed(raw):
             body += piece
             if len(body) > MAX_BYTES:
-                raise StepFailed("bad_answer", f"{shown(response.url)} sent over {MAX_BYTES} bytes")
-    unpacker.finish()
+                raise StepFailed(
+                    "bad_answer", f"{shown(response.url)} sent more than {MAX_BYTES} bytes"
+                )
+    decompressor.finish()
     return bytes(body)

@@ -1,7 +1,7 @@
 """Semantic Scholar: an open PDF of a DOI, and the arXiv id of its preprint.
 
 Academic Graph API of 2025 (api.semanticscholar.org/api-docs): `GET /graph/v1/paper/DOI:{doi}`.
-With a key one request a second over all endpoints; without one a pool shared with everybody.
+With a key one request a second over all endpoints; without one all clients share a pool.
 """
 
 from __future__ import annotations

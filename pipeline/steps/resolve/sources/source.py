@@ -1,4 +1,4 @@
-"""What makes a service a source of papers: where and how it is asked, and how its answer reads."""
+"""What a metadata source consists of: how to ask it, and how to read its answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from queuemgr import StepFailed
 
 @dataclass(frozen=True)
 class ResolveOptions:
-    """Whom to ask, in which order, who we say we are, and how long each may take (`deadline`, s).
+    """The sources to ask, their URLs and keys, and the `deadline` of each request in seconds.
 
-    `order` names the sources for DOIs. `ask_every_source`: go on asking though an open PDF is known.
-    `arxiv_metadata`: ask arXiv about its papers, which costs a request each; their PDFs are found by
-    rule without it. Keys are optional, and show in no repr.
+    `order`: the sources for DOIs. `ask_every_source`: ask the others even if an open PDF is known.
+    `arxiv_metadata`: ask arXiv about its papers, one request each; without it their PDFs are found by
+    their id alone. Keys are optional, and left out of the repr.
     """
 
     contact_email: str = ""
@@ -56,10 +56,10 @@ def _none(options: ResolveOptions) -> str:
 class Source:
     """A service that may know where a paper is.
 
-    `path` is what it is asked at, `query` and `headers` what goes along; `read` makes an Answer of a
-    body or raises StepFailed("bad_answer"); `blocking_reasons` tells why it cannot be asked, or is empty;
-    `understood` may give a failure the meaning it has at this service. `shared_pool`: asked without a
-    key it shares one limit with everybody, so that its refusal is no reason to wait.
+    `path`, `query` and `headers` make the request; `read` turns a body into an Answer or raises
+    StepFailed("bad_answer"); `unavailable_reason`: why it cannot be asked, or empty; `interpret` gives
+    a failure the meaning it has at this service. `shared_pool`: without a key all clients share one
+    limit, so a refusal is no reason to wait.
     """
 
     name: str
@@ -68,16 +68,16 @@ class Source:
     read: Callable[[bytes, Identifier], Answer]
     query: Callable[[Identifier, ResolveOptions], Mapping[str, str]] = _no_query
     headers: Callable[[ResolveOptions], Mapping[str, str]] = _nothing
-    blocking_reasons: Callable[[ResolveOptions], str] = _none
-    understood: Callable[[StepFailed], StepFailed] = lambda failure: failure
+    unavailable_reason: Callable[[ResolveOptions], str] = _none
+    interpret: Callable[[StepFailed], StepFailed] = lambda failure: failure
     shared_pool: bool = False
 
     @property
     def limit(self) -> str:
-        """The limit every request to it passes."""
+        """The limit that applies to every request to it."""
         return limit_of(self.name)
 
-    def relied_on(self, options: ResolveOptions) -> bool:
+    def is_reliable(self, options: ResolveOptions) -> bool:
         return not self.shared_pool or bool(options.api_key(self.name))
 
 
@@ -86,5 +86,5 @@ def limit_of(source: str) -> str:
 
 
 def escaped(name: str) -> str:
-    """A name for one segment of a path. Slashes too: a DOI may hold `/../`, which must not climb."""
+    """A name as one path segment, with slashes escaped: a DOI may contain `/../`."""
     return quote(name, safe="")

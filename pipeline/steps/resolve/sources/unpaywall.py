@@ -1,7 +1,7 @@
-"""Unpaywall: which copies of a DOI all may read.
+"""Unpaywall: the open-access copies of a DOI.
 
 REST API of 2025 (unpaywall.org/products/api, data format at unpaywall.org/data-format):
-`GET /v2/{doi}?email=…`; the address must be a real one, others are refused with 422.
+`GET /v2/{doi}?email=…`; the e-mail address must be a real one, or the answer is 422.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pipeline.steps.resolve.sources.answer import Address, Answer, Paper, Rank
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source, escaped
 
 
-def _why_not(options: ResolveOptions) -> str:
+def _unavailable_reason(options: ResolveOptions) -> str:
     return "" if options.contact_email else "no contact email is set"
 
 
@@ -46,7 +46,7 @@ def _paper(record: dict[str, Any], best: dict[str, Any]) -> Paper:
 
 
 def _name(author: dict[str, Any]) -> str:
-    """Newer records have the name as it was printed, older ones its parts."""
+    """Newer records have the name as printed, older ones given and family name."""
     parts = (json_fields.line(author.get(part)) for part in ("given", "family"))
     return json_fields.line(author.get("raw_author_name")) or " ".join(filter(None, parts))
 
@@ -57,5 +57,5 @@ UNPAYWALL = Source(
     path=lambda asked: f"/v2/{escaped(asked.value)}",
     read=_read,
     query=lambda asked, options: {"email": options.contact_email},
-    blocking_reasons=_why_not,
+    unavailable_reason=_unavailable_reason,
 )

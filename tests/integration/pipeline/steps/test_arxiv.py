@@ -8,11 +8,12 @@ import pytest
 
 from pipeline.steps.http.client import HttpClient
 from pipeline.steps.identify import identify
-from pipeline.steps.resolve.resolve import Round, conclude, next_to_ask, wait_before
+from pipeline.steps.resolve.resolve import conclude, next_source, seconds_before
+from pipeline.steps.resolve.resolve_state import ResolveState
 from pipeline.steps.resolve.sources.answer import Answer, Outcome
 from pipeline.steps.resolve.sources.arxiv import ARXIV, REFUSED_SECONDS
 from pipeline.steps.resolve.sources.lookup_log import Inquiry
-from pipeline.steps.resolve.sources.query import put
+from pipeline.steps.resolve.sources.query import query_source
 from pipeline.steps.resolve.sources.source import ResolveOptions
 from queuemgr.flows.abort_signal import NEVER
 from tests.integration.pipeline.steps.faulty_server import FaultyServer
@@ -28,7 +29,7 @@ ENTRY = """<entry><id>http://arxiv.org/abs/{id}</id><published>1999-01-04T10:00:
 
 def hear(text: str, body: str, faulty: FaultyServer, http: HttpClient) -> tuple[Inquiry, Answer]:
     options = ResolveOptions(arxiv_url=faulty.url(f"/body?text={quote(body)}&rest="), deadline=5)
-    inquiry, answer = put(ARXIV, identify(text), options, http, NEVER)
+    inquiry, answer = query_source(ARXIV, identify(text), options, http, NEVER)
     return inquiry, answer or Answer(inquiry.outcome)
 
 
@@ -46,7 +47,9 @@ def test_a_paper_is_told_with_the_version_found(
 ) -> None:
     inquiry, answer = hear(text, FEED.format(ENTRY.format(id=told)), faulty, http)
     found = conclude(
-        identify(text), ResolveOptions(arxiv_url="http://m.org/"), Round().with_one(inquiry, answer)
+        identify(text),
+        ResolveOptions(arxiv_url="http://m.org/"),
+        ResolveState().with_inquiry(inquiry, answer),
     )
     assert [address.url for address in found.addresses] == [url]
     paper = found.paper
@@ -60,11 +63,11 @@ def test_an_empty_feed_is_no_answer_so_it_is_asked_once_more_and_the_pdf_fetched
     paper, options = identify("2101.00001v2"), ResolveOptions()
     inquiry, answer = hear("2101.00001v2", FEED.format(""), faulty, http)
     assert inquiry.outcome == Outcome.UNSURE
-    so_far = Round().with_one(inquiry, answer)
-    assert next_to_ask(paper, options, so_far) is ARXIV
-    assert wait_before(ARXIV, so_far) > 0
-    so_far = so_far.with_one(inquiry, answer)
-    assert next_to_ask(paper, options, so_far) is None
+    so_far = ResolveState().with_inquiry(inquiry, answer)
+    assert next_source(paper, options, so_far) is ARXIV
+    assert seconds_before(ARXIV, so_far) > 0
+    so_far = so_far.with_inquiry(inquiry, answer)
+    assert next_source(paper, options, so_far) is None
     found = conclude(paper, options, so_far)
     assert found.addresses[0].url == "https://export.arxiv.org/pdf/2101.00001v2"
 
@@ -97,13 +100,13 @@ def test_a_403_asks_for_hours_of_silence(
     code: int, wait: float | None, faulty: FaultyServer, http: HttpClient
 ) -> None:
     options = ResolveOptions(arxiv_url=faulty.url(f"/status?code={code}&rest="))
-    inquiry, _ = put(ARXIV, identify("2101.00001"), options, http, NEVER)
+    inquiry, _ = query_source(ARXIV, identify("2101.00001"), options, http, NEVER)
     assert inquiry.kind == ("server_error" if code == 503 else "rate_limited")
     assert inquiry.retry_after == wait
 
 
 def test_without_its_metadata_nobody_is_asked() -> None:
     options = ResolveOptions(arxiv_metadata=False)
-    assert next_to_ask(identify("2101.00001"), options, Round()) is None
-    found = conclude(identify("2101.00001"), options, Round())
+    assert next_source(identify("2101.00001"), options, ResolveState()) is None
+    found = conclude(identify("2101.00001"), options, ResolveState())
     assert found.addresses[0].url == "https://export.arxiv.org/pdf/2101.00001"

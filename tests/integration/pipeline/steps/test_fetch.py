@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from pipeline.steps.fetch.fetch import NO_END, Fetched, fetch
-from pipeline.steps.fetch.partial_file import PART_SUFFIX
+from pipeline.steps.fetch.partial_file import PARTIAL_SUFFIX
 from pipeline.steps.http.client import HttpClient
 from pipeline.steps.http.failure import kind_of_status
 from queuemgr.base.errors import StepFailed
@@ -172,10 +172,10 @@ def test_a_disk_that_fills_up_is_a_storage_failure_and_the_next_file_fits(
 KILLED = """
 import sys
 from pathlib import Path
-from pipeline.steps.download import FetchOptions
-from pipeline.steps.fetch import fetch
-from pipeline.steps.http import HttpClient
-from queuemgr.abort import NEVER
+from pipeline.steps.fetch.download import FetchOptions
+from pipeline.steps.fetch.fetch import fetch
+from pipeline.steps.http.client import HttpClient
+from queuemgr import NEVER
 fetch(sys.argv[1], Path(sys.argv[2]), FetchOptions(allow_private=True), HttpClient(), NEVER)
 """
 
@@ -190,7 +190,7 @@ def test_a_worker_killed_as_it_writes_leaves_no_file_that_could_be_taken_for_who
         while not faulty.hits and time.monotonic() < deadline:
             time.sleep(0.05)
         worker.kill()
-    assert [path.suffix for path in into.iterdir()] == [PART_SUFFIX]
+    assert [path.suffix for path in into.iterdir()] == [PARTIAL_SUFFIX]
     assert fetch(faulty.url("/pdf"), into, LOCAL, http, NEVER).size == 4096
 
 

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
-from pipeline.steps.fetch.download import Asked, FetchOptions
-from pipeline.steps.fetch.fetch import Elsewhere, fetch
+from pipeline.steps.fetch.download import FetchOptions, PdfRequest
+from pipeline.steps.fetch.fetch import OtherHost, fetch
 from pipeline.steps.http.client import HttpClient
-from pipeline.steps.http.redirects import Trip
+from pipeline.steps.http.redirects import RedirectChain
 from pipeline.steps.identify import host_key
 from queuemgr.base.errors import StepFailed
 from queuemgr.flows.abort_signal import NEVER
@@ -91,7 +91,7 @@ def test_a_link_to_a_private_address_is_not_followed(
 def test_a_landing_page_is_asked_for_as_a_page_and_its_pdf_as_a_pdf(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    fetch(Asked(faulty.url(page("/pdf")), landing=True), into, LOCAL, http, NEVER)
+    fetch(PdfRequest(faulty.url(page("/pdf")), landing=True), into, LOCAL, http, NEVER)
     first, second = (seen["accept"].partition(",")[0] for seen in faulty.seen)
     assert (first, second) == ("text/html", "application/pdf")
 
@@ -105,10 +105,10 @@ def test_a_redirect_to_another_host_is_told_and_not_asked(
     """E3: each request is made under the limit of its host."""
     away = f"http://localhost:{faulty.port}/pdf"
     url = faulty.url(f"/to?url={quote(away, safe='')}")
-    trip = Trip(host_key(url))
-    assert fetch(url, into, LOCAL, http, NEVER, trip) == Elsewhere(away, trip)
+    chain = RedirectChain(host_key(url))
+    assert fetch(url, into, LOCAL, http, NEVER, chain) == OtherHost(away, chain)
     assert (len(faulty.hits), list(into.iterdir())) == (1, [])
-    assert fetch(away, into, LOCAL, http, NEVER, Trip(host_key(away))).size == 4096
+    assert fetch(away, into, LOCAL, http, NEVER, RedirectChain(host_key(away))).size == 4096
 
 
 def test_a_pdf_named_on_another_host_is_told_and_not_asked(
@@ -116,39 +116,39 @@ def test_a_pdf_named_on_another_host_is_told_and_not_asked(
 ) -> None:
     away = f"http://localhost:{faulty.port}/pdf"
     url = faulty.url(page(away))
-    found = fetch(url, into, LOCAL, http, NEVER, Trip(host_key(url)))
-    assert isinstance(found, Elsewhere)
-    assert (found.url, found.trip.from_page) == (away, True)
+    found = fetch(url, into, LOCAL, http, NEVER, RedirectChain(host_key(url)))
+    assert isinstance(found, OtherHost)
+    assert (found.url, found.chain.from_page) == (away, True)
     assert (len(faulty.hits), list(into.iterdir())) == (1, [])
 
 
 def test_redirects_count_on_through_hosts_and_cookies_go_along(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-09: what a step tells of its trip, the next one goes on with, whatever JSON made of it."""
-    start = Trip(host_key(faulty.url("/")))
+    """P6-09: what a step tells of its chain, the next one goes on with, whatever JSON made of it."""
+    start = RedirectChain(host_key(faulty.url("/")))
     fetch(faulty.url("/give-cookie"), into, LOCAL, http, NEVER, start)
-    told = start.as_context()
+    told = start.to_context()
     assert (told["redirects"], told["from_page"]) == (1, False)
-    later = Trip.of_context(start.host, told)
+    later = RedirectChain.from_context(start.host, told)
     assert fetch(faulty.url("/want-cookie"), into, LOCAL, http, NEVER, later).size == 4096
-    tired = Trip.of_context(start.host, {**told, "redirects": 5})
-    with pytest.raises(StepFailed, match="redirects more than 5 times"):
+    tired = RedirectChain.from_context(start.host, {**told, "redirects": 5})
+    with pytest.raises(StepFailed, match="more than 5 redirects"):
         fetch(faulty.url("/loop"), into, LOCAL, http, NEVER, tired)
 
 
 def test_cookies_of_any_size_do_not_grow_the_context() -> None:
-    trip = Trip()
-    trip.cookies.set("a", "x" * 5000, "127.0.0.1", "/")
-    assert trip.as_context()["cookies"] == []
+    chain = RedirectChain()
+    chain.cookies.set("a", "x" * 5000, "127.0.0.1", "/")
+    assert chain.to_context()["cookies"] == []
 
 
 def test_a_redirect_to_no_address_at_all_is_refused(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-10: with one host to stay with as well."""
+    """P6-10: with a chain bound to one host as well."""
     for target in ("file:///etc/passwd", "ftp://x.example/a", "http://a:b@x.example/"):
         url = faulty.url(f"/to?url={quote(target, safe='')}")
         with pytest.raises(StepFailed) as failure:
-            fetch(url, into, LOCAL, http, NEVER, Trip(host_key(url)))
+            fetch(url, into, LOCAL, http, NEVER, RedirectChain(host_key(url)))
         assert failure.value.kind == "refused_address"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.steps.fetch import resume
-from pipeline.steps.fetch.download import Asked, EarlierCopy
+from pipeline.steps.fetch.download import PdfRequest, StoredCopy
 from pipeline.steps.fetch.fetch import Unchanged, fetch
 from pipeline.steps.http.client import HttpClient
 from queuemgr.base.errors import StepFailed
@@ -163,17 +163,17 @@ def test_what_is_left_survives_a_file_that_may_not_be_written(
 
 
 @pytest.mark.parametrize(
-    "earlier",
+    "stored",
     [
-        EarlierCopy('W/"seven"', "Sat, 01 Feb 2025 12:00:00 GMT"),
-        EarlierCopy("", "Sun, 01 Mar 2026 12:00:00 GMT"),
+        StoredCopy('W/"seven"', "Sat, 01 Feb 2025 12:00:00 GMT"),
+        StoredCopy("", "Sun, 01 Mar 2026 12:00:00 GMT"),
     ],
     ids=["by its ETag", "by its date"],
 )
 def test_a_copy_that_still_stands_is_not_sent_again(
-    earlier: EarlierCopy, faulty: FaultyServer, http: HttpClient, into: Path
+    stored: StoredCopy, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    asked = Asked(faulty.url("/conditional"), earlier=earlier)
+    asked = PdfRequest(faulty.url("/conditional"), stored=stored)
     assert fetch(asked, into, LOCAL, http, NEVER) == Unchanged()
     assert list(into.iterdir()) == []
 
@@ -181,7 +181,7 @@ def test_a_copy_that_still_stands_is_not_sent_again(
 def test_a_copy_that_has_changed_is_brought_with_its_new_names(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    asked = Asked(faulty.url("/conditional"), earlier=EarlierCopy('"six"'))
+    asked = PdfRequest(faulty.url("/conditional"), stored=StoredCopy('"six"'))
     got = fetch(asked, into, LOCAL, http, NEVER)
     assert (got.etag, got.last_modified) == ('W/"seven"', "Sun, 01 Mar 2026 12:00:00 GMT")
 

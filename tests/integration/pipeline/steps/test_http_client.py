@@ -175,10 +175,10 @@ def test_a_connection_closed_while_it_was_idle_costs_no_download(
 FORKING = """
 import os, sys, tempfile, warnings
 from pathlib import Path
-from pipeline.steps.download import FetchOptions
-from pipeline.steps.fetch import fetch
-from pipeline.steps.http import HttpClient
-from queuemgr.abort import NEVER
+from pipeline.steps.fetch.download import FetchOptions
+from pipeline.steps.fetch.fetch import fetch
+from pipeline.steps.http.client import HttpClient
+from queuemgr import NEVER
 
 base, into = sys.argv[1], Path(sys.argv[2])
 client, options = HttpClient(), FetchOptions(allow_private=True)

@@ -15,14 +15,14 @@ from pipeline.steps.identify import Identifier, identify
 from pipeline.steps.resolve.resolve import (
     SOURCES,
     Resolved,
-    Round,
-    at_hand,
     conclude,
-    excused,
-    next_to_ask,
+    next_source,
+    unavailable_sources,
+    without_lookup,
 )
+from pipeline.steps.resolve.resolve_state import ResolveState
 from pipeline.steps.resolve.sources.answer import Outcome, Rank
-from pipeline.steps.resolve.sources.query import put
+from pipeline.steps.resolve.sources.query import query_source
 from pipeline.steps.resolve.sources.source import ResolveOptions
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
 DOI = identify("10.1000/182")
 UNPAYWALL, CROSSREF = "/v2/10.1000%2F182", "/works/10.1000%2F182"
 OPENALEX, SCHOLAR = "/works/doi:10.1000%2F182", "/graph/v1/paper/DOI:10.1000%2F182"
-Ask = Callable[..., tuple[Round, Resolved]]
+Ask = Callable[..., tuple[ResolveState, Resolved]]
 
 
 @pytest.fixture
@@ -47,14 +47,14 @@ def options(faulty: FaultyServer) -> ResolveOptions:
 def ask(options: ResolveOptions, http: HttpClient) -> Ask:
     """Ask source after source, as the step does in its turns."""
 
-    def asked(identifier: Identifier = DOI, **changed: Any) -> tuple[Round, Resolved]:
+    def asked(identifier: Identifier = DOI, **changed: Any) -> tuple[ResolveState, Resolved]:
         with_these = replace(options, **changed)
-        so_far = Round()
-        for inquiry in excused(identifier, with_these):
-            so_far = so_far.with_one(inquiry, None)
-        while due := next_to_ask(identifier, with_these, so_far):
-            path = next((i.path for i in reversed(so_far.of(due))), "")
-            so_far = so_far.with_one(*put(due, identifier, with_these, http, NEVER, path))
+        so_far = ResolveState(unavailable_sources(identifier, with_these))
+        while due := next_source(identifier, with_these, so_far):
+            path = next((i.path for i in reversed(so_far.inquiries_at(due))), "")
+            so_far = so_far.with_inquiry(
+                *query_source(due, identifier, with_these, http, NEVER, path)
+            )
         return so_far, conclude(identifier, with_these, so_far)
 
     return asked
@@ -76,7 +76,10 @@ def link(url: str, kind: str = "application/pdf", use: str = "text-mining") -> d
 
 
 def test_a_url_is_its_own_place_and_a_page_unless_it_names_a_pdf() -> None:
-    pdf, page = at_hand(identify("https://a.org/x.PDF?v=1")), at_hand(identify("https://a.org/x"))
+    pdf, page = (
+        without_lookup(identify("https://a.org/x.PDF?v=1")),
+        without_lookup(identify("https://a.org/x")),
+    )
     assert pdf and page
     assert (pdf.addresses[0].landing, page.addresses[0].landing) == (False, True)
 
@@ -84,18 +87,18 @@ def test_a_url_is_its_own_place_and_a_page_unless_it_names_a_pdf() -> None:
 def test_a_file_must_be_there(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     with pytest.raises(StepFailed, match=str(path)) as failure:
-        at_hand(identify(str(path)))
+        without_lookup(identify(str(path)))
     assert failure.value.kind == "not_found"
     path.write_bytes(b"%PDF")
-    assert at_hand(identify(str(path))) == Resolved(path=str(path))
+    assert without_lookup(identify(str(path))) == Resolved(path=str(path))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     path.touch(mode=0)
-    with pytest.raises(StepFailed, match="may not be read"):
-        at_hand(identify(str(path)))
+    with pytest.raises(StepFailed, match="may not read the file"):
+        without_lookup(identify(str(path)))
 
 
 # A DOI
@@ -229,7 +232,7 @@ def test_a_wait_a_source_asks_for_is_kept_in_both_forms(
     """P3-08, P3-09."""
     answer = f"/status?code=429&date=Sat, 28 Nov 2026 10:00:00 GMT&retry-after={asks}&rest="
     busy = replace(options, crossref_url=faulty.url(answer.replace(" ", "%20")))
-    inquiry, _ = put(SOURCES["crossref"], DOI, busy, http, NEVER)
+    inquiry, _ = query_source(SOURCES["crossref"], DOI, busy, http, NEVER)
     assert (inquiry.kind, inquiry.retry_after) == ("rate_limited", wait)
 
 
@@ -240,7 +243,7 @@ def test_an_answer_of_another_shape_is_a_bad_answer(
 ) -> None:
     for path in (UNPAYWALL, CROSSREF, OPENALEX, SCHOLAR):
         faulty.put(path, record)
-    assert put(SOURCES[name], DOI, options, http, NEVER)[0].kind == "bad_answer"
+    assert query_source(SOURCES[name], DOI, options, http, NEVER)[0].kind == "bad_answer"
 
 
 @pytest.mark.parametrize("name", ["unpaywall", "crossref", "openalex", "semanticscholar"])
@@ -255,7 +258,7 @@ def test_fields_of_other_types_are_taken_for_missing(
     }  # fmt: skip
     for path in (UNPAYWALL, CROSSREF, OPENALEX, SCHOLAR):
         faulty.put(path, {**odd, "message": odd})
-    inquiry, answer = put(SOURCES[name], DOI, options, http, NEVER)
+    inquiry, answer = query_source(SOURCES[name], DOI, options, http, NEVER)
     assert (inquiry.outcome, answer and answer.paper.title) == (Outcome.NO_ADDRESS, "")
 
 
@@ -264,7 +267,7 @@ def test_what_is_no_json_is_a_bad_answer_and_the_address_is_not_repeated(
     text: str, faulty: FaultyServer, options: ResolveOptions, http: HttpClient
 ) -> None:
     page = replace(options, unpaywall_url=faulty.url(f"/body?text={text}&rest="))
-    inquiry, _ = put(SOURCES["unpaywall"], DOI, page, http, NEVER)
+    inquiry, _ = query_source(SOURCES["unpaywall"], DOI, page, http, NEVER)
     assert inquiry.kind == "bad_answer"
     assert "papers" not in inquiry.detail
 
@@ -274,7 +277,7 @@ def test_a_silent_source_meets_the_deadline(
 ) -> None:
     """P6-09."""
     silent = replace(options, crossref_url=faulty.url("/stall?"), deadline=0.3)
-    assert put(SOURCES["crossref"], DOI, silent, http, NEVER)[0].kind == "timeout"
+    assert query_source(SOURCES["crossref"], DOI, silent, http, NEVER)[0].kind == "timeout"
 
 
 def test_a_doi_cannot_climb_out_of_the_path_it_is_asked_under(
@@ -294,10 +297,12 @@ def test_a_redirect_is_another_request_for_another_turn_and_never_leaves_the_ser
                             ("http://127.0.0.1:9/", Outcome.FAILED)):  # fmt: skip
         moved = replace(options, crossref_url=faulty.url(f"/to?url={target}&rest="))
         before = len(faulty.hits)
-        inquiry, _ = put(SOURCES["crossref"], DOI, moved, http, NEVER)
+        inquiry, _ = query_source(SOURCES["crossref"], DOI, moved, http, NEVER)
         assert (inquiry.outcome, len(faulty.hits) - before) == (outcome, 1)
     faulty.put("/works/10.1000%2F183", crossref(link("https://p.org/x.pdf")))
-    inquiry, _ = put(SOURCES["crossref"], DOI, options, http, NEVER, "/works/10.1000%2F183")
+    inquiry, _ = query_source(
+        SOURCES["crossref"], DOI, options, http, NEVER, "/works/10.1000%2F183"
+    )
     assert inquiry.outcome == Outcome.FOUND
 
 
@@ -305,4 +310,4 @@ def test_an_abort_ends_the_question(options: ResolveOptions, http: HttpClient) -
     signal = AbortSignal()
     signal.abort("stopping")
     with pytest.raises(Aborted):
-        put(SOURCES["crossref"], DOI, options, http, signal)
+        query_source(SOURCES["crossref"], DOI, options, http, signal)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pipeline.steps.resolve.fallback_urls import Address, line
+from pipeline.steps.resolve.fallback_urls import CandidateUrl, log_entry
 from pipeline.steps.resolve.sources.answer import Outcome
-from pipeline.steps.resolve.sources.lookup_log import Inquiry, this_round
+from pipeline.steps.resolve.sources.lookup_log import Inquiry, current_round
 
 ASKED = Inquiry("crossref", Outcome.NO_ADDRESS, "names no place")
-FETCHED = line(Address("https://a.org/x"), "not_found", "gone", datetime(2026, 11, 28, tzinfo=UTC))
+FETCHED = log_entry(
+    CandidateUrl("https://a.org/x"), "not_found", "gone", datetime(2026, 11, 28, tzinfo=UTC)
+)
 
 
 def test_what_came_of_fetching_is_no_inquiry() -> None:
     ended = Inquiry.concluded("found", "1 to try")
-    assert this_round([ASKED.as_json(), ended, FETCHED]) == []
-    assert this_round([FETCHED]) == []
-    assert this_round([ASKED.as_json(), FETCHED]) == [ASKED]
+    assert current_round([ASKED.to_json(), ended, FETCHED]) == []
+    assert current_round([FETCHED]) == []
+    assert current_round([ASKED.to_json(), FETCHED]) == [ASKED]
