@@ -80,7 +80,7 @@ def by_pypdf(pdfs: Sequence[Path]) -> int:
 
 
 def by_ours(pdfs: Sequence[Path]) -> int:
-    """Pages read as the pipeline reads them: sandboxed, judged, by a second engine where needed."""
+    """Pages read as the pipeline reads them: sandbox_processes, judged, by a second engine where needed."""
     pages = 0
     for pdf in pdfs:
         try:

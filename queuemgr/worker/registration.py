@@ -17,6 +17,7 @@ from uuid import UUID
 import psutil
 from celery import bootsteps
 from celery.signals import worker_process_init, worker_process_shutdown, worker_shutdown
+from django.db import connection
 
 from queuemgr.base.db_connection import database
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock

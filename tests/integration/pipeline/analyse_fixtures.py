@@ -1,24 +1,18 @@
-"""Papers that have come as far as their analysis, and one played worker that does that step."""
+"""Papers that have reached their analysis, and a fake worker that runs that step."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from django.core.files.base import ContentFile
-from django.db import transaction
 
-from pipeline import tasks
-from pipeline.models import FLOW, Document
+from pipeline.models import Document
+from pipeline.steps.llm import endpoint as endpoints
 from pipeline.tasks.analyse import expected_parts
-from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.flows.flow import NORMAL, NewExecution, get_flow
-from queuemgr.flows.outcomes import Done, Result
-from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import Attempt, DailyUsage, Execution, Lease
-from queuemgr.scheduling import routes, wakeups
-from queuemgr.worker.leased_task import Work, as_result
+from queuemgr.models import Attempt, Execution, Lease
+from tests.fake_llm import FakeLlm
+from tests.integration.pipeline.step_fixtures import StepRunner
 
 SECRET = "Zanzibar"
 SECTION = "We counted every gate on canal {n} near " + SECRET + " twice and found a leak in it.\n"
@@ -32,52 +26,28 @@ def long_paper(sections: int = 8) -> str:
     )
 
 
-class Desk:
-    def __init__(self, worker: Any) -> None:
-        self.worker = worker
+@contextmanager
+def served_model(set_settings: Callable[..., None], **settings: object) -> Iterator[FakeLlm]:
+    """A model's endpoint, with a context so small that `long_paper()` takes four parts."""
+    model = FakeLlm()
+    set_settings(
+        llm_base_url=model.base_url, llm_model="m-1", llm_context_tokens=3_700,
+        llm_max_tokens=200, llm_timeout=5, **settings,
+    )  # fmt: skip
+    endpoints.forget()
+    yield model
+    model.close()
+    endpoints.forget()
 
-    def lay(self, key: str, text: str, *, looked_at: bool = True) -> Execution:
-        """Have this paper wait for its analysis; `looked_at` as the step before it leaves it."""
+
+class AnalyseRunner(StepRunner):
+    phase, step = "expensive", "analyse"
+
+    def add(self, key: str, text: str, *, counted: bool = True) -> Execution:
+        """Have this paper wait for its analysis; `counted`: its parts are in the context."""
         document = Document.objects.create(key=key, kind="file", source=key)
         document.text.save(f"text/{key}.txt", ContentFile(text.encode()))
-        context = expected_parts(text) if looked_at else {}
-        place = get_flow(FLOW).at("expensive", "analyse")
-        kind = routes.kind_of(place, NORMAL, context, resumed=True)
-        with transaction.atomic():  # nobody begins it before it has come so far
-            enqueue_many(FLOW, [NewExecution(key, {})])
-            Execution.objects.filter(key=key).update(
-                phase="expensive", step="analyse", context=context, route_id=routes.route_id(kind)
-            )
-            wakeups.post(limits=[wakeups.EVERYTHING])
-        return Execution.objects.get(key=key)
-
-    def begin(self) -> list[Grant]:
-        """Every analysis that may start now; what follows one is left waiting."""
-        dispatch()
-        return [grant for grant in self.worker.begin_all() if grant.step == "analyse"]
-
-    def run(self, grant: Grant, signal: AbortSignal | None = None) -> Result:
-        """Do the step, and make of an exception what a worker makes of it."""
-        signal = signal or AbortSignal()
-        try:
-            return tasks.analyse_step.run(Work(grant, signal)) or Done()
-        except Exception as error:
-            return as_result(error, signal)
-
-    def end(self, grant: Grant, result: Result) -> None:
-        self.worker.end(grant, result, next_too=False)
-
-    def once(self) -> list[Result]:
-        """Run whatever may start now, one after another."""
-        results = []
-        for grant in self.begin():
-            results.append(self.run(grant))
-            self.end(grant, results[-1])
-        return results
-
-
-def charged() -> int:
-    return sum(DailyUsage.objects.filter(limit="fleet").values_list("spent", flat=True))
+        return self.enqueue(key, expected_parts(text) if counted else {})
 
 
 def reserved() -> int:

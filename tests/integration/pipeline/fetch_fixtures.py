@@ -8,15 +8,13 @@ from typing import Any
 from pipeline.intake import key_of
 from pipeline.models import FLOW, Document
 from pipeline.steps.identify import host_key, identify
-from pipeline.tasks import fetch_step
-from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Result
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.worker.leased_task import Work, as_result
 from tests.integration.conftest import let_time_pass
+from tests.integration.pipeline.step_fixtures import run_step
 
 MANY = 50
 """Runs of the step no test needs."""
@@ -66,10 +64,7 @@ class Fetching:
     def _run(self, grant: Grant) -> Result:
         self.asked_under.append(grant.limit_keys)
         assert len(self.asked_under) < MANY, f"it goes round and round: {self.asked_under[-4:]}"
-        try:
-            return fetch_step.run(Work(grant, AbortSignal())) or Done()
-        except Exception as error:
-            return as_result(error, AbortSignal())
+        return run_step(grant)
 
     def stored(self) -> list[str]:
         """Every file on the storage."""

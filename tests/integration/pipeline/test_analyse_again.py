@@ -7,17 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.base import ContentFile, File
-from django.core.files.storage import Storage, default_storage
+from django.core.files.storage import default_storage
 
 from pipeline.config import pipeline_settings
 from pipeline.models import Document
-from pipeline.steps.llm import endpoint as endpoints
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.models import Execution
 from tests.fake_llm import GOOD, FakeLlm, Said, is_merge, said, text_of
 from tests.integration.conftest import let_time_pass
-from tests.integration.pipeline.analyse_fixtures import SECRET, Desk, charged, long_paper, outcomes
+from tests.integration.pipeline.analyse_fixtures import (
+    SECRET,
+    AnalyseRunner,
+    long_paper,
+    outcomes,
+    served_model,
+)
+from tests.integration.pipeline.step_fixtures import RemoteStorage, charged
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,48 +32,14 @@ PARTS = 4
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLlm]:
-    made = FakeLlm()
-    given = {
-        "llm_base_url": made.base_url, "llm_model": "m-1", "llm_parts_inflight": 1,
-        "llm_context_tokens": 3_700, "llm_max_tokens": 200, "llm_timeout": 5,
-    }  # fmt: skip
-    for name, value in given.items():
-        monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-    pipeline_settings.cache_clear()
-    endpoints.forget()
-    yield made
-    made.close()
-    pipeline_settings.cache_clear()
-    endpoints.forget()
+def model(set_settings: Callable[..., None]) -> Iterator[FakeLlm]:
+    with served_model(set_settings, llm_parts_inflight=1) as model:
+        yield model
 
 
 @pytest.fixture
-def desk(model: FakeLlm, played: Callable[..., Any], settings: Any, tmp_path: Path) -> Desk:
-    settings.MEDIA_ROOT = tmp_path / "files"
-    return Desk(played(slots=40))
-
-
-class FarStorage(Storage):
-    """As an object store: its files have no path."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-
-    def _open(self, name: str, _mode: str = "rb") -> File[bytes]:
-        if name not in self.files:
-            raise FileNotFoundError(name)
-        return ContentFile(self.files[name])
-
-    def _save(self, name: str, content: File[bytes]) -> str:
-        self.files[name] = content.read()
-        return name
-
-    def exists(self, name: str) -> bool:
-        return name in self.files
-
-    def delete(self, name: str) -> None:
-        self.files.pop(name, None)
+def runner(model: FakeLlm, played: Callable[..., Any]) -> AnalyseRunner:
+    return AnalyseRunner(played(slots=40))
 
 
 def sound(request: dict[str, Any]) -> Said:
@@ -95,12 +66,12 @@ def part(number: int) -> str:
 ALL = [*map(part, range(1, PARTS + 1)), "merge"]
 
 
-def again(desk: Desk, model: FakeLlm) -> list[str]:
+def again(runner: AnalyseRunner, model: FakeLlm) -> list[str]:
     """One more attempt with the fault gone; what it asked for."""
     before = len(model.requests)
     model.reply = sound
     let_time_pass(Execution.objects.all())
-    (result,) = desk.once()
+    (result,) = runner.once()
     assert isinstance(result, Done), result
     return [asked(request) for request in model.requests[before:]]
 
@@ -111,15 +82,15 @@ def kept(document: Document) -> str:
 
 @pytest.mark.parametrize("broken", [part(1), part(PARTS), "merge"])
 def test_a_second_attempt_asks_only_for_what_the_first_did_not_get(
-    desk: Desk, model: FakeLlm, broken: str
+    runner: AnalyseRunner, model: FakeLlm, broken: str
 ) -> None:
     model.reply = failing(broken)
-    desk.lay("long", LONG)
-    (result,) = desk.once()
+    runner.add("long", LONG)
+    (result,) = runner.once()
     assert isinstance(result, Failed)
     place = ALL.index(broken)
     assert [asked(request) for request in model.requests] == ALL[: place + 1]
-    assert again(desk, model) == ALL[place:]
+    assert again(runner, model) == ALL[place:]
     merge = text_of(model.requests[-1])
     assert all(f"notes on {part(n)}" in merge for n in range(1, PARTS + 1)), "nothing left out"
     assert [cost for _, cost in outcomes()] == [place + 1, len(ALL) - place]
@@ -127,48 +98,50 @@ def test_a_second_attempt_asks_only_for_what_the_first_did_not_get(
 
 
 def test_notes_are_removed_with_the_analysis_stored_and_not_before(
-    desk: Desk, model: FakeLlm
+    runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     model.reply = failing("merge")
-    desk.lay("long", LONG)
-    desk.once()
+    runner.add("long", LONG)
+    runner.once()
     name = kept(Document.objects.get())
     notes = Path(default_storage.path(name)).read_text()
     assert part(PARTS) in notes and SECRET not in notes, "notes, and not the paper"
     model.reply = sound
     let_time_pass(Execution.objects.all())
-    (grant,) = desk.begin()
-    result = desk.run(grant)
+    (grant,) = runner.begin()
+    result = runner.run(grant)
     assert default_storage.exists(name), "until it is stored"
-    desk.end(grant, result)
+    runner.end(grant, result)
     assert not default_storage.exists(name)
     assert Document.objects.get().analysis == GOOD
 
 
 def test_notes_cut_off_by_a_kill_are_asked_for_again_and_the_others_are_not(
-    desk: Desk, model: FakeLlm
+    runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     model.reply = failing(part(3))
-    desk.lay("long", LONG)
-    desk.once()
+    runner.add("long", LONG)
+    runner.once()
     path = Path(default_storage.path(kept(Document.objects.get())))
     path.write_bytes(path.read_bytes()[:-9])
-    assert again(desk, model) == ALL[1:]
+    assert again(runner, model) == ALL[1:]
 
 
 def test_notes_of_another_model_are_not_taken(
-    desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
+    runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.reply = failing("merge")
-    desk.lay("long", LONG)
-    desk.once()
+    runner.add("long", LONG)
+    runner.once()
     monkeypatch.setenv("SLUICE_LLM_MODEL", "m-2")
     pipeline_settings.cache_clear()
-    assert again(desk, model) == ALL
+    assert again(runner, model) == ALL
 
 
-def test_notes_that_cannot_be_kept_are_used_all_the_same(desk: Desk, model: FakeLlm) -> None:
-    desk.lay("long", LONG)
+def test_notes_that_cannot_be_kept_are_used_all_the_same(
+    runner: AnalyseRunner, model: FakeLlm
+) -> None:
+    runner.add("long", LONG)
     folder = Path(default_storage.path("analysis"))
 
     def in_the_way(request: dict[str, Any]) -> Said:
@@ -176,20 +149,20 @@ def test_notes_that_cannot_be_kept_are_used_all_the_same(desk: Desk, model: Fake
         return sound(request)
 
     model.reply = in_the_way
-    (result,) = desk.once()
+    (result,) = runner.once()
     assert isinstance(result, Done), result
     assert len(model.requests) == len(ALL)
 
 
 def test_a_storage_that_is_no_disk_keeps_notes_when_an_attempt_fails(
-    desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
+    runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = FarStorage()
+    far = RemoteStorage()
     for module in ("pipeline.files", "pipeline.tasks.analysis_checkpoint"):
         monkeypatch.setattr(f"{module}.default_storage", far)
     model.reply = failing(part(PARTS))
-    desk.lay("long", LONG)
-    desk.once()
+    runner.add("long", LONG)
+    runner.once()
     assert far.exists(kept(Document.objects.get()))
-    assert again(desk, model) == ALL[PARTS - 1 :]
+    assert again(runner, model) == ALL[PARTS - 1 :]
     assert not far.exists(kept(Document.objects.get()))

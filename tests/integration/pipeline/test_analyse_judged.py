@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,12 +13,12 @@ import pytest
 from llmock.scenarios import Delay, Fail, Match, Reply
 from llmock.testing import LLMockServer
 
-from pipeline.config import pipeline_settings
 from pipeline.steps.llm import endpoint as endpoints
 from queuemgr.flows import retry_policy
 from queuemgr.models import Execution, State
 from tests.fake_llm import GOOD
-from tests.integration.pipeline.analyse_fixtures import SHORT, Desk, charged, long_paper, outcomes
+from tests.integration.pipeline.analyse_fixtures import SHORT, AnalyseRunner, long_paper, outcomes
+from tests.integration.pipeline.step_fixtures import charged
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,36 +33,30 @@ def mock() -> Iterator[LLMockServer]:
 
 
 @pytest.fixture
-def desk(
+def runner(
     mock: LLMockServer,
     played: Callable[..., Any],
-    settings: Any,
-    tmp_path: Path,
+    set_settings: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Desk]:
-    settings.MEDIA_ROOT = tmp_path / "files"
-    given = {
-        "llm_base_url": mock.base_url(), "llm_model": "m-1", "llm_timeout": 2.0,
-        "llm_context_tokens": 3_700, "llm_max_tokens": 200, "breaker_seconds": 0.5,
-    }  # fmt: skip
-    for name, value in given.items():
-        monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
+) -> Iterator[AnalyseRunner]:
+    set_settings(
+        llm_base_url=mock.base_url(), llm_model="m-1", llm_timeout=2.0,
+        llm_context_tokens=3_700, llm_max_tokens=200, breaker_seconds=0.5,
+    )  # fmt: skip
     for kind, (tries, base) in QUICK.items():
         monkeypatch.setitem(retry_policy.POLICIES, kind, retry_policy.Policy(tries, base, 30, 0.1))
-    pipeline_settings.cache_clear()
     endpoints.forget()
-    yield Desk(played(slots=8))
-    pipeline_settings.cache_clear()
+    yield AnalyseRunner(played(slots=8))
     endpoints.forget()
 
 
-def to_the_end(desk: Desk, seconds: float = 60) -> None:
+def to_the_end(runner: AnalyseRunner, seconds: float = 60) -> None:
     """Run what may start until nothing is left to analyse."""
     ends = time.monotonic() + seconds
     unfinished = Execution.objects.filter(step="analyse").exclude(state=State.FAILED)
     while unfinished.exists():
         assert time.monotonic() < ends, outcomes()
-        if not desk.once():
+        if not runner.once():
             time.sleep(0.05)
 
 
@@ -72,7 +65,9 @@ def verdict(mock: LLMockServer) -> dict[str, Any]:
     return dict(httpx.get(f"{mock.url}/_llmock/verdict").json())
 
 
-def test_the_verdict_is_clean_under_429_503_and_stalls(desk: Desk, mock: LLMockServer) -> None:
+def test_the_verdict_is_clean_under_429_503_and_stalls(
+    runner: AnalyseRunner, mock: LLMockServer
+) -> None:
     """P3-08: Retry-After is kept, waits grow, and what timed out is asked again."""
     mock.state.scenarios.add(
         Fail(429, retry_after=1.0),
@@ -82,25 +77,25 @@ def test_the_verdict_is_clean_under_429_503_and_stalls(desk: Desk, mock: LLMockS
         Fail(503, retry_after=1.0),
         Reply(text=json.dumps(GOOD)),
     )
-    desk.lay("short", SHORT)
-    to_the_end(desk)
+    runner.add("short", SHORT)
+    to_the_end(runner)
     found = verdict(mock)
     assert (found["findings"], found["attempts"], found["faults_injected"]) == ([], 6, 5)
     assert outcomes() == [("retried", 1)] * 5 + [("done", 1)]
 
 
 def test_a_stalled_answer_is_given_up_on_and_asked_for_again(
-    desk: Desk, mock: LLMockServer
+    runner: AnalyseRunner, mock: LLMockServer
 ) -> None:
     mock.state.scenarios.add(Delay(6.0), Reply(text=json.dumps(GOOD), times=2))
-    desk.lay("short", SHORT)
-    to_the_end(desk)
+    runner.add("short", SHORT)
+    to_the_end(runner)
     assert verdict(mock)["findings"] == []
     assert outcomes() == [("retried", 1), ("done", 1)]
 
 
 def test_a_broken_answer_is_mended_by_another_question_and_never_by_the_same(
-    desk: Desk, mock: LLMockServer
+    runner: AnalyseRunner, mock: LLMockServer
 ) -> None:
     mock.state.scenarios.add(
         Reply(text='{"title": "Slui', finish_reason="length"),
@@ -108,22 +103,24 @@ def test_a_broken_answer_is_mended_by_another_question_and_never_by_the_same(
         Reply(text="no JSON at all"),
         Reply(text=json.dumps(GOOD)),
     )
-    desk.lay("one", SHORT)
-    to_the_end(desk)
-    desk.lay("two", SHORT)
-    to_the_end(desk)
+    runner.add("one", SHORT)
+    to_the_end(runner)
+    runner.add("two", SHORT)
+    to_the_end(runner)
     found = verdict(mock)
     assert (found["findings"], found["calls"]) == ([], 4)
     assert outcomes() == [("done", 2), ("done", 2)]
 
 
-def test_what_is_refused_for_good_is_not_asked_again(desk: Desk, mock: LLMockServer) -> None:
+def test_what_is_refused_for_good_is_not_asked_again(
+    runner: AnalyseRunner, mock: LLMockServer
+) -> None:
     """Quota is last: it closes the endpoint's limit for the day."""
     refusals = (400, None), (401, None), (403, None), (429, "insufficient_quota")
     for number, (status, code) in enumerate(refusals):
         mock.state.scenarios.add(Fail(status, code=code))
-        desk.lay(f"paper-{number}", SHORT.replace("leaks", f"leaks {number}"))
-        to_the_end(desk)
+        runner.add(f"paper-{number}", SHORT.replace("leaks", f"leaks {number}"))
+        to_the_end(runner)
     found = verdict(mock)
     assert (found["errors"], found["attempts"]) == (0, 4)
     kinds = list(Execution.objects.order_by("pk").values_list("error_kind", flat=True))
@@ -131,13 +128,15 @@ def test_what_is_refused_for_good_is_not_asked_again(desk: Desk, mock: LLMockSer
     assert charged() == 4
 
 
-def test_the_verdict_is_clean_for_a_long_paper_in_parts(desk: Desk, mock: LLMockServer) -> None:
+def test_the_verdict_is_clean_for_a_long_paper_in_parts(
+    runner: AnalyseRunner, mock: LLMockServer
+) -> None:
     mock.state.scenarios.add(
         Fail(429, retry_after=1.0, match=Match(path="*")), Fail(503, retry_after=0.5)
     )
     mock.state.scenarios.add(Reply(text=json.dumps(GOOD), times=None))
-    desk.lay("long", long_paper())
-    to_the_end(desk)
+    runner.add("long", long_paper())
+    to_the_end(runner)
     assert verdict(mock)["errors"] == 0
     assert charged() == len(mock.state.journal.records(wait=2))
     assert outcomes()[-1][0] == "done"

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pipeline.config import PipelineSettings, parts_at_once, pipeline_settings
+from pipeline.config import PipelineSettings, parts_at_once
 from pipeline.flow import LLM_REQUESTS
 from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
-from tests.integration.pipeline.analyse_fixtures import SHORT, Desk, long_paper
+from tests.integration.pipeline.analyse_fixtures import SHORT, AnalyseRunner, long_paper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def desk(
-    played: Callable[..., Any], settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Desk]:
-    settings.MEDIA_ROOT = tmp_path / "files"
-    monkeypatch.setenv("SLUICE_LLM_BASE_URL", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("SLUICE_LLM_CONTEXT_TOKENS", "3700")
-    monkeypatch.setenv("SLUICE_LLM_MAX_TOKENS", "200")
-    monkeypatch.setenv("SLUICE_MAX_LLM_REQUESTS", "6")
-    pipeline_settings.cache_clear()
-    yield Desk(played(slots=40))
-    pipeline_settings.cache_clear()
+def runner(played: Callable[..., Any], set_settings: Callable[..., None]) -> AnalyseRunner:
+    set_settings(
+        llm_base_url="http://127.0.0.1:1/v1", llm_context_tokens=3700, llm_max_tokens=200,
+        max_llm_requests=6,
+    )  # fmt: skip
+    return AnalyseRunner(played(slots=40))
 
 
-def test_a_paper_takes_as_many_places_as_it_has_parts_at_the_model_at_once(desk: Desk) -> None:
+def test_a_paper_takes_as_many_places_as_it_has_parts_at_the_model_at_once(
+    runner: AnalyseRunner,
+) -> None:
     limit_rows.sync()
     for n in range(3):
-        desk.lay(f"long-{n}", long_paper())  # in 4 parts
-        desk.lay(f"short-{n}", SHORT)
-    begun = desk.begin()
+        runner.add(f"long-{n}", long_paper())  # in 4 parts
+        runner.add(f"short-{n}", SHORT)
+    begun = runner.begin()
     taken = {lease.execution.key: lease.tokens for lease in Lease.objects.all()}
     assert len(begun) == len(taken)
     places = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,12 +26,13 @@ from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.analyse_fixtures import (
     SECRET,
     SHORT,
-    Desk,
-    charged,
+    AnalyseRunner,
     long_paper,
     outcomes,
     reserved,
+    served_model,
 )
+from tests.integration.pipeline.step_fixtures import charged
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,21 +42,12 @@ PARTS = 4
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLlm]:
-    made = FakeLlm()
-    made.reply = lambda request: said(GOOD if is_merge(request) or _whole(request) else "notes")
-    given = {
-        "llm_base_url": made.base_url, "llm_model": "m-1", "llm_api_key": "sk-for-this-test",
-        "llm_context_tokens": 3_700, "llm_max_tokens": 200, "llm_timeout": 5,
-    }  # fmt: skip
-    for name, value in given.items():
-        monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-    pipeline_settings.cache_clear()
-    endpoints.forget()
-    yield made
-    made.close()
-    pipeline_settings.cache_clear()
-    endpoints.forget()
+def model(set_settings: Callable[..., None]) -> Iterator[FakeLlm]:
+    with served_model(set_settings, llm_api_key="sk-for-this-test") as model:
+        model.reply = lambda request: said(
+            GOOD if is_merge(request) or _whole(request) else "notes"
+        )
+        yield model
 
 
 def _whole(request: dict[str, Any]) -> bool:
@@ -64,21 +55,20 @@ def _whole(request: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def desk(model: FakeLlm, played: Callable[..., Any], settings: Any, tmp_path: Path) -> Desk:
-    settings.MEDIA_ROOT = tmp_path / "files"
-    return Desk(played(slots=40))
+def runner(model: FakeLlm, played: Callable[..., Any]) -> AnalyseRunner:
+    return AnalyseRunner(played(slots=40))
 
 
 # ---- what is reserved
 
 
 def test_a_long_paper_reserves_a_request_a_part_one_to_merge_and_one_to_spare(
-    desk: Desk, model: FakeLlm
+    runner: AnalyseRunner, model: FakeLlm
 ) -> None:
-    desk.lay("long", LONG)
-    (grant,) = desk.begin()
+    runner.add("long", LONG)
+    (grant,) = runner.begin()
     assert (grant.context, reserved()) == ({"llm_parts": PARTS}, PARTS + 2)
-    desk.end(grant, desk.run(grant))
+    runner.end(grant, runner.run(grant))
     document = Document.objects.get()
     assert len(model.requests) == document.requests == charged() == PARTS + 1, "the spare is back"
     assert (document.method, document.prompt_version) == ("model:m-1", PROMPT_VERSION)
@@ -90,39 +80,41 @@ def test_a_long_paper_reserves_a_request_a_part_one_to_merge_and_one_to_spare(
 
 
 def test_a_paper_nobody_looked_at_comes_back_with_what_it_takes_and_is_no_attempt(
-    desk: Desk, model: FakeLlm
+    runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     """A context made smaller since, say: nothing is sent until enough is reserved."""
-    desk.lay("long", LONG, looked_at=False)
-    desk.once()
+    runner.add("long", LONG, counted=False)
+    runner.once()
     assert (model.requests, charged()) == ([], 0)
-    desk.once()
+    runner.once()
     assert outcomes() == [("snoozed", 0), ("done", PARTS + 1)]
 
 
 def test_a_prompt_refused_for_its_length_is_asked_in_halves_once_across_leases(
-    desk: Desk, model: FakeLlm
+    runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     """P7-12: at most one adapted retry per item."""
     model.refuse(400, "maximum context length is 1500 tokens, you sent 2411")
-    desk.lay("long", LONG)
-    desk.once()
+    runner.add("long", LONG)
+    runner.once()
     told = Attempt.objects.get().error_message
     assert "is 1500 tokens, you sent 2411" in told and "By our count" in told
-    desk.once()
+    runner.once()
     assert [outcome for outcome, _ in outcomes()] == ["snoozed", "done"]
     assert charged() == len(model.requests)
 
 
-def test_a_second_refusal_for_length_fails_with_the_numbers(desk: Desk, model: FakeLlm) -> None:
+def test_a_second_refusal_for_length_fails_with_the_numbers(
+    runner: AnalyseRunner, model: FakeLlm
+) -> None:
     """P7-12"""
     model.reply = lambda request: (
         400,
         {"error": {"code": "context_length_exceeded", "message": "9 allowed, 99 sent"}},
     )
-    desk.lay("long", LONG)
+    runner.add("long", LONG)
     for _ in range(4):
-        desk.once()
+        runner.once()
     failed = Execution.objects.get()
     assert (failed.state, failed.error_kind) == (State.FAILED, "too_long")
     assert "9 allowed, 99 sent" in failed.error_message and "By our count" in failed.error_message
@@ -132,14 +124,14 @@ def test_a_second_refusal_for_length_fails_with_the_numbers(desk: Desk, model: F
 
 
 def test_an_endpoint_without_response_format_costs_two_refusals_and_no_attempt(
-    desk: Desk, model: FakeLlm
+    runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     model.refuse(400, "response_format json_schema is not supported")
     model.refuse(400, "response_format is not supported")
-    desk.lay("short", SHORT)
-    desk.once()
+    runner.add("short", SHORT)
+    runner.once()
     endpoints.forget()  # the next lease is another process's
-    desk.once()
+    runner.once()
     assert outcomes() == [("snoozed", 2), ("done", 1)]
     assert "response_format" not in model.requests[-1]
 
@@ -147,30 +139,34 @@ def test_an_endpoint_without_response_format_costs_two_refusals_and_no_attempt(
 # ---- the budget
 
 
-def all_at_once(desk: Desk, in_threads: Callable[..., list[Any]]) -> None:
+def all_at_once(runner: AnalyseRunner, in_threads: Callable[..., list[Any]]) -> None:
     """Run whatever may start, each in a thread of its own, let go together; to the end."""
-    while grants := desk.begin():
-        results = in_threads(len(grants), lambda n, begun=grants: desk.run(begun[n]))
+    while grants := runner.begin():
+        results = in_threads(len(grants), lambda n, begun=grants: runner.run(begun[n]))
         for grant, result in zip(grants, results, strict=True):
-            desk.end(grant, result)
+            runner.end(grant, result)
 
 
 def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
-    desk: Desk, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
+    runner: AnalyseRunner, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
 ) -> None:
     """P7-08: three of six reserve it all; what they give back does not carry another."""
     configure(daily_budget=20)
     limit_rows.sync()
     for number in range(6):
-        desk.lay(f"long-{number}", LONG)
-    all_at_once(desk, in_threads)
+        runner.add(f"long-{number}", LONG)
+    all_at_once(runner, in_threads)
     assert len(model.requests) == charged() == 3 * (PARTS + 1)
     assert (reserved(), Execution.objects.waiting().filter(step="analyse").count()) == (0, 3)
 
 
 @pytest.mark.parametrize("mended", [False, True], ids=["as estimated", "half more"])
 def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
-    mended: bool, desk: Desk, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
+    mended: bool,
+    runner: AnalyseRunner,
+    model: FakeLlm,
+    in_threads: Any,
+    configure: Callable[..., None],
 ) -> None:
     """P7-08: no row of usage at first; the ledger is the model's own count. Half of the answers
     may have to be mended, which is more than the paper takes otherwise."""
@@ -179,8 +175,8 @@ def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
     turn = iter(range(1_000))
     model.reply = lambda request: said("no JSON" if mended and next(turn) % 2 else GOOD)
     for number in range(40):
-        desk.lay(f"short-{number}", SHORT)
-    all_at_once(desk, in_threads)
+        runner.add(f"short-{number}", SHORT)
+    all_at_once(runner, in_threads)
     assert 18 <= len(model.requests) == charged() <= 20
 
 
@@ -195,12 +191,12 @@ ENDINGS: dict[str, Callable[[FakeLlm], object]] = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
-    ending: str, desk: Desk, model: FakeLlm
+    ending: str, runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     """P7-09, P7-05: reserved is 0 and spent is the model's count; usage is booked all the same."""
     ENDINGS[ending](model)
-    desk.lay("short", SHORT)
-    (result,) = desk.once()
+    runner.add("short", SHORT)
+    (result,) = runner.once()
     assert isinstance(result, Failed)
     assert (reserved(), charged()) == (0, len(model.requests))
     document = Document.objects.get()
@@ -211,23 +207,23 @@ def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
 
 @pytest.mark.parametrize("ending", ["cancelled", "lost", "store fails", "ended twice"])
 def test_whatever_breaks_an_analysis_off_what_it_did_not_send_is_given_back(
-    ending: str, desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
+    ending: str, runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P7-09"""
-    desk.lay("long", LONG)
-    (grant,) = desk.begin()
+    runner.add("long", LONG)
+    (grant,) = runner.begin()
     signal = AbortSignal()
     if ending == "cancelled":
         model.seconds = 20
         threading.Timer(0.7, signal.abort, ["cancelled"]).start()
     if ending == "store fails":
         monkeypatch.setattr("pipeline.tasks.documents.store", _no_room)
-    result = desk.run(grant, signal)
+    result = runner.run(grant, signal)
     if ending == "lost":
         Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
         housekeeping.tick()
-    desk.end(grant, result)
-    desk.end(grant, result)
+    runner.end(grant, result)
+    runner.end(grant, result)
     assert not Lease.objects.filter(pk=grant.lease_id).exists()
     assert charged() == len(model.requests) > 0
     assert len(outcomes()) == 1
@@ -239,59 +235,65 @@ def _no_room(pk: int, columns: dict[str, Any]) -> None:
 
 
 def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
-    desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
+    runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P7-11: no reservation, no call; the paper waits without using an attempt."""
 
     def away(work: Work, requests: int = 1) -> None:
         raise OperationalError("database is locked")
 
-    desk.lay("long", LONG)
+    runner.add("long", LONG)
     with monkeypatch.context() as broken:
         broken.setattr(Work, "spend", away)
-        (result,) = desk.once()
+        (result,) = runner.once()
     assert isinstance(result, Snoozed) and "booking" in result.reason
     assert (model.requests, charged(), outcomes()) == ([], 0, [("snoozed", 0)])
     let_time_pass(Execution.objects.all())
-    (result,) = desk.once()
+    (result,) = runner.once()
     assert isinstance(result, Done)
 
 
-def test_a_failure_nobody_named_costs_what_was_booked(desk: Desk, model: FakeLlm) -> None:
+def test_a_failure_nobody_named_costs_what_was_booked(
+    runner: AnalyseRunner, model: FakeLlm
+) -> None:
     """The text is gone from the storage: nothing was sent, so nothing is charged."""
-    desk.lay("short", SHORT)
+    runner.add("short", SHORT)
     document = Document.objects.get()
     document.text.storage.delete(document.text.name)
-    (result,) = desk.once()
+    (result,) = runner.once()
     assert isinstance(result, Failed)
     assert (result.kind, result.cost, charged()) == ("unexpected", 0, 0)
 
 
 def test_a_model_whose_name_is_longer_than_the_column_is_stored_cut(
-    desk: Desk, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
+    runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICE_LLM_MODEL", "m" * 300)
     pipeline_settings.cache_clear()
-    desk.lay("short", SHORT)
-    desk.once()
+    runner.add("short", SHORT)
+    runner.once()
     assert Document.objects.get().method == ("model:" + "m" * 300)[:METHOD_CHARACTERS]
 
 
-def test_a_step_that_lost_its_lease_sends_nothing_more(desk: Desk, model: FakeLlm) -> None:
-    desk.lay("long", LONG)
-    (grant,) = desk.begin()
+def test_a_step_that_lost_its_lease_sends_nothing_more(
+    runner: AnalyseRunner, model: FakeLlm
+) -> None:
+    runner.add("long", LONG)
+    (grant,) = runner.begin()
     Lease.objects.all().delete()
-    assert isinstance(desk.run(grant), Interrupted)
+    assert isinstance(runner.run(grant), Interrupted)
     assert model.requests == []
 
 
-def test_failed_tries_add_to_what_the_document_has_used(desk: Desk, model: FakeLlm) -> None:
+def test_failed_tries_add_to_what_the_document_has_used(
+    runner: AnalyseRunner, model: FakeLlm
+) -> None:
     model.say("no JSON")
     model.say("none either")
-    desk.lay("short", SHORT)
-    desk.once()
+    runner.add("short", SHORT)
+    runner.once()
     let_time_pass(Execution.objects.all())
-    desk.once()
+    runner.once()
     document = Document.objects.get()
     assert (document.requests, document.prompt_tokens) == (3, 30)
     assert charged() == 3

@@ -16,7 +16,7 @@ from queuemgr.operations.controls import Actor
 from tests.integration.pipeline.fetch_fixtures import Fetching, execution_of, is_fetched, outcomes
 from tests.integration.pipeline.steps.faulty_server import FaultyServer
 from tests.integration.pipeline.test_fetch_step import (
-    _folders,
+    _private_addresses,
     fetching,
     fresh,
     key,

@@ -28,13 +28,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    settings.MEDIA_ROOT = tmp_path / "files"
-    settings.SLUICE_SCRATCH = tmp_path / "scratch"
-    monkeypatch.setenv("SLUICE_ALLOW_PRIVATE_ADDRESSES", "1")
-    pipeline_settings.cache_clear()
-    yield
-    pipeline_settings.cache_clear()
+def _private_addresses(set_settings: Callable[..., None]) -> None:
+    set_settings(allow_private_addresses=1)
 
 
 @pytest.fixture

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connections
 
-from pipeline import intake, tasks
-from pipeline.config import pipeline_settings
-from pipeline.models import FLOW, Document
+from pipeline.models import Document
 from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.flows.outcomes import Done, Interrupted, Result
-from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, enqueue_many
-from queuemgr.lifecycle.leases import Grant
-from queuemgr.lifecycle.publish import task_of
-from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Limit, State
+from queuemgr.flows.outcomes import Interrupted
+from queuemgr.lifecycle.enqueue import MAX_KEY
+from queuemgr.models import Attempt, DailyUsage, Execution, Lease, State
 from queuemgr.worker import housekeeping
-from queuemgr.worker.leased_task import Work, as_result
 from tests import pdf_builder
+from tests.integration.pipeline.papers_fixtures import STEPS, Papers, Site
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SAMPLES = Path(__file__).resolve().parents[3] / "samples"
 PAPER = SAMPLES / "author-year.pdf"
-STEPS = ["resolve", "fetch", "extract", "analyse", "report"]
-TASKS = {
-    f"papers.{name}": getattr(tasks, f"{name}_step") for name in (*STEPS, "ocr")
-}  # fmt: skip
-
 PROSE = (
     "Gates in rivers hold the water back until somebody opens them again.",
     "We measured forty gates over nine years and found that most leak a little.",
@@ -50,143 +39,6 @@ GOOD = json.dumps(
         "keywords": ["gates"], "contributions": ["forty gates measured"],
     }
 )  # fmt: skip
-
-
-class Site:
-    """A web server of our own: papers by path, and a model that gives its answers in turn."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, bytes] = {}
-        self.answers: list[str | int] = []
-        self.asked: list[str] = []
-        self.when_asked: Callable[[], object] = lambda: None
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=[0.02])
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def _answer(self) -> tuple[int, bytes]:
-        answer = self.answers.pop(0)
-        if isinstance(answer, int):
-            return answer, b'{"error": {"message": "overloaded"}}'
-        choice = {"finish_reason": "stop", "message": {"content": answer}}
-        return 200, json.dumps({"model": "m-1", "choices": [choice]}).encode()
-
-    def _handler(site) -> type[BaseHTTPRequestHandler]:  # `self` is the handler
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                page = site.pages.get(self.path)
-                self._give(*((404, b"none") if page is None else (200, page)))
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self._give(*site._answer())
-
-            def _give(self, status: int, body: bytes) -> None:
-                site.asked.append(self.path)
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body[:100])
-                site.when_asked()
-                self.wfile.write(body[100:])
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        return Handler
-
-
-class Papers:
-    """A fleet of one played worker that really does the steps of papers."""
-
-    def __init__(self, worker: Any, files: Path) -> None:
-        self.worker, self.files = worker, files
-
-    def parse_item(self, *items: object) -> Enqueued:
-        return enqueue_many(FLOW, [intake.parse_item(str(item)) for item in items])
-
-    def run(self, grant: Grant, signal: AbortSignal | None = None) -> Result:
-        """Do one step, and make of an exception what a worker makes of it."""
-        signal = signal or AbortSignal()
-        try:
-            return TASKS[task_of(grant)].run(Work(grant, signal)) or Done()
-        except Exception as error:
-            return as_result(error, signal)
-
-    def work(self, until: str = "") -> Grant | None:
-        """Run step after step, to the end, or until this one is begun; that one is returned."""
-        grants = self.worker.begin_all()
-        while grants:
-            grant = grants.pop()
-            if grant.step == until:
-                return grant
-            grants += self.worker.end(grant, self.run(grant))
-        return None
-
-    def begun(self, step: str) -> Grant:
-        grant = self.work(until=step)
-        assert grant is not None, self.outcomes()
-        return grant
-
-    def outcomes(self) -> list[tuple[str, str]]:
-        return list(Attempt.objects.order_by("pk").values_list("step", "outcome"))
-
-    def stored(self) -> set[str]:
-        """Every file on the storage."""
-        return {str(f.relative_to(self.files)) for f in self.files.rglob("*") if f.is_file()}
-
-
-@pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Path) -> None:
-    settings.MEDIA_ROOT = tmp_path / "files"
-    settings.SLUICE_SCRATCH = tmp_path / "scratch"
-    settings.SLUICE_INBOX = tmp_path / "inbox"
-
-
-@pytest.fixture
-def set_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Set settings of the pipeline for one test."""
-
-    def set_them(**values: object) -> None:
-        for name, value in values.items():
-            monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-        pipeline_settings.cache_clear()
-
-    yield set_them
-    pipeline_settings.cache_clear()
-
-
-@pytest.fixture
-def site(set_settings: Callable[..., None]) -> Iterator[Site]:
-    """The site, with leave to fetch from it."""
-    made = Site()
-    set_settings(allow_private_addresses=True, crossref_url=made.url, arxiv_url=made.url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def model(site: Site, set_settings: Callable[..., None]) -> Site:
-    """The site as the language model papers are analysed by."""
-    set_settings(llm_base_url=f"{site.url}/v1", llm_model="m-1", llm_api_key="sk-for-this-test")
-    return site
-
-
-@pytest.fixture
-def papers(played: Callable[..., Any], settings: Any) -> Papers:
-    worker = played(slots=4)
-    # The site stands for arXiv too, whose rate would have these tests wait for seconds.
-    Limit.objects.filter(name__startswith="resolver:").update(rate="", max_running=4)
-    return Papers(worker, Path(settings.MEDIA_ROOT))
 
 
 def paper(folder: Path, *lines: str, name: str = "made.pdf") -> Path:

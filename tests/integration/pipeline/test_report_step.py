@@ -11,15 +11,13 @@ import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
-from pipeline import intake, tasks
+from pipeline import intake
 from pipeline.models import FLOW, Document
-from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.flows.outcomes import Done, Interrupted, Result
+from queuemgr.flows.outcomes import Done, Interrupted
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.lifecycle.publish import task_of
 from queuemgr.models import Lease
-from queuemgr.worker.leased_task import Work, as_result
+from tests.integration.pipeline.step_fixtures import run_step
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,13 +25,6 @@ PAPER = Path(__file__).resolve().parents[3] / "samples" / "author-year.pdf"
 FORMS = ("report_markdown", "report_json", "report_html")
 OVERWRITES = "django.core.files.storage.FileSystemStorage"
 KEEPS_BOTH = {"BACKEND": OVERWRITES, "OPTIONS": {"allow_overwrite": False}}
-
-
-@pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Path) -> None:
-    settings.MEDIA_ROOT = tmp_path / "files"
-    settings.SLUICE_SCRATCH = tmp_path / "scratch"
-    settings.SLUICE_INBOX = tmp_path / "inbox"
 
 
 class Reporter:
@@ -47,22 +38,13 @@ class Reporter:
         """Its report step, begun."""
         (grant,) = self.worker.begin_all()
         while grant.step != "report":
-            (grant,) = self.worker.end(grant, run(grant))
+            (grant,) = self.worker.end(grant, run_step(grant))
         return grant
 
 
 @pytest.fixture
 def reporter(played: Callable[..., Any]) -> Reporter:
     return Reporter(played(slots=1))
-
-
-def run(grant: Grant) -> Result:
-    """Do one step, and make of an exception what a worker makes of it."""
-    step = getattr(tasks, f"{task_of(grant).removeprefix('papers.')}_step")
-    try:
-        return step.run(Work(grant, AbortSignal())) or Done()
-    except Exception as error:
-        return as_result(error, AbortSignal())
 
 
 def reports(settings: Any) -> dict[str, bytes]:
@@ -84,7 +66,7 @@ def test_a_report_has_three_forms_that_tell_the_same(reporter: Reporter) -> None
         lookups=[{"source": "crossref", "found": True}], prompt_tokens=9,
         references_file=default_storage.save("references/r.jsonl", ContentFile(lines.encode())),
     )  # fmt: skip
-    reporter.worker.end(grant, run(grant))
+    reporter.worker.end(grant, run_step(grant))
     document = Document.objects.get()
     said = json.loads(read(document, "report_json"))
     assert said["references"]["list"] == references
@@ -105,11 +87,11 @@ def test_a_report_made_again_leaves_no_copy_of_the_one_before(
         settings.STORAGES = {**settings.STORAGES, "default": KEEPS_BOTH}
     grant = reporter.begun()
     Document.objects.update(title="The first title")
-    first = run(grant)
+    first = run_step(grant)
     assert isinstance(first, Done) and first.store
     first.store()
     Document.objects.update(title="The second title")
-    reporter.worker.end(grant, run(grant))
+    reporter.worker.end(grant, run_step(grant))
     document = Document.objects.get()
     assert len(reports(settings)) == 3
     assert all("The second title" in read(document, form) for form in FORMS)
@@ -118,13 +100,13 @@ def test_a_report_made_again_leaves_no_copy_of_the_one_before(
 def test_a_lost_lease_harms_no_report_made_earlier(reporter: Reporter, settings: Any) -> None:
     """C6"""
     grant = reporter.begun()
-    first = run(grant)
+    first = run_step(grant)
     assert isinstance(first, Done) and first.store
     first.store()
     earlier, row = reports(settings), Document.objects.values().get()
     Document.objects.update(title="Another title")
     Lease.objects.all().delete()
-    assert isinstance(run(grant), Interrupted)
+    assert isinstance(run_step(grant), Interrupted)
     Document.objects.update(title=row["title"])
     assert reports(settings) == earlier and len(earlier) == 3
     assert Document.objects.values().get() == row
@@ -137,5 +119,5 @@ def test_a_report_of_a_paper_whose_pages_and_references_are_gone_is_still_writte
     grant = reporter.begun()
     default_storage.delete(Document.objects.get().pages_file.name)
     Document.objects.update(references_file="references/never-made.jsonl")
-    reporter.worker.end(grant, run(grant))
+    reporter.worker.end(grant, run_step(grant))
     assert json.loads(read(Document.objects.get(), "report_json"))["pages"]["read"] == []

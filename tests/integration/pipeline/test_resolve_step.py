@@ -1,8 +1,5 @@
 """The resolve step in turns: one limit at a time, a record of each turn, answers kept, breakers updated."""
 
-# pytest finds the fixtures of another module by their names here.
-# ruff: noqa: F401, F811
-
 from __future__ import annotations
 
 import json
@@ -19,19 +16,13 @@ from queuemgr.operations import executions
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers
 from tests.integration.conftest import let_time_pass
+from tests.integration.pipeline.papers_fixtures import Papers, Site
 from tests.integration.pipeline.steps.faulty_server import FaultyServer
-from tests.integration.pipeline.test_papers import Papers, Site, papers, set_settings, site
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DOI = "10.1000/182"
 UNPAYWALL = "/v2/10.1000%2F182?email=p%40example.org"
 CROSSREF = "/works/10.1000%2F182?mailto=p%40example.org"
-
-
-@pytest.fixture(autouse=True)
-def _folders(settings: Any, tmp_path: Any) -> None:
-    settings.MEDIA_ROOT, settings.SLUICE_SCRATCH = tmp_path / "files", tmp_path / "scratch"
-    settings.SLUICE_INBOX = tmp_path / "inbox"
 
 
 @pytest.fixture
