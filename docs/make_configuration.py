@@ -35,11 +35,13 @@ def page(text: str) -> str:
     from pipeline.config import PipelineSettings
     from project.config import ProjectSettings
     from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+    from queuemgr.scheduling.phase_caps import phase_settings_group
 
     options = _options()
     for group in (
         ProjectSettings,
         QueueSettings,
+        phase_settings_group(),
         LaneSettings,
         ObservabilitySettings,
         PipelineSettings,

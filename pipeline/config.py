@@ -125,6 +125,8 @@ class PipelineSettings(SettingsGroup):
     ocr_drawers: int = Field(
         1, ge=1, le=16, description="processes that draw one document's pages for the endpoint"
     )
+    max_per_host: int = Field(4, ge=0, description="slots one host may hold; 0: no cap")
+    max_per_resolver: int = Field(4, ge=0, description="slots one resolver may hold; 0: no cap")
     max_ocr: int = Field(2, ge=0, description="local OCR steps at once in the fleet; 0: no cap")
     max_ocr_requests: int = Field(
         64, ge=0, description="pages at the vision endpoint at once in the fleet; 0: no cap"

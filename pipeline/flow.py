@@ -8,6 +8,7 @@ from typing import Any
 from pipeline import intake
 from pipeline.config import parts_at_once, pipeline_settings
 from pipeline.doctor import checkup
+from pipeline.error_kinds import ERROR_KINDS
 from pipeline.export import export
 from pipeline.files import cleanup
 from pipeline.host_limits import HOST_LIMITS, limits_for_pdf
@@ -104,6 +105,8 @@ def _limits() -> dict[str, Mapping[str, Any]]:
     papers come from want to be asked slowly."""
     config = pipeline_settings()
     return {
+        "host:*": {"max_running": config.max_per_host},
+        "resolver:*": {"max_running": config.max_per_resolver},
         **HOST_LIMITS,
         "engine:ocr": {"max_running": config.max_ocr},
         KEY: {"max_running": 0},
@@ -111,6 +114,17 @@ def _limits() -> dict[str, Mapping[str, Any]]:
         "llm:chat": {"max_running": config.max_llm},
         LLM_REQUESTS: {"max_running": config.max_llm_requests},
     }
+
+
+LIMIT_SETTINGS: Mapping[str, str] = {
+    "max_per_host": "host:*",
+    "max_per_resolver": "resolver:*",
+    "max_ocr": "engine:ocr",
+    "max_ocr_requests": REQUESTS,
+    "max_llm": "llm:chat",
+    "max_llm_requests": LLM_REQUESTS,
+}
+"""Which setting states the `max_running` of which limit."""
 
 
 PAPERS = Flow(
@@ -146,7 +160,9 @@ PAPERS = Flow(
     parse_remote_item=intake.parse_remote_item,
     register_items=intake.register_items,
     backfill=intake.backfill,
+    error_kinds=ERROR_KINDS,
     limits=_limits,
+    limit_settings=LIMIT_SETTINGS,
     checks=checkup,
     link=intake.link,
     artifacts=artifacts,

@@ -1,35 +1,24 @@
-from __future__ import annotations
+import sys
 
-from typing import Any
-
-from django.apps import AppConfig, apps
-from django.db.models.signals import post_migrate
+from django.apps import AppConfig
 
 
 class QueuemgrConfig(AppConfig):
-    """Flow control for Celery. Registers the probe flow, and makes the roles after `migrate`."""
+    """Flow control for Celery. List it after the apps that register flows: as it becomes ready it checks
+    the settings of their phases, and ends a process whose settings cannot work with exit code 3."""
 
     name = "queuemgr"
     verbose_name = "Queue"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from queuemgr.base.errors import ConfigurationError
+        from queuemgr.scheduling.phase_caps import phase_caps
         from queuemgr.worker import probe_flow
 
         probe_flow.register()
-        post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
-
-
-def make_missing_roles(sender: AppConfig, verbosity: int, **given: Any) -> None:
-    """After `migrate` of all apps, not `flush`: a role's permissions come from every app."""
-    migrated = [config for config in apps.get_app_configs() if config.models_module]
-    if sender is not migrated[-1] or "plan" not in given:
-        return
-    from django.contrib.auth.management import create_permissions
-
-    from queuemgr.operations import roles
-
-    create_permissions(sender, verbosity=0, using=given["using"])  # its own handler may run later
-    made = roles.make()
-    if made and verbosity:
-        given["stdout"].write(f"Roles made: {', '.join(made)}\n")
+        try:
+            phase_caps()
+        except ConfigurationError as error:
+            sys.stderr.write(f"configuration: {error}\n")
+            raise SystemExit(3) from None

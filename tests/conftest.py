@@ -12,13 +12,14 @@ import pytest
 from django.db import connection
 from django.test import override_settings
 
+from pipeline.config import pipeline_settings
 from queuemgr.base import process_state
 from queuemgr.base.config import COMMAND_LINE, observability_settings, queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import all_queues
 from queuemgr.lifecycle.scheduler import FreeSlots
 from queuemgr.models import Worker
-from queuemgr.scheduling import limit_rows
+from queuemgr.scheduling import limit_rows, phase_caps
 from queuemgr.scheduling.capacity import Group
 from tests.flush_tables import empty_audit_log_on_flush, keep_permissions_on_flush
 
@@ -54,8 +55,8 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def set_settings(**values: Any) -> None:
         for name, value in values.items():
             monkeypatch.setenv(f"SLUICE_{name.upper()}", str(value))
-        queue_settings.cache_clear()
-        observability_settings.cache_clear()
+        for loader in (queue_settings, observability_settings, phase_caps.load, pipeline_settings):
+            loader.cache_clear()
 
     return set_settings
 

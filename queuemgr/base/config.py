@@ -112,11 +112,6 @@ class QueueSettings(SettingsGroup):
     """The settings of the queue itself."""
 
     max_workers: int = Field(200, ge=1, le=100_000, description="slots of the whole fleet")
-    max_prep: int = Field(0, ge=0, description="slots phase prep may hold; 0: no cap of its own")
-    max_expensive: int = Field(0, ge=0, description="slots phase expensive may hold; 0: no cap")
-    max_wrap: int = Field(0, ge=0, description="slots phase wrap may hold; 0: no cap")
-    max_per_host: int = Field(4, ge=0, description="slots one host may hold; 0: no cap")
-    max_per_resolver: int = Field(4, ge=0, description="slots one resolver may hold; 0: no cap")
     high_priority_reserved: int = Field(1, ge=0, description="fleet slots only high work may take")
     daily_budget: int = Field(10_000, ge=0, description="requests a day may cost; 0: none")
     budget_zone: str = Field("UTC", description="IANA time zone the budgets' days are kept in")

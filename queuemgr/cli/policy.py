@@ -9,7 +9,7 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.cli.arguments import add_reason
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.flows import retry_policy
-from queuemgr.flows.flow import all_phases
+from queuemgr.flows.flow import all_error_kinds, all_phases
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.models import RetryPolicy
 from queuemgr.operations import controls
@@ -54,9 +54,7 @@ def run(options: dict[str, Any], out: Any) -> int:
 
 
 def _check(kind: str, phase: str) -> None:
-    kinds = dict.fromkeys(
-        [*retry_policy.POLICIES, *RetryPolicy.objects.values_list("kind", flat=True)]
-    )
+    kinds = dict.fromkeys([*all_error_kinds(), *RetryPolicy.objects.values_list("kind", flat=True)])
     if kind not in kinds:
         raise BadInput(f"no error kind is called {kind!r}; there are: {', '.join(kinds)}")
     if phase and phase not in all_phases():

@@ -9,6 +9,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import arguments, config_options, drain
 from queuemgr.local.local_fleet import FleetSpec, running
 from queuemgr.models import Execution
+from queuemgr.scheduling.phase_caps import phase_settings_group
 
 NAME = "run"
 HELP = "run a fleet on this machine: workers, beat, and a private broker unless BROKER_URL is set"
@@ -28,6 +29,7 @@ def add_arguments(parser: Any) -> None:
         "--pool", choices=("threads", "prefork"), default="threads", help="default threads"
     )
     parser.add_argument("--prep-only", action="store_true", help="only the first phase, prep")
+    config_options.add(parser, phase_settings_group())
     config_options.add(parser, QueueSettings, daily_budget="--budget")
 
 

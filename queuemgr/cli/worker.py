@@ -14,6 +14,7 @@ from queuemgr.base.safe_text import as_json
 from queuemgr.cli import config_options, output
 from queuemgr.flows.flow import HOUSEKEEPING
 from queuemgr.local.local_fleet import queues_of, worker_command
+from queuemgr.scheduling.phase_caps import phase_settings_group
 from queuemgr.steptools.lanes import LaneSetting, as_rows
 from queuemgr.steptools.process_lanes import lanes
 
@@ -38,6 +39,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--json", action="store_true", help="with --explain: JSON")
         config_options.add(parser, LaneSettings)
+        config_options.add(parser, phase_settings_group())
         config_options.add(parser, QueueSettings)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -7,6 +7,7 @@ from queuemgr.cli.run import print_summary
 from queuemgr.local.local_fleet import FleetSpec, celery, running
 from queuemgr.local.private_servers import free_port, wait_for_port
 from queuemgr.local.supervisor import Program
+from queuemgr.scheduling.phase_caps import phase_settings_group
 
 __all__ = [
     "COULD_NOT_RUN",
@@ -17,6 +18,7 @@ __all__ = [
     "database_now",
     "drain",
     "free_port",
+    "phase_settings_group",
     "print_summary",
     "running",
     "wait_for_port",

@@ -6,11 +6,13 @@ and what it costs; `needed` lets a flow leave a step out for one execution.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from queuemgr.base.errors import ConfigurationError, UnknownFlow, UnknownStep
+from queuemgr.flows.retry_policy import POLICIES, Policy
 
 Context = Mapping[str, Any]
 """What an execution was given (its payload) and has learnt so far, in one mapping."""
@@ -46,11 +48,16 @@ class Step:
     tokens: Callable[[Context], Mapping[str, int]] = lambda context: {}
 
 
+PHASE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
 @dataclass(frozen=True)
 class Phase:
     """A run of steps under one cap. `rank` orders phases when slots are scarce: 0 starts first.
 
-    `waiting` and `running` are the operator's words for an execution in this phase.
+    `waiting` and `running` are the operator's words for an execution in this phase. `max_running` is
+    how many of its steps may run at once in the fleet (0: no cap), unless `SLUICE_MAX_<PHASE>` says
+    otherwise. Raises `ConfigurationError` for a name that is no lower-case identifier.
     """
 
     name: str
@@ -58,6 +65,13 @@ class Phase:
     waiting: str
     running: str
     steps: tuple[Step, ...]
+    max_running: int = 0
+
+    def __post_init__(self) -> None:
+        if not PHASE_NAME.fullmatch(self.name):
+            raise ConfigurationError(
+                f"phase {self.name!r}: a name has lower-case letters, digits and _, at most 32"
+            )
 
 
 class StepRef(NamedTuple):
@@ -99,7 +113,11 @@ class Flow:
     input from the network, which may not name local files. Both raise `BadInput`.
     `register_items` stores items for later; `backfill(limit)` enqueues at most `limit` of those and
     returns how many.
+    `error_kinds` says what the kinds of failure mean that only its steps name, and how often each is
+    tried; the generic ones (`retry_policy.POLICIES`) need no mention.
     `limits()` returns the `Limit` rows its steps' keys need: field values by limit name.
+    `limit_settings` names settings of the application that state the `max_running` of such a limit:
+    one given on a command line replaces what an operator had set.
     `checks()` yields what `doctor` should report about this flow.
     `link(key)` is the address of a page about an item, or empty; `artifacts(key)` are links to its files.
     `export(keys)` returns what is known of these items, a JSON object by key, without unknown ones.
@@ -112,7 +130,9 @@ class Flow:
     parse_remote_item: Callable[[str], NewExecution] | None = None
     register_items: Callable[[Iterable[str]], None] | None = None
     backfill: Callable[[int], int] | None = None
+    error_kinds: Mapping[str, Policy] = field(default_factory=dict)
     limits: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    limit_settings: Mapping[str, str] = field(default_factory=dict)
     checks: Callable[[], Iterable[CheckResult]] = tuple
     link: Callable[[str], str] = lambda key: ""
     artifacts: Callable[[str], Sequence[Link]] = lambda key: ()
@@ -145,12 +165,39 @@ class Flow:
 
 
 _flows: dict[str, Flow] = {}
+_derived: dict[str, Callable[[Sequence[Phase]], Flow]] = {}
 
 
 def register_flow(flow: Flow) -> Flow:
-    """Make a flow known to this process; the same name again replaces it."""
+    """Make a flow known to this process; the same name again replaces it.
+
+    Raises `ConfigurationError` when it redefines a kind of error the queue or another flow defines.
+    """
+    for kind, policy in flow.error_kinds.items():
+        others = [known.error_kinds for known in _flows.values() if known.name != flow.name]
+        if any(known.get(kind, policy) != policy for known in (POLICIES, *others)):
+            raise ConfigurationError(f"flow {flow.name}: error kind {kind!r} is defined already")
     _flows[flow.name] = flow
+    if flow.name not in _derived:
+        _build_derived()
     return flow
+
+
+def register_derived_flow(name: str, build: Callable[[Sequence[Phase]], Flow]) -> None:
+    """Register a flow built from the phases of the application's flows, whenever those are registered."""
+    _derived[name] = build
+    _build_derived()
+
+
+def _build_derived() -> None:
+    phases = [*_phases_of(application_flows()).values()]
+    for name, build in _derived.items():
+        _flows[name] = build(phases)
+
+
+def application_flows() -> tuple[Flow, ...]:
+    """The flows applications registered, without the queue's own probe flow."""
+    return tuple(flow for flow in _flows.values() if flow.name not in _derived)
 
 
 def get_flow(name: str) -> Flow:
@@ -167,8 +214,35 @@ def all_flows() -> tuple[Flow, ...]:
 
 
 def all_phases() -> dict[str, Phase]:
-    """Every phase of every flow by name, in the order they were declared."""
-    return {phase.name: phase for flow in _flows.values() for phase in flow.phases}
+    """Every phase of every flow by name, in the order they were declared.
+
+    Phases of the same name in several flows share queues and a cap: rank and words are those declared
+    first, and the cap is the smallest above 0.
+    """
+    return _phases_of(application_flows() or _flows.values())
+
+
+def _phases_of(flows: Iterable[Flow]) -> dict[str, Phase]:
+    phases: dict[str, Phase] = {}
+    for phase in (phase for flow in flows for phase in flow.phases):
+        known = phases.setdefault(phase.name, phase)
+        cap = min(filter(None, (known.max_running, phase.max_running)), default=0)
+        if cap != known.max_running:
+            phases[phase.name] = replace(known, max_running=cap)
+    return phases
+
+
+def all_error_kinds() -> dict[str, Policy]:
+    """Every kind of error and its default retry policy: the generic ones, then those of the flows."""
+    kinds = dict(POLICIES)
+    for flow in _flows.values():
+        kinds.update(flow.error_kinds)
+    return kinds
+
+
+def default_policy(kind: str) -> Policy:
+    """The default policy of a kind of error; kinds nobody declared are treated as unexpected."""
+    return all_error_kinds().get(kind, POLICIES["unexpected"])
 
 
 def all_queues() -> list[str]:

@@ -32,7 +32,7 @@ class RetryDecision:
 
 
 def no_retry(meaning: str) -> Policy:
-    """The document or the request itself is at fault: another try would end the same."""
+    """The input or the request itself is at fault: another try would end the same."""
     return Policy(max_attempts=1, meaning=meaning)
 
 
@@ -45,30 +45,18 @@ POLICIES: dict[str, Policy] = {
         3, 5, 60, 5, "the answer could not be used: empty, broken, not the schema"
     ),
     "storage": Policy(5, 10, 600, 5, "a file could not be written or read"),
-    "crashed": Policy(
-        2, 5, 60, 5, "a child process died; once more, then the document is at fault"
-    ),
+    "crashed": Policy(2, 5, 60, 5, "a child process died; once more, then the input is at fault"),
     "unexpected": Policy(3, 60, 900, 15, "an exception nobody named: a bug until shown otherwise"),
-    "not_found": no_retry("no such document at the source"),
-    "not_pdf": no_retry("what was fetched is not a PDF"),
-    "encrypted": no_retry("the PDF asks for a password"),
-    "damaged": no_retry("the PDF cannot be read"),
-    "no_pages": no_retry("the PDF has no pages"),
-    "no_text": no_retry("neither a text layer nor OCR gave any text"),
-    "no_engine": no_retry("no OCR engine is installed where the step ran"),
+    "not_found": no_retry("the other side has no such thing"),
     "too_large": no_retry("larger than the configured limit"),
     "resource_limit": no_retry("reading it passed the time or memory allowed"),
     "http_error": no_retry("4xx: the other side refuses this request"),
-    "refused_address": no_retry("the address may not be fetched: private, local, or not http(s)"),
     "quota": no_retry("the account's quota is used up"),
     "bad_request": no_retry("the request itself is wrong"),
-    "too_long": no_retry("more text than the model takes at once, also when halved"),
-    "cut_off": no_retry("the model's answer did not fit, also at twice the length"),
-    "withheld": no_retry("the model refused to answer, or its answer was filtered"),
-    "unresolvable": no_retry("no source offers a PDF for this identifier"),
     "over_reserved": no_retry("the step wanted more requests than were reserved for it"),
     "poison": no_retry("it ended its worker three times"),
 }
+"""Kinds of error any flow may name; what only one flow meets is in its `Flow.error_kinds`."""
 
 MAX_LOSSES = 3
 """Attempts that may end with their worker before the work is called poison."""
@@ -81,11 +69,6 @@ def loss_delay(lost: int, lease_seconds: float) -> float:
     """Seconds to wait after loss number `lost`: at once first, then anywhere within a lease, so that
     work lost together is not run together again and the one to blame stands alone."""
     return 0.0 if lost < MAX_LOSSES else _rng.uniform(0.0, lease_seconds)
-
-
-def policy_for(kind: str) -> Policy:
-    """The policy of `kind`; kinds nobody named are treated as unexpected."""
-    return POLICIES.get(kind, POLICIES["unexpected"])
 
 
 def exponential(base: float, ceiling: float, doublings: int) -> float:

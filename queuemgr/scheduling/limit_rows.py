@@ -20,6 +20,7 @@ from queuemgr.scheduling import retry_policies, wakeups
 from queuemgr.scheduling.admission import FLEET, LimitRule, rule_for
 from queuemgr.scheduling.claims import rule_name
 from queuemgr.scheduling.limit_rules import rules_of
+from queuemgr.scheduling.phase_caps import phase_caps
 from queuemgr.scheduling.settings_sync import record_settings_change
 
 LIMIT_FIELDS = (
@@ -30,7 +31,7 @@ LIMIT_FIELDS = (
 
 
 def from_settings(config: QueueSettings) -> Mapping[str, Mapping[str, Any]]:
-    """The limits the settings and the flows state, by name."""
+    """Field values of the limits the settings and the flows state, by name."""
     limits: dict[str, Mapping[str, Any]] = {
         FLEET: {
             "max_running": config.max_workers,
@@ -38,13 +39,11 @@ def from_settings(config: QueueSettings) -> Mapping[str, Mapping[str, Any]]:
             "daily_budget": config.daily_budget or None,
             "reserved_for_high_percent": config.budget_reserved_for_high_percent,
         },
-        "host:*": {"max_running": config.max_per_host},
-        "resolver:*": {"max_running": config.max_per_resolver},
         "tenant:*": {"max_running": 0},
         **{name: {"max_running": tokens} for name, tokens in _tokens(config).items()},
     }
-    for phase in all_phases():
-        limits[f"phase:{phase}"] = {"max_running": getattr(config, f"max_{phase}", 0)}
+    for phase, cap in phase_caps().items():
+        limits[f"phase:{phase}"] = {"max_running": cap}
     for flow in all_flows():
         limits |= flow.limits()
     return limits
@@ -64,7 +63,7 @@ def _tokens(config: QueueSettings) -> dict[str, int]:
 def sync(forced: Collection[str] = ()) -> None:
     """Make the rows there must be, and write into them the settings that changed.
 
-    SettingsGroup in `forced` (given on this command line) are written whatever an operator had set.
+    Settings in `forced` (given on this command line) are written whatever an operator had set.
     """
     with transaction.atomic():
         for phase in all_phases():
@@ -73,7 +72,7 @@ def sync(forced: Collection[str] = ()) -> None:
                 _make_queue(name, phase, PRIORITIES[priority])
         stated = from_settings(queue_settings())
         for name, figures in stated.items():
-            _write(name, figures, _forced_figures(name, forced))
+            _write(name, figures, _forced_fields(name, forced))
         retry_policies.sync()
 
 
@@ -97,22 +96,26 @@ _FIELD_OF_SETTING = {
     "max_workers": (FLEET, "max_running"),
     "high_priority_reserved": (FLEET, "reserved_high"),
     "daily_budget": (FLEET, "daily_budget"),
-    "max_per_host": ("host:*", "max_running"),
-    "max_per_resolver": ("resolver:*", "max_running"),
     "budget_reserved_for_high_percent": (FLEET, "reserved_for_high_percent"),
     "cpu_tokens": ("cpu", "max_running"),
     "io_tokens": ("io", "max_running"),
     "memory_tokens": ("memory", "max_running"),
 }
-"""Which figure of which limit a setting states; `max_<phase>` is that phase's `max_running`."""
+"""Which field of which limit a setting of the queue states."""
 
 
-def _forced_figures(limit: str, config: Collection[str]) -> set[str]:
-    places = [
-        _FIELD_OF_SETTING.get(setting, (f"phase:{setting.removeprefix('max_')}", "max_running"))
-        for setting in config
-    ]
-    return {figure for name, figure in places if name == limit}
+def _fields_of_settings() -> dict[str, tuple[str, str]]:
+    """Which field of which limit a setting states: the queue's, the phases' and the flows' settings."""
+    fields = {f"max_{phase}": (f"phase:{phase}", "max_running") for phase in all_phases()}
+    for flow in all_flows():
+        fields |= {name: (limit, "max_running") for name, limit in flow.limit_settings.items()}
+    return fields | _FIELD_OF_SETTING
+
+
+def _forced_fields(limit: str, forced: Collection[str]) -> set[str]:
+    """The fields of a limit stated by settings that were given on the command line."""
+    places = _fields_of_settings()
+    return {places[name][1] for name in forced if name in places and places[name][0] == limit}
 
 
 def _write(name: str, figures: Mapping[str, Any], forced: Collection[str]) -> None:

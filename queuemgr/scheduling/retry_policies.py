@@ -1,6 +1,6 @@
-"""The retry policies in force: rows an operator edits while work runs, made from the table in retry.py.
+"""The retry policies in force: rows an operator edits while work runs, made from the flows' defaults.
 
-A row for a phase goes before the one for every phase; a kind without a row goes by the table.
+A row for a phase wins over the one for every phase; a kind without a row has its default policy.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from queuemgr.base.errors import BadInput
-from queuemgr.flows import retry_policy
-from queuemgr.flows.flow import all_phases
+from queuemgr.flows.flow import all_error_kinds, all_phases, default_policy
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.models import RetryPolicy
 from queuemgr.scheduling.settings_sync import record_settings_change
@@ -22,7 +21,7 @@ def policy_for(kind: str, phase: str) -> Policy:
     rows = {row.phase: row for row in RetryPolicy.objects.filter(kind=kind, phase__in=("", phase))}
     row = rows.get(phase) or rows.get("")
     if row is None:
-        return retry_policy.policy_for(kind)
+        return default_policy(kind)
     return Policy(row.max_attempts, row.base, row.ceiling, row.jitter, row.meaning)
 
 
@@ -39,7 +38,7 @@ def new_row(kind: str, phase: str) -> RetryPolicy:
 def kinds() -> list[str]:
     """The kinds of error there is a policy for."""
     rows = RetryPolicy.objects.filter(phase="").values_list("kind", flat=True)
-    return sorted({*retry_policy.POLICIES, *rows})
+    return sorted({*all_error_kinds(), *rows})
 
 
 def check(kind: str, phase: str) -> None:
@@ -53,16 +52,17 @@ def check(kind: str, phase: str) -> None:
 def sync() -> None:
     """Make the row of every kind there is; one an operator edited is left alone, a figure that
     changed in the table is written."""
+    defaults = all_error_kinds()
     rows = {row.kind: row for row in RetryPolicy.objects.filter(phase="")}
     missing = [
         RetryPolicy(kind=kind, **asdict(policy), from_settings=_figures(policy))
-        for kind, policy in retry_policy.POLICIES.items()
+        for kind, policy in defaults.items()
         if kind not in rows
     ]
     RetryPolicy.objects.bulk_create(missing, ignore_conflicts=True)
     for kind, row in rows.items():
-        if kind in retry_policy.POLICIES:
-            _follow(row, retry_policy.POLICIES[kind])
+        if kind in defaults:
+            _follow(row, defaults[kind])
 
 
 def _figures(policy: Policy) -> dict[str, float]:

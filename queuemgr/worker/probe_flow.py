@@ -10,7 +10,8 @@ import json
 import os
 import signal as signals
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,23 +19,19 @@ from typing import Any
 from celery import shared_task
 
 from queuemgr.base.errors import StepFailed
-from queuemgr.flows.flow import PRIORITY_NAMES, Context, Flow, Phase, Step, register_flow
+from queuemgr.flows.flow import PRIORITY_NAMES, Context, Flow, Phase, Step, register_derived_flow
 from queuemgr.flows.outcomes import Done
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.leased_task import LeasedTask, Work
 
-TASK = "probe.run"
+NAME, TASK = "probe", "probe.run"
 
-PHASES = (
-    ("prep", 2, "pending", "prepping"),
-    ("expensive", 0, "prepped", "analyzing"),
-    ("wrap", 1, "analyzed", "wrapping"),
-)
-"""Name, rank (0 starts first), and the status shown while waiting and while running."""
+NO_APPLICATION = (Phase("probe", rank=0, waiting="waiting", running="running", steps=()),)
+"""Its phases where no other flow is registered."""
 
 
-def _in_phase(name: str) -> Callable[[Context], bool]:
-    return lambda context: context.get("phase", "prep") == name
+def _in_phase(name: str, default: str) -> Callable[[Context], bool]:
+    return lambda context: context.get("phase", default) == name
 
 
 def _keys(context: Context) -> tuple[str, ...]:
@@ -43,29 +40,28 @@ def _keys(context: Context) -> tuple[str, ...]:
     return (*str(context.get("limit_key", "")).split(), *([f"tenant:{tenant}"] if tenant else []))
 
 
-def _step(phase: str) -> Step:
+def _step(phase: str, default: str) -> Step:
     return Step(
-        name="probe",
+        name=NAME,
         task=TASK,
         key=_keys,
         cost=lambda context: int(context.get("requests", 0)),
         weight=lambda context: int(context.get("weight", 1)),
         tokens=lambda context: dict(context.get("tokens", {})),
-        needed=_in_phase(phase),
+        needed=_in_phase(phase, default),
     )
 
 
-PROBE = Flow(
-    name="probe",
-    phases=tuple(
-        Phase(name, rank, waiting, running, (_step(name),))
-        for name, rank, waiting, running in PHASES
-    ),
-)
+def probe_flow(phases: Sequence[Phase]) -> Flow:
+    """The flow with a probe in each of these phases; an execution that names none is in the first."""
+    phases = phases or NO_APPLICATION
+    default = phases[0].name
+    steps = {phase.name: (_step(phase.name, default),) for phase in phases}
+    return Flow(NAME, tuple(replace(phase, steps=steps[phase.name]) for phase in phases))
 
 
 def register() -> None:
-    register_flow(PROBE)
+    register_derived_flow(NAME, probe_flow)
 
 
 @shared_task(base=LeasedTask, name=TASK)

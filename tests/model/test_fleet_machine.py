@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -61,7 +61,6 @@ from queuemgr.scheduling import admission, limit_rows, wakeups
 from queuemgr.scheduling.capacity import Group
 from queuemgr.worker import housekeeping
 from queuemgr.worker.heartbeat import Heartbeat, RunningStep
-from queuemgr.worker.probe_flow import PHASES
 from tests.flush_tables import delete_audit_log
 from tests.model import invariants
 from tests.model.passing_time import let_pass, next_day
@@ -69,7 +68,8 @@ from tests.private_servers import MODEL_EXAMPLES
 
 DAY = 86_400
 ANN = Actor("ann", "test", "because")
-ORDER = [name for name, *_ in PHASES]
+PHASES = flow.get_flow("probe").phases
+ORDER = [phase.name for phase in PHASES]
 
 
 def _needed(phase: str) -> Callable[[Context], bool]:
@@ -91,10 +91,7 @@ def _step(phase: str) -> Step:
 
 MODEL = Flow(
     "model",
-    tuple(
-        flow.Phase(name, rank, waiting, running, (_step(name),))
-        for name, rank, waiting, running in PHASES
-    ),
+    tuple(replace(phase, steps=(_step(phase.name),)) for phase in PHASES),
 )
 
 KINDS: tuple[dict[str, Any], ...] = (

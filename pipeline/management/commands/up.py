@@ -43,6 +43,7 @@ from queuemgr.extend.fleet import (
     database_now,
     drain,
     free_port,
+    phase_settings_group,
     print_summary,
     running,
     wait_for_port,
@@ -74,6 +75,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port", type=int, default=0, help="of the admin (default: a free one)"
         )
+        add_settings(parser, phase_settings_group())
         add_settings(parser, QueueSettings, daily_budget="--budget")
         add_settings(parser, PipelineSettings)
 

@@ -103,7 +103,7 @@ def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its
 ) -> None:
     """P2-12: a worker of before a release meets work of after it."""
     monkeypatch.setattr(flow, "_flows", dict(flow._flows))
-    new = flow.register_flow(replace(probe_flow.PROBE, name="new-in-this-release"))
+    new = flow.register_flow(replace(flow.get_flow("probe"), name="new-in-this-release"))
     worker = played(slots=1)
     enqueue(new.name, "p0")
     del flow._flows[new.name]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from queuemgr.base.config import QueueSettings
 from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITIES, PRIORITY_NAMES
 from queuemgr.flows.outcomes import Done
@@ -19,6 +18,7 @@ from queuemgr.operations import executions
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
 from queuemgr.scheduling import limit_rows
+from queuemgr.scheduling.phase_caps import phase_settings_group
 from queuemgr.worker import housekeeping
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -142,7 +142,7 @@ def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(
     played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
     """P1-05: a 0 that closed a phase would leave its work waiting for ever."""
-    assert "0: no cap" in str(QueueSettings.model_fields["max_prep"].description)
+    assert "0: no cap" in str(phase_settings_group().model_fields["max_prep"].description)
     configure(max_prep=0)
     played(slots=3)
     probes(3)

@@ -39,29 +39,29 @@ def told(monkeypatch: pytest.MonkeyPatch, **configure: object) -> None:
 
 
 def test_a_setting_set_nowhere_has_its_default():
-    assert QueueSettings.load().max_prep == 0
-    assert QueueSettings.source("max_prep") == "default"
+    assert QueueSettings.load().max_pending == 0
+    assert QueueSettings.source("max_pending") == "default"
 
 
 def test_the_environment_wins_over_the_default(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SLUICE_MAX_PREP", "3")
-    assert QueueSettings.load().max_prep == 3
-    assert QueueSettings.source("max_prep") == "environment"
+    monkeypatch.setenv("SLUICE_MAX_PENDING", "3")
+    assert QueueSettings.load().max_pending == 3
+    assert QueueSettings.source("max_pending") == "environment"
 
 
 def test_settings_win_over_the_environment(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SLUICE_MAX_PREP", "3")
-    settings = {"SLUICE_MAX_PREP": 5}
-    assert QueueSettings.load(settings).max_prep == 5
-    assert QueueSettings.source("max_prep", settings) == "settings"
+    monkeypatch.setenv("SLUICE_MAX_PENDING", "3")
+    settings = {"SLUICE_MAX_PENDING": 5}
+    assert QueueSettings.load(settings).max_pending == 5
+    assert QueueSettings.source("max_pending", settings) == "settings"
 
 
 def test_the_command_line_wins_over_all(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SLUICE_MAX_PREP", "3")
-    told(monkeypatch, max_prep="7")
-    settings = {"SLUICE_MAX_PREP": 5}
-    assert QueueSettings.load(settings).max_prep == 7
-    assert QueueSettings.source("max_prep", settings) == "command line"
+    monkeypatch.setenv("SLUICE_MAX_PENDING", "3")
+    told(monkeypatch, max_pending="7")
+    settings = {"SLUICE_MAX_PENDING": 5}
+    assert QueueSettings.load(settings).max_pending == 7
+    assert QueueSettings.source("max_pending", settings) == "command line"
 
 
 def test_a_zero_on_the_command_line_counts(monkeypatch: pytest.MonkeyPatch):
@@ -71,24 +71,24 @@ def test_a_zero_on_the_command_line_counts(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_django_s_settings_are_settings(settings, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SLUICE_MAX_WRAP", "1")
-    settings.SLUICE_MAX_WRAP = 2
-    assert QueueSettings.load(DJANGO_SETTINGS).max_wrap == 2
-    assert QueueSettings.source("max_wrap", DJANGO_SETTINGS) == "settings"
+    monkeypatch.setenv("SLUICE_RETRY_PERCENT", "1")
+    settings.SLUICE_RETRY_PERCENT = 2
+    assert QueueSettings.load(DJANGO_SETTINGS).retry_percent == 2
+    assert QueueSettings.source("retry_percent", DJANGO_SETTINGS) == "settings"
 
 
 def test_what_a_command_is_told_holds_at_once_and_adds_up(monkeypatch: pytest.MonkeyPatch):
-    assert queue_settings().max_prep == 0
-    tell_children({"max_prep": "4"})
-    tell_children({"max_wrap": "2"})
-    assert (queue_settings().max_prep, queue_settings().max_wrap) == (4, 2)
+    assert queue_settings().max_pending == 0
+    tell_children({"max_pending": "4"})
+    tell_children({"retry_percent": "2"})
+    assert (queue_settings().max_pending, queue_settings().retry_percent) == (4, 2)
 
 
 def test_what_a_command_is_told_reaches_the_processes_it_starts(monkeypatch: pytest.MonkeyPatch):
-    tell_children({"max_prep": "4"})
+    tell_children({"max_pending": "4"})
     code = (
         "from queuemgr.base.config import QueueSettings as S;"
-        "print(S.load().max_prep, S.source('max_prep'))"
+        "print(S.load().max_pending, S.source('max_pending'))"
     )
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert child.stdout == "4 command line\n"
@@ -116,9 +116,11 @@ def test_a_value_out_of_range_is_named_with_what_would_be_right(
 
 
 def test_every_bad_value_is_named_at_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SLUICE_MAX_PREP", "-1")
-    monkeypatch.setenv("SLUICE_MAX_WRAP", "-2")
-    with pytest.raises(ConfigurationError, match=r"SLUICE_MAX_PREP='-1'.*SLUICE_MAX_WRAP='-2'"):
+    monkeypatch.setenv("SLUICE_MAX_PENDING", "-1")
+    monkeypatch.setenv("SLUICE_RETRY_PERCENT", "-2")
+    with pytest.raises(
+        ConfigurationError, match=r"SLUICE_RETRY_PERCENT='-2'.*SLUICE_MAX_PENDING='-1'"
+    ):
         QueueSettings.load()
 
 

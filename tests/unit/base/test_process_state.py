@@ -16,11 +16,13 @@ QUEUEMGR = Path(__file__).parents[3] / "queuemgr"
 NOT_RESET = {
     "base/process_state.py:_resets": "the registry itself",
     "base/redaction.py:_secrets": "a value once known as a secret is masked for ever",
+    "flows/flow.py:_derived": "the flows are part of the program",
     "flows/flow.py:_flows": "the flows are part of the program",
     "base/budget_day.py:zone": "pure function of its argument",
     "base/rate.py:parse_rate": "pure function of its argument",
     "base/sql.py:_away_errors": "depends on what is installed",
     "base/sql.py:_readers": "pure function of its argument",
+    "scheduling/phase_caps.py:_group": "pure function of its argument",
     "scheduling/claims.py:claims_of": "pure function of its argument",
 }
 

@@ -19,6 +19,7 @@ from pipeline.config import PipelineSettings
 from project.celery import app as celery_app
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues
+from queuemgr.scheduling.phase_caps import phase_settings_group
 from tests import compose_file
 
 SERVICES = compose_file.services()
@@ -199,7 +200,9 @@ def test_our_containers_may_do_little(name: str):
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_process_is_given_every_setting(name: str):
-    groups = (QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings)
+    groups = (
+        QueueSettings, phase_settings_group(), LaneSettings, ObservabilitySettings, PipelineSettings,
+    )  # fmt: skip
     configure = {group.variable(field) for group in groups for field in group.model_fields}
     told = set(SERVICES[name]["environment"])
     assert configure - set(KEYS) <= told

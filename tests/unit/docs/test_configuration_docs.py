@@ -10,8 +10,12 @@ from docs import make_configuration
 from pipeline.config import PipelineSettings
 from project.config import ProjectSettings
 from queuemgr.base.config import LaneSettings, ObservabilitySettings, QueueSettings
+from queuemgr.scheduling.phase_caps import phase_settings_group
 
-GROUPS = (ProjectSettings, QueueSettings, LaneSettings, ObservabilitySettings, PipelineSettings)
+GROUPS = (
+    ProjectSettings, QueueSettings, phase_settings_group(), LaneSettings, ObservabilitySettings,
+    PipelineSettings,
+)  # fmt: skip
 PAGE = make_configuration.PAGE.read_text()
 
 PROMISED = [

@@ -11,7 +11,7 @@ from pipeline.steps.fetch.fetch import fetch
 from pipeline.steps.http.client import HttpClient
 from queuemgr.base.errors import StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from queuemgr.flows.retry_policy import POLICIES
+from queuemgr.flows.flow import all_error_kinds
 
 LOCAL = FetchOptions(allow_private=True, deadline=20.0)
 CLOSED = FetchOptions(deadline=20.0)
@@ -29,5 +29,5 @@ def refused(
     with pytest.raises(StepFailed) as failure:
         fetch(url, into, options, http, signal)
     assert list(into.iterdir()) == []
-    assert failure.value.kind in POLICIES
+    assert failure.value.kind in all_error_kinds()
     return failure.value

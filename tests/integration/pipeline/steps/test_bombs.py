@@ -13,7 +13,7 @@ import pytest
 from pipeline.steps.extract.extract import Extracted, ExtractOptions, extract
 from queuemgr.base.errors import StepFailed
 from queuemgr.flows.abort_signal import NEVER
-from queuemgr.flows.retry_policy import POLICIES
+from queuemgr.flows.flow import all_error_kinds
 from tests.pdf_builder import (
     cut_array,
     document,
@@ -65,7 +65,7 @@ def outcome(pdf: Path) -> str:
     try:
         found = extract(pdf, HASTY, NEVER)
     except StepFailed as failed:
-        assert failed.kind in POLICIES
+        assert failed.kind in all_error_kinds()
         return failed.kind
     if found.problem:
         return "partial"
@@ -89,7 +89,7 @@ def test_a_bomb_ends_in_time_with_a_named_outcome_and_leaves_nothing(
 @pytest.mark.parametrize("kind", ["resource_limit", "damaged", "encrypted", "no_pages", "not_pdf"])
 def test_a_file_at_fault_is_not_tried_again(kind: str) -> None:
     """P7-01: not retried more than its policy."""
-    assert POLICIES[kind].max_attempts == 1
+    assert all_error_kinds()[kind].max_attempts == 1
 
 
 def test_the_pages_around_a_bomb_are_kept(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pypdf import PdfWriter
 from pipeline.steps.extract.extract import Extracted, ExtractOptions, clean, extract
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from queuemgr.flows.retry_policy import POLICIES
+from queuemgr.flows.flow import all_error_kinds
 from tests.pdf_builder import (
     document,
     empty_pages,
@@ -35,7 +35,7 @@ def read(folder: Path, content: bytes, options: ExtractOptions = DEFAULTS) -> Ex
 def refused(folder: Path, content: bytes, options: ExtractOptions = DEFAULTS) -> StepFailed:
     with pytest.raises(StepFailed) as caught:
         read(folder, content, options)
-    assert caught.value.kind in POLICIES
+    assert caught.value.kind in all_error_kinds()
     assert caught.value.message[0].isupper() and caught.value.message[-1] in ".)`"
     return caught.value
 

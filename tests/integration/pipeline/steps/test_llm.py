@@ -21,7 +21,8 @@ from llmock.verdict import judge
 from pipeline.steps.llm.client import Answer, AnswerCutOff, Endpoint, PromptTooLong, chat
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from queuemgr.flows.retry_policy import POLICIES, decide, policy_for
+from queuemgr.flows.flow import all_error_kinds, default_policy
+from queuemgr.flows.retry_policy import decide
 
 KEY = "sk-test-0123456789abcdef"
 MESSAGES = [{"role": "user", "content": "What does the paper say?"}]
@@ -109,7 +110,7 @@ def ask(base_url: str, timeout: float = 5.0, paper: str = "the paper") -> Answer
 def failed(base_url: str, timeout: float = 5.0) -> StepFailed:
     with pytest.raises(StepFailed) as caught:
         ask(base_url, timeout)
-    assert caught.value.kind in POLICIES
+    assert caught.value.kind in all_error_kinds()
     assert KEY not in caught.value.message
     return caught.value
 
@@ -335,7 +336,7 @@ def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
         except StepFailed as error:
             rng = NoJitter()
             decision = decide(
-                policy_for(error.kind), attempt, retry_after=error.retry_after, rng=rng
+                default_policy(error.kind), attempt, retry_after=error.retry_after, rng=rng
             )
             if not decision.again:
                 return error

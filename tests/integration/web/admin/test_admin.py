@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from queuemgr.flows import flow
-from queuemgr.flows.flow import HIGH, LOW, NORMAL, NewExecution
+from queuemgr.flows.flow import HIGH, LOW, NORMAL, NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import enqueue, enqueue_many
 from queuemgr.models import (
     Attempt,
@@ -34,7 +34,6 @@ from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from queuemgr.web.admin import bounded_count
-from queuemgr.worker.probe_flow import PROBE
 from tests.integration.web.admin.admin_pages import act, figures_of, page, text_of
 
 pytestmark = pytest.mark.django_db
@@ -255,7 +254,7 @@ def test_the_detail_page_masks_passwords_and_shows_long_payloads_whole(operator:
 def test_a_flows_own_page_about_an_item_is_linked(
     operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    linked = replace(PROBE, link=lambda key: f"/documents/{key}")
+    linked = replace(get_flow("probe"), link=lambda key: f"/documents/{key}")
     monkeypatch.setitem(flow._flows, "probe", linked)
     execution = a_failed("doc:1")
     url = page("execution", execution.pk, view="change")
@@ -528,7 +527,7 @@ def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_token(operator: Client, n
         "ho*st:a",
         "host:a b",
         "fleet ",
-        "turns",
+        "virtual_time",
         "prep.high",
         "cpu=2",
     ],

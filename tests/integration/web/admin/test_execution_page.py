@@ -16,10 +16,9 @@ from django.urls import reverse
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows import flow
-from queuemgr.flows.flow import HIGH, Link
+from queuemgr.flows.flow import HIGH, Link, get_flow
 from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
 from queuemgr.operations import controls, executions
-from queuemgr.worker.probe_flow import PROBE
 from tests.integration.web.admin.admin_pages import page, text_of
 from tests.integration.web.admin.execution_pages import ANN, a_failed_one, own_page, press
 
@@ -139,7 +138,7 @@ def test_a_signed_links_query_is_never_shown(failed: Execution, operator: Client
 def test_links_lead_to_what_was_made_and_to_its_batch(
     failed: Execution, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = replace(PROBE, artifacts=lambda key: (Link("PDF", f"/files/{key}.pdf"),))
+    made = replace(get_flow("probe"), artifacts=lambda key: (Link("PDF", f"/files/{key}.pdf"),))
     monkeypatch.setitem(flow._flows, "probe", made)
     batch = Batch.objects.create(name="spring", flow="probe")
     trace = "0af7651916cd43dd8448eb211c80319c"

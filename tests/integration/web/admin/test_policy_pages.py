@@ -12,6 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from queuemgr.flows.flow import all_error_kinds
 from queuemgr.flows.retry_policy import POLICIES
 from queuemgr.models import AuditEntry, Limit, Queue, RetryPolicy
 from queuemgr.operations import controls
@@ -85,7 +86,7 @@ def test_the_list_of_policies_asks_once_however_many_were_changed(operator: Clie
 
     controls.edit_policy("network", "", ANN, max_attempts=9)
     few = queries()
-    for kind in POLICIES:
+    for kind in all_error_kinds():
         controls.edit_policy(kind, "prep", ANN, max_attempts=2)
     assert queries() == few
 
