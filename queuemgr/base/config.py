@@ -123,10 +123,10 @@ class QueueSettings(SettingsGroup):
     )
     scheduler: bool = Field(
         True,
-        description="off: plain caps, rates and budgets; no tokens, ageing or turns of tenants",
+        description="off: plain caps, rates and budgets; no tokens, aging or fair shares of tenants",
     )
     starvation_seconds: float = Field(
-        3600, ge=0, description="seconds of waiting that raise work one priority level; 0: never"
+        3600, ge=0, description="seconds of waiting that age work by one priority level; 0: never"
     )
     heavy_wait_seconds: float = Field(
         60, ge=0, description="seconds until capacity is reserved for heavy work; 0: never"

@@ -148,8 +148,8 @@ def start_within_window(lock: SchedulerLock, batch: Batch) -> None:
 
 
 def defer_beyond_window(lock: SchedulerLock, members: Collection[int]) -> None:
-    """Have those of these waiting executions that lie beyond the windows of their batches wait for
-    their turn, whatever time they were given."""
+    """Defer those of these waiting executions that lie beyond the windows of their batches, whatever
+    their `run_after`."""
     waiting = Execution.objects.waiting().filter(pk__in=members, batch__window__gt=0)
     found = list(waiting.values_list("pk", "batch_id", "batch_seq", "batch__window"))
     heads = first_unfinished({batch for _, batch, _, _ in found if batch}) if found else {}
@@ -183,7 +183,7 @@ def first_unfinished(batches: Collection[int]) -> dict[int, int]:
 
 
 class WindowPositions:
-    """What the members that wait for their turn wait for, in a sentence.
+    """Why members beyond the window wait, in a sentence.
 
     Read when first asked, for all windows at once (of the newest batches), so that a page of such
     members costs two statements.
@@ -194,13 +194,13 @@ class WindowPositions:
         self._heads: dict[int, int] = {}
 
     def sentence(self, member: Execution) -> str:
-        """Such as `waits for its turn in batch nightly: 3 before it (window 10)`."""
+        """Such as `beyond the window of batch nightly: 3 before it (window 10)`."""
         batch, seq = member.batch_id or 0, member.batch_seq or 0
         if batch not in self._windows:
             self._read(batch)
         name, window = self._windows[batch]
         before = max(1, seq - self._heads.get(batch, seq) - window + 1)
-        return f"waits for its turn in batch {name}: {before:,} before it (window {window:,})"
+        return f"beyond the window of batch {name}: {before:,} before it (window {window:,})"
 
     def _read(self, batch: int) -> None:
         windowed = Batch.objects.filter(window__gt=0).order_by("-pk").values("pk")[:NEWEST]

@@ -4,7 +4,7 @@ An estimate for people, which admission knows nothing of. The position counts wh
 it in its own queue by admission's order: resumed work, then the turns of routes, then age. Class and
 rank of phase only tell queues apart: work of other queues counts by the speed measured, which is what
 they left to this queue. Approximations: routes take turns one by one (turns and shares of tenants,
-ageing and room kept for heavy work are left out); work parked on a limit this one does not wait for
+aging and capacity reserved for heavy work are left out); work parked on a limit this one does not wait for
 is passed over; retries not yet due do not count.
 
 Counted by index and bounded: at most `FAR` of its own route, and of at most `ROUTES` others no more

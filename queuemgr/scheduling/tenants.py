@@ -1,4 +1,4 @@
-"""Whether any work has a tenant: without, dispatch spares itself the turns of tenants.
+"""Whether any work has a tenant: if not, dispatch skips the fair shares.
 
 Once one was seen it stays so for the process; until then the database is asked now and then.
 """
@@ -10,7 +10,7 @@ import time
 from queuemgr.base import process_state, sql
 
 ASK_AGAIN = 5.0
-"""Seconds. A tenant new to the fleet waits so long for its turns to be fair, not for its slots."""
+"""Seconds. Until then a tenant new to the fleet may get less than its fair share, though it is served."""
 
 _any_known = False
 _asked_at = float("-inf")

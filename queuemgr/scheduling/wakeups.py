@@ -21,7 +21,7 @@ EVERYTHING = "*"
 
 
 def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set[str]:
-    """What the end of a lease makes room on: its own limits, and budgets it left something of."""
+    """What the end of a lease frees: its own limits, and budgets it left something of."""
     freed = set(route_keys(limit_keys, tokens))
     return freed | (
         {budget_of(name) for name in names_of(phase, limit_keys)} if refunded else set()

@@ -106,9 +106,9 @@ class Board:
         return max((row.oldest for row in self.phases if row.oldest is not None), default=None)
 
     @property
-    def moves_up(self) -> bool:
+    def aged_after(self) -> bool:
         """Does work that waited long enough go first?"""
-        return any(cell.moves_up for row in self.phases for cell in row.cells)
+        return any(cell.aged_after for row in self.phases for cell in row.cells)
 
     @property
     def hour(self) -> Speed:

@@ -1,4 +1,4 @@
-"""Phases by priorities: what waits, what runs, how long the oldest waits and when it moves up. Pure."""
+"""Phases by priorities: what waits, what runs, how long the oldest waits and when it is aged. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HeldLeases:
 @dataclass(frozen=True, slots=True)
 class QueueCell:
     """One queue. `oldest` is how long its oldest due work has waited (None: nothing is due);
-    `moves_up` the wait after which work is of the best class (None: it is, or nothing moves up);
+    `aged_after` the wait that ages work to the highest priority level (None: it is, or never);
     `paused` a sentence, or empty."""
 
     queue: str
@@ -34,7 +34,7 @@ class QueueCell:
     running: int
     on_their_way: int
     oldest: timedelta | None
-    moves_up: timedelta | None
+    aged_after: timedelta | None
     paused: str
 
     @property
@@ -44,14 +44,14 @@ class QueueCell:
     @property
     def is_overdue(self) -> bool:
         """Has its oldest work waited so long that it goes before all other?"""
-        return bool(self.oldest and self.moves_up and self.oldest >= self.moves_up)
+        return bool(self.oldest and self.aged_after and self.oldest >= self.aged_after)
 
     @property
     def share_waited(self) -> float | None:
         """How much of that wait has passed, 0 to 1; None where there is none."""
-        if self.oldest is None or not self.moves_up:
+        if self.oldest is None or not self.aged_after:
             return None
-        return min(1.0, self.oldest / self.moves_up)
+        return min(1.0, self.oldest / self.aged_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _cell(
         running=sum(lease.count for lease in here if lease.worker_id is not None),
         on_their_way=sum(lease.count for lease in here if lease.worker_id is None),
         oldest=_oldest(seen, phase, rank),
-        moves_up=_moves_up(seen, rank),
+        aged_after=_aged_after(seen, rank),
         paused=paused.text if paused else "",
     )
 
@@ -139,7 +139,7 @@ def _oldest(seen: Snapshot, phase: str, rank: int) -> timedelta | None:
     return seen.now - first if first else None
 
 
-def _moves_up(seen: Snapshot, rank: int) -> timedelta | None:
+def _aged_after(seen: Snapshot, rank: int) -> timedelta | None:
     """One class for every starvation time waited, until there is none better."""
     starvation = seen.ordering.starvation
     return starvation * (rank - HIGH) if starvation and rank > HIGH else None

@@ -93,8 +93,8 @@ class RetryPolicyAdmin(KeptAdmin):
             row.failed_lately = failed.get(row.kind, 0)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        room = {"retry_room": retry_budget.left(database_now())}
-        return super().changelist_view(request, {**room, **(extra_context or {})})
+        budget = {"retry_budget": retry_budget.left(database_now())}
+        return super().changelist_view(request, {**budget, **(extra_context or {})})
 
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         policy = super().get_object(request, *given, **named)

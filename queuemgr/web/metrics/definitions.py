@@ -45,7 +45,7 @@ DECLARED: tuple[Metric, ...] = (
     _gauge("queue_oldest_wait_seconds", "queue", "Seconds the oldest that is due has waited."),
     _gauge("queue_paused", "queue", "1 while a person has paused the queue."),
     _gauge("executions_ended", "state", "Executions that are done, failed, skipped or cancelled."),
-    _gauge("starvation_seconds", "", "Seconds of waiting that raise work one class; 0: never."),
+    _gauge("starvation_seconds", "", "Seconds of waiting that age work one priority level; 0: never."),
     _gauge("limit_running", "limit", "Weight that runs under a limit; of a pattern, all its keys'."),
     _gauge("limit_running_high", "limit", "Of that, the weight of high-priority work."),
     _gauge("limit_max_running", "limit", "Weight that may run at once; no series: no cap."),

@@ -177,7 +177,7 @@ def test_what_is_beyond_the_window_says_for_what_it_waits_and_has_a_place_and_no
     batch = made("nightly", "a b c d e f", window=2)
     seen = explain.reasons()
     last = batch.executions.get(key="f")
-    assert seen.of(last) == "waits for its turn in batch nightly: 4 before it (window 2)"
+    assert seen.of(last) == "beyond the window of batch nightly: 4 before it (window 2)"
     assert seen.not_before(last) is None
     found = queue_position.estimate(last, seen)
     assert found is not None
@@ -197,7 +197,7 @@ def test_a_page_of_members_that_wait_for_their_turn_costs_two_statements_more(
     seen = explain.reasons()
     with django_assert_num_queries(2):
         said = [seen.of(member) for member in members]
-    assert sum("waits for its turn" in text for text in said) == 15
+    assert sum("beyond the window" in text for text in said) == 15
 
 
 def test_a_batch_that_waits_behind_a_stopped_head_ends_a_drained_run(

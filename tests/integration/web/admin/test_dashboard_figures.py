@@ -101,9 +101,9 @@ def test_the_oldest_wait_stands_against_the_wait_after_which_it_goes_first(
     for number, priority in enumerate((HIGH, 1, LOW)):
         enqueue(2, f"q{number}:", priority)
     waited(30)
-    assert cell("prep", "high").moves_up is None
+    assert cell("prep", "high").aged_after is None
     normal, low = cell("prep", "normal"), cell("prep", "low")
-    assert (normal.moves_up, low.moves_up) == (timedelta(hours=1), timedelta(hours=2))
+    assert (normal.aged_after, low.aged_after) == (timedelta(hours=1), timedelta(hours=2))
     assert normal.oldest is not None
     assert timedelta(minutes=30) <= normal.oldest < timedelta(minutes=32)
     assert 0.5 <= (normal.share_waited or 0) < 0.54
