@@ -1,4 +1,4 @@
-"""The Celery application: Django's settings, the apps' tasks, and every worker's presence."""
+"""The Celery application: Django's settings, the tasks of the apps, worker registration, beat schedule."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # Django's checks import every page
 
 app = Celery("sluicegate")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -15,8 +16,8 @@ app.autodiscover_tasks()
 
 
 @app.on_after_finalize.connect
-def _wire(sender: Celery, **kwargs: Any) -> None:
-    """Needs models, hence Django's app registry, hence not at import."""
+def _configure(sender: Celery, **kwargs: Any) -> None:
+    """Not at import: it needs Django's models."""
     from queuemgr.worker.beat import beat_schedule
     from queuemgr.worker.registration import WorkerRegistration
 

@@ -1,0 +1,72 @@
+"""Workers import no pages, and the queue works in a project that leaves the app `queuemgr.web` out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.integration.cli.commands import REPOSITORY, alone
+
+START_A_WORKER = """
+import json, sys
+from project.celery import app
+app.loader.import_default_modules()
+app.finalize()
+print(json.dumps({"tasks": sorted(app.tasks), "modules": sorted(sys.modules)}))
+"""
+
+RUN_COMMANDS = """
+import json, sys
+from io import StringIO
+import django
+from django.core.management import call_command
+django.setup()
+call_command("migrate", verbosity=1)
+call_command("queue", "enqueue", "--flow", "probe")
+out = StringIO()
+call_command("queue", "stats", "--json", stdout=out)
+print(json.dumps({"total": json.loads(out.getvalue())["total"], "modules": sorted(sys.modules)}))
+"""
+
+SETTINGS = """
+from project.settings import *
+PAGES = {"pipeline.web", "queuemgr.web", "unfold", "ninja", "project"}
+INSTALLED_APPS = [app for app in INSTALLED_APPS if app not in PAGES]
+MIDDLEWARE = [name for name in MIDDLEWARE if not name.startswith("queuemgr.web")]
+ROOT_URLCONF = "urls_without_pages"
+del UNFOLD
+"""
+
+
+def run(script: str, directory: Path, **variables: str) -> tuple[str, Any]:
+    """Run a script in a new process; returns what it printed before its last line, and that as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, text=True, capture_output=True, check=False,
+        env=alone(directory, PYTHONPATH=f"{directory}:{REPOSITORY}", **variables), timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    printed, _, last = done.stdout.strip().rpartition("\n")
+    return printed, json.loads(last)
+
+
+def test_a_worker_imports_no_pages(tmp_path: Path) -> None:
+    _, started = run(START_A_WORKER, tmp_path)
+    assert "queuemgr.tick" in started["tasks"]
+    assert imported("queuemgr.web", started) <= {"queuemgr.web", "queuemgr.web.apps"}
+    assert not imported("unfold.admin", started)
+
+
+def test_the_queue_works_without_the_app_of_pages(tmp_path: Path) -> None:
+    (tmp_path / "settings_without_pages.py").write_text(SETTINGS)
+    (tmp_path / "urls_without_pages.py").write_text("urlpatterns = []")
+    printed, ended = run(RUN_COMMANDS, tmp_path, DJANGO_SETTINGS_MODULE="settings_without_pages")
+    assert ended["total"] == 1
+    assert "Roles made: viewer, operator, admin" in printed
+    assert not imported("queuemgr.web", ended) | imported("ninja", ended)
+
+
+def imported(package: str, process: dict[str, Any]) -> set[str]:
+    return {name for name in process["modules"] if name.startswith(package)}
