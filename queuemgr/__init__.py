@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result, Skipped, Snoozed
     from queuemgr.flows.retry_policy import Policy, no_retry
+    from queuemgr.lifecycle.attempts import AttemptsSoFar
     from queuemgr.lifecycle.enqueue import MAX_KEY, Enqueued, atomically, enqueue, enqueue_many
     from queuemgr.worker.leased_task import LeasedTask, Work, as_result
 
@@ -50,6 +51,7 @@ _HOME = {
     ),
     "queuemgr.flows.outcomes": ("Done", "Failed", "Interrupted", "Result", "Skipped", "Snoozed"),
     "queuemgr.flows.retry_policy": ("Policy", "no_retry"),
+    "queuemgr.lifecycle.attempts": ("AttemptsSoFar",),
     "queuemgr.lifecycle.enqueue": (
         "MAX_KEY", "Enqueued", "atomically", "enqueue", "enqueue_many",
     ),
@@ -62,6 +64,7 @@ __all__ = [
     "NEVER",
     "AbortSignal",
     "Aborted",
+    "AttemptsSoFar",
     "BadInput",
     "CheckResult",
     "ConfigurationError",

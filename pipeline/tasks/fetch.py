@@ -32,10 +32,9 @@ from pipeline.steps.resolve.fallback_urls import (
     without,
 )
 from pipeline.steps.resolve.sources.arxiv import interpret_refusal
-from pipeline.tasks.attempts import AttemptsSoFar, attempts_so_far, is_last_attempt
 from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
-from queuemgr import Done, Failed, LeasedTask, Snoozed, StepFailed, Work
+from queuemgr import AttemptsSoFar, Done, Failed, LeasedTask, Snoozed, StepFailed, Work
 
 LONG_WAIT = 900.0
 """Seconds: a host that asks us to wait longer is left for another known URL at once. Our own choice:
@@ -219,7 +218,7 @@ class _UrlFetch:
         if self._state.is_expired_link(failure, now=time.time(), failures=failures):
             return self._restarted(failure)
         waits_long = (failure.retry_after or 0) > LONG_WAIT and bool(self._others)
-        if not waits_long and not is_last_attempt(self._work, failure.kind, failures):
+        if not waits_long and not self._work.is_last_attempt(failure.kind, failures):
             raise failure
         if self._others:
             return self._next_url(failure.kind, failure.message, _for_host(failure))
@@ -255,7 +254,7 @@ class _UrlFetch:
 
     @cached_property
     def _attempts(self) -> AttemptsSoFar:
-        return attempts_so_far(self._work)
+        return self._work.attempts_so_far()
 
 
 def _for_host(failure: StepFailed) -> Failed:

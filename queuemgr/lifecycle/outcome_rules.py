@@ -15,6 +15,7 @@ from queuemgr.base.redaction import clean
 from queuemgr.flows import retry_policy
 from queuemgr.flows.flow import StepRef, get_flow
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Lost, Result, Skipped, Snoozed
+from queuemgr.lifecycle import attempts
 from queuemgr.lifecycle.error_fingerprint import fingerprint
 from queuemgr.lifecycle.leases import AttemptEnd, HeldLease
 from queuemgr.models import Attempt, Outcome, State
@@ -137,13 +138,8 @@ _RULES: Mapping[type, Callable[[HeldLease, Any, datetime], OutcomeEffects]] = {
 
 def _attempts(lease: HeldLease, *outcomes: Outcome) -> QuerySet[Attempt]:
     """Attempts that ended so at this step since it was enqueued, or last retried by a person."""
-    return Attempt.objects.filter(
-        execution_id=lease.execution_id,
-        phase=lease.phase,
-        step=lease.step,
-        outcome__in=outcomes,
-        leased_at__gte=lease.attempts_counted_since,
-    )
+    since = lease.attempts_counted_since
+    return attempts.counted(lease.execution_id, lease.phase, lease.step, since, *outcomes)
 
 
 def _cost(lease: HeldLease, result: Result) -> int:

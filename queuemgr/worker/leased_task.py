@@ -24,7 +24,8 @@ from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result
-from queuemgr.lifecycle import redispatch_timer, tracing
+from queuemgr.lifecycle import attempts, redispatch_timer, tracing
+from queuemgr.lifecycle.attempts import AttemptsSoFar
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import UNKNOWN_STEP, task_of
@@ -58,6 +59,16 @@ class Work:
     def inputs(self) -> dict[str, Any]:
         """The payload, and over it the context that earlier steps returned."""
         return {**self.grant.payload, **self.grant.context}
+
+    def attempts_so_far(self) -> AttemptsSoFar:
+        """The earlier attempts of this step that count against its retry policy."""
+        with database():
+            return attempts.so_far(self.grant)
+
+    def is_last_attempt(self, kind: str, failures: int) -> bool:
+        """Whether a failure of this kind, after `failures` earlier ones, will not be retried."""
+        with database():
+            return attempts.is_last(self.grant, kind, failures)
 
     def spend(self, requests: int = 1) -> None:
         """Record, before they are sent, that `requests` of the reserved requests are about to be sent.
