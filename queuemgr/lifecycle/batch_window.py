@@ -1,13 +1,12 @@
-"""How batches go on as their members end: the window moves, the first failure cancels the rest.
+"""What the end of a batch member changes: its window moves on, a first failure cancels the rest.
 
-Every end of a member leaves word for its batch, in its own transaction (`states.move`). The next
-decision reads it, holding the fleet's lock: mostly in the transaction of the ending itself, else in
-the one after it, at the latest at the tick. So batches are looked at by one transaction at a time,
-which sees every end that was committed, and what nobody lived to do is done by whoever comes next.
+Every end of a member posts a wake-up for its batch in its own transaction (`states.move`). The next
+decision reads it under the scheduler lock: mostly in the same transaction, else in the next decision, at
+the latest at the tick. So one transaction at a time looks at batches, it sees every end that was
+committed, and what a killed process left undone is done by the next.
 
-Members beyond the window wait with `run_after` at `HELD_BACK`, behind all else on their routes, where
-admission never counts them. Looking at a batch costs a few steps along an index, and at most
-`MAX_WINDOW` rows.
+Members beyond the window wait without a time (`run_after` is NULL), so admission never counts them.
+Looking at a batch takes a few steps along an index, and at most `MAX_WINDOW` rows.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db.models import F, Q
 
@@ -25,42 +25,40 @@ from queuemgr.lifecycle import revoke, states
 from queuemgr.lifecycle.states import Head
 from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
 from queuemgr.scheduling import wakeups
-from queuemgr.scheduling.admission import BEYOND_WINDOW
+from queuemgr.scheduling.wakeups import BatchWakeups
 
 MAX_WINDOW = 10_000
-"""Members. Bounds what a decision reads when a window moves; a wider one holds nothing back that matters."""
+"""Members. Bounds what a decision reads when a window moves."""
 
 CANCEL_BATCH_SIZE = 500
-"""Members cancelled in one decision, so that the end of a large batch holds up no other work."""
+"""Members cancelled in one decision, so that cancelling a large batch delays no other work."""
 
 
-def advance_batches(
-    lock: SchedulerLock, batches: Collection[int], unswept: Collection[int]
-) -> bool:
-    """Do what the ends of members ask for, and go on sweeping up what was cancelled.
+def advance_batches(lock: SchedulerLock, wakeup: BatchWakeups) -> bool:
+    """Move the windows of batches with ended members, and go on cancelling the members of others.
 
     True when a cancelled batch is so large that some of it is left for the next decision.
     """
-    if not batches and not unswept:
+    if not wakeup.ended and not wakeup.cancelling:
         return False
-    found = Batch.objects.filter(pk__in={*batches, *unswept})
-    left = [batch.pk for batch in found if _advance(lock, batch, sweeping=batch.pk in unswept)]
-    wakeups.post(unswept=left)
+    found = Batch.objects.filter(pk__in=wakeup.ended | wakeup.cancelling)
+    left = [b.pk for b in found if _advance(lock, b, cancelling=b.pk in wakeup.cancelling)]
+    wakeups.post(cancelling=left)
     return bool(left)
 
 
-def _advance(lock: SchedulerLock, batch: Batch, *, sweeping: bool) -> bool:
-    """Sweeps only when told to: members retried since are passed over one by one, which the end of
-    each of them must not cost."""
+def _advance(lock: SchedulerLock, batch: Batch, *, cancelling: bool) -> bool:
+    """Cancels members only if asked to: it skips those retried since one by one, which the end of each
+    of them must not cost."""
     if batch.fail_fast and batch.cancelled_at is None:
-        sweeping = _stop_if_one_failed(lock, batch) or sweeping
-    left = sweeping and cancel_members(lock, batch) == CANCEL_BATCH_SIZE
+        cancelling = _cancel_if_one_failed(lock, batch) or cancelling
+    left = cancelling and cancel_members(lock, batch) == CANCEL_BATCH_SIZE
     if batch.window:
         start_within_window(lock, batch)
     return left
 
 
-def _stop_if_one_failed(lock: SchedulerLock, batch: Batch) -> bool:
+def _cancel_if_one_failed(lock: SchedulerLock, batch: Batch) -> bool:
     failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
     if failed is None:
         return False
@@ -68,14 +66,14 @@ def _stop_if_one_failed(lock: SchedulerLock, batch: Batch) -> bool:
 
 
 def mark_cancelled(lock: SchedulerLock, batch: Batch, because: str) -> bool:
-    """Close a batch and say that it is cancelled, once; waits for whoever is adding to it.
+    """Close a batch and mark it cancelled, after waiting for whoever is adding members to it.
 
-    From here on nothing of it starts. False when it was cancelled before.
+    From then on no member starts. False when it was cancelled before.
     """
     locked = Batch.objects.select_for_update().get(pk=batch.pk)
     if locked.cancelled_at is not None:
         return False
-    # No earlier than whoever was adding until this moment: what they added is met.
+    # Not before the members added while we waited for the row: they are to be cancelled, too.
     at = max(lock.now, scheduler_lock.database_now())
     batch.cancelled_at, batch.closed_at = at, locked.closed_at or at
     batch.cancelled_because = clean(because)[:200]
@@ -84,13 +82,13 @@ def mark_cancelled(lock: SchedulerLock, batch: Batch, because: str) -> bool:
 
 
 def cancel_members(lock: SchedulerLock, batch: Batch) -> int:
-    """Cancel what waits of a cancelled batch, some hundreds at a time, and ask what runs to stop.
+    """Cancel up to `CANCEL_BATCH_SIZE` waiting members of a cancelled batch, and ask running ones to stop.
 
-    Returns how many were cancelled. Left alone are members a person retried since.
+    Returns how many were cancelled. Members a person retried since are left alone.
     """
     members = batch.executions.filter(attempts_counted_since__lte=batch.cancelled_at)
     held = Lease.objects.filter(execution__in=members.held()).order_by("pk")
-    list(held.select_for_update().values_list("pk"))  # in the order in which endings take them
+    list(held.select_for_update().values_list("pk"))  # in the order endings lock them
     sent = Lease.objects.unstarted().filter(execution__in=members.filter(state=State.LEASED))
     revoke.revoke_unstarted(list(sent.values_list("pk", flat=True)))
     running = members.filter(state=State.RUNNING)
@@ -132,29 +130,35 @@ def _cancel_taken(members: Collection[int], now: datetime) -> set[int]:
     return {pk for some in by_batch.values() for pk in some}
 
 
+class _Released(NamedTuple):
+    route_id: int
+
+
 def start_within_window(lock: SchedulerLock, batch: Batch) -> None:
-    """Let those members start that came within the window."""
+    """Let members start that the window has reached."""
     head = first_unfinished([batch.pk]).get(batch.pk)
     if head is None:
         return
-    released = sql.rows(
+    released = sql.rows_as(
+        _Released,
         "UPDATE queuemgr_execution SET run_after = %s WHERE batch_id = %s AND state = 'waiting' "
-        "AND batch_seq >= %s AND batch_seq < %s AND run_after = %s RETURNING route_id",
-        [lock.now, batch.pk, head, head + batch.window, BEYOND_WINDOW],
+        "AND batch_seq >= %s AND batch_seq < %s AND run_after IS NULL RETURNING route_id",
+        [lock.now, batch.pk, head, head + batch.window],
     )
-    routes = {route for (route,) in released}
+    routes = {row.route_id for row in released}
     Route.objects.filter(pk__in=routes, head_at__gt=lock.now).update(head_at=lock.now)
     wakeups.unpark(lock, routes)
 
 
 def defer_beyond_window(lock: SchedulerLock, members: Collection[int]) -> None:
-    """Defer those of these waiting executions that lie beyond the windows of their batches, whatever
-    their `run_after`."""
-    waiting = Execution.objects.waiting().filter(pk__in=members, batch__window__gt=0)
-    found = list(waiting.values_list("pk", "batch_id", "batch_seq", "batch__window"))
-    heads = first_unfinished({batch for _, batch, _, _ in found if batch}) if found else {}
-    beyond = [pk for pk, batch, seq, n in found if (seq or 0) >= heads.get(batch or 0, 0) + n]
-    Execution.objects.filter(pk__in=beyond).update(run_after=BEYOND_WINDOW)
+    """Have those of these waiting executions that are beyond the windows of their batches wait for the
+    window, whatever time they were given."""
+    waiting = Execution.objects.waiting().select_related("batch").only("batch_seq", "batch__window")
+    found = {e: e.batch for e in waiting.filter(pk__in=members, batch__window__gt=0) if e.batch}
+    heads = first_unfinished({batch.pk for batch in found.values()})
+    ends = {batch.pk: heads.get(batch.pk, 0) + batch.window for batch in found.values()}
+    beyond = [e.pk for e, batch in found.items() if (e.batch_seq or 0) >= ends[batch.pk]]
+    Execution.objects.filter(pk__in=beyond).update(run_after=None)
 
 
 _OF_STATE = """
@@ -164,8 +168,10 @@ _OF_STATE = """
          ORDER BY batch_id, state, batch_seq LIMIT 1) AS nearest
      WHERE batch_id = b.id AND state = '{state}'
 """
-"""Compared as a row, so that only the index made for it serves: left to choose, PostgreSQL would pass all
-that ended, in order of `batch_seq`."""
+"""Compared as a row, so that only the index made for it can be used: otherwise PostgreSQL may scan all
+ended members in order of `batch_seq`."""
+
+
 _FIRSTS = " UNION ALL ".join(_OF_STATE.format(state=state) for state in (State.WAITING, *HELD))
 _HEADS = f"""
     SELECT b.id, (SELECT MIN(first) FROM ({_FIRSTS}) AS firsts) FROM queuemgr_batch b
@@ -173,20 +179,25 @@ _HEADS = f"""
 """
 
 
+class _BatchHead(NamedTuple):
+    batch_id: int
+    batch_seq: int | None
+
+
 def first_unfinished(batches: Collection[int]) -> dict[int, int]:
-    """The place (`batch_seq`) of the first member not yet ended, by batch; without those that have
-    none. A few steps along an index each, however many have ended."""
+    """The `batch_seq` of the first member that has not ended, by batch; batches without one are missing.
+    A few steps along an index each, however many have ended."""
     if not batches:
         return {}
-    found = sql.rows(_HEADS.format(ids=sql.marks(len(batches))), list(batches))
-    return {batch: head for batch, head in found if head is not None}
+    found = sql.rows_as(_BatchHead, _HEADS.format(ids=sql.marks(len(batches))), list(batches))
+    return {head.batch_id: head.batch_seq for head in found if head.batch_seq is not None}
 
 
 class WindowPositions:
     """Why members beyond the window wait, in a sentence.
 
-    Read when first asked, for all windows at once (of the newest batches), so that a page of such
-    members costs two statements.
+    Read when first asked, for the windows of the newest batches at once, so that a page of such members
+    costs two statements.
     """
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ NO_GRANTS = GrantResult([], [])
 
 def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
     """Grant leases to all that may start now; those `free_slots` can run are assigned to them."""
-    more_to_cancel = batch_window.advance_batches(lock, *wakeups.consume(lock))
+    more_to_cancel = batch_window.advance_batches(lock, wakeups.consume(lock))
     fleet = snapshot.read_fleet(lock.now)
     idle = snapshot.free_slots(fleet)
     if not idle:

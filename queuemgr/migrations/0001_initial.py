@@ -321,7 +321,7 @@ class Migration(migrations.Migration):
                 ('priority', models.SmallIntegerField(choices=[(0, 'high'), (1, 'normal'), (2, 'low')], default=1)),
                 ('state', models.CharField(choices=[('waiting', 'Waiting'), ('leased', 'Leased'), ('running', 'Running'), ('done', 'Done'), ('failed', 'Failed'), ('skipped', 'Skipped'), ('cancelled', 'Cancelled')], default='waiting', max_length=12)),
                 ('resumed', models.BooleanField(default=False, help_text='Its phase was begun before.')),
-                ('run_after', models.DateTimeField(default=django.utils.timezone.now)),
+                ('run_after', models.DateTimeField(blank=True, default=django.utils.timezone.now, help_text='It starts no earlier; empty: beyond the window of its batch.', null=True)),
                 ('wait_reason', models.CharField(blank=True, max_length=200)),
                 ('payload', models.JSONField(default=dict)),
                 ('context', models.JSONField(default=dict)),
@@ -471,6 +471,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='execution',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'waiting'), _negated=True), ('route__isnull', False), _connector='OR'), name='waiting_has_a_route'),
+        ),
+        migrations.AddConstraint(
+            model_name='execution',
+            constraint=models.CheckConstraint(condition=models.Q(('run_after__isnull', False), ('batch__isnull', False), _connector='OR'), name='only_batch_members_wait_for_a_window'),
         ),
         migrations.AddConstraint(
             model_name='execution',

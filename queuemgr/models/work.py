@@ -23,9 +23,6 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
     def due(self, now: datetime) -> Self:
         return self.waiting().filter(run_after__lte=now)
 
-    def in_turn(self) -> Self:
-        return self.order_by("run_after", "pk")
-
     def held(self) -> Self:
         return self.filter(state__in=HELD)
 
@@ -49,7 +46,12 @@ class Execution(models.Model):
     route = models.ForeignKey(
         Route, on_delete=models.PROTECT, null=True, db_index=False, related_name="+"
     )
-    run_after = models.DateTimeField(default=timezone.now)
+    run_after = models.DateTimeField(
+        default=timezone.now,
+        null=True,
+        blank=True,
+        help_text="It starts no earlier; empty: beyond the window of its batch.",
+    )
     wait_reason = models.CharField(max_length=200, blank=True)
     payload = models.JSONField(default=dict)
     context = models.JSONField(default=dict)
@@ -99,6 +101,10 @@ class Execution(models.Model):
             models.CheckConstraint(
                 condition=~Q(state=State.WAITING) | Q(route__isnull=False),
                 name="waiting_has_a_route",
+            ),
+            models.CheckConstraint(
+                condition=Q(run_after__isnull=False) | Q(batch__isnull=False),
+                name="only_batch_members_wait_for_a_window",
             ),
             models.CheckConstraint(
                 condition=Q(priority__range=(min(Priority), max(Priority))),

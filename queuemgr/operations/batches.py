@@ -27,7 +27,6 @@ from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import Progress, progress
 from queuemgr.reporting.batch_results import Result, results
 from queuemgr.scheduling import backpressure, wakeups
-from queuemgr.scheduling.admission import BEYOND_WINDOW
 
 __all__ = (
     "Progress", "Result", "add", "cancel", "close", "find", "open_batch", "progress", "results",
@@ -153,7 +152,7 @@ def _number(batch: Batch, rows: Rows) -> None:
         row.batch, row.batch_seq = batch, seq
         row.created_at = row.attempts_counted_since = now
         held = batch.window and seq >= head + batch.window
-        row.run_after = BEYOND_WINDOW if held else now
+        row.run_after = None if held else now
 
 
 def close(batch: Batch, by: Actor) -> bool:
@@ -182,7 +181,7 @@ def cancel(batch: Batch, by: Actor) -> int:
         if batch_window.mark_cancelled(lock, batch, because):
             unfinished = batch.executions.filter(state__in=UNFINISHED).count()
             _record_cancel(batch, by, unfinished)
-            wakeups.post(unswept=[batch.pk])
+            wakeups.post(cancelling=[batch.pk])
     batch.refresh_from_db()
     _cancel_next_members(batch)
     # The rest in transactions of their own, whatever transaction this was called in.

@@ -26,7 +26,6 @@ from queuemgr.lifecycle.enqueue import check_rank
 from queuemgr.models import Execution, Lease, Route, State
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.scheduling import routes, wakeups
-from queuemgr.scheduling.admission import BEYOND_WINDOW
 from queuemgr.scheduling.claims import RouteKind
 
 Chunk = list[Execution]
@@ -100,7 +99,7 @@ def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> i
 def set_run_after(executions: Iterable[Execution], when: datetime, by: Actor) -> int:
     """Have what waits start no earlier than `when`; a moment that has passed: as soon as it may.
 
-    What runs, or waits for its turn in its batch, is left alone. Raises `BadInput` for a moment
+    What runs, or waits for the window of its batch, is left alone. Raises `BadInput` for a moment
     without a time zone or years ahead.
     """
     if when.tzinfo is None:
@@ -284,7 +283,7 @@ def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor)
         raise BadInput(f"{when:%Y-%m-%d} is more than ten years ahead: give an earlier time")
     moment = max(when, now)
     waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED)]
-    waiting = [e for e in waiting if e.run_after < BEYOND_WINDOW]
+    waiting = [e for e in waiting if e.run_after is not None]
     moved = [e for e in waiting if e.run_after != moment and not _is_due(e, when, now)]
     if not moved:
         return 0
@@ -300,7 +299,7 @@ def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor)
 
 def _is_due(execution: Execution, when: datetime, now: datetime) -> bool:
     """Is it due already, and told to be due now? It keeps its turn."""
-    return when <= now and execution.run_after <= now
+    return when <= now and execution.run_after is not None and execution.run_after <= now
 
 
 def _moment(column: str, execution: Execution) -> dict[str, str]:

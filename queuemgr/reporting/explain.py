@@ -12,7 +12,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.batch_window import WindowPositions
 from queuemgr.models import HELD, Execution, State
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import BEYOND_WINDOW, Reason, Snapshot, admit
+from queuemgr.scheduling.admission import Reason, Snapshot, admit
 
 NEXT_IN_LINE = "next in line: it starts as soon as a worker's slot is free"
 
@@ -30,7 +30,7 @@ class RouteReasons:
         """Why this execution is where it is, in a sentence."""
         if execution.state != State.WAITING:
             return _not_waiting(execution)
-        if execution.run_after >= BEYOND_WINDOW:
+        if execution.run_after is None:
             return self.window_positions.sentence(execution)
         if execution.run_after > self.now:
             after = f" ({execution.wait_reason})" if execution.wait_reason else ""
@@ -40,7 +40,7 @@ class RouteReasons:
 
     def not_before(self, execution: Execution) -> datetime | None:
         """The earliest time it could start by what is known now; None when that may be any moment."""
-        if execution.state != State.WAITING or execution.run_after >= BEYOND_WINDOW:
+        if execution.state != State.WAITING or execution.run_after is None:
             return None
         if execution.run_after > self.now:
             return execution.run_after

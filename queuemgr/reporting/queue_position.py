@@ -25,7 +25,7 @@ from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.reporting import throughput
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
-from queuemgr.scheduling.admission import BEYOND_WINDOW, Reason
+from queuemgr.scheduling.admission import Reason
 from queuemgr.scheduling.snapshot import live_since
 
 FAR = 50_000
@@ -101,7 +101,7 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
 
 
 def _can_change(execution: Execution, reasons: Iterable[Reason], now: datetime) -> datetime | None:
-    if now < execution.run_after < BEYOND_WINDOW:
+    if execution.run_after and execution.run_after > now:
         return execution.run_after
     return min((reason.until for reason in reasons if reason.until), default=None)
 
@@ -132,8 +132,8 @@ def stopped_for_good(execution: Execution, reasons: Iterable[Reason], now: datet
 
 
 def _due(execution: Execution, now: datetime) -> datetime:
-    """When its time has come; what waits for its turn in its batch waits for no time."""
-    return max(now, execution.run_after) if execution.run_after < BEYOND_WINDOW else now
+    """When its time has come; what is beyond the window of its batch waits for no time."""
+    return max(now, execution.run_after or now)
 
 
 def _is_served(execution: Execution, now: datetime) -> bool:
@@ -173,7 +173,7 @@ _OLDER = """
     SELECT COUNT(*) FROM (
         SELECT 1 FROM queuemgr_execution
          WHERE route_id = %s AND state = 'waiting'
-           AND (run_after < %s OR (run_after = %s AND id < %s)) LIMIT %s) AS older
+           AND {before} LIMIT %s) AS older
 """
 
 _OF_OTHERS = """
@@ -190,9 +190,7 @@ _OF_OTHERS = """
 
 
 def _position(execution: Execution, route: Route, now: datetime) -> Position:
-    older = sql.rows(
-        _OLDER, [route.pk, execution.run_after, execution.run_after, execution.pk, FAR]
-    )[0][0]
+    older = _older(execution, route)
     others = [
         _Others("r.served_at < %s", (route.served_at,), older + 1, route.resumed),
         _Others("r.served_at >= %s", (route.served_at,), older, route.resumed),
@@ -201,6 +199,17 @@ def _position(execution: Execution, route: Route, now: datetime) -> Position:
         others.append(_Others("r.served_at IS NOT NULL", (), FAR, resumed=True))
     found, cut_off = _count(others, route, _due(execution, now))
     return Position(1 + older + found, older >= FAR or cut_off)
+
+
+def _older(execution: Execution, route: Route) -> int:
+    """How many on its own route start before it: those due earlier, and before members beyond the
+    windows of their batches all that are not."""
+    pk, due = execution.pk, execution.run_after
+    if due is None:
+        statement = _OLDER.format(before="(run_after IS NOT NULL OR id < %s)")
+        return int(sql.rows(statement, [route.pk, pk, FAR])[0][0])
+    statement = _OLDER.format(before="(run_after < %s OR (run_after = %s AND id < %s))")
+    return int(sql.rows(statement, [route.pk, due, due, pk, FAR])[0][0])
 
 
 class _Others(NamedTuple):

@@ -19,7 +19,7 @@ from queuemgr.reporting import explain, queue_depths
 from queuemgr.reporting.batch_progress import Progress, progress_of
 from queuemgr.reporting.forecast import forecast
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import BEYOND_WINDOW, FLEET, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.admission import FLEET, BreakerState, Snapshot, Usage
 from queuemgr.scheduling.limit_rows import pattern_of
 
 
@@ -105,8 +105,7 @@ def _takes_long(stopped: explain.Stopped) -> bool:
 
 
 def _retries_waiting() -> bool:
-    timed = Execution.objects.waiting().filter(run_after__gt=database_now())
-    return timed.filter(run_after__lt=BEYOND_WINDOW).exists()
+    return Execution.objects.waiting().filter(run_after__gt=database_now()).exists()
 
 
 def stats() -> dict[str, Any]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Self
 
 from queuemgr.base.rate import Rate
@@ -27,8 +27,9 @@ __all__ = ["FLEET", "admit"]
 class WaitingRoute:
     """Waiting work of one kind, as admission sees it.
 
-    `due` counts its executions that may start now, up to what there is room for; `overdue` those of
-    them that waited beyond the starvation time; `head_at` is when the first fell due (or will).
+    `due` counts its executions that may start now, no further than there are idle slots; `overdue` those
+    of them that waited beyond the starvation time; `head_at` is when the first fell or falls due (None:
+    all of it is beyond the windows of its batches).
     """
 
     id: int
@@ -39,7 +40,7 @@ class WaitingRoute:
     cost: int
     weight: int
     due: int
-    head_at: datetime
+    head_at: datetime | None
     served_at: datetime
     phase_rank: int = 0
     tokens: str = ""
@@ -58,6 +59,14 @@ class WaitingRoute:
     @property
     def tenant(self) -> str:
         return tenant_of(self.limit_keys)
+
+    @property
+    def is_heavy(self) -> bool:
+        return any(weight > 1 for _, weight in self.claims)
+
+    def waited(self, now: datetime) -> timedelta:
+        """How long its first execution has been due; zero if none is."""
+        return now - self.head_at if self.head_at and self.due else timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +267,8 @@ class Decision:
 
 def admit(snapshot: Snapshot) -> Decision:
     """Decide what starts now. Cost: routes plus starts, each times the log of the routes."""
-    capacity, order = _Capacity(snapshot), _Queue(snapshot)
-    capacity.reserve_for_heavy(snapshot.routes, order)
+    capacity, order = _Capacity(snapshot), _Order(snapshot)
+    _reserve_for_heavy(snapshot.routes, capacity, order)
     starts: list[int] = []
     reasons: dict[int, tuple[Reason, ...]] = {}
     queue = [(order.sort_key(route), route, route.due) for route in snapshot.routes]
@@ -269,7 +278,7 @@ def admit(snapshot: Snapshot) -> Decision:
         if order.is_outdated(key, route):
             heapq.heappush(queue, (order.sort_key(route), route, due))
             continue
-        stopped = capacity.blocking_reasons(route) if due else (_not_due(route),)
+        stopped = capacity.blocking_reasons(route, key.rank) if due else (_not_due(route),)
         if stopped:
             reasons[route.id] = stopped
             continue
@@ -289,22 +298,19 @@ def open_queues(
     capacity = _Capacity(snapshot)
     found: dict[str, tuple[Reason, ...]] = {}
     for phase, priority in queues:
-        lightest = WaitingRoute(
-            0, phase, priority, True, "", 0, 1, 1, snapshot.now, snapshot.now
+        probe = WaitingRoute(
+            id=0, phase=phase, priority=priority, resumed=True, limit_keys="", cost=0, weight=1, due=1,
+            head_at=snapshot.now, served_at=snapshot.now,
         )  # fmt: skip
-        stopped = capacity.limit_reasons(lightest)
-        if not stopped and not capacity.is_consumed(lightest.queue):
-            stopped = (capacity.no_slot_reason(lightest),)
-        found[lightest.queue] = stopped
+        stopped = capacity.limit_reasons(probe, priority)
+        if not stopped and not capacity.is_consumed(probe.queue):
+            stopped = (capacity.no_slot_reason(probe),)
+        found[probe.queue] = stopped
     return found
 
 
-BEYOND_WINDOW = datetime(9000, 1, 1, tzinfo=UTC)
-"""Sentinel `run_after` of batch members beyond the window: sorts after every real due time."""
-
-
 def _not_due(route: WaitingRoute) -> Reason:
-    if route.head_at >= BEYOND_WINDOW:
+    if route.head_at is None:
         return Reason("batch_window", "waits for its batch window", None, "batch_window")
     text = f"due at {route.head_at:%Y-%m-%d %H:%M:%S} UTC"
     return Reason("run_after", text, route.head_at, "run_after")
@@ -325,7 +331,14 @@ class _RouteRank(NamedTuple):
     id: int
 
 
-class _Queue:
+def _reserve_for_heavy(routes: Iterable[WaitingRoute], capacity: _Capacity, order: _Order) -> None:
+    """Reserve capacity for heavy routes that waited long, in the order in which they would start."""
+    starved = [r for r in routes if order.is_starved_heavy(r) and capacity.is_consumed(r.queue)]
+    for route in sorted(starved, key=order.sort_key):
+        capacity.reserve(route, order.rank(route))
+
+
+class _Order:
     """The order of starts, as tenants and routes are served within one decision."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -353,33 +366,31 @@ class _Queue:
 
     def _aging_steps(self, route: WaitingRoute) -> int:
         starvation = self._ordering.starvation
-        if not starvation or not route.due or route.priority == HIGH:
+        if not starvation or route.priority == HIGH:
             return 0
-        waited = self._now - route.head_at
         if self._served[route.id] and self._served[route.id] >= route.overdue:
             return 0
-        return max(0, waited // starvation)
+        return max(0, route.waited(self._now) // starvation)
 
     def is_starved_heavy(self, route: WaitingRoute) -> bool:
         """Has heavy work waited so long that it is first on its priority level, with capacity reserved?"""
         patience = self._ordering.heavy_wait
-        if patience is None or not route.due or self._served[route.id]:
+        if patience is None or self._served[route.id]:
             return False
-        heavy = any(weight > 1 for _, weight in route.claims)
-        return heavy and self._now - route.head_at > patience
+        return route.is_heavy and route.waited(self._now) > patience
 
     def sort_key(self, route: WaitingRoute) -> _RouteRank:
         aged = self._aging_steps(route) > 0 or self.is_starved_heavy(route)
         return _RouteRank(
             rank=self.rank(route),
             not_aged=not aged,
-            head_at=route.head_at if aged else self._now,
+            head_at=route.head_at or self._now if aged else self._now,
             new=not route.resumed,
             phase_rank=route.phase_rank,
             tenant_virtual_time=self._tenants.get(route.tenant, 0.0),
             served=self._latest.get(route.id, 0),
             served_at=route.served_at,
-            age=route.head_at,
+            age=route.head_at or self._now,
             id=route.id,
         )
 
@@ -418,20 +429,19 @@ class _Capacity:
                 use.running, use.below_high, use.spent, use.reserved, use.leases, use.unstarted
             )
         self._reservations: dict[str, _Reservation] = {}
-        self._rank: Callable[[WaitingRoute], int] = lambda route: route.priority
         self._retries = snapshot.retries.left if snapshot.retries else None
         self.slots = Capacity(snapshot.idle, snapshot.on_their_way)
 
-    def blocking_reasons(self, route: WaitingRoute) -> tuple[Reason, ...]:
+    def blocking_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
         """Every limit that stops this route; with none, an idle slot is matched with it."""
-        stopped = self.limit_reasons(route)
+        stopped = self.limit_reasons(route, rank)
         if not stopped and not self.slots.take(route.queue):
             stopped = (self.no_slot_reason(route),)
         return stopped
 
-    def limit_reasons(self, route: WaitingRoute) -> tuple[Reason, ...]:
-        """Every limit that stops this route, workers apart."""
-        return (*self._pauses(route), *self._retry_budget(route), *self._limits(route))
+    def limit_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
+        """Every limit that stops this route, workers apart. `rank`: its priority level, as aged."""
+        return (*self._pauses(route), *self._retry_budget(route), *self._limits(route, rank))
 
     def is_consumed(self, queue: str) -> bool:
         return any(queue in group and slots > 0 for group, slots in self._snapshot.idle.items())
@@ -444,26 +454,18 @@ class _Capacity:
         if route.retrying and self._retries is not None:
             self._retries -= 1
 
-    def reserve_for_heavy(self, routes: Iterable[WaitingRoute], order: _Queue) -> None:
-        """Reserve what is free of a limit for heavy work that waited long and lacks only capacity.
+    def reserve(self, route: WaitingRoute, rank: int) -> None:
+        """Reserve what is free of the limits that stop a route, if it lacks only their capacity.
 
         The reservation binds its own priority level and those below; better levels go on.
         """
-        self._rank = order.rank
-        long_waiting = [
-            r for r in routes if order.is_starved_heavy(r) and self.is_consumed(r.queue)
-        ]
-        for route in sorted(long_waiting, key=order.sort_key):
-            stopped = self.limit_reasons(route)
-            if stopped and all(reason.kind == "capacity" for reason in stopped):
-                since = f"{route.head_at:%H:%M:%S} UTC"
-                text = (
-                    f"capacity reserved for work of weight {route.weight} that waits since {since}"
-                )
-                for reason in stopped:
-                    self._reservations.setdefault(
-                        reason.limit, _Reservation(route.id, order.rank(route), text)
-                    )
+        stopped = self.limit_reasons(route, rank)
+        if not all(reason.kind == "capacity" for reason in stopped):
+            return
+        since = f"{route.head_at:%H:%M:%S} UTC"
+        text = f"capacity reserved for work of weight {route.weight} that waits since {since}"
+        for reason in stopped:
+            self._reservations.setdefault(reason.limit, _Reservation(route.id, rank, text))
 
     def _rule(self, name: str) -> LimitRule:
         if name not in self._rules:
@@ -484,7 +486,7 @@ class _Capacity:
         if route.retrying and budget and self._retries is not None and self._retries < 1:
             yield Reason("retries", budget.text, budget.until, "retries")
 
-    def _limits(self, route: WaitingRoute) -> Iterator[Reason]:
+    def _limits(self, route: WaitingRoute, rank: int) -> Iterator[Reason]:
         for name, weight in route.claims:
             rule, use = self._rule(name), self._taken.get(name, NO_USE)
             state = self._snapshot.breaker_states.get(name, CLOSED)
@@ -492,7 +494,7 @@ class _Capacity:
             if rule is NO_RULE:
                 continue
             yield from _concurrency(name, rule, use, weight, route.priority)
-            yield from self._reservation(name, route)
+            yield from self._reservation(name, route, rank)
             if rule.rate:
                 yield from self._rate(name, rule.rate, state, use)
             yield from _budget(name, rule, use, route)
@@ -505,9 +507,9 @@ class _Capacity:
             text = half_open_text(state.half_open_starts, state.open_reason)
             yield Reason(name, f"{name} {text}", None, "half_open")
 
-    def _reservation(self, name: str, route: WaitingRoute) -> Iterator[Reason]:
+    def _reservation(self, name: str, route: WaitingRoute, rank: int) -> Iterator[Reason]:
         reserved = self._reservations.get(name)
-        if reserved and reserved.route != route.id and self._rank(route) >= reserved.rank:
+        if reserved and reserved.route != route.id and rank >= reserved.rank:
             yield Reason(name, f"{name}: {reserved.text}", None, "reserved")
 
     def _rate(self, name: str, rate: Rate, state: BreakerState, use: Usage) -> Iterator[Reason]:

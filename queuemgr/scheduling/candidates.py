@@ -150,7 +150,7 @@ def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
         return ParkedOn(budget_of(reason.limit), reason.until)
     if reason.kind in ("reserved", "workers") or _stops_all(route, reason.limit):
         return None
-    if reason.kind == "capacity" and _is_heavy(route):
+    if reason.kind == "capacity" and route.is_heavy:
         return None  # Capacity may be reserved for it, which takes reading it.
     return ParkedOn(reason.limit, reason.until)
 
@@ -158,7 +158,3 @@ def _parking_spot(route: WaitingRoute, reason: Reason) -> ParkedOn | None:
 def _stops_all(route: WaitingRoute, limit: str) -> bool:
     """Is this the fleet, the phase or the queue of the route, and so stops the whole queue?"""
     return limit in (FLEET, f"phase:{route.phase}", route.queue)
-
-
-def _is_heavy(route: WaitingRoute) -> bool:
-    return any(weight > 1 for _, weight in route.claims)

@@ -4,70 +4,56 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.scheduling.admission import BEYOND_WINDOW, Decision, WaitingRoute
+from queuemgr.scheduling.admission import Decision, WaitingRoute
 from queuemgr.scheduling.candidates import NOTHING_WAITS, ParkedOn, RouteScan, parking_spot_for
 
-NOWHERE = ParkedOn("")
+UNPARKED = ParkedOn("")
 
 
-def save_parking(lock: SchedulerLock, seen: RouteScan, decision: Decision) -> None:
-    """Write what was learnt of the routes looked at: served now, parked where, how old their heads.
-
-    Only what changed; in a fleet at rest in its course that is the turn of the route served, and with
-    one route alone not even that.
-    """
+def save_parking(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> None:
+    """Write what changed of the routes read: when they were served, where they are parked, and how old
+    their heads are. In a steady state that is `served_at` alone, and nothing with a single route."""
     started = frozenset(decision.starts)
-    looked_at = seen.snapshot.routes
-    rows = [row for route in looked_at if (row := _row(seen, decision, route, started))]
-    rows += [_Row(pk, None, None, ParkedOn(NOTHING_WAITS)) for pk in seen.empty]
+    changes = {r.id: _changes(scan, decision, r, started) for r in scan.snapshot.routes}
+    changes |= {pk: _parked(ParkedOn(NOTHING_WAITS)) for pk in scan.empty}
     alike: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
-    for row in rows:
-        changes = _changes(row)
-        alike[tuple(changes)].append([*changes.values(), row.id])
+    for pk, changed in changes.items():
+        if changed:
+            alike[tuple(changed)].append([*changed.values(), pk])
     for columns, values in alike.items():
         assignments = ", ".join(f"{column} = %s" for column in columns)
         sql.run_each(f"UPDATE queuemgr_route SET {assignments} WHERE id = %s", values)
 
 
-class _Row(NamedTuple):
-    id: int
-    served_at: datetime | None
-    head_at: datetime | None
-    place: ParkedOn | None
-
-
-def _row(
-    seen: RouteScan, decision: Decision, route: WaitingRoute, started: frozenset[int]
-) -> _Row | None:
-    alone = len(seen.snapshot.routes) == 1
-    served = seen.snapshot.now if route.id in started and not alone else None
-    reasons = decision.reasons.get(route.id, ())
-    place = parking_spot_for(route, reasons)
-    if place is None and route.id in seen.timer_due:
-        place = NOWHERE  # It takes its turn again, or it would stand before all whose time comes.
-    before = seen.heads.get(route.id)
-    head = route.head_at if _is_news(seen, before, route.head_at) else None
-    return _Row(route.id, served, head, place) if served or place or head else None
-
-
-def _is_news(seen: RouteScan, before: datetime | None, head: datetime) -> bool:
-    """Heads are written where ageing would look at the route too early, or would not find it."""
-    starvation = seen.snapshot.ordering.starvation
-    if not starvation or head >= BEYOND_WINDOW:
-        return False
-    return before is None or (before < seen.snapshot.now - starvation <= head)
-
-
-def _changes(row: _Row) -> dict[str, Any]:
+def _changes(
+    scan: RouteScan, decision: Decision, route: WaitingRoute, started: frozenset[int]
+) -> dict[str, Any]:
+    """The columns to write of one route."""
     changes: dict[str, Any] = {}
-    if row.served_at:
-        changes["served_at"] = row.served_at
-    if row.head_at:
-        changes["head_at"] = row.head_at
-    if row.place:
-        changes |= {"parked_on": row.place.on, "parked_until": row.place.until}
+    if route.id in started and len(scan.snapshot.routes) > 1:
+        changes["served_at"] = scan.snapshot.now
+    if _must_store_head(scan, scan.heads.get(route.id), route.head_at):
+        changes["head_at"] = route.head_at
+    if spot := parking_spot_for(route, decision.reasons.get(route.id, ())):
+        changes |= _parked(spot)
+    elif route.id in scan.timer_due:
+        changes |= _parked(
+            UNPARKED
+        )  # Else its old timer would put it ahead of later ones for ever.
     return changes
+
+
+def _parked(spot: ParkedOn) -> dict[str, Any]:
+    return {"parked_on": spot.on, "parked_until": spot.until}
+
+
+def _must_store_head(scan: RouteScan, stored: datetime | None, head: datetime | None) -> bool:
+    """Heads are stored where aging would read the route too early, or would not find it."""
+    starvation = scan.snapshot.ordering.starvation
+    if not starvation or head is None:
+        return False
+    return stored is None or (stored < scan.snapshot.now - starvation <= head)

@@ -1,14 +1,15 @@
-"""Waking parked routes: what a change makes possible again, told to whoever decides next.
+"""Wake-ups: what a change makes possible again, for the decision that follows it.
 
-Holding the fleet's lock, a change unparks at once. Without it, it leaves a note in its own
-transaction: the next decision reads the notes before it looks at routes, so none is lost whoever
-commits first.
+Whoever holds the scheduler lock unparks routes at once. Others insert wake-ups in the transaction of
+their change: the next decision consumes them before it reads routes, so none is lost whoever commits
+first.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock
@@ -17,7 +18,23 @@ from queuemgr.scheduling.candidates import budget_of
 from queuemgr.scheduling.claims import names_of, route_keys
 
 EVERYTHING = "*"
-"""The note that unparks all: a limit was edited, a pause ended."""
+"""Wakes all routes: a limit was edited, a pause ended."""
+
+
+class BatchWakeups(NamedTuple):
+    """Batches in which a member has ended, and cancelled batches with members left to cancel."""
+
+    ended: frozenset[int]
+    cancelling: frozenset[int]
+
+
+class _Row(NamedTuple):
+    route_id: int | None
+    limit_name: str
+
+
+_ENDED, _CANCELLING = "batch ", "cancelling "
+"""Prefixes of wake-ups for batches. No limit begins so: names of limits have no blanks."""
 
 
 def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set[str]:
@@ -28,71 +45,63 @@ def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set
     )
 
 
-_BATCH, _SWEEP = "batch ", "sweep "
-"""Begin the notes for a batch (a member ended; it was cancelled, and is to be swept up), and can begin
-no limit's name: those have no blanks."""
-
-
 def post(
     routes: Iterable[int] = (),
     limits: Iterable[str] = (),
     batches: Iterable[int] = (),
-    unswept: Iterable[int] = (),
+    cancelling: Iterable[int] = (),
 ) -> None:
-    """Leave notes, in the caller's transaction."""
-    notes = [Wakeup(route_id=route) for route in routes]
-    notes += [Wakeup(limit=name) for name in limits]
-    notes += [Wakeup(limit=f"{_BATCH}{batch}") for batch in batches]
-    notes += [Wakeup(limit=f"{_SWEEP}{batch}") for batch in unswept]
-    if notes:
-        Wakeup.objects.bulk_create(notes, batch_size=500)
+    """Insert wake-ups, in the caller's transaction."""
+    rows = [Wakeup(route_id=route) for route in routes]
+    rows += [Wakeup(limit=name) for name in limits]
+    rows += [Wakeup(limit=f"{_ENDED}{batch}") for batch in batches]
+    rows += [Wakeup(limit=f"{_CANCELLING}{batch}") for batch in cancelling]
+    if rows:
+        Wakeup.objects.bulk_create(rows, batch_size=500)
 
 
-def consume(lock: SchedulerLock) -> tuple[set[int], set[int]]:
-    """Read the notes and unpark what they name.
-
-    Returns the batches that are to go on since members of theirs have ended, and those to be swept up.
-    """
-    notes = sql.rows("DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
-    limits = {limit for _, limit in notes if limit}
-    ended, unswept = (_batches(limits, word) for word in (_BATCH, _SWEEP))
-    if notes:
-        unpark(lock, {route for route, _ in notes if route}, limits - {*ended, *unswept})
-    return set(ended.values()), set(unswept.values())
+def consume(lock: SchedulerLock) -> BatchWakeups:
+    """Delete all wake-ups and unpark the routes they name; returns those for batches."""
+    rows = sql.rows_as(_Row, "DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
+    names = {row.limit_name for row in rows if row.limit_name}
+    ended, cancelling = (_batches(names, prefix) for prefix in (_ENDED, _CANCELLING))
+    if rows:
+        routes = {row.route_id for row in rows if row.route_id}
+        unpark(lock, routes, names - {*ended, *cancelling})
+    return BatchWakeups(frozenset(ended.values()), frozenset(cancelling.values()))
 
 
-def _batches(notes: Collection[str], word: str) -> dict[str, int]:
-    """The batches of the notes that begin with this word, by note."""
-    return {note: int(note.removeprefix(word)) for note in notes if note.startswith(word)}
+def _batches(names: Collection[str], prefix: str) -> dict[str, int]:
+    return {name: int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)}
 
 
 def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection[str] = ()) -> None:
-    """Let these routes, and those parked on these limits, be looked at."""
+    """Have these routes, and those parked on these limits, read by the next decision."""
     if EVERYTHING in limits:
         sql.run(f"{_UNPARK} WHERE parked_on <> ''")
         return
-    named, known = list(limits), list(routes)
-    for start in range(0, max(len(named), len(known)), _AT_A_TIME):
-        some, few = named[start : start + _AT_A_TIME], known[start : start + _AT_A_TIME]
+    names, ids = list(limits), list(routes)
+    for start in range(0, max(len(names), len(ids)), _AT_A_TIME):
+        some, few = names[start : start + _AT_A_TIME], ids[start : start + _AT_A_TIME]
         tests = [f"parked_on IN ({sql.marks(len(some))})"] if some else []
         tests += [f"id IN ({sql.marks(len(few))})"] if few else []
         sql.run(f"{_UNPARK} WHERE parked_on <> '' AND ({' OR '.join(tests)})", [*some, *few])
 
 
 def unpark_sample(lock: SchedulerLock) -> None:
-    """Unpark some routes for no reason, every tick: rows changed behind our back (by hand, by a
-    restored backup) are so met in the end. With few parked routes it is all of them, every time."""
-    first = random.SystemRandom().randrange(_highest() + 1) if _many() else 0
+    """Unpark a random sample every tick, so that rows changed out of band (by hand, by a restored
+    backup) are eventually reconsidered. With few parked routes the sample is all of them."""
+    first = random.SystemRandom().randrange(_highest_id() + 1) if _more_than_a_sample() else 0
     chosen = "SELECT id FROM queuemgr_route WHERE parked_on <> '' AND id >= %s ORDER BY id LIMIT %s"
     sql.run(f"{_UNPARK} WHERE id IN (SELECT id FROM ({chosen}) AS chosen)", [first, _AT_A_TIME])
 
 
-def _many() -> bool:
+def _more_than_a_sample() -> bool:
     parked = "SELECT 1 FROM queuemgr_route WHERE parked_on <> '' LIMIT %s"
     return len(sql.rows(parked, [_AT_A_TIME + 1])) > _AT_A_TIME
 
 
-def _highest() -> int:
+def _highest_id() -> int:
     return int(sql.rows("SELECT COALESCE(MAX(id), 0) FROM queuemgr_route")[0][0])
 
 

@@ -21,7 +21,6 @@ from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, AuditEntry, Batch, Execution, Lease, Wakeup, Worker
 from queuemgr.operations import batches, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling.admission import BEYOND_WINDOW
 from queuemgr.worker import housekeeping
 from tests.model.test_fleet_machine import OLD_FIRST
 from tests.private_servers import MODEL_EXAMPLES
@@ -120,7 +119,7 @@ class Plain:
     def check_nobody_waits_for_nothing(self) -> None:
         """Once a decision was made, all within the window may start, the head above all."""
         head, end = self.head(), self.head() + self.batch.window
-        held = self.batch.executions.waiting().filter(run_after=BEYOND_WINDOW)
+        held = self.batch.executions.waiting().filter(run_after=None)
         assert not held.filter(batch_seq__gte=head, batch_seq__lt=end).exists()
         assert not Wakeup.objects.exists()
 
@@ -140,7 +139,7 @@ class Plain:
 
     def run_to_the_end(self) -> None:
         for _ in range(20 * self.named + 20):
-            waiting = self.batch.executions.waiting().filter(run_after__lt=BEYOND_WINDOW)
+            waiting = self.batch.executions.waiting().exclude(run_after=None)
             waiting.update(run_after=database_now())
             housekeeping.tick()
             self.begin()

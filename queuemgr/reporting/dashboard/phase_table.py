@@ -133,7 +133,9 @@ def _oldest(seen: Snapshot, phase: str, rank: int) -> timedelta | None:
     heads = (
         route.head_at
         for route in seen.routes
-        if (route.phase, route.priority) == (phase, rank) and route.head_at <= seen.now
+        if (route.phase, route.priority) == (phase, rank)
+        and route.head_at
+        and route.head_at <= seen.now
     )
     first = min(heads, default=None)
     return seen.now - first if first else None

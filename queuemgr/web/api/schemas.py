@@ -69,7 +69,7 @@ class ExecutionOut(Schema):
     phase: str
     step: str
     priority: str
-    run_after: datetime
+    run_after: datetime | None
     wait_reason: str
     error_kind: str
     error_message: str

@@ -61,7 +61,7 @@ def _depths(now: datetime) -> Iterator[Sample]:
         queue = _name(phase, priority)
         depth[queue, State.WAITING] += int(waiting)
         due[queue] += int(may_start)
-        waited = (now - sql.as_datetime(head)).total_seconds()
+        waited = (now - sql.as_datetime(head)).total_seconds() if head else 0.0
         oldest[queue] = max(oldest.get(queue, 0.0), waited)
     yield from _leases(now, depth)
     for queue in sorted({*known, *oldest, *(queue for queue, _ in depth)}):

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from queuemgr.base import sql
 from queuemgr.base.errors import BadInput, QueueFull, UnknownFlow
+from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Skipped
 from queuemgr.lifecycle import batch_window
@@ -19,7 +21,7 @@ from queuemgr.models import AuditEntry, Batch, Execution, Lease, Queue, State, W
 from queuemgr.operations import batches, controls, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain, queue_position, stats
-from queuemgr.scheduling.admission import BEYOND_WINDOW
+from queuemgr.scheduling import route_heads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,7 +45,7 @@ def states(batch: Batch) -> dict[str, str]:
 
 
 def held(batch: Batch) -> list[str]:
-    rows = batch.executions.waiting().filter(run_after=BEYOND_WINDOW).order_by("batch_seq")
+    rows = batch.executions.waiting().filter(run_after=None).order_by("batch_seq")
     return list(rows.values_list("key", flat=True))
 
 
@@ -162,7 +164,6 @@ def test_a_window_moves_though_whoever_ended_the_head_died_before_it_could(
     batch = made(keys="a b", window=1)
     worker.begin_all()
     Lease.objects.all().delete()
-    from queuemgr.base.scheduler_lock import database_now
     from queuemgr.lifecycle import states as moves
 
     head = batch.executions.get(key="a")
@@ -380,16 +381,30 @@ def test_results_come_in_the_order_given_up_to_the_first_not_ended(
     assert [r.key for r in batches.results(batch, limit=3)] == ["a", "b", "c"]
 
 
-def test_finding_the_head_of_a_large_batch_reads_a_few_rows_of_an_index() -> None:
-    batch = made(keys=" ".join(f"k{n}" for n in range(600)), window=5)
-    from queuemgr.base import sql
-
+def plan_of(statement: str, *parameters: object) -> str:
     if connection.vendor == "postgresql":
         sql.run("ANALYZE queuemgr_execution")
-    statement = batch_window._HEADS.format(ids="%s")
     explained = "EXPLAIN " if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN "
-    plan = "\n".join(str(row) for row in sql.rows(explained + statement, [batch.pk]))
+    return "\n".join(str(row) for row in sql.rows(explained + statement, parameters))
+
+
+def test_finding_the_head_of_a_large_batch_reads_a_few_rows_of_an_index() -> None:
+    batch = made(keys=" ".join(f"k{n}" for n in range(600)), window=5)
+    plan = plan_of(batch_window._HEADS.format(ids="%s"), batch.pk)
     assert plan.count("execution_batches") == 3, plan
+
+
+def test_a_decision_reads_none_of_the_members_beyond_the_window() -> None:
+    made(keys=" ".join(f"k{n}" for n in range(600)), window=5)
+    now = database_now()
+    statement = route_heads._ROUTES.format(beyond_window="FALSE", condition="1 = 1")
+    plan = plan_of(statement, now, 8, now, 8)
+    bounded = (
+        "Index Cond: ((route_id = r.id) AND (run_after"
+        if connection.vendor == "postgresql"
+        else "INDEX execution_heads (route_id=? AND run_after"
+    )
+    assert plan.count(bounded) == 3, plan
 
 
 @needs_two_connections

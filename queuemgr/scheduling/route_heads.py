@@ -1,0 +1,152 @@
+"""Reads routes with the heads of their waiting work: all of them, or those a decision must look at.
+
+Waiting work is read by index at the head of each route, and never counted further than there are idle
+slots, so the backlog does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from queuemgr.base import sql
+from queuemgr.flows.flow import all_phases, queue_name
+from queuemgr.scheduling import tenants
+from queuemgr.scheduling.admission import Snapshot, WaitingRoute
+from queuemgr.scheduling.candidates import Candidate, Queues
+
+_ROUTES = """
+    SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.tokens, r.cost, r.weight,
+           r.served_at, r.head_at, r.parked_until IS NOT NULL,
+           (SELECT e.run_after FROM queuemgr_execution e
+             WHERE e.route_id = r.id AND e.state = 'waiting' AND e.run_after IS NOT NULL
+             ORDER BY e.run_after, e.id LIMIT 1) AS head,
+           (SELECT COUNT(*) FROM (
+               SELECT 1 FROM queuemgr_execution d
+                WHERE d.route_id = r.id AND d.state = 'waiting' AND d.run_after <= %s
+                LIMIT %s) AS heads) AS due,
+           (SELECT COUNT(*) FROM (
+               SELECT 1 FROM queuemgr_execution o
+                WHERE o.route_id = r.id AND o.state = 'waiting' AND o.run_after <= %s
+                LIMIT %s) AS old) AS overdue,
+           {beyond_window}
+      FROM queuemgr_route r
+     WHERE {condition}
+"""
+
+_BEYOND_WINDOW = """
+    EXISTS (SELECT 1 FROM queuemgr_execution b
+             WHERE b.route_id = r.id AND b.state = 'waiting' AND b.run_after IS NULL)
+"""
+
+
+class _RouteRow(NamedTuple):
+    id: int
+    phase: str
+    priority: int
+    resumed: bool
+    retrying: bool
+    limit_keys: str
+    tokens: str
+    cost: int
+    weight: int
+    served_at: datetime
+    stored_head: datetime | None
+    timer_due: bool
+    head_at: datetime | None
+    due: int
+    overdue: int
+    beyond_window: bool
+
+
+class _Subquery(NamedTuple):
+    """A statement that selects ids of routes, and its parameters."""
+
+    statement: str
+    parameters: tuple[Any, ...]
+
+
+_BY_SERVED_AT = """
+    SELECT id FROM (SELECT id FROM queuemgr_route
+     WHERE phase = %s AND priority = %s AND resumed = %s AND parked_on = ''
+     ORDER BY served_at LIMIT %s) AS in_turn
+"""
+
+_BY_SERVED_AT_OF_EACH_TENANT = """
+    SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY tenant ORDER BY served_at) AS nth
+      FROM queuemgr_route
+     WHERE phase = %s AND priority = %s AND resumed = %s AND parked_on = '') AS in_turn
+     WHERE nth <= %s
+"""
+
+_AGED = """
+    SELECT id FROM (SELECT id FROM queuemgr_route
+     WHERE parked_on = '' AND head_at < %s AND priority > 0
+     ORDER BY head_at LIMIT %s) AS aged
+"""
+
+_TIMER_DUE = """
+    SELECT id FROM (SELECT id FROM queuemgr_route
+     WHERE parked_until IS NOT NULL AND parked_until <= %s
+     ORDER BY parked_until LIMIT %s) AS timer_due
+"""
+
+
+def read_all(fleet: Snapshot, look_ahead: int) -> list[WaitingRoute]:
+    """Every route with waiting work, parked or not; due work is counted up to `look_ahead`."""
+    statement = _ROUTES.format(beyond_window=_BEYOND_WINDOW, condition="1 = 1")
+    return [c.route for c in _read(fleet, statement, look_ahead) if c.route]
+
+
+def read_candidates(
+    fleet: Snapshot, queues: Queues, at_most: int, look_ahead: int
+) -> list[Candidate]:
+    """The unparked routes of these queues served longest ago, at most so many of each; the aged ones;
+    and those whose parking timer has expired."""
+    if not queues:
+        return []
+    subqueries = list(_subqueries(fleet, queues, at_most))
+    ids = " UNION ALL ".join(subquery.statement for subquery in subqueries)
+    statement = _ROUTES.format(beyond_window="FALSE", condition=f"r.id IN ({ids})")
+    parameters = [value for subquery in subqueries for value in subquery.parameters]
+    return _read(fleet, statement, look_ahead, parameters)
+
+
+def _subqueries(fleet: Snapshot, queues: Queues, at_most: int) -> Iterator[_Subquery]:
+    starvation = fleet.ordering.starvation
+    by_tenant = fleet.ordering.shares and tenants.any_tenants()
+    by_served_at = _BY_SERVED_AT_OF_EACH_TENANT if by_tenant else _BY_SERVED_AT
+    yield _Subquery(_TIMER_DUE, (fleet.now, at_most))
+    if starvation:
+        yield _Subquery(_AGED, (fleet.now - starvation, at_most))
+    for name, queue in queues.items():
+        for resumed in (True, False):
+            if (name, resumed) not in fleet.quiet:
+                yield _Subquery(by_served_at, (*queue, resumed, at_most))
+
+
+def _read(
+    fleet: Snapshot, statement: str, look_ahead: int, parameters: list[Any] | None = None
+) -> list[Candidate]:
+    aged_since = fleet.now - (fleet.ordering.starvation or timedelta(days=36_500))
+    counts = [fleet.now, look_ahead, aged_since, look_ahead]
+    ranks = {name: phase.rank for name, phase in all_phases().items()}
+    return [
+        Candidate(
+            row.id, queue_name(row.phase, row.priority), row.resumed, row.stored_head, row.timer_due,
+            _route(row, ranks.get(row.phase, len(ranks))),
+        )
+        for row in sql.rows_as(_RouteRow, statement, [*counts, *(parameters or ())])
+    ]  # fmt: skip
+
+
+def _route(row: _RouteRow, phase_rank: int) -> WaitingRoute | None:
+    if row.head_at is None and not row.beyond_window:
+        return None
+    return WaitingRoute(
+        id=row.id, phase=row.phase, priority=row.priority, resumed=row.resumed,
+        limit_keys=row.limit_keys, cost=row.cost, weight=row.weight, due=row.due, head_at=row.head_at,
+        served_at=row.served_at, phase_rank=phase_rank, tokens=row.tokens, retrying=row.retrying,
+        overdue=row.overdue,
+    )  # fmt: skip
