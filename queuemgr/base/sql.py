@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
+from django.db.models import Q
 
 TYPES: dict[str, dict[str, str]] = {
     "postgresql": {
@@ -161,3 +162,14 @@ def _away_errors() -> tuple[type[Exception], ...]:
 
         errors.append(psycopg.OperationalError)
     return tuple(errors)
+
+
+LAST_CHARACTER = "\U0010ffff"
+
+
+def starts_with(column: str, prefix: str) -> Q:
+    """Rows whose column starts with this, found by its index: SQLite uses none for LIKE, but compares
+    text by bytes, so there a range means the same."""
+    if connection.vendor == "sqlite":
+        return Q(**{f"{column}__gte": prefix, f"{column}__lt": prefix + LAST_CHARACTER})
+    return Q(**{f"{column}__startswith": prefix})

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from queuemgr.base import sql
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli.arguments import TIME_FORMAT, positive, timestamp
 from queuemgr.cli.output import show, table
@@ -61,7 +62,7 @@ def _matching(options: dict[str, Any]) -> QuerySet[AuditEntry]:
     words = options["words"]
     found: QuerySet[AuditEntry] = audit_log.with_words(words) if words else AuditEntry.objects.all()
     if options["target"]:
-        found = found.filter(audit_log.begins("target", options["target"]))
+        found = found.filter(sql.starts_with("target", options["target"]))
     exact = {"actor": options["actor"], "action": options["action"]}
     times = {"at__gte": options["since"], "at__lt": options["until"]}
     return found.filter(Q(**{name: value for name, value in {**exact, **times}.items() if value}))

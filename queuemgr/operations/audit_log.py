@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
-from django.db import connection
 from django.db.models import Max, Q, QuerySet
 
+from queuemgr.base import sql
 from queuemgr.models import AuditEntry
 
 READ_THROUGH = 200_000
@@ -22,15 +22,6 @@ FIELDS = (
     "undoes", "action_id",
 )  # fmt: skip
 """What is told of a change, in the order of a file's columns."""
-
-LAST_CHARACTER = "\U0010ffff"
-
-
-def begins(column: str, beginning: str) -> Q:
-    """Rows whose column begins so, along its index: SQLite uses none for LIKE."""
-    if connection.vendor == "sqlite":
-        return Q(**{f"{column}__gte": beginning, f"{column}__lt": beginning + LAST_CHARACTER})
-    return Q(**{f"{column}__startswith": beginning})
 
 
 def with_words(words: str) -> QuerySet[AuditEntry]:
@@ -45,7 +36,7 @@ def searched(changes: QuerySet[AuditEntry], term: str) -> QuerySet[AuditEntry]:
     term = term.strip()
     if not term:
         return changes
-    for found in (Q(actor=term), begins("target", term)):
+    for found in (Q(actor=term), sql.starts_with("target", term)):
         if AuditEntry.objects.filter(found).order_by().exists():
             return changes.filter(found)
     return changes.filter(pk__in=with_words(term).values("pk"))

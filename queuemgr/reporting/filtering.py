@@ -1,20 +1,23 @@
-"""Executions by what a person says of them: one filter for lists, bulk actions and the API.
+"""Filters of executions: one registry for lists, bulk actions, the commands and the API.
 
-A filter is a plain mapping, as a row keeps it: `{"phase": "prep", "state": "failed"}`. Every key narrows
-further. Nothing is counted here; what each key costs stands beside it.
+A filter is a plain mapping, as a row stores it: `{"phase": "prep", "state": "failed"}`. Every name narrows
+further. Filters that read every row have a bounded variant for pages, which reads the newest rows only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q, Value
+from django.db.models import Exists, F, Max, Min, OuterRef, Q, Value
 from django.db.models.functions import Concat, StrIndex
 from django.db.models.lookups import GreaterThan
 
+from queuemgr.base import sql
 from queuemgr.base.errors import BadInput
+from queuemgr.base.loose_index_scan import loose_index_scan
 from queuemgr.flows.flow import PRIORITIES, all_phases
 from queuemgr.models import (
     FINAL,
@@ -27,39 +30,75 @@ from queuemgr.models import (
     RouteLimit,
     State,
 )
-from queuemgr.reporting.key_search import with_key_from
 
-MOST_IDS = 500
-LONGEST = 255
-"""Characters of one value of a filter."""
+MAX_IDS = 500
+MAX_CHARACTERS = 255
+"""Of one value of a filter."""
+
+MAX_ATTEMPTS_READ = 20_000
+"""How many of the newest attempts a bounded filter reads for ended executions of a limit or worker."""
+
+MAX_FAILURES_READ = 5_000
+"""How many messages of the newest failures of each kind a bounded filter searches."""
+
+MAX_FOUND = 1_000
+MAX_ROUTES = 5_000
 
 Filters = Mapping[str, Any]
-Narrow = Callable[[ExecutionQuerySet, Any], ExecutionQuerySet]
 
 
-def executions_matching(filters: Filters) -> ExecutionQuerySet:
-    """The executions this filter meets, in no order.
+@dataclass(frozen=True)
+class Filter:
+    """How one value narrows executions.
 
-    Keys: flow, phase, step, state, status (the operator's word), error_kind, error_fingerprint, key,
-    key_prefix, text (in the error message), limit (any limit's key), worker (by name), batch (id or
-    name), priority (by name), created_before, created_after (moments, ISO 8601 when text; UTC where no
-    zone is given), ids. Raises `BadInput` naming a key or a value nobody knows.
+    `parse(name, value)` raises `BadInput` for an invalid value. `bounded` gets the parsed value and all
+    values of the filter; pages use it where `matches` would read every row.
     """
-    return narrowed(Execution.objects.all(), filters)
+
+    parse: Callable[[str, Any], Any]
+    matches: Callable[[Any], Q]
+    bounded: Callable[[Any, Filters], Q] | None = None
 
 
-def narrowed(found: ExecutionQuerySet, filters: Filters) -> ExecutionQuerySet:
-    """Those of `found` this filter meets; raises `BadInput` as `executions_matching` does."""
-    unknown = sorted(set(filters) - set(FILTERS))
-    if unknown:
-        raise BadInput(f"no filter is called {unknown[0]!r}; there are: {', '.join(FILTERS)}")
-    for name, value in filters.items():
-        found = FILTERS[name](found, value)
+def executions_matching(
+    filters: Filters, *, among: ExecutionQuerySet | None = None, bounded: bool = False
+) -> ExecutionQuerySet:
+    """The executions (of `among`) that match every filter, in no order; `bounded`: in bounded time, which
+    may leave old ones out.
+
+    Names: flow, phase, step, state, status (the operator's word), error_kind, error_fingerprint, key,
+    key_prefix, text (in the error message), limit (any limit's key), worker (by name), batch (id or
+    name), priority (by name), created_before, created_after (times, ISO 8601 when text; UTC where no
+    zone is given), ids. Raises `BadInput` for an unknown name or an invalid value.
+    """
+    found = Execution.objects.all() if among is None else among
+    for name, value in parse(filters).items():
+        chosen = FILTERS[name]
+        narrower = bounded and chosen.bounded
+        found = found.filter(narrower(value, filters) if narrower else chosen.matches(value))
     return found
 
 
+def parse(filters: Filters) -> dict[str, Any]:
+    """The parsed values; raises `BadInput`."""
+    unknown = sorted(set(filters) - set(FILTERS))
+    if unknown:
+        raise BadInput(f"no filter is called {unknown[0]!r}; there are: {', '.join(FILTERS)}")
+    return {name: FILTERS[name].parse(name, value) for name, value in filters.items()}
+
+
+def with_key(key: str) -> ExecutionQuerySet:
+    """The execution of this key in each flow that has one."""
+    return Execution.objects.filter(flow__in=_flows(), key=key)
+
+
+def _flows() -> list[str]:
+    """For the unique index on flow and key, which has the flow first."""
+    return loose_index_scan(Execution, "flow")["flow"]
+
+
 def statuses() -> Mapping[str, Q]:
-    """What each word an operator sees stands for, in the order work meets them."""
+    """The executions of each operator's status, in the order work passes through them."""
     words: dict[str, Q] = {}
     for phase in all_phases().values():
         waits = Q(state=State.WAITING, phase=phase.name)
@@ -69,146 +108,26 @@ def statuses() -> Mapping[str, Q]:
     return words | {str(state): Q(state=state) for state in FINAL}
 
 
-def _column(name: str) -> Narrow:
-    return lambda found, value: found.filter(**{name: _text(name, value)})
-
-
-def _by_state(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(state=_one_of("state", value, State.values))
-
-
-def _by_status(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    known = statuses()
-    return found.filter(known[_one_of("status", value, known)])
-
-
-def _by_priority(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(priority=PRIORITIES[_one_of("priority", value, PRIORITIES)])
-
-
-def _by_error_kind(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    # SQLite uses the index on errors only for a condition worded as the index words it.
-    return found.filter(~Q(error_kind=""), error_kind=_text("error_kind", value))
-
-
-def _by_error_fingerprint(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(~Q(error_kind=""), error_fingerprint=_text("error_fingerprint", value))
-
-
-def _by_key_prefix(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return with_key_from(found, _text("key_prefix", value))
-
-
-def _by_text(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    """Reads every message there is: for work in the background, or together with other keys."""
-    return found.filter(~Q(error_kind=""), error_message__icontains=_text("text", value))
-
-
-def _by_limit(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(at_limit(_text("limit", value)) | ended_at_limit(_text("limit", value)))
-
-
-def at_limit(name: str) -> Q:
-    """Those that wait for this limit or hold a place in it: by the routes and leases there are."""
-    routes = RouteLimit.objects.filter(name=name).values("route_id")
-    held = Lease.objects.filter(listed(name)).values("execution_id")
-    return Q(state=State.WAITING, route_id__in=routes) | Q(state__in=HELD, pk__in=held)
-
-
-def ended_at_limit(name: str) -> Q:
-    """Those whose last attempt, the one they ended with, was under this limit: one look at the
-    attempts of each ended execution, so narrow it further wherever somebody waits for the answer."""
-    return Q(state__in=FINAL) & _last_attempted(listed(name))
-
-
-def at_worker(name: str) -> Q:
-    """Those a worker of this name runs."""
-    return Q(state__in=HELD, pk__in=Lease.objects.filter(worker__name=name).values("execution_id"))
-
-
-def after_worker(name: str) -> Q:
-    """Those that stand still and ran last on this worker; costs as `ended_at_limit`."""
-    return ~Q(state__in=HELD) & _last_attempted(Q(worker=name))
-
-
-def _last_attempted(which: Q) -> Q:
-    """Was the execution's last attempt such a one? Looked up from the execution."""
-    later = Attempt.objects.filter(execution=OuterRef("execution"), pk__gt=OuterRef("pk"))
-    last = Attempt.objects.filter(which, ~Exists(later), execution=OuterRef("pk"))
-    return Q(Exists(last))
-
-
-def listed(name: str) -> Q:
-    """Is this key among those in the column `limit_keys`, which has a blank between them?"""
-    padded = Concat(Value(" "), F("limit_keys"), Value(" "))
-    return Q(GreaterThan(StrIndex(padded, Value(f" {name} ")), 0))
-
-
-def _by_worker(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(at_worker(_text("worker", value)) | after_worker(_text("worker", value)))
-
-
-BIGGEST_ID = 2**63 - 1
-
-
-def _by_batch(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    named = _text("batch", str(value))
-    batch = Batch.objects.filter(name=named).first()
-    if batch is None and named.isdecimal() and int(named) <= BIGGEST_ID:
-        batch = Batch.objects.filter(pk=int(named)).first()
-    if batch is None:
-        raise BadInput(f"no batch is called {named[:60]!r}")
-    return found.filter(batch=batch)
-
-
-def _created_before(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(created_at__lt=moment_of("created_before", value))
-
-
-def _created_after(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    return found.filter(created_at__gte=moment_of("created_after", value))
-
-
-def _by_ids(found: ExecutionQuerySet, value: Any) -> ExecutionQuerySet:
-    if not isinstance(value, list | tuple) or not all(type(one) is int for one in value):
-        raise BadInput(f"ids is a list of whole numbers, not {str(value)[:60]!r}")
-    if len(value) > MOST_IDS:
-        raise BadInput(f"ids has {len(value):,} numbers; at most {MOST_IDS} fit")
-    return found.filter(pk__in=value)
-
-
-FILTERS: Mapping[str, Narrow] = {
-    **{name: _column(name) for name in ("flow", "phase", "step", "key")},
-    "state": _by_state,
-    "status": _by_status,
-    "error_kind": _by_error_kind,
-    "error_fingerprint": _by_error_fingerprint,
-    "key_prefix": _by_key_prefix,
-    "text": _by_text,
-    "limit": _by_limit,
-    "worker": _by_worker,
-    "batch": _by_batch,
-    "priority": _by_priority,
-    "created_before": _created_before,
-    "created_after": _created_after,
-    "ids": _by_ids,
-}
-
-
 def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value or len(value) > LONGEST or "\x00" in value:
-        raise BadInput(f"{name} is a text of 1 to {LONGEST} characters, not {str(value)[:60]!r}")
+    if not isinstance(value, str) or not value or len(value) > MAX_CHARACTERS or "\x00" in value:
+        raise BadInput(
+            f"{name} is a text of 1 to {MAX_CHARACTERS} characters, not {str(value)[:60]!r}"
+        )
     return value
 
 
-def _one_of(name: str, value: Any, known: Iterable[str]) -> str:
-    if not isinstance(value, str) or value not in known:
-        raise BadInput(f"{name} {str(value)[:60]!r} is not one of {', '.join(known)}")
-    return value
+def _one_of(known: Callable[[], Iterable[str]]) -> Callable[[str, Any], str]:
+    def parse_word(name: str, value: Any) -> str:
+        words = list(known())
+        if not isinstance(value, str) or value not in words:
+            raise BadInput(f"{name} {str(value)[:60]!r} is not one of {', '.join(words)}")
+        return value
+
+    return parse_word
 
 
-def moment_of(name: str, value: Any) -> datetime:
-    """The moment a filter of this name means; raises `BadInput`."""
+def parse_time(name: str, value: Any) -> datetime:
+    """A time given as such or as ISO 8601, in UTC where it has no zone; raises `BadInput`."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
@@ -218,3 +137,153 @@ def moment_of(name: str, value: Any) -> datetime:
     if not 1970 <= moment.year < 9000:
         raise BadInput(f"{name} {str(value)[:60]!r}: give a time from 1970 on and before 9000")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _ids(name: str, value: Any) -> list[int]:
+    if not isinstance(value, list | tuple) or not all(type(one) is int for one in value):
+        raise BadInput(f"{name} is a list of whole numbers, not {str(value)[:60]!r}")
+    if len(value) > MAX_IDS:
+        raise BadInput(f"{name} has {len(value):,} numbers; at most {MAX_IDS} fit")
+    return list(value)
+
+
+MAX_ID = 2**63 - 1
+
+
+def _batch(name: str, value: Any) -> Batch:
+    text = _text(name, str(value))
+    batch = Batch.objects.filter(name=text).first()
+    if batch is None and text.isdecimal() and int(text) <= MAX_ID:
+        batch = Batch.objects.filter(pk=int(text)).first()
+    if batch is None:
+        raise BadInput(f"no batch is called {text[:60]!r}")
+    return batch
+
+
+def _error(**conditions: Any) -> Q:
+    """SQLite uses the partial index on errors only for a condition worded as the index words it."""
+    return Q(~Q(error_kind=""), **conditions)
+
+
+def _containing(text: str, filters: Filters) -> Q:
+    """The newest failures whose message contains the text."""
+    kinds = [filters["error_kind"]] if "error_kind" in filters else _error_kinds()
+    found: list[int] = []
+    for kind in kinds:
+        failures = Execution.objects.filter(_error(error_kind=kind)).order_by("-pk")
+        newest = failures.values_list("pk", "error_message")[:MAX_FAILURES_READ]
+        wanted = text.casefold()
+        found += [pk for pk, message in newest.iterator() if wanted in message.casefold()]
+    return Q(pk__in=sorted(found, reverse=True)[:MAX_FOUND])
+
+
+def _error_kinds() -> list[str]:
+    return loose_index_scan(Execution, "error_kind")["error_kind"]
+
+
+def _under_limit(name: str) -> Q:
+    """Those that wait for this limit or hold capacity of it, by routes and leases, and those whose last
+    attempt, the one they ended with, was under it."""
+    routes = RouteLimit.objects.filter(name=name).values("route_id")
+    held = Lease.objects.filter(_has_key(name)).values("execution_id")
+    waiting = Q(state=State.WAITING, route_id__in=routes) | Q(state__in=HELD, pk__in=held)
+    return waiting | Q(state__in=FINAL) & _last_attempt(_has_key(name))
+
+
+def _lately_under_limit(name: str, filters: Filters) -> Q:
+    routes = RouteLimit.objects.filter(name=name).values_list("route_id", flat=True)
+    waiting = Q(state=State.WAITING, route_id__in=list(routes[:MAX_ROUTES]))
+    ended = Q(pk__in=_lately_attempted(_has_key(name)), state__in=FINAL)
+    return waiting | _first_held(_has_key(name)) | ended
+
+
+def _on_worker(name: str) -> Q:
+    """Those this worker runs, and those not held whose last attempt ran there."""
+    held = Lease.objects.filter(worker__name=name).values("execution_id")
+    return Q(state__in=HELD, pk__in=held) | ~Q(state__in=HELD) & _last_attempt(Q(worker=name))
+
+
+def _lately_on_worker(name: str, filters: Filters) -> Q:
+    ran = Q(pk__in=_lately_attempted(Q(worker=name))) & ~Q(state__in=HELD)
+    return ran | _first_held(Q(worker__name=name))
+
+
+def _has_key(name: str) -> Q:
+    """Is this key among those in the column `limit_keys`, which are separated by blanks?"""
+    padded = Concat(Value(" "), F("limit_keys"), Value(" "))
+    return Q(GreaterThan(StrIndex(padded, Value(f" {name} ")), 0))
+
+
+def _first_held(condition: Q) -> Q:
+    held = Lease.objects.filter(condition).values_list("execution_id", flat=True)
+    return Q(pk__in=list(held[:MAX_FOUND]))
+
+
+def _last_attempt(condition: Q) -> Q:
+    """Does the execution's last attempt match? Reads the attempts of each execution."""
+    later = Attempt.objects.filter(execution=OuterRef("execution"), pk__gt=OuterRef("pk"))
+    last = Attempt.objects.filter(condition, ~Exists(later), execution=OuterRef("pk"))
+    return Q(Exists(last))
+
+
+def _lately_attempted(condition: Q) -> list[int]:
+    """Executions whose last attempt matches and is among the newest attempts."""
+    newest = Attempt.objects.order_by("-pk").values_list("pk", flat=True)
+    floor = newest[MAX_ATTEMPTS_READ : MAX_ATTEMPTS_READ + 1].first() or 0
+    alike = Attempt.objects.filter(condition, pk__gt=floor).order_by("-pk")
+    found = dict(reversed(alike.values_list("execution_id", "pk")[: MAX_FOUND * 2]))
+    attempts = Attempt.objects.filter(execution__in=list(found)).order_by("pk")
+    last = dict(attempts.values_list("execution_id", "pk"))
+    return [execution for execution, pk in found.items() if last[execution] == pk][:MAX_FOUND]
+
+
+HOUR = timedelta(hours=1)
+"""How far clocks and long transactions may put creation times out of the order of ids."""
+
+ID_PRECISION = 10_000
+
+
+def _ids_around(moment: datetime) -> tuple[int, int]:
+    """Two ids within `ID_PRECISION` of each other between which this time lies: creation times have no
+    index, and grow with ids."""
+    ends = Execution.objects.aggregate(low=Min("pk"), high=Max("pk"))
+    low, high = ends["low"] or 0, ends["high"] or 0
+    while high - low > ID_PRECISION:
+        middle = (low + high) // 2
+        later = Execution.objects.filter(pk__gte=middle).order_by("pk")
+        if later.values_list("created_at", flat=True)[0] < moment:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+FILTERS: Mapping[str, Filter] = {
+    "flow": Filter(_text, lambda flow: Q(flow=flow)),
+    "phase": Filter(_text, lambda phase: Q(phase=phase)),
+    "step": Filter(_text, lambda step: Q(step=step)),
+    "key": Filter(_text, lambda key: Q(key=key)),
+    "state": Filter(_one_of(lambda: State.values), lambda state: Q(state=state)),
+    "status": Filter(_one_of(statuses), lambda status: statuses()[status]),
+    "error_kind": Filter(_text, lambda kind: _error(error_kind=kind)),
+    "error_fingerprint": Filter(_text, lambda value: _error(error_fingerprint=value)),
+    "key_prefix": Filter(_text, lambda p: Q(sql.starts_with("key", p), flow__in=_flows())),
+    "text": Filter(_text, lambda text: _error(error_message__icontains=text), _containing),
+    "limit": Filter(_text, _under_limit, _lately_under_limit),
+    "worker": Filter(_text, _on_worker, _lately_on_worker),
+    "batch": Filter(_batch, lambda batch: Q(batch=batch)),
+    "priority": Filter(
+        _one_of(lambda: PRIORITIES), lambda priority: Q(priority=PRIORITIES[priority])
+    ),
+    "created_before": Filter(
+        parse_time,
+        lambda at: Q(created_at__lt=at),
+        lambda at, _: Q(created_at__lt=at, pk__lte=_ids_around(at + HOUR)[1]),
+    ),
+    "created_after": Filter(
+        parse_time,
+        lambda at: Q(created_at__gte=at),
+        lambda at, _: Q(created_at__gte=at, pk__gte=_ids_around(at - HOUR)[0]),
+    ),
+    "ids": Filter(_ids, lambda ids: Q(pk__in=ids)),
+}

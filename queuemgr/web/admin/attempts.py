@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from queuemgr.models import Attempt, Execution, Outcome
-from queuemgr.reporting.key_search import with_key
+from queuemgr.reporting.filtering import with_key
 from queuemgr.web.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 

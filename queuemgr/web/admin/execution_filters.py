@@ -1,8 +1,8 @@
 """The filters of the list of executions: a form in the address, the same filter as a bulk action's.
 
 Every filter of `reporting.filtering` may stand in the address, under its own name; the form offers those
-people ask for. What would look at every row there is looks at the newest only (`bounded_filtering`),
-and the form says so; a bulk action with the same filter looks at all.
+people use. A filter that would read every row reads the newest only here, and the form says so; a
+bulk action with the same filter reads all.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from queuemgr.base.loose_index_scan import loose_index_scan
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
 from queuemgr.models import Execution
-from queuemgr.reporting.filtering import FILTERS, statuses
-from queuemgr.reporting.page_filtering import (
-    ATTEMPTS_LOOKED_AT,
-    FAILURES_LOOKED_AT,
-    FOUND_AT_MOST,
-    on_a_page,
+from queuemgr.reporting.filtering import (
+    FILTERS,
+    MAX_ATTEMPTS_READ,
+    MAX_FAILURES_READ,
+    MAX_FOUND,
+    executions_matching,
+    statuses,
 )
 from queuemgr.web.admin.read_only_admin import Page
 
@@ -73,11 +74,11 @@ class ExecutionFilters(forms.Form):
     error_kind = forms.ChoiceField(label="Error")
     text = forms.CharField(
         label="In its error message", max_length=255,
-        help_text=f"Of the newest {FAILURES_LOOKED_AT:,} of each kind, {FOUND_AT_MOST:,} at most.",
+        help_text=f"Of the newest {MAX_FAILURES_READ:,} of each kind, {MAX_FOUND:,} at most.",
     )  # fmt: skip
     limit = forms.CharField(
         label="Host, tenant or other limit", max_length=255,
-        help_text=f"As host:arxiv.org:443. Ended ones: of the last {ATTEMPTS_LOOKED_AT:,} attempts.",
+        help_text=f"As host:arxiv.org:443. Ended ones: of the last {MAX_ATTEMPTS_READ:,} attempts.",
     )  # fmt: skip
     worker = forms.CharField(max_length=150, help_text="Its whole name.")
     batch = forms.CharField(max_length=150, help_text="Its name or number.")
@@ -130,7 +131,7 @@ class MatchingPage(Page):
         self.form = ExecutionFilters(request.GET)
         try:
             self.asked = asked_of(request)
-            return on_a_page(found, self.asked)
+            return executions_matching(self.asked, among=found, bounded=True)
         except BadInput as error:
             messages.error(request, f"Nothing is shown: {error}.")
             return found.none()

@@ -13,7 +13,7 @@ from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import Attempt, Execution, State
 from queuemgr.reporting import explain_one
-from queuemgr.reporting.page_filtering import on_a_page
+from queuemgr.reporting.filtering import executions_matching
 from queuemgr.web.api.auth import caller_of, needs
 from queuemgr.web.api.pagination import Page, Paging, page_of, refuse_unknown
 from queuemgr.web.api.schemas import (
@@ -162,7 +162,7 @@ def list_executions(
     """Executions, newest first. The cursor goes by id: what comes or goes meanwhile shifts nothing."""
     refuse_unknown(request, Wanted, Paging)
     payload = caller_of(request).sees_payloads
-    rows = on_a_page(Execution.objects.all(), wanted.as_filters()).select_related("batch")
+    rows = executions_matching(wanted.as_filters(), bounded=True).select_related("batch")
     found = page_of(rows if payload else rows.defer("payload", "context"), paging)
     return Executions(
         executions=[shown(row, payload=payload) for row in found.rows], next=found.next

@@ -1,4 +1,4 @@
-"""Which executions a filter meets."""
+"""Which executions a filter finds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from queuemgr.reporting.filtering import FILTERS, executions_matching
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def keys(**filters: Any) -> list[str]:
-    return sorted(executions_matching(filters).values_list("key", flat=True))
+def keys(*, bounded: bool = False, **filters: Any) -> list[str]:
+    return sorted(executions_matching(filters, bounded=bounded).values_list("key", flat=True))
 
 
 @pytest.fixture
@@ -63,11 +63,12 @@ FOUND: tuple[tuple[dict[str, Any], list[str]], ...] = (
 )
 
 
-def test_a_filter_meets_what_it_says(three: None) -> None:
-    assert [(filters, keys(**filters)) for filters, _ in FOUND] == [*FOUND]
+@pytest.mark.parametrize("bounded", [False, True])
+def test_each_filter_finds_what_it_names(three: None, bounded: bool) -> None:
+    assert [(filters, keys(bounded=bounded, **filters)) for filters, _ in FOUND] == [*FOUND]
 
 
-def test_ended_work_counts_where_it_ended_and_not_where_it_was_before(
+def test_ended_work_is_found_by_the_limit_of_its_last_attempt_only(
     played: Any, probes: Any
 ) -> None:
     worker = played(slots=1)
@@ -79,10 +80,12 @@ def test_ended_work_counts_where_it_ended_and_not_where_it_was_before(
     assert executions.cancel([execution], by) + executions.retry([execution], by) == 2
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("not_found", "x"))
-    assert (keys(limit="host:a"), keys(limit="host:b")) == ([], ["p0"])
+    for bounded in (False, True):
+        found = [keys(limit=name, bounded=bounded) for name in ("host:a", "host:b")]
+        assert found == [[], ["p0"]]
 
 
-def test_age_ids_batch_and_fingerprint_narrow_as_well(probes: Any) -> None:
+def test_age_ids_batch_and_fingerprint_narrow_too(probes: Any) -> None:
     first, second = probes(2)
     batch = Batch.objects.create(name="spring", flow="probe")
     long_ago = timezone.now() - timedelta(days=3)
@@ -91,6 +94,7 @@ def test_age_ids_batch_and_fingerprint_narrow_as_well(probes: Any) -> None:
     )
     an_hour = (timezone.now() - timedelta(hours=1)).isoformat()
     assert keys(created_before=an_hour) == keys(batch="spring") == keys(batch=batch.pk) == ["p0"]
+    assert keys(created_before=an_hour, bounded=True) == ["p0"]
     assert keys(error_fingerprint="ab" * 8) == keys(ids=[first.pk]) == ["p0"]
     assert keys(created_after=an_hour) == ["p1"]
     assert keys(ids=[first.pk, second.pk], created_after="2026-01-01 06:00") == ["p0", "p1"]
@@ -114,12 +118,12 @@ def test_age_ids_batch_and_fingerprint_narrow_as_well(probes: Any) -> None:
         ({"ids": list(range(501))}, "at most 500 fit"),
     ],
 )
-def test_what_a_filter_cannot_mean_is_named(filters: dict[str, Any], says: str) -> None:
+def test_an_invalid_filter_is_refused_by_name(filters: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput, match=says):
         executions_matching(filters)
 
 
-def test_every_filter_there_is_has_been_tried_here() -> None:
+def test_every_filter_is_tested_here() -> None:
     tried = {
         "flow", "phase", "step", "state", "status", "error_kind", "error_fingerprint", "key",
         "key_prefix", "text", "limit", "worker", "batch", "priority", "created_before",

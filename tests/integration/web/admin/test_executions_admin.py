@@ -17,7 +17,7 @@ from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
 from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.operations.executions import UNSUCCESSFUL, cancel
-from queuemgr.reporting import page_filtering
+from queuemgr.reporting import filtering
 from queuemgr.web.admin import execution_filters, executions
 from queuemgr.web.admin.execution_actions import ACTS, OF_A_LIST
 from tests.integration.web.admin.admin_pages import act, page, text_of
@@ -70,7 +70,7 @@ def test_ended_work_is_looked_for_among_the_newest_attempts_only(
     failed: Execution, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page must not read millions of attempts; the form says how far it looks."""
-    monkeypatch.setattr(page_filtering, "ATTEMPTS_LOOKED_AT", 1)
+    monkeypatch.setattr(filtering, "MAX_ATTEMPTS_READ", 1)
     assert listed(operator, limit="host:a") == ["p0"]
     Attempt.objects.create(
         **{
@@ -93,7 +93,7 @@ def test_ages_go_by_ids_in_a_long_table_and_meet_the_same(
         then = database_now() - timedelta(hours=number * 6 + 0.5)
         Execution.objects.filter(pk=execution.pk).update(created_at=then)
     everything = {age: listed(operator, age=age) for age in ("hour", "day", "week", "older")}
-    monkeypatch.setattr(page_filtering, "COARSE", 2)
+    monkeypatch.setattr(filtering, "ID_PRECISION", 2)
     assert {age: listed(operator, age=age) for age in everything} == everything
     assert [len(found) for found in everything.values()] == [1, 4, 28, 36]
 
