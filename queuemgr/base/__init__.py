@@ -1,1 +1,1 @@
-"""What every module may use and which knows no queue: errors, configuration, SQL, locks, text."""
+"""Errors, settings, SQL, locks and text: what every package may use and what knows no queue."""

@@ -1,7 +1,7 @@
-"""Which day a moment belongs to in a time zone, and when that day ends. Pure.
+"""The day of a budget: which day a time belongs to in a time zone, and when that day ends. Pure.
 
-A day runs from midnight to midnight on the wall clock of its zone: 23 or 25 hours long when the
-clocks change. Where midnight is skipped, the day begins when the clocks jump over it.
+A day runs from midnight to midnight of local time, so it has 23 or 25 hours when the clocks change. In
+a zone that skips midnight the day begins when the clocks jump over it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from queuemgr.base.errors import BadInput
 
 @lru_cache(maxsize=200)
 def zone(name: str) -> ZoneInfo:
-    """The time zone of an IANA name; raises `BadInput` when there is none."""
+    """The time zone of an IANA name; raises `BadInput` for an unknown one."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -25,12 +25,12 @@ def zone(name: str) -> ZoneInfo:
 
 
 def day_of(moment: datetime, zone_name: str) -> date:
-    """The day on the wall clock of the zone."""
+    """The local date in the zone."""
     return moment.astimezone(zone(zone_name)).date()
 
 
 def day_ends(moment: datetime, zone_name: str) -> datetime:
-    """When that day ends, in UTC."""
+    """When that date ends, in UTC."""
     midnight = datetime.combine(
         day_of(moment, zone_name) + timedelta(days=1), time(), zone(zone_name)
     )

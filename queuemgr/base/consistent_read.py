@@ -1,4 +1,4 @@
-"""Reading many figures of one moment: they add up, and nobody waits for the reader."""
+"""A read-only snapshot: several statements see the database at one point in time, and lock nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _BEGIN = {
     "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "sqlite": "BEGIN DEFERRED",
 }
-"""SQLite's transactions begin by taking the write lock (settings), which a reader must not hold."""
+"""The project's SQLite transactions begin by taking the write lock, which a reader must not hold."""
 
 
 @contextmanager
 def consistent_read() -> Iterator[None]:
     """Every statement inside sees the rows as they were at the first one; none may write.
 
-    Inside a transaction already under way, that one's view has to do.
+    Inside another transaction this does nothing: what that transaction sees is used.
     """
     if connection.in_atomic_block:
         yield

@@ -1,17 +1,17 @@
-"""What can go wrong, by name.
+"""The errors Sluicegate raises.
 
-Plain Python on purpose: steps raise these, and steps know neither Django nor Celery.
+Plain Python: steps raise them, and steps import neither Django nor Celery.
 """
 
 from __future__ import annotations
 
 
 class SluiceError(Exception):
-    """Base of every error Sluicegate raises itself."""
+    """Base class of all errors raised by Sluicegate."""
 
 
 class ConfigurationError(SluiceError):
-    """A setting or an argument cannot work; the message names it, its value and the remedy."""
+    """A setting or an argument cannot work; the message names it, its value and what to do."""
 
 
 class UnknownFlow(SluiceError):
@@ -19,29 +19,29 @@ class UnknownFlow(SluiceError):
 
 
 class UnknownStep(SluiceError):
-    """The flow has no step of this name: a deployment removed it while work waited there."""
+    """The flow has no step of this name, as when a deployment removed it while work waited there."""
 
 
 class IllegalMove(SluiceError):
-    """An execution was asked to go from one state to another the table of moves does not allow."""
+    """A state change of an execution that the table of legal moves does not allow."""
 
 
 class NeverFits(SluiceError):
-    """Refused at enqueue: no limit, however idle, could ever admit this work."""
+    """Refused when enqueued: a limit could never admit this work, even when idle."""
 
 
 class QueueFull(SluiceError):
-    """New work was refused: the queue holds as many waiting executions as it may.
+    """Refused when enqueued: the queue has as many waiting executions as `max_pending` allows.
 
-    `new` and `already` say what of the same call went in before, and stays.
+    `new` executions of the same call were enqueued before this one and stay; `already` existed.
     """
 
     def __init__(self, queue: str, depth: int, cap: int, new: int = 0, already: int = 0) -> None:
         self.queue, self.depth, self.cap, self.new, self.already = queue, depth, cap, new, already
-        went_in = f"; {new} went in before it" + (f", {already} were there" if already else "")
+        before = f"; {new} were enqueued before" + (f", {already} existed" if already else "")
         super().__init__(
             f"queue {queue} is full: {depth} wait, its max_pending is {cap}"
-            f"{went_in if new or already else ''}. Wait until it drains, or raise max_pending"
+            f"{before if new or already else ''}. Wait until it drains, or raise max_pending"
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -49,11 +49,11 @@ class QueueFull(SluiceError):
 
 
 class BadInput(SluiceError):
-    """What a person gave cannot be used; the message quotes it and says what would be right."""
+    """Input from a person is invalid; the message quotes it and says what is valid."""
 
 
 class AuditLogIsImmutable(SluiceError):
-    """A row of the record of changes was to be altered or deleted."""
+    """An attempt to alter or delete a row of the audit log."""
 
     def __init__(self) -> None:
         super().__init__("the audit log is append-only: undo a change instead")
@@ -63,23 +63,23 @@ class AuditLogIsImmutable(SluiceError):
 
 
 class CannotUndo(SluiceError):
-    """A change is not undone: of its kind none is, it was undone already, or more has changed since."""
+    """A change cannot be undone: its kind never can, it was undone before, or its target changed since."""
 
 
 class LeaseLost(SluiceError):
-    """The lease ended while its step ran (it expired, or was withdrawn): nothing may be stored."""
+    """The lease ended while its step ran (it expired, or was revoked): nothing may be stored."""
 
 
 class Aborted(SluiceError):
-    """The abort signal was set while work was under way; raised by the work itself."""
+    """The abort signal was set while the step ran; raised by the step itself."""
 
 
 class StepFailed(SluiceError):
-    """A step could not do its work.
+    """A step failed.
 
-    `kind` names the row of the retry policy table (see `retry_policy`) that decides what follows.
-    `retry_after` is the wait in seconds a server asked for, or None; `limit` names the limit that
-    stands for that server, where it is not the key the step works under.
+    `kind` is the error kind, which selects the retry policy. `retry_after` is the delay in seconds a
+    server asked for, or None. `limit` names the limit of that server, if it is not one of the step's
+    own limit keys.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class StepFailed(SluiceError):
         self.limit = limit
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Rebuild with keywords: an exception that cannot be unpickled takes a prefork pool down."""
-        facts = (self.kind, self.message, self.retry_after, self.http_status, self.limit)
-        return (_rebuild, (type(self), *facts))
+        """Unpickle with keywords: an exception that cannot be unpickled ends a prefork pool."""
+        values = (self.kind, self.message, self.retry_after, self.http_status, self.limit)
+        return (_rebuild, (type(self), *values))
 
 
 def _rebuild(

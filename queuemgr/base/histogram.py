@@ -1,6 +1,6 @@
-"""Histograms of seconds in fixed buckets: small enough to keep for every minute, and to be added up.
+"""Histograms of durations in fixed buckets: small enough to store for every minute, and additive.
 
-A histogram is a list of `len(BOUNDS) + 1` counts; the last bucket has no upper end.
+A histogram is a list of `len(BOUNDS) + 1` counts; the last bucket has no upper bound.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ BOUNDS: tuple[float, ...] = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
     1800.0, 3600.0, 7200.0, 21_600.0, 43_200.0, 86_400.0,
 )  # fmt: skip
-"""Upper ends of the buckets in seconds, each included. Rows already written have these: changing them
-makes old histograms unreadable."""
+"""Upper bounds of the buckets in seconds, inclusive. Stored histograms have these bounds: changing them
+makes old rows unreadable."""
 
 
 def empty() -> list[int]:
-    """A histogram of nothing."""
+    """A histogram without durations."""
     return [0] * (len(BOUNDS) + 1)
 
 
 def count_into(counts: list[int], seconds: float) -> None:
-    """Count one duration into its bucket; one below 0 (a clock set back) is taken for 0."""
+    """Count one duration; a negative one (the clock was set back) counts as 0."""
     counts[bisect_left(BOUNDS, seconds)] += 1
 
 
 def merge(many: Iterable[Sequence[int]]) -> list[int]:
-    """The sum of histograms; an empty list is a histogram of nothing."""
+    """The sum of histograms; an empty list counts as one without durations."""
     total = empty()
     for counts in many:
-        for place, count in enumerate(counts):
-            total[place] += count
+        for bucket, count in enumerate(counts):
+            total[bucket] += count
     return total
 
 
 def percentile(counts: Sequence[int], q: float) -> float | None:
-    """The duration below which a part `q` (0 to 1) of them lies, in seconds; None when there are none.
+    """The `q` quantile (0 to 1) in seconds; None for an empty histogram.
 
-    Within a bucket they are taken to lie evenly, as Prometheus' `histogram_quantile` does; what lies
-    in the last bucket is told as its lower end, so the answer is never more than the last bound.
+    Linear within a bucket, as Prometheus' `histogram_quantile`; the last bucket counts as its lower
+    bound, so the result is at most the last of `BOUNDS`.
     """
     total = sum(counts)
     if not total:
         return None
-    wanted, below = q * total, 0
-    for place, count in enumerate(counts[: len(BOUNDS)]):
-        if count and below + count >= wanted:
-            lower = BOUNDS[place - 1] if place else 0.0
-            return lower + (BOUNDS[place] - lower) * max(0.0, wanted - below) / count
+    rank, below = q * total, 0
+    for bucket, count in enumerate(counts[: len(BOUNDS)]):
+        if count and below + count >= rank:
+            lower = BOUNDS[bucket - 1] if bucket else 0.0
+            return lower + (BOUNDS[bucket] - lower) * max(0.0, rank - below) / count
         below += count
     return BOUNDS[-1]

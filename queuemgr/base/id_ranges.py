@@ -1,4 +1,4 @@
-"""Many ids in few characters, for the record of changes, and back: `1-480, 482, 490-500`. Pure."""
+"""Lists of ids as compact text for the audit log, and back: `1-480, 482, 490-500`. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 
 def ranges(ids: Iterable[int]) -> str:
-    """The ids, ascending, those in a row as one range."""
+    """The ids in ascending order, consecutive ones as a range."""
     runs: list[list[int]] = []
     for number in sorted(ids):
         if runs and number == runs[-1][1] + 1:
@@ -17,7 +17,7 @@ def ranges(ids: Iterable[int]) -> str:
 
 
 def numbers(text: str) -> Iterator[int]:
-    """The ids `ranges` wrote, ascending."""
+    """The ids in text written by `ranges`, ascending."""
     for run in filter(None, text.split(", ")):
         first, _, last = run.partition("-")
         yield from range(int(first), int(last or first) + 1)

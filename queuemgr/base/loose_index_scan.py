@@ -1,4 +1,4 @@
-"""The distinct values of columns, by one look at an index for each value: never a pass over the table."""
+"""Distinct values of indexed columns, by one index lookup per value instead of a table scan."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _VALUES = """
 
 
 def loose_index_scan(model: type[Model], *columns: str) -> Mapping[str, list[str]]:
-    """The distinct values of columns an index begins with, ascending; all in one statement.
+    """The distinct non-empty values of each column, ascending, in one statement.
 
-    SQLite uses the partial index on errors only for a condition worded as the index words it.
+    Each column must be the first of an index. The condition is written as in the partial index on
+    error kinds: SQLite uses a partial index only for the same expression.
     """
     table = model._meta.db_table
     found = ", ".join(_VALUES.format(column=column, table=table) for column in columns)

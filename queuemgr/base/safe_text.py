@@ -1,4 +1,4 @@
-"""Text and JSON for any terminal, log and reader: nothing in them steers, turns or breaks a line."""
+"""Text and JSON that is safe to print: control and direction characters are escaped."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from typing import Any
 
 
 def safe_text(text: str) -> str:
-    """Text as it can be put on a terminal: what would steer it is shown by its code."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Text for a terminal: control characters other than tab and newline as `\\uXXXX`."""
+    return _CONTROLS.sub(_escape, text)
 
 
 _UNPRINTED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What steers a terminal, turns text round, ends a line for some readers, or is no character alone."""
-
+"""C1 controls, direction marks, line separators and lone surrogates."""
 
 _CONTROLS = re.compile(f"[\x00-\x08\x0b-\x1f]|{_UNPRINTED.pattern}")
 
 
 def as_json(value: Any) -> str:
-    """One line of JSON for any reader and any terminal, moments as ISO 8601 in UTC."""
-    line = json.dumps(value, ensure_ascii=False, default=_plain)
-    return _UNPRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+    """One line of JSON, with times as ISO 8601 in UTC and other values as text."""
+    return _UNPRINTED.sub(_escape, json.dumps(value, ensure_ascii=False, default=_plain))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _plain(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""A reading that takes the database long is kept for so many times as long as it took.
+"""A cache whose entry lives in proportion to the time it took to compute.
 
-So that a page left open costs it a fiftieth of its time at most, and a small fleet's figures are
-always new. Nothing is kept longer than half a minute; each process keeps its own.
+A page left open costs the database a fiftieth of its time at most, and values that are cheap to read
+are always current. Each process has its own.
 """
 
 from __future__ import annotations
@@ -9,36 +9,33 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-MIN_SECONDS = timedelta(seconds=30)
-SHARE = 50
+MAX_LIFETIME = timedelta(seconds=30)
+LIFETIME_FACTOR = 50
+"""How many times as long as it took to compute a value is kept."""
 
-Reading = TypeVar("Reading")
-
-
-class _Read(NamedTuple, Generic[Reading]):
-    value: Reading
-    at: datetime
-    until: datetime
+Value = TypeVar("Value")
 
 
-class TimedCache(Generic[Reading]):
-    """The last reading, as long as it is kept."""
+class TimedCache(Generic[Value]):
+    """Holds one value."""
 
     def __init__(self) -> None:
-        self._last: _Read[Reading] | None = None
+        self._entry: tuple[Value, datetime, datetime] | None = None
 
     def forget(self) -> None:
-        """Read anew next time."""
-        self._last = None
+        """Compute the value anew next time."""
+        self._entry = None
 
-    def at(self, now: datetime, read: Callable[[], Reading]) -> Reading:
-        """What is kept at `now`, else what `read` gives."""
-        last = self._last
-        if last is None or not last.at <= now <= last.until:
-            began = time.monotonic()
-            value = read()
-            took = timedelta(seconds=time.monotonic() - began)
-            last = self._last = _Read(value, now, now + min(MIN_SECONDS, SHARE * took))
-        return last.value
+    def get_or_compute(self, now: datetime, compute: Callable[[], Value]) -> Value:
+        """The cached value if it is still valid at `now`, else what `compute` returns."""
+        if self._entry is not None:
+            value, since, until = self._entry
+            if since <= now <= until:
+                return value
+        began = time.monotonic()
+        value = compute()
+        took = timedelta(seconds=time.monotonic() - began)
+        self._entry = value, now, now + min(MAX_LIFETIME, LIFETIME_FACTOR * took)
+        return value

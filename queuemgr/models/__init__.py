@@ -1,6 +1,7 @@
-"""The truth: executions, the leases they run under, the attempts they left, the limits they obey.
+"""The tables: executions, leases, attempts, workers, routes, limits, batches, the audit log.
 
-Fields, constraints, indexes and adjectives. Verbs live in modules named after them.
+Models have fields, constraints, indexes and query methods; what changes rows is in the modules of
+`scheduling`, `lifecycle` and `operations`.
 """
 
 from queuemgr.models.api import ApiToken, IdempotencyRecord

@@ -1,4 +1,4 @@
-"""Who may use the API, and the answers it must not give twice."""
+"""API tokens, and the stored responses of idempotent requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.utils import timezone
 
 
 class ApiToken(models.Model):
-    """A key to the API. Only its digest is kept; it acts within its scopes and its owner's rights."""
+    """An API token. Only its digest is stored; it acts within its scopes and its owner's permissions."""
 
     name = models.CharField(max_length=100, unique=True)
     digest = models.CharField(max_length=64, unique=True)
@@ -18,7 +18,7 @@ class ApiToken(models.Model):
     scopes = models.JSONField(default=list)
     rate = models.CharField(max_length=32, default="600/minute")
     counted_until = models.FloatField(
-        default=0.0, help_text="The rate's clock: seconds since 1970, moved on by each request."
+        default=0.0, help_text="The rate's clock (Unix seconds): advanced by each request."
     )
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -34,7 +34,7 @@ class ApiToken(models.Model):
 
 
 class IdempotencyRecord(models.Model):
-    """The answer once given to an idempotency key, given again to the same request."""
+    """The response to a request with an idempotency key, returned again for the same request."""
 
     token = models.ForeignKey(ApiToken, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=200)

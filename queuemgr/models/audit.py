@@ -1,4 +1,4 @@
-"""What people and beat did: changes with who and why, chores with when."""
+"""The audit log, and when each periodic job last ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from queuemgr.base.errors import AuditLogIsImmutable
 
 
 class AuditQuerySet(models.QuerySet["AuditEntry"]):
-    """Rows are added and read; anything else is refused before the database has to."""
+    """Inserts and reads only; everything else is refused before the database triggers refuse it."""
 
     def update(self, **columns: Any) -> NoReturn:
         raise AuditLogIsImmutable
@@ -32,9 +32,9 @@ class AuditQuerySet(models.QuerySet["AuditEntry"]):
 
 
 class AuditEntry(models.Model):
-    """A change made by a person: who, when, through what, what before and after, why.
+    """A change made by a person: who, when, through what, the values before and after, and the reason.
 
-    It is written once. The database refuses to alter or to delete it (see the first migration).
+    Rows are immutable: database triggers refuse updates and deletes (see the first migration).
     """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
@@ -46,13 +46,13 @@ class AuditEntry(models.Model):
     after = models.JSONField(default=dict)
     reason = models.CharField(max_length=200, blank=True)
     affected = models.PositiveIntegerField(
-        default=1, db_default=1, help_text="Rows this change met."
+        default=1, db_default=1, help_text="Rows this change affected."
     )
     undoes = models.OneToOneField(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="undone_by"
     )
     action_id = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="The bulk action it was part of."
+        null=True, blank=True, help_text="The bulk action this change was part of."
     )
 
     objects = AuditQuerySet.as_manager()
@@ -63,7 +63,7 @@ class AuditEntry(models.Model):
         ordering = ("-id",)
         permissions = (("undo_auditentry", "Can undo changes"),)
         indexes = (
-            # Found by the beginning of a target, for which PostgreSQL wants these operators.
+            # For searches by the start of a target: PostgreSQL needs this operator class for them.
             models.Index(
                 fields=("target",), opclasses=("varchar_pattern_ops",), name="change_targets"
             ),
@@ -75,7 +75,7 @@ class AuditEntry(models.Model):
         return f"{self.action} {self.target} by {self.actor}"
 
     def save(self, *given: Any, **named: Any) -> None:
-        """Write a new row; raises `RecordStays` for one that is there."""
+        """Insert a new row; raises `AuditLogIsImmutable` for an existing one."""
         if not self._state.adding:
             raise AuditLogIsImmutable
         super().save(*given, **{**named, "force_insert": True})
@@ -85,7 +85,7 @@ class AuditEntry(models.Model):
 
 
 class PeriodicJob(models.Model):
-    """When a periodic chore last ran: whoever advances it runs it, so two beats do no harm."""
+    """When a periodic job last ran. Whoever advances `ran_at` runs the job, so two beats do no harm."""
 
     name = models.CharField(max_length=32, unique=True)
     ran_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Batches: executions enqueued together, followed, ended and handed over as one."""
+"""Batches: executions that are enqueued, followed and cancelled together."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from django.utils import timezone
 
 
 class Batch(models.Model):
-    """A named set of executions of one flow, numbered in the order they were given (`batch_seq`).
+    """A named set of executions of one flow, numbered in the order in which they were added (`batch_seq`).
 
-    Its progress is counted from its executions, never kept.
+    Its progress is counted from its executions, never stored.
     """
 
     name = models.CharField(max_length=150, unique=True)
     flow = models.CharField(max_length=32)
     fail_fast = models.BooleanField(
-        default=False, help_text="The first failure cancels what has not ended."
+        default=False, help_text="The first failure cancels every execution that has not ended."
     )
     window = models.PositiveIntegerField(
-        default=0, help_text="How far work may start beyond the first not yet ended; 0: any."
+        default=0,
+        help_text="How far after the first unfinished execution others may start; 0: any.",
     )
     created_at = models.DateTimeField(default=timezone.now)
     created_by = models.CharField(max_length=150, blank=True)
     closed_at = models.DateTimeField(
-        null=True, blank=True, help_text="Since when nothing may be added."
+        null=True, blank=True, help_text="Since when no execution may be added."
     )
     cancelled_at = models.DateTimeField(null=True, blank=True)
     cancelled_because = models.CharField(max_length=200, blank=True)

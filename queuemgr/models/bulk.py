@@ -1,4 +1,4 @@
-"""A bulk action: what a person asked to be done with every execution a filter meets."""
+"""Bulk actions: one action on every execution that matches a filter, done in the background."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class BulkActionQuerySet(models.QuerySet["BulkAction"]):
 
 
 class BulkAction(models.Model):
-    """A filter, a verb and how far it has come.
+    """A filter, an action and its progress.
 
-    It passes over the executions its filter met when it was previewed, by ascending id up to `up_to`;
-    `cursor` is the last id passed and moves in the transaction that changed the rows, so a killed
-    worker's work is neither lost nor done again.
+    It processes the executions that matched the filter at the preview, by ascending id up to `up_to`.
+    `cursor` is the last id processed; it advances in the transaction that changed the rows, so the
+    work of a killed worker is neither lost nor repeated.
     """
 
     verb = models.CharField(max_length=32)
@@ -34,21 +34,21 @@ class BulkAction(models.Model):
     source = models.CharField(max_length=32)
     reason = models.CharField(max_length=200, blank=True)
     per_minute = models.PositiveIntegerField(
-        default=0, help_text="Rows it may change a minute; 0: as fast as it goes."
+        default=0, help_text="Most rows changed per minute; 0: no limit."
     )
-    matched = models.PositiveIntegerField(help_text="Rows its filter met at the preview.")
-    up_to = models.PositiveBigIntegerField(help_text="The last id it will look at.")
+    matched = models.PositiveIntegerField(help_text="Rows that matched the filter at the preview.")
+    up_to = models.PositiveBigIntegerField(help_text="The last id it will process.")
     cursor = models.PositiveBigIntegerField(default=0)
     changed = models.PositiveIntegerField(default=0)
     skipped = models.PositiveIntegerField(
-        default=0, help_text="Rows that had changed since, and were left alone."
+        default=0, help_text="Rows that had changed since the preview, and were left as they are."
     )
     failed = models.PositiveIntegerField(default=0)
     problem = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
     due_at = models.DateTimeField(
-        null=True, blank=True, help_text="When its rate lets it change the next row."
+        null=True, blank=True, help_text="When its rate allows the next row."
     )
     finished_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.CharField(max_length=150, blank=True)

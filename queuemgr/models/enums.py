@@ -1,4 +1,4 @@
-"""The words a row may hold: states, outcomes, priorities."""
+"""The enumerations stored in rows: states, outcomes, priorities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from queuemgr.flows import flow as flows
 
 
 class State(models.TextChoices):
-    """The life of an execution; `states.py` holds the legal moves."""
+    """The state of an execution; `lifecycle/states.py` has the legal transitions."""
 
     WAITING = "waiting"
     LEASED = "leased"
@@ -26,20 +26,20 @@ HELD = (State.LEASED, State.RUNNING)
 
 
 class Outcome(models.TextChoices):
-    """How one attempt ended."""
+    """How an attempt ended."""
 
     DONE = "done"
     SKIPPED = "skipped"
     FAILED = "failed"
-    RETRIED = "retried", "failed, tried again"
-    SNOOZED = "snoozed", "asked to wait"
-    INTERRUPTED = "interrupted", "stopped by a shutdown"
+    RETRIED = "retried", "failed, will be retried"
+    SNOOZED = "snoozed", "snoozed by the step"
+    INTERRUPTED = "interrupted", "interrupted by a shutdown"
     CANCELLED = "cancelled"
-    LOST = "lost", "worker lost"
+    LOST = "lost", "lost with its worker"
 
 
 NOT_COUNTED_AS_ATTEMPT = (Outcome.SNOOZED, Outcome.INTERRUPTED)
-"""Endings that are nobody's failure: not counted as tries."""
+"""Outcomes that do not count towards the retry policy's maximum."""
 
 
 class Priority(models.IntegerChoices):
@@ -49,7 +49,7 @@ class Priority(models.IntegerChoices):
 
 
 class ActionState(models.TextChoices):
-    """The life of a bulk action."""
+    """The state of a bulk action."""
 
     PREVIEWED = "previewed"
     RUNNING = "running"

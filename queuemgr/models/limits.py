@@ -22,7 +22,7 @@ class PausableQuerySet(models.QuerySet[Any]):
 
 
 class Pausable(models.Model):
-    """Who stopped it, when, why, and until when."""
+    """Fields of what can be paused: by whom, since when, why, and until when."""
 
     paused_at = models.DateTimeField(null=True, blank=True, editable=False)
     paused_by = models.CharField(max_length=150, blank=True, editable=False)
@@ -40,20 +40,20 @@ class Pausable(models.Model):
 
 
 def pause_sentence(by: str, reason: str, until: datetime | None) -> str:
-    """`paused by NAME: REASON, until TIME`, with what is known."""
+    """`paused by NAME: REASON, until TIME`; reason and time only if there are any."""
     why = f": {reason}" if reason else ""
     end = f", until {until:%Y-%m-%d %H:%M} UTC" if until else ""
     return f"paused by {by or 'someone'}{why}{end}"
 
 
 class Queue(Pausable):
-    """A Celery queue of steps: one phase at one priority."""
+    """A Celery queue: the steps of one phase at one priority."""
 
     name = models.CharField(max_length=64, unique=True)
     phase = models.CharField(max_length=32)
     priority = models.SmallIntegerField(choices=Priority)
     max_pending = models.PositiveIntegerField(
-        default=0, help_text="Executions that may wait here; new ones are refused. 0: no cap."
+        default=0, help_text="Most executions that may wait here; more are refused. 0: no cap."
     )
     stated_max_pending = models.PositiveIntegerField(default=0, editable=False)
 
@@ -77,31 +77,32 @@ class Limit(Pausable):
 
     name = models.CharField(max_length=255, unique=True)
     max_running = models.PositiveIntegerField(
-        default=0, help_text="Weight that may run at once under this limit; 0: no cap."
+        default=0, help_text="Total weight that may run at once under this limit; 0: no cap."
     )
     reserved_high = models.PositiveIntegerField(
-        default=0, help_text="How much of it only high-priority work may take."
+        default=0, help_text="Part of max_running that only high-priority work may use."
     )
     rate = models.CharField(
         max_length=64,
         blank=True,
-        help_text="Starts over time: 1/3s, 50/s burst 100, 10000/h; empty: no limit.",
+        help_text="Rate of starts, as 1/3s, 50/s burst 100 or 10000/h; empty: none.",
     )
     daily_budget = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Requests a day may cost; empty: none."
+        null=True, blank=True, help_text="Most requests per day; empty: no budget."
     )
     budget_zone = models.CharField(
         max_length=64,
         blank=True,
-        help_text="IANA time zone the budget's day is kept in; empty: the SLUICE_BUDGET_ZONE setting.",
+        help_text="IANA time zone of the budget's day; empty: the SLUICE_BUDGET_ZONE setting.",
     )
     reserved_for_high_percent = models.PositiveSmallIntegerField(
         default=10,
-        help_text="Percent of the day's budget, its last, that only high-priority work may spend "
-        "(nothing of a budget below 100).",
+        help_text="Last percent of the day's budget that only high-priority work may spend "
+        "(none of a budget below 100).",
     )
     blocked_for_low_percent = models.PositiveSmallIntegerField(
-        default=0, help_text="Percent of the day's budget, its last, that low work may not spend."
+        default=0,
+        help_text="Last percent of the day's budget that low-priority work may not spend.",
     )
     share = models.PositiveIntegerField(
         default=1, help_text="Starts a tenant gets for each start of a tenant whose share is 1."
@@ -123,7 +124,7 @@ class Limit(Pausable):
                 | Q(reserved_high__lt=F("max_running"))
                 | Q(max_running=1),
                 name="limit_reserve_leaves_room",
-                violation_error_message="The reserve must be smaller than the limit it is part of.",
+                violation_error_message="reserved_high must be smaller than max_running.",
             ),
             models.CheckConstraint(
                 condition=Q(
@@ -132,7 +133,7 @@ class Limit(Pausable):
                     share__gte=1,
                 ),
                 name="limit_percents_and_share",
-                violation_error_message="Percents are 0 to 100, and a share is at least 1.",
+                violation_error_message="Percents must be 0 to 100, and the share at least 1.",
             ),
         )
 
@@ -162,7 +163,7 @@ class LimitState(models.Model):
 
     name = models.CharField(max_length=255, unique=True)
     rate_clock = models.FloatField(
-        default=0, help_text="The rate's clock, Unix seconds (see rate.py)."
+        default=0, help_text="The rate's clock (Unix seconds; see rate.py)."
     )
     open_until = models.DateTimeField(null=True)
     open_reason = models.CharField(max_length=200, blank=True)
@@ -170,7 +171,7 @@ class LimitState(models.Model):
         default=0, help_text="How many may run at once while half-open; 0: not half-open."
     )
     failures = models.PositiveIntegerField(
-        default=0, help_text="Failures to reach the service since one succeeded."
+        default=0, help_text="Consecutive failures to reach the service."
     )
     virtual_time = models.FloatField(
         default=0, help_text="Virtual time of a tenant (start-time fair queueing)."
@@ -183,19 +184,21 @@ class LimitState(models.Model):
         return self.name
 
 
-LONGEST_WAIT = 366 * 24 * 3600
-"""Seconds a retry policy may let work wait."""
+MAX_DELAY_SECONDS = 366 * 24 * 3600
+"""Longest delay of a retry policy in seconds: a year."""
 
 
 class RetryPolicy(models.Model):
-    """How one kind of error is tried again; a row with a phase goes before the one without."""
+    """How often and how fast an error kind is retried; a row for a phase overrides the one for all."""
 
     kind = models.CharField(max_length=32)
     phase = models.CharField(max_length=32, blank=True, help_text="Empty: every phase.")
-    max_attempts = models.PositiveIntegerField(help_text="Tries in all, the first included.")
-    base = models.FloatField(default=0, help_text="Seconds before the second try; doubles.")
-    ceiling = models.FloatField(default=0, help_text="Longest wait, seconds.")
-    jitter = models.FloatField(default=0, help_text="Seconds added at random, at most.")
+    max_attempts = models.PositiveIntegerField(help_text="Most attempts, including the first.")
+    base = models.FloatField(
+        default=0, help_text="Seconds before the second attempt; doubles for each one after."
+    )
+    ceiling = models.FloatField(default=0, help_text="Longest delay in seconds.")
+    jitter = models.FloatField(default=0, help_text="Most seconds added at random.")
     meaning = models.CharField(max_length=200, blank=True)
     from_settings = models.JSONField(default=dict, editable=False)
 
@@ -209,7 +212,8 @@ class RetryPolicy(models.Model):
                     max_attempts__gte=1, base__gte=0, ceiling__gte=F("base"), jitter__gte=0
                 ),
                 name="policy_waits_make_sense",
-                violation_error_message="At least one try, waits of 0 or more, a ceiling not below the base.",
+                violation_error_message="max_attempts is at least 1, delays at least 0, "
+                "the ceiling at least base.",
             ),
         )
 
@@ -217,18 +221,17 @@ class RetryPolicy(models.Model):
         return f"{self.kind} in {self.phase}" if self.phase else self.kind
 
     def clean(self) -> None:
-        """Raise `ValidationError` for a wait that is no number, or longer than a year: no clock could
-        be set by it, and the first failure would be one of ours."""
+        """Raise `ValidationError` for a delay that is no number or longer than a year."""
         waits = {name: getattr(self, name) for name in ("base", "ceiling", "jitter")}
-        beyond = [name for name, w in waits.items() if w is not None and not w <= LONGEST_WAIT]
+        beyond = [name for name, w in waits.items() if w is not None and not w <= MAX_DELAY_SECONDS]
         if beyond:
-            raise ValidationError(dict.fromkeys(beyond, f"At most {LONGEST_WAIT} s, a year."))
+            raise ValidationError(dict.fromkeys(beyond, f"At most {MAX_DELAY_SECONDS} s, a year."))
 
 
 class DailyUsage(models.Model):
-    """Requests spent on one day under one limit, settled as leases end.
+    """Requests spent on one day under one limit, charged when leases end.
 
-    The day is that of the limit's own time zone, and of when the lease was given out.
+    The day is a date in the limit's time zone: the one on which the lease was granted.
     """
 
     day = models.DateField()
@@ -247,5 +250,5 @@ class DailyUsage(models.Model):
 
     @staticmethod
     def on(day: date) -> dict[str, int]:
-        """Requests spent that day, by limit."""
+        """Requests spent on that day, by limit."""
         return dict(DailyUsage.objects.filter(day=day).values_list("limit", "spent"))

@@ -1,4 +1,4 @@
-"""What happened, rolled up by the minute: the board reads these, however many attempts there are."""
+"""Statistics of ended attempts per minute, from which the dashboard reads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from django.db.models import Q
 from queuemgr.models.enums import Outcome, Priority
 
 ALL_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-"""The minute under which all that was ever rolled up is added up."""
+"""The `minute` of the rows that hold the sums since the beginning."""
 
 ANOMALY = "anomaly"
-"""The outcome under which a thing that is no attempt is counted; `error_kind` says which."""
+"""The `outcome` of rows that count something other than attempts; `error_kind` says what."""
 
 
 class MinuteStatsQuerySet(models.QuerySet["MinuteStats"]):
     def by_minute(self) -> Self:
-        """The minutes, without the sums of all time."""
+        """The rows of minutes, without the sums of all time."""
         return self.filter(minute__gt=ALL_TIME)
 
     def ever(self) -> Self:
-        """The sums of all time, of minutes no longer kept too."""
+        """The sums of all time, which include minutes that were deleted."""
         return self.filter(minute=ALL_TIME)
 
     def attempts_only(self) -> Self:
@@ -34,12 +34,11 @@ class MinuteStatsQuerySet(models.QuerySet["MinuteStats"]):
 
 
 class MinuteStats(models.Model):
-    """The attempts of one phase, priority, outcome and kind of error that ended within one minute.
+    """The attempts of one phase, priority, outcome and error kind that ended within one minute.
 
-    `waited` and `ran` are histograms (`queuemgr.base.histogram`): how many fell into each bucket, the last
-    without an upper end. Written for a minute that is over, from the attempts' rows. Beside them, at the
-    minute `ALL_TIME`, stand the sums of all that was rolled up since the beginning, and under the outcome
-    `ANOMALY` what is no attempt (`queuemgr.lifecycle.anomalies`).
+    `waited` and `ran` are histograms of seconds (`queuemgr.base.histogram`). Rows are written once the
+    minute is over, from the attempts. Rows with the minute `ALL_TIME` hold the sums since the beginning;
+    rows with the outcome `ANOMALY` count other events (`queuemgr.lifecycle.anomalies`).
     """
 
     minute = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Where work waits: routes, the limits they pass, and word of what may wake them."""
+"""Routes, on which executions wait, their limits, and the wakeups of parked routes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from queuemgr.models.enums import Priority
 
 
 class Route(models.Model):
-    """Waiting work that is interchangeable but for its age: the unit admission chooses from.
+    """A class of waiting executions that differ only in age: the unit that admission chooses from.
 
-    One that cannot start whatever else happens is parked: on the limit that stops it, until a time,
-    or because nothing waits. Parked routes cost a dispatch nothing; whoever changes what they are
-    parked on wakes them (`wakeups.py`).
+    A route that cannot start is parked: on the limit that blocks it, until a time, or because nothing
+    waits on it. Parked routes cost a dispatch nothing. Whatever changes the cause of the parking unparks
+    them (`wakeups.py`).
     """
 
     phase = models.CharField(max_length=32)
@@ -29,7 +29,7 @@ class Route(models.Model):
     tenant = models.CharField(max_length=255, blank=True)
     served_at = models.DateTimeField(default=timezone.now)
     head_at = models.DateTimeField(
-        null=True, help_text="Its head fell due no earlier than this, when last looked at."
+        null=True, help_text="Lower bound of the due time of the oldest waiting execution."
     )
     parked_on = models.CharField(max_length=300, blank=True)
     parked_until = models.DateTimeField(null=True)
@@ -63,7 +63,7 @@ class Route(models.Model):
 
 
 class RouteLimit(models.Model):
-    """One limit a route passes by key: how use is counted for a few keys and not for all of them."""
+    """One limit key of a route, so that usage can be counted for some keys without reading all routes."""
 
     route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="limits")
     name = models.CharField(max_length=255, db_index=True)
@@ -78,9 +78,9 @@ class RouteLimit(models.Model):
 
 
 class Wakeup(models.Model):
-    """A note for whoever decides next: this route, or what is parked on this limit, may go on.
+    """Tells the next scheduling decision to unpark a route, or the routes parked on a limit.
 
-    Left in the transaction that changed something without holding the fleet's lock.
+    Written by transactions that do not hold the scheduler lock.
     """
 
     route_id = models.BigIntegerField(null=True)

@@ -1,4 +1,4 @@
-"""Executions, the workers and leases they run under, the attempts they left."""
+"""Executions, workers, leases and attempts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
 
 class Execution(models.Model):
-    """One item on its way through a flow: never lost, never finished twice."""
+    """One item's way through a flow: never lost, never finished twice."""
 
     flow = models.CharField(max_length=32)
     key = models.CharField(max_length=255)
@@ -42,7 +42,9 @@ class Execution(models.Model):
     step = models.CharField(max_length=32)
     priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL)
     state = models.CharField(max_length=12, choices=State, default=State.WAITING)
-    resumed = models.BooleanField(default=False, help_text="Its phase was begun before.")
+    resumed = models.BooleanField(
+        default=False, help_text="Whether it has entered its phase before."
+    )
     route = models.ForeignKey(
         Route, on_delete=models.PROTECT, null=True, db_index=False, related_name="+"
     )
@@ -62,7 +64,7 @@ class Execution(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="The same for failures whose message differs in detail.",
+        help_text="Equal for failures whose messages differ only in details.",
     )
     batch = models.ForeignKey(
         Batch, on_delete=models.PROTECT, null=True, blank=True, db_index=False,
@@ -74,7 +76,7 @@ class Execution(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="The trace it was enqueued in (W3C Trace Context).",
+        help_text="The trace in which it was enqueued (W3C Trace Context).",
     )
     created_at = models.DateTimeField(default=timezone.now)
     attempts_counted_since = models.DateTimeField(default=timezone.now)
@@ -148,17 +150,17 @@ class Execution(models.Model):
 
     @property
     def status(self) -> str:
-        """The operator's word for where it stands."""
+        """The status shown to operators, as `prepping` or `prepped`."""
         return flows.operator_status(self.state, self.phase)
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Payload and what its steps learnt, as the flow's rules read them."""
+        """The payload, and over it the context its steps returned: the input of the flow's rules."""
         return {**self.payload, **self.context}
 
 
 class Worker(models.Model):
-    """One run of a Celery worker: its slots, its queues and its last sign of life."""
+    """One run of a Celery worker: its slots, its queues and its last heartbeat (`seen_at`)."""
 
     name = models.CharField(max_length=150)
     host = models.CharField(max_length=150)
@@ -188,7 +190,8 @@ class LeaseQuerySet(models.QuerySet["Lease"]):
 
 
 class Lease(models.Model):
-    """A slot: which worker runs which step until when. Its id is the Celery task id and the fence."""
+    """The right to run a step: who holds it and until when. Its id is the Celery task id and the fencing
+    token: whoever no longer finds the row stores nothing."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     execution = models.OneToOneField(Execution, on_delete=models.PROTECT)
@@ -202,9 +205,9 @@ class Lease(models.Model):
     weight = models.PositiveIntegerField()
     retrying = models.BooleanField(default=False)
     rated = models.CharField(
-        max_length=600, blank=True, help_text="Rates whose clocks it moves on when it begins."
+        max_length=600, blank=True, help_text="Limits whose rate clocks it advances when it begins."
     )
-    spent = models.PositiveIntegerField(default=0, help_text="Requests it said it sent so far.")
+    spent = models.PositiveIntegerField(default=0, help_text="Requests reported as sent so far.")
     worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT)
     due_at = models.DateTimeField()
     leased_at = models.DateTimeField()
@@ -228,7 +231,7 @@ class Lease(models.Model):
 
 
 class Attempt(models.Model):
-    """What one lease came to; written once, when it ends. One row per lease, by constraint."""
+    """How a lease ended; inserted once, when it ends. A constraint allows one row per lease."""
 
     lease_id = models.UUIDField(unique=True)
     execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="attempts")
@@ -239,9 +242,11 @@ class Attempt(models.Model):
     tokens = models.CharField(max_length=100, blank=True)
     weight = models.PositiveIntegerField(default=1)
     cost = models.PositiveIntegerField()
-    retrying = models.BooleanField(default=False, help_text="A try after a failure.")
+    retrying = models.BooleanField(
+        default=False, help_text="Whether it is a retry after a failure."
+    )
     worker = models.CharField(max_length=150, blank=True)
-    due_at = models.DateTimeField(null=True, help_text="Since when it waited.")
+    due_at = models.DateTimeField(null=True, help_text="When it became due.")
     leased_at = models.DateTimeField()
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(db_index=True)

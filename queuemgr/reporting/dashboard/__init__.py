@@ -139,7 +139,9 @@ def _read(now: datetime) -> Board:
     reasons = explain.reasons(seen)
     phases = board_queues.phase_rows(seen, waiting, held)
     recent, spent = trend_cache.recent(now), _spent_today(seen)
-    counted = _counted.at(now, lambda: all_executions(now, sum(waiting.values()), _sum(held)))
+    counted = _counted.get_or_compute(
+        now, lambda: all_executions(now, sum(waiting.values()), _sum(held))
+    )
     limits = board_limits.limit_bars(seen, board_limits.waiting_on(reasons.by_route, waiting))
     whys = board_limits.whys(
         explain.what_stops_work(seen=reasons, counts=waiting), reasons.could_start
@@ -159,7 +161,7 @@ def _read(now: datetime) -> Board:
         windows=windows,
         budgets=budgets,
         workers=workers,
-        failures=_failed.at(now, _failures),
+        failures=_failed.get_or_compute(now, _failures),
         actions=tuple(_action(row) for row in BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
         checks=checks,

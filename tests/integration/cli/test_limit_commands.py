@@ -77,8 +77,8 @@ def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
         (("fleet", "--max-running", "many"), "fleet.max_running=many: “many” value must be an integer"),
         (("fleet", "--rate", "fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
         (("fleet", "--budget-zone", "Mars"), "fleet.budget_zone: time zone 'Mars' is not known"),
-        (("fleet", "--reserved-for-high-percent", "120"), "fleet: Percents are 0 to 100"),
-        (("fleet", "--reserved-high", "999"), "fleet: The reserve must be smaller than the limit"),
+        (("fleet", "--reserved-for-high-percent", "120"), "fleet: Percents must be 0 to 100"),
+        (("fleet", "--reserved-high", "999"), "fleet: reserved_high must be smaller"),
     ],
 )  # fmt: skip
 def test_figures_that_cannot_be_are_refused_by_name_and_change_nothing(
@@ -131,8 +131,14 @@ def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None
         (("netwrok",), "no error kind is called 'netwrok'; there are: network, timeout"),
         (("network", "--phase", "perp"), "no phase is called 'perp'; there are: prep"),
         (("network", "--base", "soon"), "network.base=soon: “soon” value must be a float"),
-        (("network", "--max-attempts", "0"), "network: At least one try, waits of 0 or more"),
-        (("network", "--base", "900"), "network: At least one try, waits of 0 or more, a ceiling"),
+        (
+            ("network", "--max-attempts", "0"),
+            "network: max_attempts is at least 1, delays at least 0",
+        ),
+        (
+            ("network", "--base", "900"),
+            "network: max_attempts is at least 1, delays at least 0, the ceiling",
+        ),
     ],
 )
 def test_policies_that_cannot_be_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
@@ -179,7 +185,7 @@ def test_a_full_queue_says_what_went_in_and_the_command_fails() -> None:
     said = queue("enqueue", "--flow", "probe", "--count", 5)
     assert (said.code, said.out, Execution.objects.count()) == (3, "", 3)
     assert said.complaint.startswith(
-        "queue prep.normal is full: 3 wait, its max_pending is 3; 3 went in before it"
+        "queue prep.normal is full: 3 wait, its max_pending is 3; 3 were enqueued before"
     )
 
 
@@ -191,5 +197,5 @@ def test_an_import_into_a_queue_that_fills_says_what_went_in_of_the_whole_file(
     items.write_text("bad\n" + "".join(f"10.1000/{n}\n" for n in range(1200)))
     said = queue("import", items)
     assert (said.code, Execution.objects.count()) == (3, 700)
-    assert "is full" in said.complaint and "; 700 went in before it" in said.complaint
+    assert "is full" in said.complaint and "; 700 were enqueued before" in said.complaint
     assert said.lines[0].startswith("line 1: ")

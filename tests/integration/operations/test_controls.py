@@ -154,7 +154,7 @@ def test_a_limit_lowered_while_busy_drains_and_starts_nothing(played: Any, probe
 
 def test_an_impossible_limit_is_refused_with_the_reason(played: Any) -> None:
     played()
-    with pytest.raises(ValidationError, match="reserve must be smaller"):
+    with pytest.raises(ValidationError, match="reserved_high must be smaller"):
         controls.edit_limit("fleet", ANN, max_running=3, reserved_high=3)
 
 

@@ -484,12 +484,12 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
 @pytest.mark.parametrize(
     ("name", "figures", "complaint"),
     [
-        ("phase:prep", {"max_running": 2, "reserved_high": 2}, "The reserve must be smaller"),
+        ("phase:prep", {"max_running": 2, "reserved_high": 2}, "reserved_high must be smaller"),
         ("phase:prep", {"max_running": -1}, "greater than or equal to 0"),
         ("cpu", {"daily_budget": 5}, "A token counts what runs, not requests"),
         ("host:*", {"rate": "3 a second"}, "is not understood; write it like"),
         ("host:*", {"budget_zone": "Europe/Bonn"}, "is not known; use an IANA name"),
-        ("host:*", {"reserved_for_high_percent": 101}, "Percents are 0 to 100"),
+        ("host:*", {"reserved_for_high_percent": 101}, "Percents must be 0 to 100"),
     ],
 )
 def test_impossible_figures_are_refused_with_the_reason(

@@ -39,7 +39,7 @@ def test_the_story_tells_tries_waits_and_peoples_acts_in_order(
     )
     told = operator.get(own_page(failed)).context["story"]
     assert [line["entry"].what for line in told if line["entry"].kind != "wait"] == [
-        "enqueued", "prep/probe asked to wait", "cancel by ann", "retry by ann", "prep/probe failed",
+        "enqueued", "prep/probe snoozed by the step", "cancel by ann", "retry by ann", "prep/probe failed",
     ]  # fmt: skip
     (in_line, *_) = [line for line in told if line["entry"].what == "waited in line"]
     assert (in_line["lasted"], in_line["entry"].detail) == ("1 min 0 s", "for room under host:a")

@@ -263,7 +263,7 @@ def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase
         ({"kind": "netwrok"}, "no error is called &#x27;netwrok&#x27;; there are: bad_answer, "),
         ({"phase": "nowhere"}, "no phase is called &#x27;nowhere&#x27;; there are: "),
         ({"phase": ""}, "already exists"),
-        ({"ceiling": 1}, "a ceiling not below the base"),
+        ({"ceiling": 1}, "the ceiling at least base"),
     ],
 )
 def test_a_policy_nothing_could_go_by_is_refused(

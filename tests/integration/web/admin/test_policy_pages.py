@@ -59,7 +59,7 @@ def test_a_new_override_is_previewed_with_what_it_takes_from_every_phase(operato
 def test_a_preview_of_what_cannot_be_says_why(operator: Client, network: RetryPolicy) -> None:
     typed = {"max_attempts": 4, "base": 30, "ceiling": 20, "jitter": 1, "_preview": "1"}
     text = text_of(operator.post(page("retrypolicy", network.pk, view="change"), typed))
-    assert "a ceiling not below the base" in text
+    assert "the ceiling at least base" in text
     assert "not saved yet" not in text
 
 
@@ -134,5 +134,5 @@ def test_an_edit_that_another_made_impossible_in_between_is_told_on_the_form(
     monkeypatch.setattr(controls.limit_rows, "sync", lower)
     sent = figures_of(limit, reserved_high=3)
     told = operator.post(page("limit", limit.pk, view="change"), sent, follow=True)
-    assert "Not saved: The reserve must be smaller" in text_of(told)
+    assert "Not saved: reserved_high must be smaller" in text_of(told)
     assert not AuditEntry.objects.exists()

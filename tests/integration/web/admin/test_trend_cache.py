@@ -11,7 +11,7 @@ from django.db import connection
 from queuemgr.base import process_state
 from queuemgr.base.consistent_read import consistent_read
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.base.timed_cache import MIN_SECONDS, TimedCache
+from queuemgr.base.timed_cache import MAX_LIFETIME, TimedCache
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, MinuteStats, Outcome
 from queuemgr.reporting.dashboard import trend_cache
@@ -118,8 +118,8 @@ def test_a_reading_is_kept_for_a_multiple_of_what_it_took_and_never_for_long(
     kept, readings = TimedCache[int](), iter(range(10))
 
     def at(seconds: float) -> int:
-        return kept.at(NOW + timedelta(seconds=seconds), lambda: next(readings))
+        return kept.get_or_compute(NOW + timedelta(seconds=seconds), lambda: next(readings))
 
     assert [at(0), at(4.9), at(5.1)] == [0, 0, 1]
-    assert at(5 + MIN_SECONDS.total_seconds()) == 1
-    assert at(6 + MIN_SECONDS.total_seconds()) == 2
+    assert at(5 + MAX_LIFETIME.total_seconds()) == 1
+    assert at(6 + MAX_LIFETIME.total_seconds()) == 2
