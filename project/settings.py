@@ -121,8 +121,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 MIDDLEWARE = [
-    "queuemgr.web.api.head_middleware.HeadLikeGet",
-    "queuemgr.web.api.problem_middleware.ProblemsOnly",
+    "queuemgr.web.api.middleware.api_responses",
     "django.middleware.security.SecurityMiddleware",
     "project.content_policy.content_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -1,6 +1,10 @@
-import sys
+from __future__ import annotations
 
-from django.apps import AppConfig
+import sys
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.db.models.signals import post_migrate
 
 
 class QueuemgrConfig(AppConfig):
@@ -16,9 +20,25 @@ class QueuemgrConfig(AppConfig):
         from queuemgr.scheduling.phase_caps import phase_caps
         from queuemgr.worker import probe_flow
 
+        post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
         probe_flow.register()
         try:
             phase_caps()
         except ConfigurationError as error:
             sys.stderr.write(f"configuration: {error}\n")
             raise SystemExit(3) from None
+
+
+def make_missing_roles(sender: AppConfig, verbosity: int, **given: Any) -> None:
+    """After `migrate` of all apps, not `flush`: a role's permissions come from every app."""
+    migrated = [config for config in apps.get_app_configs() if config.models_module]
+    if sender is not migrated[-1] or "plan" not in given:
+        return
+    from django.contrib.auth.management import create_permissions
+
+    from queuemgr.operations import roles
+
+    create_permissions(sender, verbosity=0, using=given["using"])  # its own handler may run later
+    made = roles.make()
+    if made and verbosity:
+        given["stdout"].write(f"Roles made: {', '.join(made)}\n")

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from queuemgr.operations import users
-from queuemgr.web.admin.read_only_admin import by
+from queuemgr.web.admin.read_only_admin import actor_of
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -34,16 +34,18 @@ class RecordsPeople(_ModelAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Groups and permissions are written here, last of all."""
         super().save_related(request, form, formsets, change)
-        users.record("edit" if change else "add", form.instance, form.instance.found, by(request))
+        users.record(
+            "edit" if change else "add", form.instance, form.instance.found, actor_of(request)
+        )
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        users.record_removal(obj, by(request))
+        users.record_removal(obj, actor_of(request))
         super().delete_model(request, obj)
 
     @transaction.atomic
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for row in queryset:
-            users.record_removal(row, by(request))
+            users.record_removal(row, actor_of(request))
         super().delete_queryset(request, queryset)
 
     def history_view(
@@ -63,7 +65,7 @@ class RecordsPeople(_ModelAdmin):
         """Django's page to set another's password; it goes elsewhere once it was set."""
         page: HttpResponse = super().user_change_password(request, id, form_url)  # type: ignore[misc]  # of UserAdmin
         if request.method == "POST" and page.status_code == 302:
-            users.record_password(User.objects.get(pk=id), by(request))
+            users.record_password(User.objects.get(pk=id), actor_of(request))
         return page
 
 
@@ -72,5 +74,5 @@ def own_password(request: HttpRequest) -> HttpResponse:
     """The admin's page where people set their own password."""
     page = admin.site.password_change(request)
     if request.method == "POST" and page.status_code == 302:
-        users.record_password(User.objects.get(pk=str(request.user.pk)), by(request))
+        users.record_password(User.objects.get(pk=str(request.user.pk)), actor_of(request))
     return page

@@ -116,7 +116,7 @@ def stats() -> dict[str, Any]:
         "at": now.isoformat(),
         "total": now_standing.total,
         "statuses": dict(now_standing.by_status),
-        "queues": _queues(now),
+        "queues": [q for q in queue_counts(now) if q["waiting"] or q["leased"] or q["running"]],
         "limits": _limits(seen),
         "budget": _budget(seen),
         "workers": _workers(now),
@@ -136,8 +136,8 @@ def vars_of(stopped: explain.Stopped) -> dict[str, Any]:
     }
 
 
-def _queues(now: datetime) -> list[dict[str, Any]]:
-    """Those in which something waits or runs."""
+def queue_counts(now: datetime) -> list[dict[str, Any]]:
+    """The executions of every queue, by state."""
     return [
         {
             "queue": depth.queue,
@@ -150,7 +150,6 @@ def _queues(now: datetime) -> list[dict[str, Any]]:
             "oldest_wait_seconds": depth.oldest_wait(now),
         }
         for depth in queue_depths.depths(now)
-        if depth.waiting or depth.leased or depth.running
     ]
 
 

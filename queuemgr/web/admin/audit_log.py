@@ -33,7 +33,7 @@ from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.undo import check, permission, undo
 from queuemgr.web.admin.days_filter import DaysFilter
 from queuemgr.web.admin.filters import ChangedFilter, recent_values
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, by
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
 
 MOST_IN_A_FILE = 100_000
 FILES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
@@ -133,7 +133,7 @@ class ChangeAdmin(ReadOnlyAdmin):
         if not may_undo(request, change):
             raise PermissionDenied
         try:
-            undone = undo(change, by(request, request.POST.get("reason", "")[:200]))
+            undone = undo(change, actor_of(request, request.POST.get("reason", "")[:200]))
         except CannotUndo as error:
             self.message_user(request, f"Not undone: {error}", messages.ERROR)
             return redirect("admin:queuemgr_auditentry_change", pk)

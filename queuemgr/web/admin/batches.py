@@ -21,7 +21,7 @@ from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import Progress, progress_of
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, by
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
 
 FIRST_FAILURES = 10
 STATES = ("waiting", "running", "done", "failed", "skipped", "cancelled")
@@ -140,7 +140,7 @@ class BatchAdmin(ReadOnlyAdmin):
         if batch is None:
             return redirect("admin:queuemgr_batch_changelist")
         reason = request.POST.get("reason", "").strip()[:200]
-        messages.success(request, act(batch, by(request, reason)))
+        messages.success(request, act(batch, actor_of(request, reason)))
         return redirect("admin:queuemgr_batch_change", pk)
 
 

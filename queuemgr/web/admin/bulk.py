@@ -33,7 +33,7 @@ from queuemgr.web.admin.audit_log import may_undo
 from queuemgr.web.admin.bulk_wizard import bulk_new
 from queuemgr.web.admin.failures import failures
 from queuemgr.web.admin.filters import recent_values
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, by
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
 
 ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
 
@@ -167,7 +167,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
 
     def _act(self, request: HttpRequest, pk: int, act: Callable[[Actor], str]) -> HttpResponse:
         try:
-            said = act(by(request, request.POST.get("reason", "").strip()[:200]))
+            said = act(actor_of(request, request.POST.get("reason", "").strip()[:200]))
             messages.success(request, said)
         except BadInput as error:
             messages.error(request, f"{error}.")

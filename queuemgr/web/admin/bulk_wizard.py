@@ -16,7 +16,7 @@ from queuemgr.operations import bulk
 from queuemgr.operations.bulk import Preview, Wanted
 from queuemgr.operations.bulk.actions import ACTIONS, Action
 from queuemgr.web.admin.bulk_form import BulkForm, wanted
-from queuemgr.web.admin.read_only_admin import by
+from queuemgr.web.admin.read_only_admin import actor_of
 
 
 def bulk_new(request: HttpRequest) -> HttpResponse:
@@ -42,7 +42,7 @@ def _start(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     try:
         reason = request.POST.get("reason", "").strip()[:200]
-        action = bulk.begin(wanted(request.POST), by(request, reason))
+        action = bulk.begin(wanted(request.POST), actor_of(request, reason))
     except SluiceError as error:
         messages.error(request, f"Not started: {error}.")
         return _page(request, request.POST)

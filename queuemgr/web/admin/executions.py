@@ -27,7 +27,7 @@ from queuemgr.web.admin.attempts import step_text
 from queuemgr.web.admin.execution_actions import BY_NAME, OF_A_LIST, Act, ActForm, PayloadForm
 from queuemgr.web.admin.execution_filters import MatchingPage, asked_of, bulk_address
 from queuemgr.web.admin.execution_page import Offered
-from queuemgr.web.admin.read_only_admin import Page, ReadOnlyAdmin, by
+from queuemgr.web.admin.read_only_admin import Page, ReadOnlyAdmin, actor_of
 
 AT_ONCE = 1_000
 """Rows an action changes while its page is waited for; more are handed to a bulk action."""
@@ -113,7 +113,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, queryset: QuerySet[Execution], act: Act, given: dict[str, Any]
     ) -> None:
         try:
-            changed = act.verb(queryset, by(request, given.get("reason", "")), given)
+            changed = act.verb(queryset, actor_of(request, given.get("reason", "")), given)
         except SluiceError as error:
             self.message_user(request, f"Stopped before the end: {error}", messages.ERROR)
             return
@@ -183,7 +183,9 @@ class ExecutionAdmin(ReadOnlyAdmin):
                     form.cleaned_data["payload"], execution.payload
                 )
                 form.cleaned_data["payload"] = payload
-            changed = act.verb(rows, by(request, form.cleaned_data["reason"]), form.cleaned_data)
+            changed = act.verb(
+                rows, actor_of(request, form.cleaned_data["reason"]), form.cleaned_data
+            )
         except SluiceError as error:
             form.add_error("payload" if "payload" in form.fields else None, str(error))
             return False

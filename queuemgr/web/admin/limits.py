@@ -21,7 +21,7 @@ from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_names import check_name, is_token
 from queuemgr.web.admin.limit_status import Standing, moment, requests, some_of, standings
 from queuemgr.web.admin.pausing import PausingAdmin
-from queuemgr.web.admin.read_only_admin import by
+from queuemgr.web.admin.read_only_admin import actor_of
 from queuemgr.web.admin.reason_form import ReasonForm
 
 SHOWN = 20
@@ -101,7 +101,7 @@ class LimitAdmin(PausingAdmin):
     def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
         figures = form.figures(*LIMIT_FIELDS)
         if figures:
-            why = by(request, form.cleaned_data["reason"])
+            why = actor_of(request, form.cleaned_data["reason"])
             obj.pk = controls.edit_limit(obj.name, why, **figures).pk
 
     def read_page(self, rows: Sequence[Any]) -> None:
@@ -113,7 +113,7 @@ class LimitAdmin(PausingAdmin):
 
     @admin.action(description="Close the breaker now", permissions=["pause"])
     def reset_breaker(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
-        reset = controls.reset_breakers(queryset.values_list("name", flat=True), by(request))
+        reset = controls.reset_breakers(queryset.values_list("name", flat=True), actor_of(request))
         if reset:
             names = ", ".join(some_of(reset, "more", SHOWN))
             self.message_user(request, f"Breaker closed: {names}.")

@@ -17,7 +17,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import Pausable
 from queuemgr.operations import controls
-from queuemgr.web.admin.read_only_admin import KeptAdmin, by
+from queuemgr.web.admin.read_only_admin import KeptAdmin, actor_of
 
 
 class PauseForm(forms.Form):
@@ -69,7 +69,7 @@ class PausingAdmin(KeptAdmin):
         form = PauseForm(request.POST if asked else None)
         if not asked or not form.is_valid():
             return self._ask_why(request, queryset, form)
-        why = by(request, form.cleaned_data["reason"])
+        why = actor_of(request, form.cleaned_data["reason"])
         for name in _names(queryset):
             controls.pause(name, why, form.cleaned_data["until"])
         self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")
@@ -79,7 +79,7 @@ class PausingAdmin(KeptAdmin):
     def resume(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> None:
         names = _names(queryset.filter(paused_at__isnull=False))
         for name in names:
-            controls.resume(name, by(request))
+            controls.resume(name, actor_of(request))
         text = f"Resumed: {', '.join(names)}." if names else "None of these was paused."
         self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
 

@@ -22,7 +22,7 @@ from queuemgr.operations import controls
 from queuemgr.reporting.failure_groups import trends
 from queuemgr.scheduling import retry_budget, retry_policies
 from queuemgr.scheduling.retry_policies import POLICY_FIELDS
-from queuemgr.web.admin.read_only_admin import KeptAdmin, by
+from queuemgr.web.admin.read_only_admin import KeptAdmin, actor_of
 from queuemgr.web.admin.reason_form import ReasonForm
 
 PREVIEW = "_preview"
@@ -133,11 +133,11 @@ class RetryPolicyAdmin(KeptAdmin):
     ) -> None:
         figures = form.figures(*POLICY_FIELDS)
         if figures:
-            why = by(request, form.cleaned_data["reason"])
+            why = actor_of(request, form.cleaned_data["reason"])
             obj.pk = controls.edit_policy(obj.kind, obj.phase, why, **figures).pk
 
     def delete_model(self, request: HttpRequest, obj: RetryPolicy) -> None:
-        controls.delete_policy(obj.kind, obj.phase, by(request))
+        controls.delete_policy(obj.kind, obj.phase, actor_of(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[RetryPolicy]) -> None:
         for policy in queryset:

@@ -15,7 +15,7 @@ from queuemgr.models import Lease, Queue, Route
 from queuemgr.operations import controls
 from queuemgr.reporting import explain
 from queuemgr.web.admin.pausing import PausingAdmin
-from queuemgr.web.admin.read_only_admin import by
+from queuemgr.web.admin.read_only_admin import actor_of
 from queuemgr.web.admin.reason_form import ReasonForm
 
 
@@ -47,7 +47,7 @@ class QueueAdmin(PausingAdmin):
     def save_model(self, request: HttpRequest, obj: Queue, form: QueueForm, change: bool) -> None:
         figures = form.figures("max_pending")
         if figures:
-            controls.edit_queue(obj.name, by(request, form.cleaned_data["reason"]), **figures)
+            controls.edit_queue(obj.name, actor_of(request, form.cleaned_data["reason"]), **figures)
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)

@@ -101,6 +101,6 @@ class ReadOnlyAdmin(KeptAdmin):
         return obj is None and super().has_change_permission(request)
 
 
-def by(request: HttpRequest, reason: str = "") -> Actor:
+def actor_of(request: HttpRequest, reason: str = "") -> Actor:
     """The person of this request, as the record of changes names them."""
     return Actor(request.user.get_username(), "admin", clean(reason)[:200])

@@ -18,7 +18,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
 from queuemgr.operations import api_tokens
 from queuemgr.operations.api_tokens import SCOPES
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, by
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
 from queuemgr.web.admin.reason_form import ReasonForm
 
 
@@ -112,7 +112,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     ) -> None:
         told = form.cleaned_data
         made, secret = api_tokens.make(
-            told["name"], told["owner"], told["scopes"], by(request, told["reason"]),
+            told["name"], told["owner"], told["scopes"], actor_of(request, told["reason"]),
             rate=told["rate"], expires_at=told["expires_at"],
         )  # fmt: skip
         obj.pk = made.pk
@@ -136,7 +136,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Revoke", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        revoked = api_tokens.revoke(queryset, by(request))
+        revoked = api_tokens.revoke(queryset, actor_of(request))
         text = f"Revoked: {', '.join(revoked)}." if revoked else "All of these had been revoked."
         self.message_user(request, text, messages.SUCCESS if revoked else messages.WARNING)
 

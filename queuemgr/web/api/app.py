@@ -1,15 +1,15 @@
-"""The API as a whole: its schema, its docs page, and that every error is a problem."""
+"""Makes the API: its OpenAPI schema with problems and permissions, and its docs page."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.contrib.admin.views.decorators import staff_member_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Router
 from ninja.openapi.docs import Swagger
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
@@ -20,7 +20,7 @@ from queuemgr.web.api.problems import MEDIA_TYPE, TITLES
 
 PROBLEM_SCHEMA = {
     "title": "Problem",
-    "description": "What went wrong (RFC 9457); further members by type, see docs/api.md.",
+    "description": "An error (RFC 9457); further members by type, see docs/api.md.",
     "type": "object",
     "required": ["type", "title", "status"],
     "properties": {
@@ -37,7 +37,7 @@ WITH_A_BODY = (409, 413, 415)
 
 
 class LocalSwagger(Swagger):
-    """Swagger's page for the staff, from our own static files, with the session's CSRF token."""
+    """Swagger's page for staff users, from local static files, with the session's CSRF token."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **given: Any) -> HttpResponse:
         @staff_member_required
@@ -50,7 +50,7 @@ class LocalSwagger(Swagger):
 
 
 class SluiceApi(NinjaAPI):
-    """Ninja, whose schema also tells what can go wrong."""
+    """Ninja's API, whose schema also has the problems and permissions of each operation."""
 
     def get_openapi_schema(self, **given: Any) -> OpenAPISchema:
         schema = super().get_openapi_schema(**given)
@@ -59,7 +59,7 @@ class SluiceApi(NinjaAPI):
             for status in _statuses(path, operation):
                 operation["responses"].setdefault(status, _problem(status))
             if "x-permission" in operation:
-                operation["description"] = _with_needs(operation)
+                operation["description"] = _with_permission(operation)
         return schema
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
@@ -83,16 +83,16 @@ def _statuses(path: str, operation: dict[str, Any]) -> Iterator[int]:
 def _problem(status: int) -> dict[str, Any]:
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     names = [name for name, (code, _) in TITLES.items() if code == status]
-    found = {"description": "; ".join(TITLES[name][1] for name in names), "content": content}
-    return {**found, "headers": RETRY_AFTER} if status in (429, 503) else found
+    response = {"description": "; ".join(TITLES[name][1] for name in names), "content": content}
+    return {**response, "headers": RETRY_AFTER} if status in (429, 503) else response
 
 
-def _with_needs(operation: dict[str, Any]) -> str:
-    said = operation.get("description", "")
-    return f"{said}\n\nScope `{operation['x-scope']}`, permission `{operation['x-permission']}`."
+def _with_permission(operation: dict[str, Any]) -> str:
+    text = operation.get("description", "")
+    return f"{text}\n\nScope `{operation['x-scope']}`, permission `{operation['x-permission']}`."
 
 
-def make(description: str, add_routes: Callable[[NinjaAPI], None]) -> SluiceApi:
+def make(description: str, routers: Iterable[Router]) -> SluiceApi:
     """An API of these routes, mounted by `path("api/v1/", api.urls)`."""
     api = SluiceApi(
         title="Sluicegate",
@@ -103,5 +103,6 @@ def make(description: str, add_routes: Callable[[NinjaAPI], None]) -> SluiceApi:
         parser=StrictJson(),
     )
     problems.register(api)
-    add_routes(api)
+    for router in routers:
+        api.add_router("", router)
     return api

@@ -1,7 +1,7 @@
-"""Who asks, and whether they may: a token within its scopes and its owner's permissions, or a session.
+"""Authentication by token or session, and authorization by scope and permission.
 
-A route says what it needs (`**needs("operate", "retry_execution")`); the check runs before its input
-is read, so whoever may not learns nothing from what is wrong with it.
+A route declares both (`**requires("operate", "retry_execution")`). They are checked before its input
+is validated, so that a caller without permission learns nothing from validation errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ APP = "queuemgr"
 
 @dataclass(frozen=True)
 class Caller:
-    """The person behind a request, and the token they came with (none: a session, all scopes)."""
+    """The user of a request, and the token it came with (None: a session, which has all scopes)."""
 
     user: Any
     token: ApiToken | None = None
@@ -36,7 +36,7 @@ class Caller:
         in_scope = self.token is None or scope in self.token.scopes
         return in_scope and bool(self.user.has_perm(f"{APP}.{permission}"))
 
-    def must(self, scope: str, permission: str) -> None:
+    def require(self, scope: str, permission: str) -> None:
         """Raise `Problem` naming the scope or the permission that is missing."""
         if self.token is not None and scope not in self.token.scopes:
             detail = f"token {self.token.name} lacks the scope {scope}; it has {', '.join(self.token.scopes)}"
@@ -52,7 +52,7 @@ class Caller:
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    """Who asks, as the routes' guards found out."""
+    """The authenticated caller; only in routes declared with `requires`."""
     caller: Caller = request.auth  # type: ignore[attr-defined]  # ninja puts it there
     return caller
 
@@ -60,14 +60,14 @@ def caller_of(request: HttpRequest) -> Caller:
 REASON = "X-Reason"
 
 
-def by(request: HttpRequest, reason: str = "") -> Actor:
-    """The caller as the record of changes names them; why, from the body or the header."""
-    said = reason or _latin(request.headers.get(REASON, ""))
-    return Actor(caller_of(request).user.get_username(), "api", clean(said)[:200])
+def actor_of(request: HttpRequest, reason: str = "") -> Actor:
+    """The caller for the audit log, with the reason from the body or the header `X-Reason`."""
+    reason = reason or _decode(request.headers.get(REASON, ""))
+    return Actor(caller_of(request).user.get_username(), "api", clean(reason)[:200])
 
 
-def _latin(header: str) -> str:
-    """Headers come as Latin-1; whoever sent UTF-8 meant it."""
+def _decode(header: str) -> str:
+    """WSGI decodes headers as Latin-1; most clients send UTF-8."""
     try:
         return header.encode("latin-1").decode("utf-8").replace("\x00", "")
     except UnicodeError:
@@ -75,9 +75,9 @@ def _latin(header: str) -> str:
 
 
 class Bearer(HttpBearer):
-    """`Authorization: Bearer TOKEN`: counted under the token's rate, whatever becomes of the request."""
+    """`Authorization: Bearer TOKEN`; each request counts against the token's rate limit."""
 
-    openapi_description = "A token; `manage.py queue token create` or the admin makes one."
+    openapi_description = "A token, created by `manage.py queue token create` or in the admin."
 
     def __init__(self, scope: str, permission: str) -> None:
         super().__init__()
@@ -86,12 +86,12 @@ class Bearer(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
         now, found = database_now(), api_tokens.find(token)
         if found is None:
-            raise no_token("no token has this secret", "invalid_token")
+            raise no_token("unknown token", "invalid_token")
         if problem := api_tokens.blocking_reasons(found, now):
             raise no_token(problem, "invalid_token")
         _count(found, now)
         caller = Caller(found.owner, found)
-        caller.must(self.scope, self.permission)
+        caller.require(self.scope, self.permission)
         return caller
 
 
@@ -100,13 +100,13 @@ def _count(token: ApiToken, now: Any) -> None:
     if not counted.passed:
         wait = math.ceil(counted.wait) or 1
         raise Problem(
-            "too-many-requests", f"token {token.name} may send {token.rate}",
+            "too-many-requests", f"the rate limit of token {token.name} is {token.rate}",
             headers={"Retry-After": str(wait)}, retry_after_seconds=round(counted.wait, 3),
         )  # fmt: skip
 
 
 class Session(APIKeyCookie):
-    """Someone logged in, as on the docs page; what changes anything needs the CSRF token as well."""
+    """A logged-in user, as on the docs page; requests that change something need the CSRF token."""
 
     param_name = settings.SESSION_COOKIE_NAME
 
@@ -118,17 +118,16 @@ class Session(APIKeyCookie):
         if "Authorization" in request.headers or not request.user.is_authenticated:
             return None
         if check_csrf(request) is not None:
-            raise Problem("csrf-failed", "send the cookie's token in the header X-CSRFToken")
+            raise Problem("csrf-failed", "send the CSRF cookie's value in the header X-CSRFToken")
         return self.authenticate(request, None)
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Caller:
         caller = Caller(request.user)
-        caller.must(self.scope, self.permission)
+        caller.require(self.scope, self.permission)
         return caller
 
 
-def needs(scope: str, permission: str) -> dict[str, Any]:
-    """What a route asks of its caller: `router.get(path, **needs("read", "view_execution"))`."""
-    said = {"x-scope": scope, "x-permission": f"{APP}.{permission}"}
-    guards = [Bearer(scope, permission), Session(scope, permission)]
-    return {"auth": guards, "openapi_extra": said}
+def requires(scope: str, permission: str) -> dict[str, Any]:
+    """Arguments of a route: `router.get(path, **requires("read", "view_execution"))`."""
+    extra = {"x-scope": scope, "x-permission": f"{APP}.{permission}"}
+    return {"auth": [Bearer(scope, permission), Session(scope, permission)], "openapi_extra": extra}

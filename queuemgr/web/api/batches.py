@@ -1,4 +1,4 @@
-"""Batches: opened, added to, closed, cancelled; how far they are, and what came of them in order."""
+"""Batches: open, add to, close and cancel them; their progress, and their results in order."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.audited_enqueue import audited_enqueue
-from queuemgr.web.api.auth import by, needs
-from queuemgr.web.api.enqueue import MOST_ITEMS, Given, Item, understood
-from queuemgr.web.api.idempotency import once
+from queuemgr.web.api.auth import actor_of, requires
+from queuemgr.web.api.enqueue import MAX_ITEMS, Item, KeyAndPayload, parse_items
+from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.pagination import Page, page_of
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import (
-    SAID_NOTHING,
-    Asked,
+    NO_REASON,
+    Input,
     Name,
     PriorityName,
     ProgressOut,
-    Reasoned,
     Text,
+    WithReason,
 )
 
 router = Router(tags=["batches"])
 
-MOST_RESULTS = 1_000
+MAX_RESULTS = 1_000
 
 
-class NewBatch(Reasoned):
-    """`fail_fast`: the first member that fails for good cancels the rest. `window`: none starts so many
-    or more beyond the first not yet ended (0: any may)."""
+class NewBatch(WithReason):
+    """`fail_fast`: the first final failure cancels the rest. `window`: how many members may start beyond
+    the first unfinished one (0: unlimited)."""
 
     name: Annotated[
         str, Field(min_length=1, max_length=batches.MAX_NAME, pattern="^[^\\x00-\\x1f\\x7f/]+$")
@@ -47,15 +47,15 @@ class NewBatch(Reasoned):
     window: Annotated[int, Field(ge=0, le=MAX_WINDOW)] = 0
 
 
-class Members(Asked):
-    """Up to 1,000 at a time, each as `item` or `{"key": …, "payload": …}`, numbered in their order."""
+class Members(Input):
+    """Up to 1,000 at a time, each as `item` or `{"key": …, "payload": …}`, in this order."""
 
     priority: PriorityName = "normal"
-    items: list[Item | Given] = Field(min_length=1, max_length=MOST_ITEMS)
+    items: list[Item | KeyAndPayload] = Field(min_length=1, max_length=MAX_ITEMS)
 
 
 class Added(Schema):
-    """`elsewhere`: those of `already` that are no members of this batch, and did not become one."""
+    """`elsewhere`: those of `already` that are not members of this batch."""
 
     new: int
     already: int
@@ -85,7 +85,7 @@ class Batches(Schema):
 
 
 class ResultOut(Schema):
-    """How a member ended; `seq` is its place, from 0; `item` what its flow knows of it."""
+    """How a member ended; `seq`: its number, from 0; `item`: what its flow knows about it."""
 
     seq: int
     key: str
@@ -97,14 +97,14 @@ class ResultOut(Schema):
 
 
 class Results(Schema):
-    """Members in the order given, up to the first not ended. `after`: what to ask with next."""
+    """Results in member order, up to the first unfinished one. `after`: for the next request."""
 
     results: list[ResultOut]
     after: int
 
 
 class Closed(Schema):
-    """False where it was closed before."""
+    """False if it was closed already."""
 
     closed: bool
 
@@ -115,12 +115,14 @@ class Cancelled(Schema):
     unfinished: int
 
 
-class Following(Asked):
-    after: int = Field(-1, ge=-1, le=2**31 - 1, description="The place of the last result met.")
-    rows: int = Field(100, ge=1, le=MOST_RESULTS)
+class ResultsPage(Input):
+    after: int = Field(
+        -1, ge=-1, le=2**31 - 1, description="The `seq` of the last result received."
+    )
+    rows: int = Field(100, ge=1, le=MAX_RESULTS)
 
 
-def _one(name: str) -> Batch:
+def _get(name: str) -> Batch:
     found = Batch.objects.filter(name=name).first()
     if found is None:
         raise Http404(f"no batch is called {name}; GET batches lists them")
@@ -128,78 +130,77 @@ def _one(name: str) -> Batch:
 
 
 def _open(name: str) -> Batch:
-    """A batch that can still be added to; raises `Problem` 409 for any other."""
-    found = _one(name)
+    """A batch that accepts members; raises `Problem` 409 for others."""
+    found = _get(name)
     if found.closed_at is not None:
         state = "cancelled" if found.cancelled_at else "closed"
         raise Problem("conflict", f"batch {name} is {state}: open another", state=state)
     return found
 
 
-def _facts(batch: Batch) -> dict[str, Any]:
-    return {name: getattr(batch, name) for name in BatchOut.model_fields}
-
-
-@router.get("/batches", response=Batches, **needs("read", "view_batch"))
+@router.get("/batches", response=Batches, **requires("read", "view_batch"))
 def list_batches(request: HttpRequest, paging: Page) -> Batches:
     """Batches, newest first."""
     found = page_of(Batch.objects.all(), paging)
-    return Batches(batches=[BatchOut(**_facts(row)) for row in found.rows], next=found.next)
+    return Batches(batches=list(map(BatchOut.from_orm, found.rows)), next=found.next)
 
 
-@router.post("/batches", response={201: BatchOut}, **needs("enqueue", "add_batch"))
-@once
+@router.post("/batches", response={201: BatchOut}, **requires("enqueue", "add_batch"))
+@idempotent
 def open_batch(request: HttpRequest, given: NewBatch) -> Status[BatchOut]:
     """Open a batch."""
     if Batch.objects.filter(name=given.name).exists():
         raise Problem("conflict", f"a batch is called {given.name} already", state="exists")
     made = batches.open_batch(
-        given.name, given.flow, by(request, given.reason), fail_fast=given.fail_fast,
+        given.name, given.flow, actor_of(request, given.reason), fail_fast=given.fail_fast,
         window=given.window,
     )  # fmt: skip
-    return Status(201, BatchOut(**_facts(made)))
+    return Status(201, BatchOut.from_orm(made))
 
 
-@router.get("/batches/{name}", response=OneBatch, **needs("read", "view_batch"))
+@router.get("/batches/{name}", response=OneBatch, **requires("read", "view_batch"))
 def show_batch(request: HttpRequest, name: Name) -> OneBatch:
-    """How far a batch is, and when it is likely to be done."""
-    batch = _one(name)
-    progress = ProgressOut(**asdict(batches.progress(batch)))
-    return OneBatch(**_facts(batch), ended_at=batches.ended_at(batch), progress=progress)
+    """A batch with its progress and ETA."""
+    batch = _get(name)
+    return OneBatch(
+        **BatchOut.from_orm(batch).model_dump(),
+        ended_at=batches.ended_at(batch),
+        progress=ProgressOut(**asdict(batches.progress(batch))),
+    )
 
 
-@router.post("/batches/{name}/add", response=Added, **needs("enqueue", "add_batch"))
-@once
+@router.post("/batches/{name}/add", response=Added, **requires("enqueue", "add_batch"))
+@idempotent
 def add_to_batch(request: HttpRequest, name: Name, given: Members) -> Added:
-    """Make members of these. The same again changes nothing: a member keeps its place."""
+    """Add members. Adding the same again changes nothing: a member keeps its number."""
     batch = _open(name)
-    intakes = understood(batch.flow, given.items)
+    new = parse_items(batch.flow, given.items)
     how = {"priority": given.priority, "batch": batch.name}
-    with audited_enqueue(batch.flow, by(request), **how) as counted:
-        add = partial(batches.add, batch, intakes, priority=priority_of(given.priority))
+    with audited_enqueue(batch.flow, actor_of(request), **how) as counted:
+        add = partial(batches.add, batch, new, priority=priority_of(given.priority))
         done = counted(atomically(add))
     return Added(new=done.new, already=done.already, elsewhere=done.elsewhere)
 
 
-@router.post("/batches/{name}/close", response=Closed, **needs("operate", "change_batch"))
-@once
-def close_batch(request: HttpRequest, name: Name, given: Reasoned = SAID_NOTHING) -> Closed:
-    """Let nothing more be added: when all members have ended, so has the batch."""
-    return Closed(closed=batches.close(_one(name), by(request, given.reason)))
+@router.post("/batches/{name}/close", response=Closed, **requires("operate", "change_batch"))
+@idempotent
+def close_batch(request: HttpRequest, name: Name, given: WithReason = NO_REASON) -> Closed:
+    """Accept no more members; the batch ends when its members have."""
+    return Closed(closed=batches.close(_get(name), actor_of(request, given.reason)))
 
 
-@router.post("/batches/{name}/cancel", response=Cancelled, **needs("operate", "change_batch"))
-@once
-def cancel_batch(request: HttpRequest, name: Name, given: Reasoned = SAID_NOTHING) -> Cancelled:
-    """Cancel what waits, ask what runs to stop, and close it."""
-    return Cancelled(unfinished=batches.cancel(_one(name), by(request, given.reason)))
+@router.post("/batches/{name}/cancel", response=Cancelled, **requires("operate", "change_batch"))
+@idempotent
+def cancel_batch(request: HttpRequest, name: Name, given: WithReason = NO_REASON) -> Cancelled:
+    """Cancel waiting members, ask running ones to stop, and close the batch."""
+    return Cancelled(unfinished=batches.cancel(_get(name), actor_of(request, given.reason)))
 
 
-@router.get("/batches/{name}/results", response=Results, **needs("read", "view_batch"))
+@router.get("/batches/{name}/results", response=Results, **requires("read", "view_batch"))
 def list_results(
-    request: HttpRequest, name: Name, following: Annotated[Following, Query(...)]
+    request: HttpRequest, name: Name, page: Annotated[ResultsPage, Query(...)]
 ) -> Results:
-    """What came of its members, in order. Ask again with `after`: none is told twice or missed."""
-    found = list(batches.results(_one(name), following.after, following.rows))
-    told = [ResultOut(**asdict(result)) for result in found]
-    return Results(results=told, after=found[-1].seq if found else following.after)
+    """Results in member order. Repeat with the `after` of the response for the next ones."""
+    found = list(batches.results(_get(name), page.after, page.rows))
+    results = [ResultOut(**asdict(result)) for result in found]
+    return Results(results=results, after=found[-1].seq if found else page.after)

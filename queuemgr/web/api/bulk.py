@@ -1,4 +1,4 @@
-"""Bulk actions: previewed by count and sample, started, watched, stopped, gone on with."""
+"""Bulk actions: preview, create, start, inspect, stop and resume them."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from ninja import Field, Router, Schema, Status
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk.actions import ACTIONS, action_named
-from queuemgr.web.api.auth import by, caller_of, needs
-from queuemgr.web.api.executions import Wanted
-from queuemgr.web.api.idempotency import once
+from queuemgr.web.api.auth import actor_of, caller_of, requires
+from queuemgr.web.api.executions import ExecutionFilter
+from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.pagination import Page, page_of
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import (
     BIGGEST_ID,
-    SAID_NOTHING,
-    Asked,
+    NO_REASON,
     Id,
-    Moment,
+    Input,
     PositiveInteger,
     PriorityName,
-    Reasoned,
+    Timestamp,
+    WithReason,
 )
 
 router = Router(tags=["bulk actions"])
 
 
-class Arguments(Asked):
-    """What the verb wants to know."""
+class Arguments(Input):
+    """The arguments of the action."""
 
     priority: PriorityName | None = None
-    run_after: Moment | None = None
+    run_after: Timestamp | None = None
 
 
-class ToDo(Reasoned):
-    """A verb for every execution the filters meet; `per_minute` 0: as fast as it goes."""
+class BulkRequest(WithReason):
+    """An action on every execution that matches; `per_minute` 0: unlimited."""
 
     verb: Literal[tuple(ACTIONS)]  # type: ignore[valid-type]  # made of the verbs there are
-    filters: Wanted = Wanted()
+    filters: ExecutionFilter = ExecutionFilter()
     arguments: Arguments = Arguments()
     per_minute: PositiveInteger | None = None
     up_to: Annotated[int, Field(ge=1, le=BIGGEST_ID)] | None = Field(
-        None, description="The highest id it may touch; null: the highest there is now."
+        None, description="The highest id it may change; null: the highest that exists now."
     )
 
-    def wanted(self) -> bulk.Wanted:
+    def as_request(self) -> bulk.Wanted:
         return bulk.Wanted(
             self.verb,
             self.filters.model_dump(mode="json", exclude_none=True),
@@ -66,7 +66,7 @@ class Sample(Schema):
 
 
 class Preview(Schema):
-    """What it would meet now. `more`: there are more than were counted."""
+    """What matches now. `more`: there are more than were counted."""
 
     verb: str
     matched: int
@@ -78,7 +78,7 @@ class Preview(Schema):
 
 
 class ActionOut(Schema):
-    """A bulk action and how far it has come. `skipped` had changed since, and were left alone."""
+    """A bulk action and its progress. `skipped`: changed since the preview, and left unchanged."""
 
     id: int
     verb: str
@@ -105,33 +105,29 @@ class Actions(Schema):
     next: str | None
 
 
-def _shown(action: BulkAction) -> ActionOut:
-    return ActionOut(**{name: getattr(action, name) for name in ActionOut.model_fields})
-
-
-def _one(pk: int) -> BulkAction:
+def _get(pk: int) -> BulkAction:
     found = BulkAction.objects.filter(pk=pk).first()
     if found is None:
         raise Http404(f"there is no bulk action {pk}; GET bulk-actions lists them")
     return found
 
 
-def _may(request: HttpRequest, verb: str) -> None:
-    """Whoever may not do it to one may not do it to many."""
-    caller_of(request).must("operate", action_named(verb).permission)
+def _require_permission(request: HttpRequest, verb: str) -> None:
+    """Raise `Problem` unless the caller may do this to a single execution."""
+    caller_of(request).require("operate", action_named(verb).permission)
 
 
-@router.get("/bulk-actions", response=Actions, **needs("read", "view_bulkaction"))
+@router.get("/bulk-actions", response=Actions, **requires("read", "view_bulkaction"))
 def list_bulk_actions(request: HttpRequest, paging: Page) -> Actions:
     """Bulk actions, newest first."""
     found = page_of(BulkAction.objects.all(), paging)
-    return Actions(bulk_actions=[_shown(row) for row in found.rows], next=found.next)
+    return Actions(bulk_actions=list(map(ActionOut.from_orm, found.rows)), next=found.next)
 
 
-@router.post("/bulk-actions/preview", response=Preview, **needs("read", "view_execution"))
-def preview_bulk_action(request: HttpRequest, given: ToDo) -> Preview:
-    """Count and show what an action would meet; changes nothing."""
-    found = bulk.preview(given.wanted())
+@router.post("/bulk-actions/preview", response=Preview, **requires("read", "view_execution"))
+def preview_bulk_action(request: HttpRequest, given: BulkRequest) -> Preview:
+    """Count and sample what an action would change; changes nothing."""
+    found = bulk.preview(given.as_request())
     sample = [Sample(id=e.pk, flow=e.flow, key=e.key, status=e.status) for e in found.sample]
     return Preview(
         verb=found.verb.name, matched=found.matched, more=found.more,
@@ -140,62 +136,62 @@ def preview_bulk_action(request: HttpRequest, given: ToDo) -> Preview:
     )  # fmt: skip
 
 
-@router.post("/bulk-actions", response={201: ActionOut}, **needs("operate", "add_bulkaction"))
-@once
-def create_bulk_action(request: HttpRequest, given: ToDo) -> Status[ActionOut]:
-    """Write an action down, counted in full; it does nothing until it is started."""
-    _may(request, given.verb)
-    made = bulk.create(given.wanted(), by(request, given.reason))
-    return Status(201, _shown(made))
+@router.post("/bulk-actions", response={201: ActionOut}, **requires("operate", "add_bulkaction"))
+@idempotent
+def create_bulk_action(request: HttpRequest, given: BulkRequest) -> Status[ActionOut]:
+    """Create an action with its full count; it does nothing until it is started."""
+    _require_permission(request, given.verb)
+    made = bulk.create(given.as_request(), actor_of(request, given.reason))
+    return Status(201, ActionOut.from_orm(made))
 
 
-@router.get("/bulk-actions/{int:pk}", response=ActionOut, **needs("read", "view_bulkaction"))
+@router.get("/bulk-actions/{int:pk}", response=ActionOut, **requires("read", "view_bulkaction"))
 def show_bulk_action(request: HttpRequest, pk: Id) -> ActionOut:
-    """How far it has come."""
-    return _shown(_one(pk))
+    """One bulk action."""
+    return ActionOut.from_orm(_get(pk))
 
 
 @router.post(
-    "/bulk-actions/{int:pk}/start", response=ActionOut, **needs("operate", "add_bulkaction")
+    "/bulk-actions/{int:pk}/start", response=ActionOut, **requires("operate", "add_bulkaction")
 )
-@once
-def start_bulk_action(request: HttpRequest, pk: Id, given: Reasoned = SAID_NOTHING) -> ActionOut:
-    """Set it going; it runs in the background."""
+@idempotent
+def start_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> ActionOut:
+    """Start it; it runs in the background."""
     action = _in_state(pk, (ActionState.PREVIEWED,))
-    _may(request, action.verb)
-    return _shown(bulk.start(pk, by(request, given.reason)))
+    _require_permission(request, action.verb)
+    return ActionOut.from_orm(bulk.start(pk, actor_of(request, given.reason)))
 
 
 @router.post(
-    "/bulk-actions/{int:pk}/stop", response=ActionOut, **needs("operate", "stop_bulkaction")
+    "/bulk-actions/{int:pk}/stop", response=ActionOut, **requires("operate", "stop_bulkaction")
 )
-@once
-def stop_bulk_action(request: HttpRequest, pk: Id, given: Reasoned = SAID_NOTHING) -> ActionOut:
-    """Let it change no more; what it changed stays changed."""
+@idempotent
+def stop_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> ActionOut:
+    """Stop it; what it has changed stays changed."""
     _in_state(pk, (ActionState.PREVIEWED, ActionState.RUNNING))
-    return _shown(bulk.stop(pk, by(request, given.reason)))
+    return ActionOut.from_orm(bulk.stop(pk, actor_of(request, given.reason)))
 
 
 @router.post(
-    "/bulk-actions/{int:pk}/go-on",
+    "/bulk-actions/{int:pk}/resume",
     response={201: ActionOut},
-    **needs("operate", "add_bulkaction"),
+    **requires("operate", "add_bulkaction"),
 )
-@once
+@idempotent
 def resume_bulk_action(
-    request: HttpRequest, pk: Id, given: Reasoned = SAID_NOTHING
+    request: HttpRequest, pk: Id, given: WithReason = NO_REASON
 ) -> Status[ActionOut]:
-    """Start a new action with what a stopped or failed one left."""
+    """Start a new action for the rest of a stopped or failed one."""
     action = _in_state(pk, (ActionState.STOPPED, ActionState.FAILED))
-    _may(request, action.verb)
-    return Status(201, _shown(bulk.go_on(pk, by(request, given.reason))))
+    _require_permission(request, action.verb)
+    return Status(201, ActionOut.from_orm(bulk.go_on(pk, actor_of(request, given.reason))))
 
 
 def _in_state(pk: int, states: tuple[ActionState, ...]) -> BulkAction:
-    """The action, where it stands in one of these states; raises `Problem` 409 where it does not."""
-    action = _one(pk)
+    """The action if it is in one of these states; raises `Problem` 409 otherwise."""
+    action = _get(pk)
     if action.state not in states:
-        wanted = " or ".join(states)
-        detail = f"bulk action {pk} is {action.state}; this takes one that is {wanted}"
+        allowed = " or ".join(states)
+        detail = f"bulk action {pk} is {action.state}; it must be {allowed}"
         raise Problem("conflict", detail, state=action.state)
     return action

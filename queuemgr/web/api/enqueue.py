@@ -1,4 +1,4 @@
-"""Enqueueing: the same key twice is one execution, and the answer says which of them were new."""
+"""Enqueueing: a key that is there already changes nothing, and the response says which were new."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ from queuemgr.flows.flow import NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import atomically, enqueue_many, priority_of
 from queuemgr.models import Execution
 from queuemgr.operations.audited_enqueue import audited_enqueue
-from queuemgr.web.api.auth import by, needs
+from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.executions import router
-from queuemgr.web.api.idempotency import once
+from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import NO_NUL, Asked, Key, Moment, PositiveInteger, PriorityName, Text
+from queuemgr.web.api.schemas import (
+    NO_NUL,
+    Input,
+    Key,
+    PositiveInteger,
+    PriorityName,
+    Text,
+    Timestamp,
+)
 
-MOST_ITEMS = 1_000
+MAX_ITEMS = 1_000
 
 Item = Annotated[
     str,
@@ -34,35 +42,35 @@ Item = Annotated[
 ]  # fmt: skip
 
 
-class Given(Asked):
-    """Work for a flow that takes no items in: a key, unique in the flow, and a payload."""
+class KeyAndPayload(Input):
+    """For a flow that takes no items: a key, unique in the flow, and a payload."""
 
     key: Key
     payload: dict[str, Any] = {}
 
 
-class Common(Asked):
+class EnqueueOptions(Input):
     flow: Text = "papers"
     priority: PriorityName = "normal"
-    run_after: Moment | None = Field(None, description="It starts no earlier.")
+    run_after: Timestamp | None = Field(None, description="Start no earlier.")
 
 
-class NewOne(Common):
-    """One execution: an `item` for a flow that takes items in, else a `key` and its `payload`."""
+class EnqueueOne(EnqueueOptions):
+    """One execution: an `item` for a flow that takes items, otherwise a `key` and its `payload`."""
 
     item: Item | None = None
     key: Key | None = None
     payload: dict[str, Any] | None = None
 
 
-class NewMany(Common):
+class EnqueueMany(EnqueueOptions):
     """Up to 1,000 executions, each as `item` or `{"key": …, "payload": …}`."""
 
-    items: list[Item | Given] = Field(min_length=1, max_length=MOST_ITEMS)
+    items: list[Item | KeyAndPayload] = Field(min_length=1, max_length=MAX_ITEMS)
 
 
 class Enqueued(Schema):
-    """`new` is false where the key was there already, which changed nothing."""
+    """`new` is false if the key was there already; then nothing changed."""
 
     new: bool
     id: int
@@ -71,15 +79,15 @@ class Enqueued(Schema):
 
 
 class EnqueuedMany(Schema):
-    """Counts, and each execution in the order given."""
+    """Counts, and the executions in the order of the request."""
 
     new: int
     already: int
     executions: list[Enqueued]
 
 
-class Probe(Asked):
-    """What a probe may be told over the network: nothing that writes files or kills its worker."""
+class Probe(Input):
+    """A probe's payload over the network: without options that write files or kill the worker."""
 
     seconds: float = Field(0, ge=0, le=3600)
     cpu_ms: float = Field(0, ge=0, le=60_000)
@@ -96,81 +104,80 @@ class Probe(Asked):
 
 
 @router.post(
-    "/executions", response={201: Enqueued, 200: Enqueued}, **needs("enqueue", "add_execution")
+    "/executions", response={201: Enqueued, 200: Enqueued}, **requires("enqueue", "add_execution")
 )
-@once
-def enqueue_one(request: HttpRequest, given: NewOne) -> Status[Enqueued]:
-    """Enqueue one. 201 for a new execution, 200 where its key was there already."""
+@idempotent
+def enqueue_one(request: HttpRequest, given: EnqueueOne) -> Status[Enqueued]:
+    """Enqueue one. 201 for a new execution, 200 if its key was there already."""
     if (given.item is None) == (given.key is None):
         raise Problem("invalid", "give either an item, or a key (and a payload)")
     if given.item is not None and given.payload is not None:
         raise Problem("invalid", "a payload goes with a key, not with an item")
-    wanted = given.item or Given(key=given.key or "", payload=given.payload or {})
-    (made,) = enqueue_given(request, given, [wanted]).executions
+    item = given.item or KeyAndPayload(key=given.key or "", payload=given.payload or {})
+    (made,) = enqueue_items(request, given, [item]).executions
     return Status(201 if made.new else 200, made)
 
 
-@router.post("/executions/many", response=EnqueuedMany, **needs("enqueue", "add_execution"))
-@once
-def enqueue_several(request: HttpRequest, given: NewMany) -> EnqueuedMany:
-    """Enqueue many. A bad one refuses all, by its number; a full queue keeps what went in before."""
-    return enqueue_given(request, given, given.items)
+@router.post("/executions/many", response=EnqueuedMany, **requires("enqueue", "add_execution"))
+@idempotent
+def enqueue_several(request: HttpRequest, given: EnqueueMany) -> EnqueuedMany:
+    """Enqueue many. An invalid one refuses all; a full queue keeps what was enqueued before."""
+    return enqueue_items(request, given, given.items)
 
 
-def enqueue_given(
-    request: HttpRequest, given: Common, items: Sequence[str | Given]
+def enqueue_items(
+    request: HttpRequest, given: EnqueueOptions, items: Sequence[str | KeyAndPayload]
 ) -> EnqueuedMany:
-    intakes, priority = understood(given.flow, items), priority_of(given.priority)
-    with audited_enqueue(given.flow, by(request), priority=given.priority) as counted:
-        enter = partial(enqueue_many, given.flow, intakes, priority=priority)
+    new, priority = parse_items(given.flow, items), priority_of(given.priority)
+    with audited_enqueue(given.flow, actor_of(request), priority=given.priority) as counted:
+        enter = partial(enqueue_many, given.flow, new, priority=priority)
         done = counted(atomically(partial(enter, run_after=given.run_after)))
     return EnqueuedMany(
         new=done.new, already=done.already,
-        executions=told(given.flow, intakes, set(done.new_keys)),
+        executions=_as_enqueued(given.flow, new, set(done.new_keys)),
     )  # fmt: skip
 
 
-def told(flow: str, intakes: Sequence[NewExecution], new: set[str]) -> list[Enqueued]:
-    """Each of these as it was entered; a key given twice is new once."""
-    rows = Execution.objects.filter(flow=flow, key__in=[intake.key for intake in intakes])
+def _as_enqueued(flow: str, executions: Sequence[NewExecution], new: set[str]) -> list[Enqueued]:
+    """A key given twice is new the first time only."""
+    rows = Execution.objects.filter(flow=flow, key__in=[each.key for each in executions])
     ids = dict(rows.values_list("key", "pk"))
     found = []
-    for intake in intakes:
-        is_new = intake.key in new
-        new.discard(intake.key)
-        found.append(Enqueued(new=is_new, id=ids[intake.key], flow=flow, key=intake.key))
+    for key in (each.key for each in executions):
+        found.append(Enqueued(new=key in new, id=ids[key], flow=flow, key=key))
+        new.discard(key)
     return found
 
 
-def understood(flow: str, items: Sequence[str | Given]) -> list[NewExecution]:
-    """All of them, or none: what a flow remembers of an item is undone when a later one is bad."""
+def parse_items(flow: str, items: Sequence[str | KeyAndPayload]) -> list[NewExecution]:
+    """All or nothing: what a flow stored for an item is rolled back if a later one is invalid."""
     with transaction.atomic():
-        return [_one(flow, number, item) for number, item in enumerate(items)]
+        return [_parse(flow, number, item) for number, item in enumerate(items)]
 
 
-def _one(flow: str, number: int, item: str | Given) -> NewExecution:
+def _parse(flow: str, number: int, item: str | KeyAndPayload) -> NewExecution:
     try:
-        return _taken_in(flow, item) if isinstance(item, str) else _as_given(flow, item)
+        return _parse_item(flow, item) if isinstance(item, str) else _with_key(flow, item)
     except BadInput as error:
         raise Problem("invalid", f"item {number}: {error}", item=number) from None
 
 
-def _taken_in(name: str, item: str) -> NewExecution:
+def _parse_item(name: str, item: str) -> NewExecution:
     flow = get_flow(name)
     parse_item = flow.parse_remote_item or flow.parse_item
     if parse_item is None:
-        raise BadInput(f"flow {name} takes no items in: give a key and a payload")
+        raise BadInput(f"flow {name} takes no items: give a key and a payload")
     return parse_item(item)
 
 
-def _as_given(name: str, given: Given) -> NewExecution:
+def _with_key(name: str, given: KeyAndPayload) -> NewExecution:
     if get_flow(name).parse_item is not None:
         raise BadInput(f"flow {name} makes keys itself: give an item")
-    return NewExecution(given.key, from_afar(name, given.payload))
+    return NewExecution(given.key, validate_remote_payload(name, given.payload))
 
 
-def from_afar(flow: str, payload: dict[str, Any]) -> dict[str, Any]:
-    """A payload that came over the network, as it may be stored; raises `BadInput`."""
+def validate_remote_payload(flow: str, payload: dict[str, Any]) -> dict[str, Any]:
+    """A payload from the network, as it may be stored; raises `BadInput`."""
     stored = payload_validation.validate(payload)
     return _probe(stored) if flow == "probe" else stored
 

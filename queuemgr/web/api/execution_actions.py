@@ -1,4 +1,4 @@
-"""What a person may do with an execution: the verbs of `executions`, one route each."""
+"""Actions on one execution, a route each."""
 
 from __future__ import annotations
 
@@ -10,95 +10,108 @@ from ninja import Field
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.models import Execution
 from queuemgr.operations import executions
-from queuemgr.web.api.auth import by, caller_of, needs
-from queuemgr.web.api.enqueue import from_afar
-from queuemgr.web.api.executions import one, router
-from queuemgr.web.api.idempotency import once
+from queuemgr.web.api.auth import actor_of, caller_of, requires
+from queuemgr.web.api.enqueue import validate_remote_payload
+from queuemgr.web.api.executions import get_execution, router
+from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import SAID_NOTHING, Changed, Id, Moment, PriorityName, Reasoned
+from queuemgr.web.api.schemas import NO_REASON, Changed, Id, PriorityName, Timestamp, WithReason
 
 
-class Retry(Reasoned):
-    """From the step it stopped at, or from the start; with another payload where one is given."""
+class Retry(WithReason):
+    """From the step it stopped at, or from the start; with another payload if one is given."""
 
     from_start: bool = False
     payload: Annotated[
         dict[str, Any] | None,
-        Field(description="Takes its payload's place; scope payload, permission edit_payload."),
+        Field(description="Replaces its payload; needs scope payload, permission edit_payload."),
     ] = None
 
 
-JUST_RETRY = Retry()
+PLAIN_RETRY = Retry()
 
 
-class NewPriority(Reasoned):
+class PriorityInput(WithReason):
     priority: PriorityName
 
 
-class NewTime(Reasoned):
-    run_after: Moment = Field(description="It starts no earlier; a time that has passed: at once.")
+class RescheduleInput(WithReason):
+    run_after: Timestamp = Field(
+        description="It starts no earlier; a past time: as soon as possible."
+    )
 
 
-def changed(execution: Execution, count: int, remedy: str) -> Changed:
-    """The answer; raises `Problem` 409 where its state did not allow it."""
+def changed(execution: Execution, count: int, rule: str) -> Changed:
+    """The response; raises `Problem` 409 if its state did not allow the action."""
     if not count:
         now = Execution.objects.filter(pk=execution.pk).values_list("state", flat=True).first()
-        raise Problem("conflict", f"execution {execution.pk} is {now}: {remedy}", state=now)
+        raise Problem("conflict", f"execution {execution.pk} is {now}: {rule}", state=now)
     return Changed(changed=count)
 
 
-@router.post("/executions/{int:pk}/retry", response=Changed, **needs("operate", "retry_execution"))
-@once
-def retry_execution(request: HttpRequest, pk: Id, given: Retry = JUST_RETRY) -> Changed:
-    """Let a failed, cancelled or skipped execution go on."""
-    execution, why = one(pk), by(request, given.reason)
+@router.post(
+    "/executions/{int:pk}/retry", response=Changed, **requires("operate", "retry_execution")
+)
+@idempotent
+def retry_execution(request: HttpRequest, pk: Id, given: Retry = PLAIN_RETRY) -> Changed:
+    """Retry a failed, cancelled or skipped execution."""
+    execution, actor = get_execution(pk), actor_of(request, given.reason)
     if given.payload is not None:
-        caller_of(request).must("payload", "edit_payload")
+        caller_of(request).require("payload", "edit_payload")
         count = executions.retry_with_payload(
-            execution, from_afar(execution.flow, given.payload), why, from_start=given.from_start
+            execution,
+            validate_remote_payload(execution.flow, given.payload),
+            actor,
+            from_start=given.from_start,
         )
     elif given.from_start:
-        count = executions.retry_from_start([execution], why)
+        count = executions.retry_from_start([execution], actor)
     else:
-        count = executions.retry([execution], why)
-    return changed(execution, count, "only what failed, was cancelled or skipped can be retried")
+        count = executions.retry([execution], actor)
+    return changed(execution, count, "only failed, cancelled and skipped executions can be retried")
 
 
 @router.post(
-    "/executions/{int:pk}/cancel", response=Changed, **needs("operate", "cancel_execution")
+    "/executions/{int:pk}/cancel", response=Changed, **requires("operate", "cancel_execution")
 )
-@once
-def cancel_execution(request: HttpRequest, pk: Id, given: Reasoned = SAID_NOTHING) -> Changed:
-    """Cancel it at once when it waits; when it runs, ask its worker to stop, which takes seconds."""
-    execution = one(pk)
-    count = executions.cancel([execution], by(request, given.reason))
-    return changed(execution, count, "it has ended, or was asked to stop before")
+@idempotent
+def cancel_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Changed:
+    """Cancel it at once if it waits; if it runs, ask its worker to stop, which takes seconds."""
+    execution = get_execution(pk)
+    count = executions.cancel([execution], actor_of(request, given.reason))
+    return changed(execution, count, "it has ended, or is being cancelled already")
 
 
-@router.post("/executions/{int:pk}/skip", response=Changed, **needs("operate", "skip_execution"))
-@once
-def skip_execution(request: HttpRequest, pk: Id, given: Reasoned = SAID_NOTHING) -> Changed:
-    """Leave it out for good: it waits, or failed and nobody wants it any more."""
-    execution = one(pk)
-    count = executions.skip([execution], by(request, given.reason))
-    return changed(execution, count, "only what waits or failed can be skipped")
+@router.post("/executions/{int:pk}/skip", response=Changed, **requires("operate", "skip_execution"))
+@idempotent
+def skip_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Changed:
+    """Skip it if it waits or failed: it ends without being done."""
+    execution = get_execution(pk)
+    count = executions.skip([execution], actor_of(request, given.reason))
+    return changed(execution, count, "only waiting and failed executions can be skipped")
 
 
 @router.post(
-    "/executions/{int:pk}/priority", response=Changed, **needs("operate", "prioritise_execution")
+    "/executions/{int:pk}/priority", response=Changed, **requires("operate", "prioritise_execution")
 )
-@once
-def prioritise_execution(request: HttpRequest, pk: Id, given: NewPriority) -> Changed:
-    """Raise or lower its priority; 0 changed when it has that priority already."""
+@idempotent
+def prioritise_execution(request: HttpRequest, pk: Id, given: PriorityInput) -> Changed:
+    """Set its priority; 0 changed if it has that priority already."""
     rank = priority_of(given.priority)
-    return Changed(changed=executions.set_priority([one(pk)], rank, by(request, given.reason)))
+    return Changed(
+        changed=executions.set_priority([get_execution(pk)], rank, actor_of(request, given.reason))
+    )
 
 
 @router.post(
-    "/executions/{int:pk}/run-after", response=Changed, **needs("operate", "prioritise_execution")
+    "/executions/{int:pk}/reschedule",
+    response=Changed,
+    **requires("operate", "prioritise_execution"),
 )
-@once
-def put_off_execution(request: HttpRequest, pk: Id, given: NewTime) -> Changed:
-    """Have it start no earlier than a time; 0 changed when it does not wait, or is due already."""
-    moved = executions.set_run_after([one(pk)], given.run_after, by(request, given.reason))
+@idempotent
+def reschedule_execution(request: HttpRequest, pk: Id, given: RescheduleInput) -> Changed:
+    """Start it no earlier than a time; 0 changed if it is not waiting, or is due already."""
+    moved = executions.set_run_after(
+        [get_execution(pk)], given.run_after, actor_of(request, given.reason)
+    )
     return Changed(changed=moved)

@@ -1,4 +1,4 @@
-"""Executions: where they stand, why they wait, what was tried, and pages about them."""
+"""Executions: their state, why they wait, their attempts, and links to their pages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import Attempt, Execution, State
 from queuemgr.reporting import explain_one
 from queuemgr.reporting.filtering import executions_matching
-from queuemgr.web.api.auth import caller_of, needs
+from queuemgr.web.api.auth import caller_of, requires
 from queuemgr.web.api.pagination import Page, Paging, page_of, refuse_unknown
 from queuemgr.web.api.schemas import (
     BIGGEST_ID,
     PRINTABLE,
-    Asked,
     ExecutionOut,
     Id,
-    Moment,
+    Input,
     PriorityName,
+    Timestamp,
 )
 
 router = Router(tags=["executions"])
@@ -37,7 +37,7 @@ class Executions(Schema):
 
 
 class AttemptOut(Schema):
-    """What one lease came to."""
+    """One attempt at a step."""
 
     lease: str
     phase: str
@@ -52,7 +52,7 @@ class AttemptOut(Schema):
     outcome: str
     error_kind: str
     error_message: str
-    requests: int = Field(description="What it cost of the budget.")
+    requests: int = Field(description="Requests charged to the budget.")
 
 
 class Attempts(Schema):
@@ -66,8 +66,7 @@ class LinkOut(Schema):
 
 
 class Links(Schema):
-    """Pages about an execution and what it worked on, for people (null where there is none), and what
-    was made of it so far."""
+    """Pages about an execution and its item (null: none), and the files made so far."""
 
     execution: str
     item: str | None
@@ -75,7 +74,7 @@ class Links(Schema):
 
 
 class ReasonOut(Schema):
-    """One limit that stops it, and the earliest time that could change."""
+    """A limit that blocks it, and the earliest time at which that may end."""
 
     limit: str
     reason: str
@@ -84,7 +83,7 @@ class ReasonOut(Schema):
 
 
 class Why(Schema):
-    """Why it waits, in a sentence and limit by limit; its place in line and what may be expected."""
+    """Why it waits, as a sentence and by limit; its position and estimated times."""
 
     key: str
     flow: str
@@ -100,14 +99,14 @@ class Why(Schema):
     can_change_at: datetime | None
     started_lately: int | None
     started_lately_seconds: int | None
-    unknown: str = Field(description="Why a time is not known.")
+    unknown: str = Field(description="Why there is no estimate.")
 
 
 Word = Annotated[str | None, Field(min_length=1, max_length=255, pattern=PRINTABLE)]
 
 
-class Wanted(Asked):
-    """Which executions: every member given narrows further."""
+class ExecutionFilter(Input):
+    """Executions that match every given member."""
 
     flow: Word = None
     phase: Word = None
@@ -118,12 +117,14 @@ class Wanted(Asked):
     error_fingerprint: Word = None
     key: Word = None
     key_prefix: Word = None
-    limit: Annotated[Word, Field(description="It waits on it, runs or last ran under it.")] = None
+    limit: Annotated[
+        Word, Field(description="It waits on this limit, or runs or last ran under it.")
+    ] = None
     worker: Word = None
     batch: Word = None
     priority: PriorityName | None = None
-    created_before: Moment | None = None
-    created_after: Moment | None = None
+    created_before: Timestamp | None = None
+    created_after: Timestamp | None = None
     ids: Annotated[
         list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None, Field(max_length=500)
     ] = None
@@ -132,8 +133,8 @@ class Wanted(Asked):
         return self.model_dump(exclude_none=True)
 
 
-def shown(execution: Execution, *, payload: bool) -> ExecutionOut:
-    """An execution for whoever may, or may not, see payloads."""
+def execution_out(execution: Execution, *, payload: bool) -> ExecutionOut:
+    """`payload`: whether the caller may see payload and context."""
     plain = (
         "id", "flow", "key", "status", "state", "phase", "step", "run_after", "wait_reason",
         "error_kind", "error_message", "error_fingerprint", "batch_seq", "created_at", "finished_at",
@@ -147,38 +148,38 @@ def shown(execution: Execution, *, payload: bool) -> ExecutionOut:
     )
 
 
-def one(pk: int) -> Execution:
-    """The execution of this id; raises `Http404`."""
+def get_execution(pk: int) -> Execution:
+    """The execution with this id; raises `Http404`."""
     try:
         return Execution.objects.select_related("batch").get(pk=pk)
     except Execution.DoesNotExist:
         raise Http404(f"no execution has the id {pk}") from None
 
 
-@router.get("/executions", response=Executions, **needs("read", "view_execution"))
+@router.get("/executions", response=Executions, **requires("read", "view_execution"))
 def list_executions(
-    request: HttpRequest, wanted: Annotated[Wanted, Query(...)], paging: Page
+    request: HttpRequest, given: Annotated[ExecutionFilter, Query(...)], paging: Page
 ) -> Executions:
-    """Executions, newest first. The cursor goes by id: what comes or goes meanwhile shifts nothing."""
-    refuse_unknown(request, Wanted, Paging)
+    """Executions, newest first. The cursor is an id: new or deleted rows shift no page."""
+    refuse_unknown(request, ExecutionFilter, Paging)
     payload = caller_of(request).sees_payloads
-    rows = executions_matching(wanted.as_filters(), bounded=True).select_related("batch")
+    rows = executions_matching(given.as_filters(), bounded=True).select_related("batch")
     found = page_of(rows if payload else rows.defer("payload", "context"), paging)
     return Executions(
-        executions=[shown(row, payload=payload) for row in found.rows], next=found.next
+        executions=[execution_out(row, payload=payload) for row in found.rows], next=found.next
     )
 
 
-@router.get("/executions/{int:pk}", response=ExecutionOut, **needs("read", "view_execution"))
+@router.get("/executions/{int:pk}", response=ExecutionOut, **requires("read", "view_execution"))
 def show_execution(request: HttpRequest, pk: Id) -> ExecutionOut:
-    """One execution as it stands."""
-    return shown(one(pk), payload=caller_of(request).sees_payloads)
+    """One execution."""
+    return execution_out(get_execution(pk), payload=caller_of(request).sees_payloads)
 
 
-@router.get("/executions/{int:pk}/attempts", response=Attempts, **needs("read", "view_attempt"))
+@router.get("/executions/{int:pk}/attempts", response=Attempts, **requires("read", "view_attempt"))
 def list_attempts(request: HttpRequest, pk: Id, paging: Page) -> Attempts:
-    """What was tried, newest first."""
-    found = page_of(one(pk).attempts.all(), paging)
+    """Its attempts, newest first."""
+    found = page_of(get_execution(pk).attempts.all(), paging)
     return Attempts(attempts=[_attempt(row) for row in found.rows], next=found.next)
 
 
@@ -195,24 +196,27 @@ def _attempt(row: Attempt) -> AttemptOut:
     )
 
 
-@router.get("/executions/{int:pk}/why", response=Why, **needs("read", "view_execution"))
+@router.get("/executions/{int:pk}/why", response=Why, **requires("read", "view_execution"))
 def explain_execution(request: HttpRequest, pk: Id) -> Why:
-    """Why it waits and what may be expected; for others, what became of them."""
-    return Why(**explain_one.facts(one(pk)))
+    """Why it waits and when it is likely to start; or how it ended."""
+    return Why(**explain_one.facts(get_execution(pk)))
 
 
-@router.get("/executions/{int:pk}/links", response=Links, **needs("read", "view_execution"))
+@router.get("/executions/{int:pk}/links", response=Links, **requires("read", "view_execution"))
 def link_execution(request: HttpRequest, pk: Id) -> Links:
-    """Pages for people: the execution's own, that of the item it works on, and its artifacts."""
-    execution = one(pk)
+    """Links to its page, its item's page, and its artifacts."""
+    execution = get_execution(pk)
     try:
         flow = get_flow(execution.flow)
-        item, made = flow.link(execution.key), flow.artifacts(execution.key)
+        item, artifacts = flow.link(execution.key), flow.artifacts(execution.key)
     except UnknownFlow:
-        item, made = "", ()
-    here, at = reverse("admin:queuemgr_execution_change", args=[pk]), request.build_absolute_uri
+        item, artifacts = "", ()
+    page, absolute = (
+        reverse("admin:queuemgr_execution_change", args=[pk]),
+        request.build_absolute_uri,
+    )
     return Links(
-        execution=at(here),
-        item=at(item) if item else None,
-        artifacts=[LinkOut(label=link.label, url=at(link.address)) for link in made],
+        execution=absolute(page),
+        item=absolute(item) if item else None,
+        artifacts=[LinkOut(label=link.label, url=absolute(link.address)) for link in artifacts],
     )

@@ -1,8 +1,8 @@
-"""A request sent twice under one `Idempotency-Key` takes effect once and is answered alike.
+"""A request repeated with the same `Idempotency-Key` takes effect once, with the same response.
 
-The key's row is inserted in the transaction of the effect: of two in flight the second waits for the
-first to commit, meets its row, and gives its answer again. What was refused keeps no key: nothing took
-effect, so the same key may be tried again.
+The key's row is inserted in the transaction of the effect: of two concurrent requests the second waits
+until the first commits, finds its row and replays its response. Refused requests store no key, since
+nothing took effect; the key can be used again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from queuemgr.web.api.problems import Problem
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
-LONGEST_KEY = 200
+MAX_KEY = 200
 Route = Callable[..., Any]
 
 PARAMETERS = [
@@ -36,21 +36,21 @@ PARAMETERS = [
         "required": False,
         "description": "The same key with the same request takes effect once; kept for 24 hours.",
         "schema": {
-            "type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$",
+            "type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$",
         },
     },
     {
         "in": "header",
         "name": REASON,
         "required": False,
-        "description": "Why, for the record of changes, where the body says nothing.",
+        "description": "Reason for the audit log, if the body has none.",
         "schema": {"type": "string", "maxLength": 200, "pattern": "^([!-~]([ -~]*[!-~])?)?$"},
     },
 ]  # fmt: skip
 
 
-def once(route: Route) -> Route:
-    """Mark a route that changes something, below its router's decorator."""
+def idempotent(route: Route) -> Route:
+    """Decorator for a route that changes something, to be placed below the router's."""
     contribute_operation_callback(route, _wrap)
     return route
 
@@ -64,29 +64,29 @@ def _wrap(operation: Operation) -> None:
         key = request.headers.get(HEADER)
         if key is None:
             return inner(request, **given)
-        return _once(_checked(key), request, lambda: _answered(operation, inner(request, **given)))
+        return _once(_validate(key), request, lambda: _response(operation, inner(request, **given)))
 
     operation.view_func = keyed
 
 
-def _answered(operation: Operation, result: Any) -> Status[Any]:
-    """The result with its status, its models as plain JSON."""
+def _response(operation: Operation, result: Any) -> Status[Any]:
+    """The result with its status, as JSON values."""
     status = next(iter(operation.response_models))
     if isinstance(result, Status):
         status, result = result.status_code, result.value
     return Status(status, result.model_dump(mode="json"))
 
 
-def _checked(key: str) -> str:
-    if not 0 < len(key) <= LONGEST_KEY or not all("!" <= c <= "~" for c in key):
-        raise Problem("invalid", f"{HEADER} is 1 to {LONGEST_KEY} visible ASCII characters")
+def _validate(key: str) -> str:
+    if not 0 < len(key) <= MAX_KEY or not all("!" <= c <= "~" for c in key):
+        raise Problem("invalid", f"{HEADER} is 1 to {MAX_KEY} visible ASCII characters")
     return key
 
 
 def _once(key: str, request: HttpRequest, act: Callable[[], Status[Any]]) -> Any:
     token = caller_of(request).token
     if token is None:
-        raise Problem("invalid", f"{HEADER} goes with a token: answers are kept by token")
+        raise Problem("invalid", f"{HEADER} needs a token: responses are stored by token")
     digest, full = _digest_of(request), None
     try:
         with transaction.atomic():
@@ -96,28 +96,26 @@ def _once(key: str, request: HttpRequest, act: Callable[[], Status[Any]]) -> Any
             try:
                 result = act()
             except QueueFull as error:
-                full = error  # what went in before it stays in, and the key stays free
+                full = error  # what was enqueued before stays, and the key can be used again
                 row.delete()
             else:
                 row.status, row.body = result.status_code, result.value
                 row.save()
     except IntegrityError:
-        return _again(token, key, digest)
+        return _replay(token, key, digest)
     if full:
         raise full
     return _respond(result.status_code, result.value, replayed=False)
 
 
-def _again(token: ApiToken, key: str, digest: str) -> HttpResponse:
-    """The answer given before. An error of integrity of another row than the key's is no answer."""
-    given = IdempotencyRecord.objects.filter(token=token, key=key).first()
-    if given is None:
-        raise Problem("conflict", f"it met another request with this {HEADER}: try again")
-    if given.request_digest != digest:
-        raise Problem(
-            "key-reused", f"this {HEADER} came with another request before: use a new one"
-        )
-    return _respond(given.status, given.body, replayed=True)
+def _replay(token: ApiToken, key: str, digest: str) -> HttpResponse:
+    """The stored response; raises `Problem` if the integrity error was of another row than the key's."""
+    record = IdempotencyRecord.objects.filter(token=token, key=key).first()
+    if record is None:
+        raise Problem("conflict", f"a concurrent request used this {HEADER}: try again")
+    if record.request_digest != digest:
+        raise Problem("key-reused", f"another request used this {HEADER}: use a new one")
+    return _respond(record.status, record.body, replayed=True)
 
 
 def _respond(status: int, body: Any, *, replayed: bool) -> HttpResponse:

@@ -1,7 +1,6 @@
-"""Reading what was sent: JSON that both databases can hold, or a problem that says what is wrong.
+"""Parses request bodies and queries, and refuses values that one of the databases cannot store.
 
-PostgreSQL takes neither NUL nor half a surrogate pair in text, nor NaN in JSON; SQLite takes them all.
-What one of them refuses is refused before either is asked.
+PostgreSQL accepts neither NUL nor lone surrogates in text, nor NaN in JSON; SQLite accepts them all.
 """
 
 from __future__ import annotations
@@ -16,23 +15,21 @@ from ninja.parser import Parser
 
 from queuemgr.web.api.problems import Problem
 
-DEEPEST = 32
-"""Levels of lists and objects within each other."""
+MAX_DEPTH = 32
+"""Levels of nested lists and objects."""
 
-LARGEST = 2**63 - 1
-"""The largest whole number every reader of JSON we know of keeps exactly in 64 bits."""
-
-DIGITS = 30
-"""Longer numbers are not looked at: turning them into numbers is what costs."""
+MAX_INTEGER = 2**63 - 1
+MAX_DIGITS = 30
+"""Longer integers are refused unparsed: parsing them is slow."""
 
 
 class StrictJson(Parser):
-    """Ninja's parser, which takes what Python takes, made to take what we can keep."""
+    """Ninja's parser, which by itself accepts whatever Python's `json` does."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         if request.content_type != "application/json":
-            given = (request.content_type or "nothing")[:60]
-            raise Problem("not-json", f"the body must be application/json, not {given}")
+            sent = (request.content_type or "nothing")[:60]
+            raise Problem("not-json", f"the body must be application/json, not {sent}")
         return read(request.body)
 
     def parse_querydict(self, data: Any, list_fields: list[str], request: HttpRequest) -> Any:
@@ -44,10 +41,10 @@ class StrictJson(Parser):
 
 
 def read(body: bytes) -> Any:
-    """The value in a body; raises `Problem` 400 for what is no JSON, 422 for what we cannot keep."""
+    """The value in a body; raises `Problem` 400 for invalid JSON, 422 for what cannot be stored."""
     try:
         value = json.loads(
-            body.decode("utf-8"), parse_constant=_refuse, parse_int=_whole, parse_float=_real
+            body.decode("utf-8"), parse_constant=_refuse, parse_int=_integer, parse_float=_float
         )
     except UnicodeDecodeError:
         raise Problem("unreadable", "the body is not UTF-8") from None
@@ -61,50 +58,50 @@ def read(body: bytes) -> Any:
 
 
 def check_text(text: str) -> None:
-    """Raise `Problem` for a text PostgreSQL cannot hold."""
+    """Raise `Problem` for text that PostgreSQL cannot store."""
     if "\x00" in text:
-        raise Problem("invalid", "text with a NUL character (U+0000) cannot be kept")
+        raise Problem("invalid", "text with a NUL character (U+0000) cannot be stored")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Problem("invalid", "text with half a surrogate pair cannot be kept") from None
+        raise Problem("invalid", "text with a lone surrogate cannot be stored") from None
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value, names included, without recursion; raises when it lies too deep."""
+    """Every string in a value, with the names of members; raises `Problem` beyond `MAX_DEPTH`."""
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         below: list[Any] = []
-        for one in level:
-            if isinstance(one, str):
-                yield one
-            elif isinstance(one, dict):
-                yield from one
-                below += one.values()
-            elif isinstance(one, list):
-                below += one
+        for item in level:
+            if isinstance(item, str):
+                yield item
+            elif isinstance(item, dict):
+                yield from item
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
         level = below
     if level:
         raise _too_deep()
 
 
 def _too_deep() -> Problem:
-    return Problem("invalid", f"JSON deeper than {DEEPEST} levels is not taken")
+    return Problem("invalid", f"JSON deeper than {MAX_DEPTH} levels is refused")
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise Problem("invalid", f"{constant} is no number JSON knows")
+    raise Problem("invalid", f"{constant} is not a JSON number")
 
 
-def _whole(digits: str) -> int:
-    number = int(digits) if len(digits) <= DIGITS else LARGEST + 1
-    if abs(number) > LARGEST:
-        raise Problem("invalid", f"the number {digits[:DIGITS]} does not fit in 64 bits")
+def _integer(digits: str) -> int:
+    number = int(digits) if len(digits) <= MAX_DIGITS else MAX_INTEGER + 1
+    if abs(number) > MAX_INTEGER:
+        raise Problem("invalid", f"the number {digits[:MAX_DIGITS]} does not fit in 64 bits")
     return number
 
 
-def _real(digits: str) -> float:
+def _float(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise Problem("invalid", f"the number {digits[:DIGITS]} is too large")
+        raise Problem("invalid", f"the number {digits[:MAX_DIGITS]} is too large")
     return number

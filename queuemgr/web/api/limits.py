@@ -1,4 +1,4 @@
-"""Limits: their figures and use, editing them, resetting their breakers."""
+"""Limits: their fields and usage, editing them, resetting their breakers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ninja import Field, Router, Schema
 from queuemgr.operations import controls
 from queuemgr.reporting import explain, stats
 from queuemgr.scheduling.limit_input import limit_to_edit, no_limit, validate
-from queuemgr.web.api.auth import by, needs
-from queuemgr.web.api.idempotency import once
+from queuemgr.web.api.auth import actor_of, requires
+from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import PRINTABLE, Name, PositiveInteger, Reasoned
+from queuemgr.web.api.schemas import PRINTABLE, Name, PositiveInteger, WithReason
 
 router = Router(tags=["limits"])
 
 
 class LimitOut(Schema):
-    """A limit as it stands. `daily_budget` null: none; 0 in `max_running`: no cap. `open_until` null: its
+    """A limit and its usage. `daily_budget` null: none; 0 in `max_running`: no cap. `open_until` null: its
     breaker is closed, or half-open if `half_open_starts` is not 0; `open_reason` is why it opened."""
 
     limit: str
@@ -40,7 +40,7 @@ class LimitOut(Schema):
 
 
 class WaitingOn(Schema):
-    """What a limit stops: how many, in which words, until when."""
+    """A reason why work waits on a limit: how many executions, and until when."""
 
     limit: str
     reason: str
@@ -54,7 +54,7 @@ class OneLimit(LimitOut):
     blocked_for_low_percent: int
     share: int
     breaker_after: int
-    goes_by: str = Field(description="The row whose figures it obeys: its own, or a pattern's.")
+    goes_by: str = Field(description="The row that defines it: its own, or a pattern's.")
     waiting_on_it: list[WaitingOn]
 
 
@@ -65,13 +65,13 @@ class Limits(Schema):
 Percent = Annotated[int, Field(ge=0, le=100)]
 
 
-class Figures(Reasoned):
-    """Figures to set; those not given stay. Of a name without a row a row is made."""
+class LimitFields(WithReason):
+    """Fields to set; others keep their values. Creates a row for a name that has none."""
 
     max_running: PositiveInteger | None = None
     reserved_high: PositiveInteger | None = None
     rate: str | None = Field(None, max_length=64, pattern=PRINTABLE, description='Such as "1/3s".')
-    daily_budget: PositiveInteger | None = Field(None, description="Null takes it away.")
+    daily_budget: PositiveInteger | None = Field(None, description="Null: no budget.")
     budget_zone: str | None = Field(None, max_length=64, pattern=PRINTABLE)
     reserved_for_high_percent: Percent | None = None
     blocked_for_low_percent: Percent | None = None
@@ -79,17 +79,17 @@ class Figures(Reasoned):
     breaker_after: PositiveInteger | None = None
 
     def given(self) -> dict[str, Any]:
-        """Those that were sent; only a budget can be null."""
+        """The fields that were sent; raises `Problem` if none was, or one other than the budget is null."""
         sent = self.model_dump(exclude_unset=True, exclude={"reason"})
         null = [name for name, value in sent.items() if value is None and name != "daily_budget"]
         if null or not sent:
             raise Problem(
-                "invalid", f"{', '.join(null)} cannot be null" if null else "name a figure to set"
+                "invalid", f"{', '.join(null)} cannot be null" if null else "give a field to set"
             )
         return sent
 
 
-class ToReset(Reasoned):
+class BreakersInput(WithReason):
     limits: list[Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE)]] = Field(
         min_length=1,
         max_length=100,
@@ -98,31 +98,33 @@ class ToReset(Reasoned):
 
 
 class BreakersReset(Schema):
-    """The limits whose breaker was open or half-open, and is closed now."""
+    """The limits whose breaker was open or half-open and is now closed."""
 
     closed: list[str]
 
 
-@router.get("/limits", response=Limits, **needs("read", "view_limit"))
+@router.get("/limits", response=Limits, **requires("read", "view_limit"))
 def list_limits(request: HttpRequest) -> Limits:
     """Every limit with a row, and every key in use or with a breaker that is not closed."""
     return Limits(limits=[LimitOut(**facts) for facts in stats.all_limits()])
 
 
-@router.post("/limits/reset-breaker", response=BreakersReset, **needs("operate", "pause_limit"))
-@once
-def reset_breaker(request: HttpRequest, given: ToReset) -> BreakersReset:
+@router.post("/limits/reset-breaker", response=BreakersReset, **requires("operate", "pause_limit"))
+@idempotent
+def reset_breaker(request: HttpRequest, given: BreakersInput) -> BreakersReset:
     """Close the breakers of these limits at once."""
-    return BreakersReset(closed=controls.reset_breakers(given.limits, by(request, given.reason)))
+    return BreakersReset(
+        closed=controls.reset_breakers(given.limits, actor_of(request, given.reason))
+    )
 
 
-@router.get("/limits/{path:name}", response=OneLimit, **needs("read", "view_limit"))
+@router.get("/limits/{path:name}", response=OneLimit, **requires("read", "view_limit"))
 def show_limit(request: HttpRequest, name: Name) -> OneLimit:
-    """One limit with all its figures and what waits on it."""
-    return _shown(name)
+    """One limit with all its fields and what waits on it."""
+    return _detail(name)
 
 
-def _shown(name: str) -> OneLimit:
+def _detail(name: str) -> OneLimit:
     found = stats.limit(name)
     if found is None:
         raise Http404(no_limit(name))
@@ -130,13 +132,13 @@ def _shown(name: str) -> OneLimit:
     return OneLimit(**found, waiting_on_it=[WaitingOn(**facts) for facts in stopped])
 
 
-@router.patch("/limits/{path:name}", response=OneLimit, **needs("limits", "change_limit"))
-@once
-def edit_limit(request: HttpRequest, name: Name, given: Figures) -> OneLimit:
-    """Set figures; work they stopped starts at once."""
-    figures, limit = given.given(), limit_to_edit(name)
-    for figure, value in figures.items():
-        setattr(limit, figure, value)
+@router.patch("/limits/{path:name}", response=OneLimit, **requires("limits", "change_limit"))
+@idempotent
+def edit_limit(request: HttpRequest, name: Name, given: LimitFields) -> OneLimit:
+    """Set fields; work that they blocked starts at once."""
+    fields, limit = given.given(), limit_to_edit(name)
+    for field, value in fields.items():
+        setattr(limit, field, value)
     validate(limit)
-    controls.edit_limit(name, by(request, given.reason), **figures)
-    return _shown(name)
+    controls.edit_limit(name, actor_of(request, given.reason), **fields)
+    return _detail(name)

@@ -1,6 +1,6 @@
-"""What goes wrong, told as RFC 9457 wants it: `application/problem+json`, one type per cause.
+"""Errors as problem details (RFC 9457): `application/problem+json`, one type per cause.
 
-A type is an anchor of docs/api.md. Nothing here repeats a secret, a payload or a traceback.
+A type is an anchor in docs/api.md. No problem contains a secret, a payload or a traceback.
 """
 
 from __future__ import annotations
@@ -37,30 +37,31 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "scope-missing": (403, "The token lacks a scope"),
     "permission-missing": (403, "The owner lacks a permission"),
     "csrf-failed": (403, "The session's CSRF token is missing or wrong"),
-    "not-found": (404, "There is no such thing"),
+    "not-found": (404, "Not found"),
     "method-not-allowed": (405, "The method is not allowed here"),
-    "conflict": (409, "Its state does not allow it"),
+    "conflict": (409, "Not allowed in its state"),
     "too-large": (413, "The body is too large"),
     "not-json": (415, "The body is not JSON"),
-    "invalid": (422, "What was given cannot be used"),
-    "never-fits": (422, "No limit could ever admit it"),
+    "invalid": (422, "The input is invalid"),
+    "never-fits": (422, "A limit could never admit it"),
     "key-reused": (422, "The idempotency key belongs to another request"),
     "queue-full": (429, "The queue is full"),
     "too-many-requests": (429, "Too many requests"),
-    "internal": (500, "Something broke on our side"),
+    "internal": (500, "Internal error"),
     "database-away": (503, "The database does not answer"),
 }
 """Every type of problem: its status and title."""
 
 
 class Problem(Exception):
-    """A request that cannot be answered as asked; `more` become members of the problem."""
+    """Raised to answer a request with a problem; `members` are further members of its JSON object."""
 
     def __init__(
-        self, name: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
+        self, name: str, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any
     ) -> None:
         super().__init__(detail)
-        self.name, self.detail, self.headers, self.more = name, detail, dict(headers or {}), more
+        self.name, self.detail, self.headers = name, detail, dict(headers or {})
+        self.members = members
 
     @property
     def status(self) -> int:
@@ -76,7 +77,7 @@ def answer(request: HttpRequest, problem: Problem) -> HttpResponse:
             "status": problem.status,
             "detail": problem.detail,
             "instance": request.path,
-            **problem.more,
+            **problem.members,
         },
         problem.headers,
     )
@@ -90,11 +91,11 @@ def respond(body: dict[str, Any], headers: Mapping[str, str]) -> HttpResponse:
     return response
 
 
-def plain(request: HttpRequest, status: int, headers: Mapping[str, str]) -> HttpResponse:
-    """A problem for an answer that came from outside the routes: its status says it all."""
-    found = next((name for name, (code, _) in TITLES.items() if code == status), None)
-    if found is not None:
-        return answer(request, Problem(found, DETAILS.get(found, ""), headers=headers))
+def of_status(request: HttpRequest, status: int, headers: Mapping[str, str]) -> HttpResponse:
+    """The problem for an error response that no route made, such as Django's 404 page."""
+    name = next((name for name, (code, _) in TITLES.items() if code == status), None)
+    if name is not None:
+        return answer(request, Problem(name, DETAILS.get(name, ""), headers=headers))
     title = HTTPStatus(status).phrase
     body = {"type": "about:blank", "title": title, "status": status, "instance": request.path}
     return respond(body, headers)
@@ -103,7 +104,7 @@ def plain(request: HttpRequest, status: int, headers: Mapping[str, str]) -> Http
 DETAILS = {
     "not-found": "no route has this path; docs/api.md and openapi.json list them",
     "method-not-allowed": "the header Allow names the methods of this path",
-    "internal": "the log of the server says what; nothing of the request took effect halfway",
+    "internal": "the server's log has the error; the request had no partial effect",
 }
 
 
@@ -119,12 +120,12 @@ def _of_invalid(error: InvalidRequest) -> Problem:
         {"where": ".".join(map(str, found["loc"])), "what": str(found["msg"])[:500]}
         for found in error.errors[:50]
     ]
-    said = "; ".join(f"{e['where']}: {e['what']}" for e in errors[:5])
-    return Problem("invalid", clean(said), errors=errors)
+    detail = "; ".join(f"{e['where']}: {e['what']}" for e in errors[:5])
+    return Problem("invalid", clean(detail), errors=errors)
 
 
 def _of_http_error(error: HttpError) -> Problem:
-    """Ninja's own: the one of the parser hides ours behind it."""
+    """Ninja wraps what our parser raises in an error of its own."""
     if isinstance(error.__cause__, Problem):
         return error.__cause__
     if isinstance(error.__cause__, Exception):
@@ -137,17 +138,17 @@ def _of_validation(error: ValidationError) -> Problem:
 
 
 def no_token(detail: str, error: str = "") -> Problem:
-    """RFC 6750 names the error only where a token was given."""
+    """401, with the error code of RFC 6750 if a token was sent."""
     challenge = 'Bearer realm="sluicegate"' + (f', error="{error}"' if error else "")
     return Problem("no-valid-token", detail, headers={"WWW-Authenticate": challenge})
 
 
-AGAIN = {"Retry-After": "5"}
-HOW_TO_ASK = "say `Authorization: Bearer TOKEN`; `manage.py queue token create` makes one"
+RETRY_LATER = {"Retry-After": "5"}
+HOW_TO_AUTHENTICATE = "send `Authorization: Bearer TOKEN`; `manage.py queue token create` makes one"
 
-_MADE_OF: Mapping[type[Exception], Callable[[Any], Problem]] = {
+_CONVERTERS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     Problem: lambda problem: problem,
-    AuthenticationError: lambda error: no_token(HOW_TO_ASK),
+    AuthenticationError: lambda error: no_token(HOW_TO_AUTHENTICATE),
     InvalidRequest: _of_invalid,
     HttpError: _of_http_error,
     Http404: lambda error: Problem("not-found", clean(str(error)) or DETAILS["not-found"]),
@@ -157,18 +158,18 @@ _MADE_OF: Mapping[type[Exception], Callable[[Any], Problem]] = {
     IllegalMove: lambda error: Problem("conflict", clean(str(error))),
     SluiceError: lambda error: Problem("invalid", clean(str(error))),
     PermissionDenied: lambda error: Problem("permission-missing", clean(str(error))),
-    RequestDataTooBig: lambda error: Problem("too-large", "send less at a time"),
-    SuspiciousOperation: lambda error: Problem("unreadable", "the request looks tampered with"),
-    OperationalError: lambda error: Problem("database-away", "try again", headers=AGAIN),
-    InterfaceError: lambda error: Problem("database-away", "try again", headers=AGAIN),
+    RequestDataTooBig: lambda error: Problem("too-large", "split the request"),
+    SuspiciousOperation: lambda error: Problem("unreadable", "the request is malformed"),
+    OperationalError: lambda error: Problem("database-away", "try again", headers=RETRY_LATER),
+    InterfaceError: lambda error: Problem("database-away", "try again", headers=RETRY_LATER),
 }
 
 
 def problem_of(error: Exception) -> Problem:
-    """What to tell of an error; of one nobody foresaw nothing but that it is in the log."""
+    """The problem for an error; an unexpected one is `internal`, and only the log has its message."""
     for kind in type(error).__mro__:
-        if kind in _MADE_OF:
-            return _MADE_OF[kind](error)
+        if kind in _CONVERTERS:
+            return _CONVERTERS[kind](error)
     return Problem("internal", DETAILS["internal"])
 
 
@@ -180,7 +181,7 @@ def _handle(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def register(api: NinjaAPI) -> None:
-    """Have every error of the routes told as a problem. Ninja has handlers of its own for some."""
-    kinds: tuple[type[Exception], ...] = (Exception, *_MADE_OF)
+    """Answer every error of the routes with a problem, in place of ninja's own handlers."""
+    kinds: tuple[type[Exception], ...] = (Exception, *_CONVERTERS)
     for kind in kinds:
         api.add_exception_handler(kind, _handle)

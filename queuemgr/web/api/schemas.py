@@ -1,4 +1,4 @@
-"""The words and values requests and answers are made of."""
+"""Field types, base classes and the schemas that several resources share."""
 
 from __future__ import annotations
 
@@ -24,42 +24,40 @@ Text = Annotated[str, Field(max_length=255, pattern=PRINTABLE)]
 PriorityName = Literal["high", "normal", "low"]
 
 
-def _in_utc(moment: datetime) -> datetime:
-    """An offset can move the first and last years to where no database or Python follows."""
-    if not 1970 <= moment.year < 9000:
+def _in_utc(timestamp: datetime) -> datetime:
+    """The conversion could overflow in the first and last years of `datetime`."""
+    if not 1970 <= timestamp.year < 9000:
         raise ValueError("give a time from 1970 on and before 9000")
-    return moment.astimezone(UTC)
+    return timestamp.astimezone(UTC)
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
-"""ISO 8601 with an offset: a time without one would mean something else on every machine."""
+Timestamp = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""ISO 8601; the offset is required."""
 
 
-class Asked(Schema):
-    """Base of what is sent: a member nobody knows is a typo, and refused."""
+class Input(Schema):
+    """Base of request bodies and queries: unknown members are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Reasoned(Asked):
-    """What changes something may say why."""
-
+class WithReason(Input):
     reason: Annotated[
-        str, Field(max_length=200, pattern=NO_NUL, description="Why, for the record of changes.")
+        str, Field(max_length=200, pattern=NO_NUL, description="Reason for the audit log.")
     ] = ""
 
 
-SAID_NOTHING = Reasoned()
+NO_REASON = WithReason()
 
 
 class Changed(Schema):
-    """How many executions a verb changed; the others were left alone, as their state asks."""
+    """How many executions changed; the others were left unchanged because of their state."""
 
     changed: int
 
 
 class ExecutionOut(Schema):
-    """An execution as it stands. Payload and context are null for whoever may not see them."""
+    """An execution. Payload and context are null for callers without permission to see them."""
 
     id: int
     flow: str
@@ -82,8 +80,19 @@ class ExecutionOut(Schema):
     context: dict[str, Any] | None = None
 
 
+class QueueCounts(Schema):
+    queue: str
+    phase: str
+    priority: str
+    waiting: int
+    due: int
+    leased: int
+    running: int
+    oldest_wait_seconds: float | None
+
+
 class ProgressOut(Schema):
-    """A batch's members by where they stand; `eta` null: `unknown` says why."""
+    """A batch's members by state; if `eta` is null, `unknown` has the reason."""
 
     total: int
     waiting: int

@@ -1,4 +1,4 @@
-"""How the work stands, as `queue stats --json` prints it."""
+"""The counts that `queue stats --json` prints."""
 
 from __future__ import annotations
 
@@ -9,26 +9,15 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 
 from queuemgr.reporting import stats
-from queuemgr.web.api.auth import needs
+from queuemgr.web.api.auth import requires
 from queuemgr.web.api.limits import LimitOut, WaitingOn
-from queuemgr.web.api.schemas import ProgressOut
+from queuemgr.web.api.schemas import ProgressOut, QueueCounts
 
 router = Router(tags=["stats"])
 
 
-class QueueCounts(Schema):
-    queue: str
-    phase: str
-    priority: str
-    waiting: int
-    due: int
-    leased: int
-    running: int
-    oldest_wait_seconds: float | None
-
-
 class BudgetOut(Schema):
-    """The fleet's budget of the day in its zone, in requests."""
+    """The fleet's budget of the current day in its time zone, in requests."""
 
     day: str
     zone: str
@@ -52,13 +41,13 @@ class FailureCount(Schema):
     count: int
 
 
-class BatchUnderWay(ProgressOut):
+class OpenBatch(ProgressOut):
     batch: str
 
 
 class Stats(Schema):
     """Counts by status, queues with work, limits, today's budget, live workers, what work waits on,
-    failures by kind, batches under way, and a forecast at the speed of the last hour."""
+    failures by kind, open batches, and a forecast at the rate of the last hour."""
 
     at: datetime
     total: int
@@ -69,11 +58,11 @@ class Stats(Schema):
     workers: list[WorkerOut]
     waiting_on: list[WaitingOn]
     failures: list[FailureCount]
-    batches: list[BatchUnderWay]
+    batches: list[OpenBatch]
     forecast: dict[str, Any]
 
 
-@router.get("/stats", response=Stats, **needs("read", "view_execution"))
+@router.get("/stats", response=Stats, **requires("read", "view_execution"))
 def show_stats(request: HttpRequest) -> Stats:
-    """How the work stands now."""
+    """Current counts and forecast."""
     return Stats(**stats.stats())

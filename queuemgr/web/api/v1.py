@@ -1,8 +1,6 @@
-"""Version 1 of the API: which routes there are."""
+"""Version 1 of the API: its description and its routes."""
 
 from __future__ import annotations
-
-from ninja import NinjaAPI
 
 from queuemgr.web.api import (
     app,
@@ -16,25 +14,14 @@ from queuemgr.web.api import (
     stats,
 )
 
-ABOUT = """
-The work of a Sluicegate fleet: enqueue, follow, explain, steer.
+DESCRIPTION = """
+Enqueue, inspect and manage the executions of a fleet.
 
-Say who you are with `Authorization: Bearer TOKEN`. Errors are problems (RFC 9457). A request that
-changes something may carry an `Idempotency-Key`; sent again it takes effect once. docs/api.md has
-examples of all of it.
+Authenticate with `Authorization: Bearer TOKEN`. Errors are problems (RFC 9457). A request that
+changes something may carry an `Idempotency-Key`: repeated, it takes effect once. See docs/api.md
+for examples.
 """
 
+MODULES = (executions, enqueue, execution_actions, batches, bulk, limits, queues, stats)
 
-PARTS = dict.fromkeys(
-    part.router
-    for part in (executions, enqueue, execution_actions, batches, bulk, limits, queues, stats)
-)
-"""Each router once: routes of one path that differ in method must be on the same."""
-
-
-def add_routes(api: NinjaAPI) -> None:
-    for part in PARTS:
-        api.add_router("", part)
-
-
-api = app.make(ABOUT.strip(), add_routes)
+api = app.make(DESCRIPTION.strip(), dict.fromkeys(module.router for module in MODULES))

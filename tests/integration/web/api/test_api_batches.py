@@ -141,7 +141,7 @@ def test_a_bulk_action_is_stopped_and_gone_on_with(caller: Api) -> None:
     stopped = caller.post(f"bulk-actions/{pk}/stop", {"reason": "too early"}).json()
     assert (stopped["state"], stopped["stopped_by"]) == ("stopped", "owner-of-robot")
     problem(caller.post(f"bulk-actions/{pk}/stop"), "conflict")
-    rest = caller.post(f"bulk-actions/{pk}/go-on").json()
+    rest = caller.post(f"bulk-actions/{pk}/resume").json()
     assert (rest["state"], rest["matched"]) == ("running", 2)
 
 

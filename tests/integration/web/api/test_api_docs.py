@@ -13,7 +13,7 @@ from django.test import Client
 
 from queuemgr.operations.api_tokens import SCOPES
 from queuemgr.scheduling import limit_rows
-from queuemgr.web.api.executions import Wanted
+from queuemgr.web.api.executions import ExecutionFilter
 from tests.compose_file import ROOT
 from tests.integration.cli.commands import queue
 from tests.integration.web.api.api_client import someone
@@ -77,5 +77,5 @@ def test_every_example_runs_in_order_and_prints_what_the_page_says() -> None:
 
 
 def test_every_scope_and_filter_is_on_the_page() -> None:
-    for name in (*SCOPES, *Wanted.model_fields):
+    for name in (*SCOPES, *ExecutionFilter.model_fields):
         assert f"`{name}`" in PAGE, name

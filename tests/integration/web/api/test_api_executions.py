@@ -220,7 +220,7 @@ def test_retry_cancel_skip_priority_and_time_change_one_execution_and_are_record
         (first.pk, "cancel", None),
         (second.pk, "skip", {}),
         (third.pk, "priority", {"priority": "high"}),
-        (fourth.pk, "run-after", {"run_after": later}),
+        (fourth.pk, "reschedule", {"run_after": later}),
     ):
         assert caller.post(f"executions/{pk}/{verb}", body).json() == {"changed": 1}, verb
     states = dict(Execution.objects.values_list("pk", "state"))

@@ -9,7 +9,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from queuemgr.reporting import stats
-from queuemgr.web.api.json_body import DEEPEST
+from queuemgr.web.api.json_body import MAX_DEPTH
 from queuemgr.web.api.problems import TITLES
 from tests.compose_file import ROOT
 from tests.integration.web.api.api_client import Api, api, problem
@@ -53,7 +53,7 @@ def test_hostile_json_is_refused_and_never_reaches_a_database(
 
 
 def test_json_may_be_nested_as_deep_as_is_said(caller: Api) -> None:
-    body = b"[" * DEEPEST + b"]" * DEEPEST
+    body = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert "deeper" not in problem(caller.raw("executions", body), "invalid")["detail"]
     assert "deeper" in problem(caller.raw("executions", b"[" + body + b"]"), "invalid")["detail"]
 
