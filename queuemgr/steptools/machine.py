@@ -1,7 +1,7 @@
-"""What this process may use of its machine: processors and memory, a container's share counted.
+"""The processors and memory this process may use, limits of a container included.
 
-Neither `os.cpu_count` nor psutil heeds a control group, so a container given one processor and
-2 GiB of a large host would be taken for the host.
+`os.cpu_count` and psutil ignore control groups: in a container with one processor and 2 GiB they
+report the whole host.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """The least of what the hardware, the affinity mask and the control groups allow."""
+    """The minimum of what the hardware, the affinity mask and the control groups allow."""
     groups = list(_groups(SELF, ROOT))
     cpus = [_affinity(), *filter(None, (_processors(group) for group in groups))]
     memory = [psutil.virtual_memory().total, *filter(None, (_memory(group) for group in groups))]
@@ -36,17 +36,17 @@ def this_machine() -> Machine:
 
 
 def _affinity() -> int:
-    """Processors this process may be scheduled on; macOS has no mask."""
+    """Processors this process may be scheduled on; macOS has no affinity mask."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _groups(listing: Path, root: Path) -> Iterator[Path]:
-    """Directories of the control groups this process is in, each with all above it.
+    """Directories of this process's control groups and of all their parents.
 
-    Lines of `listing` are `number:controllers:path` (version 1) or `0::path` (version 2). Inside
-    a container the path may be the host's, which is not there: then the root still counts.
+    Lines of `listing` are `number:controllers:path` (version 1) or `0::path` (version 2). Inside a
+    container the path may be the host's and not exist; then the root still applies.
     """
     lines: list[str] = []
     with suppress(OSError):
@@ -55,11 +55,11 @@ def _groups(listing: Path, root: Path) -> Iterator[Path]:
         _, controllers, path = line.split(":", 2)
         top = root / controllers if controllers else root
         inner = top / path.lstrip("/")
-        yield from (place for place in (inner, *inner.parents) if place.is_relative_to(top))
+        yield from (group for group in (inner, *inner.parents) if group.is_relative_to(top))
 
 
 def _processors(group: Path) -> int | None:
-    """Processors of a quota, rounded up; None where there is none.
+    """The group's processor quota, rounded up; None without one.
 
     Version 2 has `cpu.max` (`max 100000`, `150000 100000`), version 1 two files in microseconds.
     """
@@ -76,7 +76,7 @@ def _processors(group: Path) -> int | None:
 
 
 def _memory(group: Path) -> int | None:
-    """Bytes a group may use, None where it has no limit (a huge number counts as any other)."""
+    """The group's memory limit in bytes, None without one."""
     for name in ("memory.max", "memory.limit_in_bytes"):
         with suppress(OSError, ValueError):
             return int((group / name).read_text())

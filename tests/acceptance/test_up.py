@@ -419,6 +419,6 @@ def test_each_that_failed_is_named_with_a_sentence_that_explains_it(name: str, a
 
 def test_no_log_holds_a_traceback_or_an_error(home: Home, again: Run) -> None:
     logs = {path.name: path.read_text() for path in (home.directory / "log").glob("*.log")}
-    assert {"worker.log", "beat.log", "chores.log", "web.log", "flower.log"} <= logs.keys()
+    assert {"worker.log", "beat.log", "housekeeping.log", "web.log", "flower.log"} <= logs.keys()
     for name, text in logs.items():
         assert not re.search(r"Traceback| ERROR | CRITICAL |Warning: No directory", text), name

@@ -59,7 +59,7 @@ def test_doctor_finds_nothing_bad_in_a_set_up_that_works(make_worker: Any) -> No
     make_worker()
     found = findings()
     assert found["bad"] == []
-    assert "every migration is applied" in found["good"]
+    assert "all migrations are applied" in found["good"]
     assert any(what.startswith("broker redis://") and "answers" in what for what in found["good"])
     assert "1 workers alive, every queue consumed" in found["good"]
 
@@ -85,7 +85,7 @@ def test_doctor_sees_leases_nobody_releases(played: Any, probes: Any) -> None:
     (grant,) = worker.begin_all()
     Lease.objects.update(expires_at=database_now() - timedelta(minutes=5))
     (bad,) = findings()["bad"]
-    assert bad == "1 leases ran out over a minute ago and were not released"
+    assert bad == "1 leases expired over a minute ago and still exist"
     worker.end(grant, Done())
     assert findings()["bad"] == []
 
@@ -110,15 +110,25 @@ def test_doctor_sees_an_endpoint_without_a_model(
 
 def test_doctor_suspects_a_setting_that_was_mistyped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_MAX_WORKER", "3")
-    assert "SLUICE_MAX_WORKER is set and no setting has that name" in findings()["note"]
+    assert "SLUICE_MAX_WORKER is set, but there is no such setting" in findings()["note"]
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "what", "remedy"),
     [
-        ("BROKER_URL", "redis://:pw@127.0.0.1:1/0", "does not answer", "start it, mend BROKER_URL"),
+        (
+            "BROKER_URL",
+            "redis://:pw@127.0.0.1:1/0",
+            "does not answer",
+            "start it, correct BROKER_URL",
+        ),
         ("BROKER_URL", "carrier-pigeon://x", "BROKER_URL cannot be used", "write redis://HOST"),
-        ("DATABASE_URL", "postgres://x:pw@127.0.0.1:1/x", "database: ", "mend the database first"),
+        (
+            "DATABASE_URL",
+            "postgres://x:pw@127.0.0.1:1/x",
+            "database: ",
+            "repair the database first",
+        ),
     ],
 )
 def test_doctor_says_what_does_not_answer_and_still_looks_at_the_rest(
