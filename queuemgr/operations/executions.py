@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -337,6 +338,6 @@ def _by_route(
         except (UnknownFlow, UnknownStep):
             continue
         kind = routes.kind_of(place, priority, execution.inputs, resumed=resumed)
-        by_kind[kind._replace(retrying=retrying)].append(execution)
+        by_kind[replace(kind, retrying=retrying)].append(execution)
     # A new route is not remembered before the transaction commits: it is asked for once, not once a row.
     return {routes.route_id(kind): some for kind, some in by_kind.items()}

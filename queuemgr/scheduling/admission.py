@@ -16,15 +16,15 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Self
 
 from queuemgr.base.rate import Rate
-from queuemgr.flows.flow import HIGH, LOW, queue_name
+from queuemgr.flows.flow import HIGH, LOW
 from queuemgr.scheduling.capacity import Capacity, Group
-from queuemgr.scheduling.claims import FLEET, Claim, claims_of, rule_name, tenant_of
+from queuemgr.scheduling.claims import FLEET, RouteKind, rule_name
 
 __all__ = ["FLEET", "admit"]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingRoute:
+@dataclass(frozen=True, kw_only=True)
+class WaitingRoute(RouteKind):
     """Waiting work of one kind, as admission sees it.
 
     `due` counts its executions that may start now, no further than there are idle slots; `overdue` those
@@ -33,36 +33,11 @@ class WaitingRoute:
     """
 
     id: int
-    phase: str
-    priority: int
-    resumed: bool
-    limit_keys: str
-    cost: int
-    weight: int
     due: int
     head_at: datetime | None
     served_at: datetime
     phase_rank: int = 0
-    tokens: str = ""
-    retrying: bool = False
     overdue: int = 0
-
-    @property
-    def queue(self) -> str:
-        return queue_name(self.phase, self.priority)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The limits it must pass and what it takes of each, widest first."""
-        return claims_of(self.phase, self.limit_keys, self.tokens, self.weight)
-
-    @property
-    def tenant(self) -> str:
-        return tenant_of(self.limit_keys)
-
-    @property
-    def is_heavy(self) -> bool:
-        return any(weight > 1 for _, weight in self.claims)
 
     def waited(self, now: datetime) -> timedelta:
         """How long its first execution has been due; zero if none is."""

@@ -8,10 +8,11 @@ a space between, tokens as `cpu=2 memory=1`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from queuemgr.base.errors import ConfigurationError
+from queuemgr.flows.flow import queue_name
 
 FLEET = "fleet"
 TENANT = "tenant:"
@@ -85,7 +86,8 @@ def service_keys(limit_keys: str) -> tuple[str, ...]:
     return tuple(key for key in limit_keys.split() if not key.startswith(TENANT))
 
 
-class RouteKind(NamedTuple):
+@dataclass(frozen=True)
+class RouteKind:
     """All that admission knows of waiting work except its age: work of one kind waits on one route."""
 
     phase: str
@@ -98,6 +100,18 @@ class RouteKind(NamedTuple):
     retrying: bool = False
 
     @property
+    def queue(self) -> str:
+        return queue_name(self.phase, self.priority)
+
+    @property
     def claims(self) -> tuple[Claim, ...]:
-        """The limits it must pass, and what it takes of each."""
+        """The limits it must pass and what it takes of each, widest first."""
         return claims_of(self.phase, self.limit_keys, self.tokens, self.weight)
+
+    @property
+    def tenant(self) -> str:
+        return tenant_of(self.limit_keys)
+
+    @property
+    def is_heavy(self) -> bool:
+        return any(weight > 1 for _, weight in self.claims)

@@ -47,8 +47,8 @@ def route_id(kind: RouteKind) -> int:
 
 @transaction.atomic
 def _made(kind: RouteKind) -> int:
-    tenant = claims.tenant_of(kind.limit_keys)
-    route, made = Route.objects.get_or_create(**kind._asdict(), defaults={"tenant": tenant})
+    tenant = kind.tenant
+    route, made = Route.objects.get_or_create(**vars(kind), defaults={"tenant": tenant})
     if made:
         tenants.note_tenant(tenant)
         names = kind.limit_keys.split()
@@ -69,7 +69,7 @@ def check_fits(kind: RouteKind) -> None:
     """Raise `NeverFits` when no limit, however idle, could admit this; the setting is named."""
     from queuemgr.scheduling.limit_rows import rule_of
 
-    for name, weight in claims.claims_of(kind.phase, kind.limit_keys, kind.tokens, kind.weight):
+    for name, weight in kind.claims:
         rule = rule_of(name)
         reserved = 0 if kind.priority == HIGH else rule.reserved_high
         if rule.max_running and weight > rule.max_running - reserved:

@@ -10,10 +10,10 @@ from datetime import datetime
 from heapq import nsmallest
 from itertools import islice
 
-from queuemgr.flows.flow import HIGH, queue_name
+from queuemgr.flows.flow import HIGH
 from queuemgr.scheduling.admission import WaitingRoute
 from queuemgr.scheduling.candidates import ParkedOn
-from queuemgr.scheduling.claims import RouteKind, tenant_of
+from queuemgr.scheduling.claims import RouteKind
 
 Group = tuple[str, bool, str]
 """Routes served in turn: those of one queue and tenant, for resumed work or for new."""
@@ -33,20 +33,19 @@ class Route:
     group: Group = field(init=False)
 
     def __post_init__(self) -> None:
-        kind, tenant = self.kind, tenant_of(self.kind.limit_keys)
-        self.group = (queue_name(kind.phase, kind.priority), kind.resumed, tenant)
+        self.group = (self.kind.queue, self.kind.resumed, self.kind.tenant)
 
     def as_waiting(self, free_slots: int, aged_since: datetime | None) -> WaitingRoute:
         """As admission sees it; work is counted no further than there are free slots."""
         aged = bisect_right(self.waiting, (aged_since, len(self.waiting))) if aged_since else 0
         return WaitingRoute(
-            self.id,
+            id=self.id,
             due=min(free_slots, len(self.waiting)),
             overdue=min(free_slots, aged),
             head_at=self.waiting[0][0],
             served_at=self.served_at,
             phase_rank=self.phase_rank,
-            **self.kind._asdict(),
+            **vars(self.kind),
         )
 
 

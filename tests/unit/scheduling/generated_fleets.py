@@ -98,8 +98,8 @@ def _route(
     due, head = draw(small), draw(ages)
     waited_long = bool(due) and NOW - head > STARVATION
     return WaitingRoute(
-        number, phase, priority, resumed, keys, cost, weight, due, head, draw(ages),
-        PHASES.index(phase), tokens, retrying,
+        phase, priority, resumed, keys, cost, weight, tokens, retrying,
+        id=number, due=due, head_at=head, served_at=draw(ages), phase_rank=PHASES.index(phase),
         overdue=1 + (NOW - head).seconds % due if waited_long else 0,
     )  # fmt: skip
 

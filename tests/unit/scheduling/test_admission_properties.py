@@ -118,8 +118,10 @@ AS_OLD = NOW - STARVATION
 HEAVY_BESIDE_AGED = Snapshot(
     now=NOW,
     routes=(
-        WaitingRoute(1, "prep", NORMAL, False, "", 0, 1, 1, AS_OLD, NOW),
-        WaitingRoute(2, "prep", HIGH, False, "", 0, 1, 1, AS_OLD, AS_OLD, tokens="cpu=2"),
+        WaitingRoute("prep", NORMAL, False, "", 0, 1, id=1, due=1, head_at=AS_OLD, served_at=NOW),
+        WaitingRoute(
+            "prep", HIGH, False, "", 0, 1, "cpu=2", id=2, due=1, head_at=AS_OLD, served_at=AS_OLD
+        ),
     ),
     rules={}, use={}, paused_queues={}, idle={frozenset(QUEUES): 2}, on_their_way={},
     ordering=SchedulingPolicy(STARVATION, HEAVY_WAIT),
@@ -195,7 +197,8 @@ def test_tenants_with_work_enough_are_served_by_their_shares_at_every_moment(
         now=NOW,
         routes=tuple(
             WaitingRoute(
-                number, "prep", NORMAL, False, f"host:{number} {tenant}", 0, 1, slots, NOW, NOW
+                "prep", NORMAL, False, f"host:{number} {tenant}", 0, 1,
+                id=number, due=slots, head_at=NOW, served_at=NOW,
             )
             for number, tenant in enumerate(tenants)
         ),
