@@ -111,6 +111,9 @@ def set_default(group: type[SettingsGroup], name: str, value: Any) -> None:
 class QueueSettings(SettingsGroup):
     """The settings of the queue itself."""
 
+    default_flow: str = Field(
+        "", description="flow of work that names none; empty: the only one there is"
+    )
     max_workers: int = Field(200, ge=1, le=100_000, description="slots of the whole fleet")
     high_priority_reserved: int = Field(1, ge=0, description="fleet slots only high work may take")
     daily_budget: int = Field(10_000, ge=0, description="requests a day may cost; 0: none")

@@ -12,7 +12,7 @@ NAME = "attempts"
 HELP = "every attempt, oldest first"
 EXAMPLES = """
   queue attempts --json | jq -r .outcome | sort | uniq -c
-  queue attempts --key arxiv:2101.00001 --outcome failed
+  queue attempts --key order-1001 --outcome failed
 """
 
 FIELDS = (

@@ -14,14 +14,15 @@ from queuemgr.flows.flow import PRIORITIES, get_flow
 from queuemgr.lifecycle.enqueue import priority_of
 from queuemgr.operations import batches
 from queuemgr.operations.audited_enqueue import audited_enqueue
+from queuemgr.operations.flow_choice import choose_flow
 
 NAME = "batch"
 HELP = "batches: executions enqueued together, with progress as a whole and results in order"
 EXAMPLES = """
   queue batch open nightly --fail-fast          the first final failure cancels the rest
   queue batch open nightly --window 20          start at most 20 beyond the first unfinished member
-  queue batch add nightly arXiv:2101.00001 10.1000/xyz
-  queue batch add nightly --file papers.jsonl   lines as for `queue import`; repeating it changes nothing
+  queue batch add nightly order-1001 order-1002
+  queue batch add nightly --file orders.txt     lines as for `queue import`; repeating it changes nothing
   queue batch close nightly                     no more members
   queue batch show nightly --watch              until the batch has ended
   queue batch results nightly --jsonl --follow  results in member order, each as soon as it is available
@@ -52,7 +53,7 @@ def _examples(action: str) -> str:
 
 
 def _open_options(sub: Any) -> None:
-    sub.add_argument("--flow", default="papers", help="which flow (default papers)")
+    sub.add_argument("--flow", help="which flow (default SLUICE_DEFAULT_FLOW, else the only one)")
     sub.add_argument("--fail-fast", action="store_true", help="the first failure cancels the rest")
     sub.add_argument(
         "--window", type=natural, default=0,
@@ -92,7 +93,7 @@ def run(options: dict[str, Any], out: Any) -> int:
 
 def _open(options: dict[str, Any], out: Any) -> int:
     batch = batches.open_batch(
-        options["name"], options["flow"], by_command(),
+        options["name"], choose_flow(options["flow"]).name, by_command(),
         fail_fast=options["fail_fast"], window=options["window"],
     )  # fmt: skip
     rules = batches.rules_of(batch)

@@ -24,9 +24,9 @@ HELP = "bulk actions: apply one action to every execution that matches a filter,
 EXAMPLES = """
   queue bulk preview retry state=failed error_kind=network      count and sample; changes nothing
   queue bulk start retry state=failed error_kind=network --per-minute 300 --reason "proxy repaired"
-  queue bulk start cancel flow=papers batch=nightly --watch     wait until it has ended
-  queue bulk start priority key_prefix=arxiv:2601 --priority high
-  queue bulk start reschedule limit=host:arxiv.org:443 --run-after "2026-11-28 06:00"
+  queue bulk start cancel flow=orders batch=nightly --watch     wait until it has ended
+  queue bulk start priority key_prefix=order-10 --priority high
+  queue bulk start reschedule limit=host:api.example.org:443 --run-after "2026-11-28 06:00"
   queue bulk start skip --everything --reason "wrong database"
   queue bulk show 7 --watch
   queue bulk stop 7 --reason "wrong group"                      takes effect within one batch

@@ -10,7 +10,7 @@ from queuemgr.operations import executions
 NAME = "cancel"
 HELP = "cancel executions: waiting ones at once, running ones when their worker polls (seconds)"
 EXAMPLES = """
-  queue cancel arxiv:2101.00001 --reason "wrong paper"
+  queue cancel order-1001 --reason "wrong order"
 """
 
 

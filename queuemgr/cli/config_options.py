@@ -1,4 +1,4 @@
-"""Settings as command line options, generated from their definitions: `--max-prep`, `--lease-seconds`."""
+"""Settings as command line options, generated from their definitions: `--max-pending`, `--lease-seconds`."""
 
 from __future__ import annotations
 

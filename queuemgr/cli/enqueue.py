@@ -10,17 +10,18 @@ from queuemgr.base.errors import BadInput
 from queuemgr.cli.arguments import above_zero, natural, positive
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
-from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases, get_flow
+from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases
 from queuemgr.lifecycle.enqueue import enqueue_many, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.audited_enqueue import audited_enqueue
+from queuemgr.operations.flow_choice import choose_flow
 
 NAME = "enqueue"
-HELP = "make executions of items (papers: arXiv ids, DOIs, URLs, paths) or of probes"
+HELP = "enqueue items, as the flow understands them, or probes"
 EXAMPLES = """
-  queue enqueue arXiv:2101.00001v2 10.1000/xyz123 paper.pdf
-  queue enqueue --flow probe --count 200 --seconds 0.2 --phase prep --priority high
+  queue enqueue order-1001 order-1002
+  queue enqueue --flow probe --count 200 --seconds 0.2 --phase {phase} --priority high
   queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
   queue enqueue --flow probe --tenant acme --weight 2 --tokens cpu=2,memory=1
   queue enqueue --flow probe --limit-key host:a --fail rate_limited --retry-after 30
@@ -29,14 +30,17 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("items", nargs="*", help="what to work on, as the flow understands it")
-    parser.add_argument("--flow", default="papers", help="which flow (default papers)")
+    parser.add_argument(
+        "--flow", help="which flow (default SLUICE_DEFAULT_FLOW, else the only one)"
+    )
     parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
     parser.add_argument("--batch", help="make them members of this batch, in this order")
     probe = parser.add_argument_group("probes (--flow probe)")
     probe.add_argument("--count", type=positive, default=1, help="number of probes (default 1)")
     probe.add_argument("--seconds", type=float, default=0, help="seconds each sleeps")
     probe.add_argument("--cpu-ms", type=float, default=0, help="CPU milliseconds each uses")
-    probe.add_argument("--phase", default="prep", choices=list(all_phases()), help="default prep")
+    phases = list(all_phases())
+    probe.add_argument("--phase", default=phases[0], choices=phases, help=f"default {phases[0]}")
     probe.add_argument(
         "--requests", type=natural, default=0, help="requests each charges to the budget"
     )
@@ -70,25 +74,25 @@ def tokens(text: str) -> dict[str, int]:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    priority = priority_of(options["priority"])
-    enqueue = partial(enqueue_many, options["flow"], priority=priority)
+    priority, flow = priority_of(options["priority"]), choose_flow(options["flow"])
+    enqueue = partial(enqueue_many, flow.name, priority=priority)
     if options["batch"]:
-        enqueue = partial(batches.add, _batch(options), priority=priority)
-    probes = options["flow"] == "probe"
-    intakes = _probes(options) if probes else items_of(get_flow(options["flow"]), options["items"])
+        enqueue = partial(batches.add, _batch(options["batch"], flow), priority=priority)
+    probes = flow.name == "probe"
+    intakes = _probes(options) if probes else items_of(flow, options["items"])
     many = tracked(
         intakes, "enqueuing", lambda: options["count"] if probes else len(options["items"])
     )
     how = {"priority": options["priority"], "batch": options["batch"]}
-    with audited_enqueue(options["flow"], by_command(), **how) as counted:
+    with audited_enqueue(flow.name, by_command(), **how) as counted:
         done = counted(enqueue(many))
     out.write(str(done))
     return 0
 
 
-def _batch(options: dict[str, Any]) -> Batch:
-    batch = batches.find(options["batch"])
-    if batch.flow != options["flow"]:
+def _batch(name: str, flow: Flow) -> Batch:
+    batch = batches.find(name)
+    if batch.flow != flow.name:
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: say --flow {batch.flow}")
     return batch
 
@@ -98,7 +102,7 @@ def items_of(flow: Flow, items: Sequence[str]) -> list[NewExecution]:
     if flow.parse_item is None:
         raise BadInput(f"flow {flow.name!r} takes no items")
     if not items:
-        raise BadInput("no items given: name arXiv ids, DOIs, URLs or paths")
+        raise BadInput("no items given: name at least one")
     return [flow.parse_item(item) for item in items]
 
 

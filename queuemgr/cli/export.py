@@ -18,7 +18,7 @@ NAME = "export"
 HELP = "executions as JSON Lines for other programs, each with what its flow knows about its item"
 EXAMPLES = """
   queue export --jsonl                          every execution, on standard output
-  queue export --jsonl papers.jsonl --flow papers --state done
+  queue export --jsonl orders.jsonl --flow orders --state done
   queue export --jsonl --state failed --since 2026-11-28 | jq -r '[.key, .error_kind] | @tsv'
   a file is written under a temporary name and renamed when complete, so no reader sees a partial one;
   each line shows its row at the time it was read

@@ -15,14 +15,15 @@ from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many, priority_of
 from queuemgr.operations import batches
 from queuemgr.operations.audited_enqueue import audited_enqueue, record_enqueue
+from queuemgr.operations.flow_choice import choose_flow
 
 NAME = "import"
 HELP = "enqueue the items in a file, one a line (JSON or plain); - reads standard input"
 EXAMPLES = """
-  queue import papers.jsonl                  lines: {"doi": "10.1000/xyz"} or arXiv:2101.00001
-  queue import --hold millions.jsonl         hold them; backfill enqueues SLUICE_SEED_LIMIT at a time
+  queue import orders.txt                    one item a line, as the flow understands it
+  queue import --hold millions.txt           hold them; backfill enqueues SLUICE_SEED_LIMIT at a time
   queue import --priority low - < ids.txt
-  queue import --batch nightly papers.jsonl  as members of a batch, in the order of the lines
+  queue import --batch nightly orders.txt    as members of a batch, in the order of the lines
   exit codes: 0 every line was valid, 2 some were not (named; the others were enqueued), 3 no such file,
   or a queue is full (what was enqueued before stays; importing the file again continues)
 """
@@ -37,7 +38,7 @@ Numbered = list[tuple[int, str]]
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("file", help="a file of lines, or - for standard input")
-    parser.add_argument("--flow", help="which flow (default papers, or the batch's)")
+    parser.add_argument("--flow", help="which flow (default: as for enqueue, or the batch's)")
     parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
     parser.add_argument("--hold", action="store_true", help="hold them until a backfill")
     parser.add_argument("--batch", help="add them to this batch, in this order")
@@ -46,7 +47,7 @@ def add_arguments(parser: Any) -> None:
 def run(options: dict[str, Any], out: Any) -> int:
     if options["batch"]:
         return _into_batch(options, out)
-    flow = get_flow(options["flow"] or "papers")
+    flow = choose_flow(options["flow"])
     if options["hold"]:
         return import_lines(options["file"], flow, None, out)
     priority = priority_of(options["priority"])

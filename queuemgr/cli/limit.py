@@ -17,8 +17,8 @@ from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, pattern_of
 NAME = "limit"
 HELP = "show one limit: its fields, its usage and what waits on it; or change its fields"
 EXAMPLES = """
-  queue limit host:arxiv.org:443
-  queue limit phase:expensive --max-running 60 --reason "the new account allows it"
+  queue limit host:api.example.org:443
+  queue limit phase:{phase} --max-running 60 --reason "the new account allows it"
   queue limit "host:*" --rate "1/3s burst 2" --breaker-after 3
   queue limit fleet --daily-budget none
 """
@@ -26,7 +26,7 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
-        "name", help="fleet, phase:prep, host:arxiv.org:443, host:*, tenant:acme, cpu"
+        "name", help="fleet, phase:NAME, host:api.example.org:443, host:*, tenant:acme, cpu"
     )
     for name in LIMIT_FIELDS:
         field: Any = Limit._meta.get_field(name)

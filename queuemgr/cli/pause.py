@@ -12,13 +12,13 @@ NAME = "pause"
 HELP = "pause a queue, a limit, a phase or everything: nothing more starts, running work continues"
 EXAMPLES = """
   queue pause everything --reason "moving the database"
-  queue pause prep.low
-  queue pause host:arxiv.org:443 --minutes 30 --reason "they asked us to"
+  queue pause {phase}.low
+  queue pause host:api.example.org:443 --minutes 30 --reason "they asked us to"
 """
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("target", help="everything, a queue (prep.low), a phase, a limit (host:…)")
+    parser.add_argument("target", help="everything, a queue (PHASE.low), a phase, a limit (host:…)")
     parser.add_argument("--minutes", type=above_zero, help="resume automatically after so long")
     parser.add_argument(
         "--reason", default="", help="reason (recorded, and shown for what waits on it)"

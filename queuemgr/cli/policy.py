@@ -20,7 +20,7 @@ NAME = "policy"
 HELP = "show the retry policy of an error kind, with the range of each wait; or change it"
 EXAMPLES = """
   queue policy network
-  queue policy network --phase expensive --max-attempts 8 --base 30 --reason "slow to recover"
+  queue policy network --phase {phase} --max-attempts 8 --base 30 --reason "slow to recover"
   queue policy timeout --json
 """
 

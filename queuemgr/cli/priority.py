@@ -11,7 +11,7 @@ from queuemgr.operations import executions
 NAME = "priority"
 HELP = "change the priority of executions; running ones continue and keep their slot"
 EXAMPLES = f"""
-  queue priority high arxiv:2101.00001 arxiv:2101.00002 --reason "asked for today"
+  queue priority high order-1001 order-1002 --reason "asked for today"
   {by_key.EXIT_CODES}
 """
 

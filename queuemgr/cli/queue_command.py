@@ -18,6 +18,7 @@ from django.db import DatabaseError
 from queuemgr import cli
 from queuemgr.base.errors import SluiceError
 from queuemgr.cli.exit_codes import COULD_NOT, SUMMARY, UNREACHABLE, improve_errors
+from queuemgr.flows.flow import all_phases
 
 
 def subcommands() -> dict[str, ModuleType]:
@@ -38,6 +39,11 @@ def after_broken_pipe() -> int:
     return 128 + signal.SIGPIPE
 
 
+def _examples(module: ModuleType) -> str:
+    """Its examples, with a phase there is."""
+    return str(module.EXAMPLES).replace("{phase}", next(iter(all_phases()), "phase"))
+
+
 def _exit_codes(module: ModuleType) -> str:
     return "" if "exit codes" in module.EXAMPLES else f"  {SUMMARY}\n"
 
@@ -53,7 +59,7 @@ class Command(BaseCommand):
                 name,
                 help=module.HELP,
                 description=module.HELP,
-                epilog="examples:" + module.EXAMPLES + _exit_codes(module),
+                epilog="examples:" + _examples(module) + _exit_codes(module),
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
             module.add_arguments(sub)

@@ -16,7 +16,7 @@ HELP = "simulate recorded work under other limits: waits, throughput and request
 EXAMPLES = """
   queue replay --since "2026-11-28 06:00"
   queue replay --since "2026-11-28 06:00" --until "2026-11-28 09:00" --set fleet.daily_budget=500
-  queue replay --since 2026-11-28 --set "host:*.rate=1/3s" --set phase:expensive.max_running=60 --json
+  queue replay --since 2026-11-28 --set "host:*.rate=1/3s" --set phase:{phase}.max_running=60 --json
   not simulated: circuit breakers, pauses, which worker serves which queue, and what was spent on the
   first day before the window; attempts take as long and cost as much as recorded
   exit codes: 0 replayed, 3 nothing was recorded in the window, or a change is invalid

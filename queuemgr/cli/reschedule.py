@@ -11,8 +11,8 @@ from queuemgr.operations import executions
 NAME = "reschedule"
 HELP = "start waiting executions no earlier than a given time, or as soon as possible"
 EXAMPLES = f"""
-  queue reschedule "2026-11-28 22:00" arxiv:2101.00001 --reason "cheaper at night"
-  queue reschedule now arxiv:2101.00001
+  queue reschedule "2026-11-28 22:00" order-1001 --reason "cheaper at night"
+  queue reschedule now order-1001
   running and ended executions are left unchanged
   {by_key.EXIT_CODES}
 """

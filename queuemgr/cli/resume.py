@@ -10,8 +10,8 @@ NAME = "resume"
 HELP = "end a pause, or close the breaker of a limit"
 EXAMPLES = """
   queue resume everything
-  queue resume prep.low --reason "disk replaced"
-  queue resume host:arxiv.org:443
+  queue resume {phase}.low --reason "disk replaced"
+  queue resume host:api.example.org:443
 """
 
 

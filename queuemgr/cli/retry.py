@@ -14,8 +14,8 @@ from queuemgr.operations import executions
 NAME = "retry"
 HELP = "retry failed, cancelled or skipped executions from their step, or from the start"
 EXAMPLES = f"""
-  queue retry arxiv:2101.00001 arxiv:2101.00002 --reason "the host is back"
-  queue retry arxiv:2101.00001 --from-start      discards the context its steps have stored
+  queue retry order-1001 order-1002 --reason "the host is back"
+  queue retry order-1001 --from-start      discards the context its steps have stored
   queue show KEY --json | jq .payload > p.json; queue retry KEY --payload p.json
   done work is left unchanged; for all failures of one kind: queue retry-failed
   {by_key.EXIT_CODES}

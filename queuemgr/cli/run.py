@@ -7,6 +7,7 @@ from queuemgr.base.config import QueueSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import arguments, config_options, drain
+from queuemgr.flows.flow import all_phases
 from queuemgr.local.local_fleet import FleetSpec, running
 from queuemgr.models import Execution
 from queuemgr.scheduling.phase_caps import phase_settings_group
@@ -14,9 +15,9 @@ from queuemgr.scheduling.phase_caps import phase_settings_group
 NAME = "run"
 HELP = "run a fleet on this machine: workers, beat, and a private broker unless BROKER_URL is set"
 EXAMPLES = """
-  queue run --drain --workers 50 --max-prep 10
+  queue run --drain --workers 50 --max-{phase} 10
   queue run --drain --budget 20
-  queue run --prep-only --pool prefork
+  queue run --{phase}-only --pool prefork
   exit codes with --drain: 0 all done, 2 some executions failed, 3 could not run,
   4 ended with work left (because of a budget or a pause)
 """
@@ -28,13 +29,18 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--pool", choices=("threads", "prefork"), default="threads", help="default threads"
     )
-    parser.add_argument("--prep-only", action="store_true", help="only the first phase, prep")
+    for phase in all_phases():
+        option = f"--{phase.replace('_', '-')}-only"
+        parser.add_argument(
+            option, dest="phases", action="append_const", const=phase, default=[],
+            help=f"run only phase {phase}; may be combined",
+        )  # fmt: skip
     config_options.add(parser, phase_settings_group())
     config_options.add(parser, QueueSettings, daily_budget="--budget")
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    phases = ("prep",) if options["prep_only"] else ()
+    phases = options["phases"]
     forced = config_options.apply(options)
     began = database_now()
     spec = FleetSpec(options["workers"], options["pool"], phases)

@@ -14,7 +14,7 @@ from queuemgr.reporting import explain
 NAME = "show"
 HELP = "one execution: its state, why it waits, and every attempt"
 EXAMPLES = """
-  queue show arxiv:2101.00001
+  queue show order-1001
   queue show probe-12 --flow probe --json
 """
 

@@ -9,7 +9,7 @@ from queuemgr.operations import executions
 NAME = "skip"
 HELP = "skip waiting or failed executions: they end without being done"
 EXAMPLES = f"""
-  queue skip arxiv:2101.00001 --reason "withdrawn by its authors"
+  queue skip order-1001 --reason "withdrawn by the customer"
   running, done and cancelled executions are left unchanged; `queue retry` retries skipped ones
   {by_key.EXIT_CODES}
 """

@@ -10,8 +10,8 @@ from queuemgr.reporting.explain_one import facts_of
 NAME = "why"
 HELP = "why an execution waits, its position and estimated start; or how it ended"
 EXAMPLES = """
-  queue why arxiv:2101.00001
-  queue why arxiv:2101.00001 --json
+  queue why order-1001
+  queue why order-1001 --json
 """
 
 

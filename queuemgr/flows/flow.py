@@ -26,7 +26,7 @@ HOUSEKEEPING = "housekeeping"
 
 
 def queue_name(phase: str, priority: int) -> str:
-    """The Celery queue of this phase and priority, such as `prep.high`."""
+    """The Celery queue of this phase and priority, such as `print.high`."""
     return f"{phase}.{PRIORITY_NAMES[priority]}"
 
 
@@ -34,7 +34,7 @@ def queue_name(phase: str, priority: int) -> str:
 class Step:
     """One Celery task, one checkpoint: a finished step is never done again.
 
-    `key` names the limit it works under, or several (`("host:arxiv.org:443", "tenant:acme")`), each
+    `key` names the limit it works under, or several (`("host:api.example.org:443", "tenant:acme")`), each
     taking `weight`; `tokens` are what it takes of the machines (`{"cpu": 1, "memory": 2}`); `cost` is
     what it may spend of a budget, in requests.
     """
@@ -246,12 +246,12 @@ def default_policy(kind: str) -> Policy:
 
 
 def all_queues() -> list[str]:
-    """Every queue work can wait in, as `prep.high`."""
+    """Every queue work can wait in, as `print.high`."""
     return [queue_name(phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES]
 
 
 def operator_status(state: str, phase: str) -> str:
-    """The word an operator sees: `prepping` for a running prep, `prepped` for a waiting expensive."""
+    """The word an operator sees: that of its phase, for waiting or running, else the state itself."""
     known = all_phases().get(phase)
     if known is None or state not in ("waiting", "leased", "running"):
         return state

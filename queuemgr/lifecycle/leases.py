@@ -62,7 +62,7 @@ class HeldLease(NamedTuple):
     context: dict[str, Any]
 
     def __str__(self) -> str:
-        """As logs name it: `lease 3f2a…: papers/arxiv:2101.00001 step fetch on w@host`."""
+        """As logs name it: `lease 3f2a…: orders/order-1001 step print on w@host`."""
         key = clean(self.key)
         return f"lease {self.lease_id}: {self.flow}/{key} step {self.step} on {self.worker}"
 

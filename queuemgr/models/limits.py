@@ -70,7 +70,7 @@ class Queue(Pausable):
 class Limit(Pausable):
     """A rule every start under this name must pass: what people set. Its runtime part is a `LimitState`.
 
-    Names: `fleet`, `phase:prep`, a key such as `host:arxiv.org:443` or `tenant:acme`, a token such as
+    Names: `fleet`, `phase:print`, a key such as `host:api.example.org:443` or `tenant:acme`, a token such as
     `cpu`, or a pattern such as `host:*` that gives each of its keys these figures where the key has no
     row of its own.
     """

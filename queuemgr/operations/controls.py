@@ -78,7 +78,7 @@ class Actor:
 
 
 def pause(target: str, by: Actor, until: datetime | None = None) -> None:
-    """Stop starts through a queue (`prep.high`), a limit (`host:…`), a phase or `everything`.
+    """Stop starts through a queue (`print.high`), a limit (`host:…`), a phase or `everything`.
 
     What runs goes on. Raises `BadInput` when there is no such thing to pause.
     """

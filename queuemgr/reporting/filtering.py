@@ -1,6 +1,6 @@
 """Filters of executions: one registry for lists, bulk actions, the commands and the API.
 
-A filter is a plain mapping, as a row stores it: `{"phase": "prep", "state": "failed"}`. Every name narrows
+A filter is a plain mapping, as a row stores it: `{"phase": "print", "state": "failed"}`. Every name narrows
 further. Filters that read every row have a bounded variant for pages, which reads the newest rows only.
 """
 

@@ -60,7 +60,7 @@ class Estimate:
     unknown: str = ""
 
     def __str__(self) -> str:
-        """As `position 12 in prep.normal, starts about 14:32 UTC (38 started in the last 10 minutes)`."""
+        """As `position 12 in print.normal, starts about 14:32 UTC (38 started in the last 10 minutes)`."""
         least = "at least " if self.place.at_least else ""
         said = f"position {least}{self.place.position} in {self.queue}"
         if self.starts_at:

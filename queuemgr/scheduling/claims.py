@@ -1,6 +1,6 @@
 """Which limits a start must pass, and how much of each it takes: a claim is a name and a weight. Pure.
 
-A step works under keys (`host:arxiv.org:443`, `tenant:acme`), each taking the step's weight, and may
+A step works under keys (`host:api.example.org:443`, `tenant:acme`), each taking the step's weight, and may
 take tokens (`cpu`, `io`, `memory`), each with a weight of its own. Rows store both as text: keys with
 a space between, tokens as `cpu=2 memory=1`.
 """

@@ -101,7 +101,7 @@ class Work:
 
 
 class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
-    """Base of step tasks: `@shared_task(base=LeasedTask, name="papers.fetch")`.
+    """Base of step tasks: `@shared_task(base=LeasedTask, name="press.print")`.
 
     The function takes a `Work` and returns an outcome (`Done(...)`, `Skipped(...)`, `Snoozed(...)`), or
     None for `Done()`. It raises `StepFailed` to name the kind of failure; any other exception is

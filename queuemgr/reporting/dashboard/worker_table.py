@@ -108,7 +108,7 @@ def _condition(worker: Worker, busy: int, now: datetime) -> Condition:
 
 
 def lanes(queues: Iterable[str]) -> str:
-    """`prep, wrap.high`: a phase named alone stands for all its priorities."""
+    """`print, bind.high`: a phase named alone stands for all its priorities."""
     priorities: dict[str, set[str]] = {}
     for queue in sorted(queues):
         phase, _, priority = queue.rpartition(".")

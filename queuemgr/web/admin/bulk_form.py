@@ -22,7 +22,7 @@ MOST_PER_MINUTE = 2_000_000
 
 _HELP = {
     "key_prefix": "The beginning of a key.",
-    "limit": "As host:arxiv.org:443, tenant:acme.",
+    "limit": "As host:api.example.org:443, tenant:acme.",
     "text": "Words of its error message.",
     "batch": "Its name or number.",
     "ids": "Numbers with commas between them.",

@@ -78,7 +78,7 @@ class ExecutionFilters(forms.Form):
     )  # fmt: skip
     limit = forms.CharField(
         label="Host, tenant or other limit", max_length=255,
-        help_text=f"As host:arxiv.org:443. Ended ones: of the last {MAX_ATTEMPTS_READ:,} attempts.",
+        help_text=f"As host:a.example:443. Ended ones: of the last {MAX_ATTEMPTS_READ:,} attempts.",
     )  # fmt: skip
     worker = forms.CharField(max_length=150, help_text="Its whole name.")
     batch = forms.CharField(max_length=150, help_text="Its name or number.")

@@ -23,7 +23,7 @@ def check_name(name: str) -> None:
     if name.startswith("phase:") or not KEY.fullmatch(name) or name.endswith(":"):
         raise ValidationError(
             f"Not a limit's name. There are: {FLEET}; {', '.join(phases)}; a token such as cpu, as "
-            "steps name them; a key such as host:arxiv.org:443; or a pattern such as host:*, with "
+            "steps name them; a key such as host:api.example.org:443; or a pattern such as host:*, with "
             "its star at the end."
         )
 

@@ -15,8 +15,9 @@ from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.audited_enqueue import audited_enqueue
+from queuemgr.operations.flow_choice import choose_flow
 from queuemgr.web.api.auth import actor_of, requires
-from queuemgr.web.api.enqueue import MAX_ITEMS, Item, KeyAndPayload, parse_items
+from queuemgr.web.api.enqueue import MAX_ITEMS, FlowName, Item, KeyAndPayload, parse_items
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.pagination import Page, page_of
 from queuemgr.web.api.problems import Problem
@@ -26,7 +27,6 @@ from queuemgr.web.api.schemas import (
     Name,
     PriorityName,
     ProgressOut,
-    Text,
     WithReason,
 )
 
@@ -42,7 +42,7 @@ class NewBatch(WithReason):
     name: Annotated[
         str, Field(min_length=1, max_length=batches.MAX_NAME, pattern="^[^\\x00-\\x1f\\x7f/]+$")
     ]
-    flow: Text = "papers"
+    flow: FlowName = ""
     fail_fast: bool = False
     window: Annotated[int, Field(ge=0, le=MAX_WINDOW)] = 0
 
@@ -152,7 +152,7 @@ def open_batch(request: HttpRequest, given: NewBatch) -> Status[BatchOut]:
     if Batch.objects.filter(name=given.name).exists():
         raise Problem("conflict", f"a batch is called {given.name} already", state="exists")
     made = batches.open_batch(
-        given.name, given.flow, actor_of(request, given.reason), fail_fast=given.fail_fast,
+        given.name, choose_flow(given.flow).name, actor_of(request, given.reason), fail_fast=given.fail_fast,
         window=given.window,
     )  # fmt: skip
     return Status(201, BatchOut.from_orm(made))

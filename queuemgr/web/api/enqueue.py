@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from django.db import transaction
 from django.http import HttpRequest
 from ninja import Field, Schema, Status
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import payload_validation
-from queuemgr.flows.flow import NewExecution, get_flow
+from queuemgr.flows.flow import NewExecution, all_phases, get_flow
 from queuemgr.lifecycle.enqueue import atomically, enqueue_many, priority_of
 from queuemgr.models import Execution
 from queuemgr.operations.audited_enqueue import audited_enqueue
+from queuemgr.operations.flow_choice import choose_flow
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.executions import router
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
 from queuemgr.web.api.schemas import (
     NO_NUL,
+    PRINTABLE,
     Input,
     Key,
     PositiveInteger,
     PriorityName,
-    Text,
     Timestamp,
 )
 
@@ -37,7 +38,7 @@ Item = Annotated[
     str,
     Field(
         min_length=1, max_length=4096, pattern=NO_NUL,
-        description="What the flow takes in; of papers an arXiv id, a DOI or a URL.",
+        description="What the flow takes in, as it understands it.",
     ),
 ]  # fmt: skip
 
@@ -49,8 +50,17 @@ class KeyAndPayload(Input):
     payload: dict[str, Any] = {}
 
 
+FlowName = Annotated[
+    str,
+    Field(
+        max_length=255, pattern=PRINTABLE,
+        description="Left out: SLUICE_DEFAULT_FLOW, else the only flow there is.",
+    ),
+]  # fmt: skip
+
+
 class EnqueueOptions(Input):
-    flow: Text = "papers"
+    flow: FlowName = ""
     priority: PriorityName = "normal"
     run_after: Timestamp | None = Field(None, description="Start no earlier.")
 
@@ -86,12 +96,18 @@ class EnqueuedMany(Schema):
     executions: list[Enqueued]
 
 
+def _known_phase(name: str) -> str:
+    if name and name not in all_phases():
+        raise ValueError(f"the phase is one of {', '.join(all_phases())}")
+    return name
+
+
 class Probe(Input):
     """A probe's payload over the network: without options that write files or kill the worker."""
 
     seconds: float = Field(0, ge=0, le=3600)
     cpu_ms: float = Field(0, ge=0, le=60_000)
-    phase: Literal["prep", "expensive", "wrap"] = "prep"
+    phase: Annotated[str, Field(max_length=32), AfterValidator(_known_phase)] = ""
     requests: PositiveInteger = 0
     limit_key: Annotated[str, Field(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")] = ""
     tenant: Annotated[str, Field(max_length=100, pattern="^[^\\x00-\\x20\\x7f]*$")] = ""
@@ -128,13 +144,14 @@ def enqueue_several(request: HttpRequest, given: EnqueueMany) -> EnqueuedMany:
 def enqueue_items(
     request: HttpRequest, given: EnqueueOptions, items: Sequence[str | KeyAndPayload]
 ) -> EnqueuedMany:
-    new, priority = parse_items(given.flow, items), priority_of(given.priority)
-    with audited_enqueue(given.flow, actor_of(request), priority=given.priority) as counted:
-        enter = partial(enqueue_many, given.flow, new, priority=priority)
+    flow, priority = choose_flow(given.flow).name, priority_of(given.priority)
+    new = parse_items(flow, items)
+    with audited_enqueue(flow, actor_of(request), priority=given.priority) as counted:
+        enter = partial(enqueue_many, flow, new, priority=priority)
         done = counted(atomically(partial(enter, run_after=given.run_after)))
     return EnqueuedMany(
         new=done.new, already=done.already,
-        executions=_as_enqueued(given.flow, new, set(done.new_keys)),
+        executions=_as_enqueued(flow, new, set(done.new_keys)),
     )  # fmt: skip
 
 

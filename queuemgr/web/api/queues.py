@@ -48,7 +48,7 @@ Target = Annotated[
     str,
     Field(
         min_length=1, max_length=255, pattern=PRINTABLE,
-        description="`everything`, a queue (`prep.low`), a phase, or a limit (`host:arxiv.org:443`).",
+        description="`everything`, a queue (`PHASE.low`), a phase, or a limit (`host:api.example.org:443`).",
     ),
 ]  # fmt: skip
 

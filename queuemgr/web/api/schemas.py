@@ -62,7 +62,7 @@ class ExecutionOut(Schema):
     id: int
     flow: str
     key: str
-    status: str = Field(description="The operator's word: pending, prepping, prepped, …")
+    status: str = Field(description="The word its phase has for it: while it waits, while it runs.")
     state: str
     phase: str
     step: str

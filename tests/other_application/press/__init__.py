@@ -1,0 +1,1 @@
+"""An application of the queue that knows nothing of papers: a press that prints and folds leaflets."""

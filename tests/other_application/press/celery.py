@@ -1,0 +1,9 @@
+"""The Celery application of the press."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+app = Celery("press")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
