@@ -121,7 +121,6 @@ class PipelineSettings(SettingsGroup):
     ocr_document_seconds: float = Field(
         1800, gt=0, description="seconds one document may take a local OCR engine"
     )
-    ocr_threads: int = Field(1, ge=1, le=64, description="CPU threads of one OCR process")
     ocr_drawers: int = Field(
         1, ge=1, le=16, description="processes that draw one document's pages for the endpoint"
     )

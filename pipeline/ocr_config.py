@@ -11,6 +11,7 @@ from pipeline.steps.ocr.ocr import OcrOptions
 from pipeline.steps.ocr.page_map import Tempo
 from pipeline.steps.ocr.rapidocr import LocalOptions
 from pipeline.steps.ocr.vision import RemoteOptions, nothing
+from queuemgr.steptools.process_lanes import lanes
 
 KEY = "llm:ocr"
 """The limit that stands for the vision endpoint: its Retry-After, its budget, its pauses."""
@@ -71,7 +72,7 @@ def ocr_options(
     local = LocalOptions(
         page_seconds=config.ocr_page_seconds,
         document_seconds=config.ocr_document_seconds,
-        threads=config.ocr_threads,
+        threads=lanes().value("model_threads"),
     )
     if not config.ocr_base_url:
         return OcrOptions(config.ocr_engine, config.ocr_languages, local)

@@ -9,7 +9,7 @@ from queuemgr.steptools.process_lanes import lanes
 
 def http_client() -> HttpClient:
     """Made on first use, shared by every step of this process."""
-    config = pipeline_settings()
+    config, lanes_here = pipeline_settings(), lanes()
     contact = f" (mailto:{config.contact_email})" if config.contact_email else ""
     return shared(
         HttpOptions(
@@ -17,6 +17,7 @@ def http_client() -> HttpClient:
             config.http_keepalive,
             config.http_timeout,
             f"Sluicegate/0.1{contact}",
-            io_threads=lanes().lane("io").concurrency,
+            io_threads=lanes_here.lane("io").concurrency,
+            file_threads=lanes_here.value("file_concurrency"),
         )
     )

@@ -227,8 +227,12 @@ class LaneSettings(SettingsGroup):
         0, ge=0, le=10_000, description="threads that wait for disks; 0: processors + 4, at most 32"
     )
     io_concurrency: int = Field(0, ge=0, description="io work at once; 0: as much as its clamp")
-    file_concurrency: int = Field(0, ge=0, description="files at once; 0: SLUICE_THREADS")
-    import_concurrency: int = Field(0, ge=0, description="imports at once; 0: SLUICE_THREADS")
+    file_concurrency: int = Field(
+        0, ge=0, description="threads that write files; 0: SLUICE_THREADS"
+    )
+    import_concurrency: int = Field(
+        0, ge=0, description="local files copied into storage at once; 0: SLUICE_THREADS"
+    )
     io_oversubscribe: bool = Field(
         False, description="let io, files and imports pass 4 x io threads and the memory's cap"
     )
@@ -239,7 +243,10 @@ class LaneSettings(SettingsGroup):
         0, ge=0, le=1024, description="model runs at once; 0: processors / SLUICE_MODEL_THREADS"
     )
     model_threads: int = Field(
-        1, ge=1, le=1024, description="threads of one model run (OMP_NUM_THREADS and its kin)"
+        1,
+        ge=1,
+        le=1024,
+        description="CPU threads of one model run (OMP_NUM_THREADS and its kin)",
     )
     proc_concurrency: int = Field(
         0, ge=0, description="child programs at once; 0: the processors, at most 4"

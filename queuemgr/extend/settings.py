@@ -10,6 +10,12 @@ def print_settings() -> PrintSettings:
 forget_on_change(print_settings)  # a command line may still set some
 """
 
-from queuemgr.base.config import DJANGO_SETTINGS, SettingsGroup, forget_on_change, set_default
+from queuemgr.base.config import (
+    DJANGO_SETTINGS,
+    LaneSettings,
+    SettingsGroup,
+    forget_on_change,
+    set_default,
+)
 
-__all__ = ["DJANGO_SETTINGS", "SettingsGroup", "forget_on_change", "set_default"]
+__all__ = ["DJANGO_SETTINGS", "LaneSettings", "SettingsGroup", "forget_on_change", "set_default"]

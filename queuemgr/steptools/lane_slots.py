@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from queuemgr.base import process_state
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.steptools.lanes import Lane, LaneName
+from queuemgr.steptools.lanes import LaneName
 from queuemgr.steptools.process_lanes import lanes
 
 POLL_SECONDS = 0.2
@@ -24,7 +24,20 @@ POLL_SECONDS = 0.2
 @contextmanager
 def lane_slot(name: LaneName, signal: AbortSignal) -> Iterator[None]:
     """Hold one slot of the lane while the block runs. Raises `Aborted` while waiting for it."""
-    slots = _slots(lanes().lane(name))
+    with _hold(_slots(name, lanes().lane(name).concurrency), signal):
+        yield
+
+
+@contextmanager
+def import_slot(signal: AbortSignal) -> Iterator[None]:
+    """Hold one of SLUICE_IMPORT_CONCURRENCY slots, for copying a local file into storage. Raises
+    `Aborted` while waiting for it."""
+    with _hold(_slots("import", lanes().value("import_concurrency")), signal):
+        yield
+
+
+@contextmanager
+def _hold(slots: threading.BoundedSemaphore, signal: AbortSignal) -> Iterator[None]:
     signal.raise_if_aborted()
     while not slots.acquire(timeout=POLL_SECONDS):
         signal.raise_if_aborted()
@@ -35,9 +48,9 @@ def lane_slot(name: LaneName, signal: AbortSignal) -> Iterator[None]:
 
 
 @lru_cache(maxsize=16)
-def _slots(lane: Lane) -> threading.BoundedSemaphore:
-    """The slots of a lane in this process; a forked child gets its own, all free."""
-    return threading.BoundedSemaphore(lane.concurrency)
+def _slots(name: str, concurrency: int) -> threading.BoundedSemaphore:
+    """The slots of this name in this process; a forked child gets its own, all free."""
+    return threading.BoundedSemaphore(concurrency)
 
 
 process_state.register(_slots.cache_clear, in_forked_child=True)

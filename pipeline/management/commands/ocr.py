@@ -23,6 +23,7 @@ from pipeline.steps.ocr.line_writer import LineWriter
 from pipeline.steps.ocr.ocr import OcrOptions, count_pages, engine_for, page_outcomes
 from queuemgr import Aborted, AbortSignal, BadInput, SluiceError, StepFailed
 from queuemgr.extend.cli import add_settings, apply_settings, shows_progress
+from queuemgr.extend.settings import LaneSettings
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ ALL_FINE, SOME_FAILED, COULD_NOT_RUN, NOBODY_READS = 0, 2, 3, 141
 OPTIONS = (
     "ocr_engine", "ocr_base_url", "ocr_model", "ocr_max_tokens", "ocr_inflight", "ocr_window",
     "ocr_timeout", "ocr_max_retries", "ocr_base_delay", "ocr_max_delay", "ocr_languages",
-    "ocr_page_seconds", "ocr_threads", "ocr_drawers",
+    "ocr_page_seconds", "ocr_drawers",
 )  # fmt: skip
 
 EXAMPLES = """\
@@ -80,6 +81,7 @@ class Command(BaseCommand):
             parser, PipelineSettings, OPTIONS,
             ocr_engine="--engine", ocr_model="--model", ocr_inflight="--inflight",
         )  # fmt: skip
+        add_settings(parser, LaneSettings, ["model_threads"])
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -37,8 +37,8 @@ class HttpOptions:
     """Pool sizes; `timeout` in seconds for each connect, read and write.
 
     Many hosts refuse a library's default `user_agent`: it should name the service and a contact, as in
-    `Sluicegate/1.0 (mailto:papers@example.org)`. `io_threads`: threads for DNS lookups, and as many for
-    writing files.
+    `Sluicegate/1.0 (mailto:papers@example.org)`. `io_threads`: threads for DNS lookups; `file_threads`:
+    threads that write files.
     """
 
     max_connections: int = 128
@@ -46,6 +46,7 @@ class HttpOptions:
     timeout: float = 60.0
     user_agent: str = "Sluicegate/1.0"
     io_threads: int = 16
+    file_threads: int = 16
 
 
 @functools.cache
@@ -196,7 +197,7 @@ class _Engine:
 
     async def _serve(self, ready: Future[None]) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        writers = ThreadPoolExecutor(self._options.io_threads, thread_name_prefix="http-file")
+        writers = ThreadPoolExecutor(self._options.file_threads, thread_name_prefix="http-file")
         self._loop.set_default_executor(writers)
         try:
             self.client = _new_client(self._options)

@@ -10,17 +10,18 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.tasks import extract as extract_task
+from pipeline.tasks import fetch as fetch_task
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.steptools import lane_slots
-from queuemgr.steptools.lane_slots import lane_slot
+from queuemgr.steptools.lane_slots import import_slot, lane_slot
 from queuemgr.steptools.lanes import Lane
 
 
 @pytest.fixture(autouse=True)
 def _two_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = Lane("cpu", 2, 16)
-    monkeypatch.setattr(lane_slots, "lanes", lambda: SimpleNamespace(lane=lambda name: lane))
+    lanes = SimpleNamespace(lane=lambda name: Lane(name, 2, 16), value=lambda name: 2)
+    monkeypatch.setattr(lane_slots, "lanes", lambda: lanes)
 
 
 def test_no_more_run_at_once_than_the_lane_has_slots() -> None:
@@ -66,3 +67,15 @@ def test_a_pdf_is_read_in_a_slot_of_the_cpu_lane(monkeypatch: pytest.MonkeyPatch
         threading.Timer(0.3, signal.abort, ("stop",)).start()
         with pytest.raises(Aborted, match="stop"):
             extract_task.extract_step.run(SimpleNamespace(signal=signal))
+
+
+def test_a_local_file_is_copied_in_one_of_the_slots_for_imports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    signal = AbortSignal()
+    document = SimpleNamespace(pdf=None, size=None, local_path="/a.pdf")
+    monkeypatch.setattr(fetch_task, "load", lambda work: document)
+    with import_slot(NEVER), import_slot(NEVER):
+        threading.Timer(0.3, signal.abort, ("stop",)).start()
+        with pytest.raises(Aborted, match="stop"):
+            fetch_task.fetch_step.run(SimpleNamespace(signal=signal))

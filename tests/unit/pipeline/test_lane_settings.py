@@ -1,0 +1,41 @@
+"""The settings of lanes reach the steps that do such work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pipeline.config import PipelineSettings
+from pipeline.ocr_config import ocr_options
+from pipeline.steps.http.client import HttpOptions
+from pipeline.tasks import http_client
+from queuemgr.base import process_state
+
+
+@pytest.fixture
+def lanes(configure: Callable[..., None]) -> Iterator[Callable[..., None]]:
+    """Set settings of lanes for one test: `lanes(model_threads=3)`."""
+
+    def set_lanes(**values: int) -> None:
+        configure(**values)
+        process_state.reset_all()
+
+    yield set_lanes
+    process_state.reset_all()
+
+
+def test_a_local_ocr_engine_has_the_threads_of_a_model_run(lanes: Callable[..., None]) -> None:
+    lanes(model_threads=3)
+    assert ocr_options(PipelineSettings()).local.threads == 3
+
+
+def test_the_http_client_writes_as_many_files_at_once_as_files_may_be_written(
+    lanes: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[HttpOptions] = []
+    monkeypatch.setattr(http_client, "shared", made.append)
+    lanes(file_concurrency=3, io_concurrency=7)
+    http_client.http_client()
+    (options,) = made
+    assert (options.file_threads, options.io_threads) == (3, 7)
