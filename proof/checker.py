@@ -17,7 +17,7 @@ from proof.figures import Figures
 from proof.records import FINAL, Attempt, Fault, History, Rate, Request, Run
 
 LOOK_SECONDS = 1.0
-"""A decision that began at a moment has read the limits' figures this much later."""
+"""Seconds after its start by which a decision has read the limits."""
 
 DECIDE_SECONDS = 1.0
 """A decision tells the time when it takes its lock, and looks a little later; an ending that finds the
@@ -25,17 +25,17 @@ lock busy may go on without it in between. So a lease is counted from the moment
 which is after it was written, and one that was handed over already begun from this much later."""
 
 SERVER_SECONDS = 0.25
-"""How late the paper server may write down that a request has ended."""
+"""Seconds by which the paper server may log the end of a request late."""
 
 ORDER_SECONDS = 2.0
-"""How long high work that may start waits while younger low work starts, and nothing is amiss."""
+"""Seconds high-priority work may wait while younger low-priority work starts, without a fault."""
 
 ORDER_SECONDS_IN_TROUBLE = 30.0
-"""The same while messages may be lost: a lease whose message is lost is given out again after seconds,
-and its message may be lost again."""
+"""The same while messages may be lost: the work of a lost message is leased again after seconds, and
+its message may be lost again."""
 
 AFTERMATH_SECONDS = 8.0
-"""How long after a fault was undone leases may still wait for messages lost in it."""
+"""Seconds after the end of a fault in which leases may still wait for messages lost in it."""
 
 LOSES_NO_MESSAGE = frozenset({"two beats", "no beat", "deliver again and late", "full disk"})
 
@@ -55,7 +55,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something certainly under way from `start` to `end`, admitted at `admitted`."""
+    """Something certainly running from `start` to `end`, admitted at `admitted`."""
 
     key: str
     start: float
@@ -85,7 +85,7 @@ def never_lost(history: History) -> Iterator[Violation]:
 
 
 def never_finished_twice(history: History) -> Iterator[Violation]:
-    """A step of an execution is done once, and what is done is not worked on again."""
+    """A step of an execution is done once, and a finished step does not run again."""
     done = Counter((a.key, a.phase, a.step) for a in history.attempts if a.outcome == "done")
     for (key, phase, step), times in done.items():
         if times > 1:
@@ -100,7 +100,7 @@ def never_finished_twice(history: History) -> Iterator[Violation]:
 
 
 def begun_once(history: History) -> Iterator[Violation]:
-    """A lease begins once however often it is delivered, and nothing runs without one."""
+    """A lease is started once however often its message is delivered, and nothing runs without one."""
     starts = Counter(run.lease for run in history.runs)
     for lease, times in starts.items():
         if times > 1:
@@ -124,7 +124,7 @@ def one_lease_at_a_time(history: History) -> Iterator[Violation]:
 
 
 def caps_in_leases(history: History) -> Iterator[Violation]:
-    """No lease is given out beyond a cap: of the fleet, a phase or a key. Counted from the database."""
+    """No lease is granted beyond a cap of the fleet, a phase or a key. Counted from the database."""
     spans = [(a, _leased_span(a, history.faults)) for a in history.attempts]
     yield from _beyond_caps("cap, in leases", spans, Figures(history.edits))
 
@@ -143,7 +143,7 @@ def caps_in_requests(history: History) -> Iterator[Violation]:
 
 
 def reserve_is_for_high(history: History) -> Iterator[Violation]:
-    """Work below high leaves the reserved slots alone, counted in leases and in runs."""
+    """Work below high priority never uses reserved slots, counted in leases and in runs."""
     figures = Figures(history.edits)
     leased = [(a, _leased_span(a, history.faults)) for a in history.attempts]
     for spans in (leased, _run_spans(history)):
@@ -152,7 +152,7 @@ def reserve_is_for_high(history: History) -> Iterator[Violation]:
 
 
 def budget_is_kept(history: History) -> Iterator[Violation]:
-    """No start brings the requests of a UTC day past the budget in force when it was decided."""
+    """No start brings the requests of a UTC day over the budget in force when it was decided."""
     figures = Figures(history.edits)
     for name in figures.with_budget():
         spent: Counter[str] = Counter()
@@ -180,8 +180,8 @@ def usage_adds_up(history: History) -> Iterator[Violation]:
 
 
 def high_goes_first(history: History) -> Iterator[Violation]:
-    """No low work starts while older high work of its phase waits that whatever admits it admits:
-    of no other keys, and no dearer. Counted beyond a bound, which is wider while there is trouble."""
+    """No low-priority work starts while older high-priority work of its phase waits that every limit would
+    also admit: with the same keys, costing no more. Counted beyond a bound, wider during faults."""
     for low, high, since in comparable(history):
         waited = low.leased - since
         patience = _patience(since, low.leased, history.faults)
@@ -203,7 +203,7 @@ def comparable(history: History) -> Iterator[tuple[Attempt, Attempt, float]]:
 
 
 def every_request_has_an_attempt(history: History) -> Iterator[Violation]:
-    """A paper is asked for no more often than attempts account for."""
+    """A paper is requested no more often than its attempts account for."""
     fetches = Counter(a.key for a in history.attempts if a.step == "fetch")
     for key, asked in Counter(request.key for request in history.requests).items():
         if asked > fetches[key]:
@@ -212,7 +212,7 @@ def every_request_has_an_attempt(history: History) -> Iterator[Violation]:
 
 
 def rates_are_kept(history: History) -> Iterator[Violation]:
-    """Starts under a limit conform to its rate (GCRA), counted where work begins."""
+    """Starts under a limit conform to its rate (GCRA), counted where work starts."""
     for rate in history.rates:
         starts = sorted(a.started for a in history.attempts if rate.limit in a.names)
         for early in too_early(starts, rate):

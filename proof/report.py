@@ -1,4 +1,4 @@
-"""The page of the proof, made from the runs kept beside it: docs/proof-runs.json, docs/proof.md."""
+"""The page of the proof, made from the runs stored beside it: docs/proof-runs.json, docs/proof.md."""
 
 from __future__ import annotations
 
@@ -176,38 +176,38 @@ HEAD = """# The proof
 Written by `python -m proof --write docs/proof.md` from the runs in `proof-runs.json`; do not edit.
 
 A run starts a broker, a database, four groups of workers (three of threads, one prefork), a worker for
-chores and beat, each a process of its own that is started again when it ends. Probes of every phase,
-priority, key and cost, and papers fetched from a server of ours, are enqueued all the time; limits are
-raised and lowered all the time; and faults are done to all of it at random. When they stop, the work
-must drain. Then a checker that imports nothing of the product reads the database's tables, the probes'
+periodic jobs and beat, each a process of its own that is restarted when it ends. Probes of every phase,
+priority, key and cost, and papers fetched from a test server, are enqueued all the time; limits are
+raised and lowered all the time; and random faults are injected into all of it. When the faults stop, the
+work must drain. Then a checker that imports nothing of the product reads the database's tables, the probes'
 own traces and the paper server's own log, and looks for broken promises. The same seed repeats the
-plan: what is tried, on whom, and at which second.
+plan: which fault, where, and at which second.
 """
 
-RECOVERY = """Leases last 8 s here, 90 s by default. The time is from the fault itself, its own length
-included: the longest time in which nothing at all started, or until the last of the work lost with it
-was started again (work that costs requests left out: it may wait for the budget). Faults overlap, so
-that one may be charged with another's pause.
+RECOVERY = """Leases last 8 s here, 90 s by default. The time is counted from the fault, its own duration
+included: the longest time in which nothing started, or until the last of the work lost with it
+was started again (without work that costs requests: it may wait for the budget). Faults overlap, so
+one may be charged with the pause of another.
 """
 
-PRESSURE = """A rule that never meets its edge proves nothing. So often it was met; where it says 0, the rule
-had nothing to judge.
+PRESSURE = """A rule that is never tested at its limit proves nothing. This is how often it was; 0
+means that the rule had nothing to check.
 """
 
 NOT_COVERED = """## What this does not show
 
-- One machine: one clock, one kernel, a network that is the loopback. No partition between workers.
+- One machine: one clock, one kernel, the loopback network. No partition between workers.
 - *Full disk* is a limit on the size of files (RLIMIT_FSIZE) of one worker's processes: writes fail as
-  on a full disk, with another error number. Only steps of papers write files: one that fails of it is
+  on a full disk, with another error number. Only steps of papers write files: one that fails because of it is
   among the failures as `storage`. The database's and the broker's disks are never full.
-- *Wrong clock* moves what Python code of one worker is told, not the kernel's clock, and is left out on
-  SQLite, where workers go by their own clocks on one machine.
-- *Deliver again and late* sends messages as old as the run is.
-- A worker that lost its lease may go on for a while; what it does outside in that time is not promised
-  to happen once, and is counted under no cap. `guarantees.md` says so.
-- Leases nobody began leave no record, so that order and caps are checked by attempts that began.
-- The order of starts is checked between high and low work of one phase only, and sharply only where
+- *Wrong clock* shifts the clock of the Python code of one worker, not the kernel's, and is left out on
+  SQLite, where workers use their own clocks on one machine.
+- *Deliver again and late* sends messages as old as the run.
+- A worker that lost its lease may go on for a while; its external effects in that time are not promised
+  to happen once, and are counted under no cap. `guarantees.md` says so.
+- Leases that no worker started leave no record, so order and caps are checked by attempts that started.
+- The order of starts is checked between high and low work of one phase only, and strictly only where
   no message can have been lost.
-- Limits are edited from when every worker has signed on, not before.
-- No unfinished work is cancelled, retried by a person or given another priority meanwhile.
+- Limits are edited once every worker has registered, not before.
+- No unfinished work is cancelled, retried by a person or given another priority during a run.
 """

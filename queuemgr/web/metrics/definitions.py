@@ -65,7 +65,7 @@ DECLARED: tuple[Metric, ...] = (
     _gauge("workers", "state", "Workers with a sign of life, alive or draining."),
     _gauge("worker_slots", "", "Slots of live workers that take work."),
     _gauge("worker_slots_busy", "", "Of these, the slots in which a step runs."),
-    _gauge("chore_last_run_timestamp_seconds", "chore", "When a chore of beat's last began, Unix seconds."),
+    _gauge("periodic_job_last_run_timestamp_seconds", "periodic_job", "When it last started, Unix seconds."),
     _gauge("rollup_lag_seconds", "", "Age in seconds of the oldest attempt not rolled up yet."),
     _gauge("scrape_duration_seconds", "", "Seconds this answer took to read."),
     _gauge("build_info", "version", "Always 1; the version of the web process that answered."),

@@ -1,4 +1,4 @@
-"""What waits and runs in each queue, how leases are kept, who works, when chores ran."""
+"""What waits and runs in each queue, how leases are renewed, which workers live, when periodic jobs ran."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ _WORKERS = """
 
 
 def samples(now: datetime) -> Iterator[Sample]:
-    """Depths, waits, leases, workers and chores as they stand."""
+    """Depths, waits, leases, workers and periodic jobs now."""
     yield from _depths(now)
     yield from _ended()
     yield from _workers(now)
-    for chore, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
-        yield Sample("sluicegate_chore_last_run_timestamp_seconds", (chore,), ran_at.timestamp())
+    for name, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
+        yield Sample(
+            "sluicegate_periodic_job_last_run_timestamp_seconds", (name,), ran_at.timestamp()
+        )
 
 
 def _depths(now: datetime) -> Iterator[Sample]:
@@ -76,7 +78,7 @@ def _depths(now: datetime) -> Iterator[Sample]:
 
 
 def _leases(now: datetime, depth: Counter[tuple[str, str]]) -> Iterator[Sample]:
-    """Count leases into the depths; yields how well they are kept."""
+    """Count leases into the depths; yields how well they are renewed."""
     config = queue_settings()
     soon = now + timedelta(seconds=min(config.heartbeat_seconds, config.lease_seconds / 3))
     near_end, overdue, renewed = 0, 0, 0.0
