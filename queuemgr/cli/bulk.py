@@ -13,10 +13,10 @@ from queuemgr.cli.arguments import add_interval, add_reason, natural
 from queuemgr.cli.output import by_command
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import BulkRequest
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.bulk.actions import ACTIONS, ARGUMENTS
-from queuemgr.operations.bulk.progress import facts_of
+from queuemgr.operations.bulk.progress import serialize
 from queuemgr.reporting.filtering import FILTERS
 
 NAME = "bulk"
@@ -120,7 +120,7 @@ def _stop(options: dict[str, Any], out: Any) -> int:
 
 
 def _resume(options: dict[str, Any], out: Any) -> int:
-    action = bulk.go_on(options["id"], by_command(options["reason"]))
+    action = bulk.resume(options["id"], by_command(options["reason"]))
     out.write(f"started: {bulk_output.summary_line(action, database_now())}")
     return 0
 
@@ -128,11 +128,11 @@ def _resume(options: dict[str, Any], out: Any) -> int:
 def _show(options: dict[str, Any], out: Any) -> int:
     if options["watch"]:
         return _watch(options["id"], options["interval"], options, out)
-    action = bulk.found(options["id"])
+    action = bulk.get_or_error(options["id"])
     if options["json"]:
-        out.write(as_json(facts_of(action, database_now())))
+        out.write(as_json(serialize(action, database_now())))
     else:
-        bulk_output.details(facts_of(action, database_now()), out)
+        bulk_output.details(serialize(action, database_now()), out)
     return 0
 
 
@@ -148,8 +148,8 @@ def _run(options: dict[str, Any], out: Any) -> int:
         if not bulk_runner.run():
             time.sleep(POLL_SECONDS)
     for pk in ids:
-        out.write(bulk_output.summary_line(bulk.found(pk), database_now()))
-    return max((_code(bulk.found(pk)) for pk in ids), default=0)
+        out.write(bulk_output.summary_line(bulk.get_or_error(pk), database_now()))
+    return max((_code(bulk.get_or_error(pk)) for pk in ids), default=0)
 
 
 def _watch(pk: int, interval: float, options: dict[str, Any], out: Any) -> int:
@@ -159,19 +159,19 @@ def _watch(pk: int, interval: float, options: dict[str, Any], out: Any) -> int:
 
 
 def _print(action: BulkAction, options: dict[str, Any], out: Any, line: str) -> None:
-    out.write(as_json(facts_of(action, database_now())) if options["json"] else line)
+    out.write(as_json(serialize(action, database_now())) if options["json"] else line)
 
 
 def _code(action: BulkAction) -> int:
     return 0 if action.state == ActionState.DONE and not action.failed else 2
 
 
-def _request(options: dict[str, Any]) -> Wanted:
+def _request(options: dict[str, Any]) -> BulkRequest:
     filters = dict(_filter(text) for text in options["filters"])
     if bool(filters) == bool(options["everything"]):
         raise BadInput("give a filter such as state=failed, or --everything for every execution")
     arguments = {name: options[name] for name in ARGUMENTS if options[name] is not None}
-    return Wanted(options["verb"], filters, arguments, options["per_minute"])
+    return BulkRequest(options["verb"], filters, arguments, options["per_minute"])
 
 
 def _filter(text: str) -> tuple[str, Any]:

@@ -16,10 +16,10 @@ from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import Preview
 from queuemgr.operations.bulk.progress import (
-    facts_of,
     filter_in_words,
     progress,
     result_in_words,
+    serialize,
     what_in_words,
 )
 
@@ -77,7 +77,7 @@ def newest(out: Any, *, as_json_lines: bool) -> None:
     actions = list(BulkAction.objects.order_by("-pk")[:LISTED])
     if as_json_lines:
         for action in actions:
-            out.write(as_json(facts_of(action, now)))
+            out.write(as_json(serialize(action, now)))
         return
     rows = (
         [a.pk, what_in_words(a), filter_in_words(a), a.state, f"{progress(a, now).percent}%",
@@ -90,12 +90,12 @@ def newest(out: Any, *, as_json_lines: bool) -> None:
 
 def watch(pk: int, interval: float) -> BulkAction:
     """Wait until it has ended, with a progress bar on a terminal; polls every `interval` seconds."""
-    action = bulk.found(pk)
+    action = bulk.get_or_error(pk)
     with bar() if shown() else nullcontext() as drawn:
         task = drawn.add_task(str(action), total=action.matched) if drawn else None
         while action.state == ActionState.RUNNING:
             if drawn and task is not None:
                 drawn.update(task, completed=action.matched - progress(action, database_now()).left)
             time.sleep(interval)
-            action = bulk.found(pk)
+            action = bulk.get_or_error(pk)
     return action

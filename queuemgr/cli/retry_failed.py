@@ -8,7 +8,7 @@ from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
 from queuemgr.models import Execution, ExecutionQuerySet
 from queuemgr.operations import bulk, executions
-from queuemgr.operations.bulk import AT_ONCE, Wanted
+from queuemgr.operations.bulk import AT_ONCE, BulkRequest
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.filtering import executions_matching
 
@@ -46,7 +46,7 @@ def run(options: dict[str, Any], out: Any) -> int:
         return 0
     by, per_minute = by_command(options["reason"]), options["per_minute"]
     if failed.exists() and (per_minute or (per_minute is None and _is_many(failed))):
-        action = bulk.begin(Wanted("retry", filters, per_minute=per_minute), by)
+        action = bulk.begin(BulkRequest("retry", filters, per_minute=per_minute), by)
         out.write(
             f"{action.matched:,} are retried in the background, {action.per_minute:,} a minute: "
             f"`queue bulk show {action.pk} --watch` shows progress, `queue bulk stop {action.pk}` stops it"

@@ -24,6 +24,11 @@ FINAL = (State.DONE, State.FAILED, State.SKIPPED, State.CANCELLED)
 
 HELD = (State.LEASED, State.RUNNING)
 
+UNFINISHED = (State.WAITING, *HELD)
+
+UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
+"""Final states a person may retry from."""
+
 
 class Outcome(models.TextChoices):
     """How an attempt ended."""

@@ -22,7 +22,7 @@ from queuemgr.lifecycle import batch_window
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
-from queuemgr.models import HELD, Batch, Execution, State
+from queuemgr.models import UNFINISHED, Batch, Execution
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import Progress, progress
 from queuemgr.reporting.batch_results import Result, results
@@ -33,7 +33,6 @@ __all__ = (
 )  # fmt: skip
 
 MAX_NAME = 150
-UNFINISHED = (State.WAITING, *HELD)
 
 SUGGESTED = 5
 """Names told to whoever asks for a batch there is not."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -23,22 +23,16 @@ from queuemgr.flows.flow import PRIORITY_NAMES, StepRef, get_flow
 from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, revoke, states
 from queuemgr.lifecycle.dispatch import dispatch
-from queuemgr.lifecycle.enqueue import check_rank
-from queuemgr.models import Execution, Lease, Route, State
+from queuemgr.lifecycle.enqueue import check_horizon, check_rank
+from queuemgr.models import UNSUCCESSFUL, Execution, Lease, Route, State
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.scheduling import routes, wakeups
 from queuemgr.scheduling.claims import RouteKind
 
 Chunk = list[Execution]
 
-UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
-"""What a person may have done again: all that ended but for what is done."""
-
 EDIT_PAYLOAD = "edit payload"
 """The change that tells what of a payload was edited: for those who may see payloads."""
-
-MAX_HORIZON = timedelta(days=3660)
-"""A time further off than ten years is a mistyped one."""
 
 
 def retry(executions: Iterable[Execution], by: Actor) -> int:
@@ -105,6 +99,7 @@ def set_run_after(executions: Iterable[Execution], when: datetime, by: Actor) ->
     """
     if when.tzinfo is None:
         raise BadInput(f"the time {when} has no time zone: give one, as {when}+00:00")
+    check_horizon("run_after", when)
     return _in_chunks(executions, lambda lock, chunk: _set_run_after(lock, chunk, when, by))
 
 
@@ -280,8 +275,6 @@ def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -
 
 def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) -> int:
     now = lock.now
-    if when - now > MAX_HORIZON:
-        raise BadInput(f"{when:%Y-%m-%d} is more than ten years ahead: give an earlier time")
     moment = max(when, now)
     waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED)]
     waiting = [e for e in waiting if e.run_after is not None]

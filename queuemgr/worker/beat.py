@@ -58,7 +58,7 @@ def work_on_bulk_actions() -> dict[str, int] | None:
         return None
     changed = bulk_runner.run()
     housekeeping.release("bulk", bulk_runner.SLICE_SECONDS)
-    bulk_runner.ask_if_due()
+    bulk_runner.notify_if_due()
     return {"changed": changed}
 
 

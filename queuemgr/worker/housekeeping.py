@@ -62,7 +62,7 @@ def tick() -> dict[str, int]:
             logger.warning("expired %s, last renewed %s", lease, f"{renewed:%H:%M:%S}")
     started = dispatch()
     task_events.connection_lost(lost)
-    bulk_runner.ask_if_due()
+    bulk_runner.notify_if_due()
     return {"lost": len(lost), "started": started}
 
 

@@ -1,7 +1,7 @@
-"""What a bulk action can do: each verb with what it takes, what it wants to know, and who may.
+"""What a bulk action can do: each verb with its states, its argument, and the permission it needs.
 
-Each calls the function of `operations.executions` that a single row's button calls. `restore` cannot be
-chosen: it undoes what another action did.
+The verbs call `operations.executions`, as the buttons of a single row do. `restore` cannot be chosen: it
+undoes another action.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from django.db.models import Q
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.scheduler_lock import database_now
-from queuemgr.lifecycle.enqueue import priority_of
-from queuemgr.models import Execution, State
+from queuemgr.lifecycle.enqueue import check_horizon, priority_of
+from queuemgr.models import UNSUCCESSFUL, Execution, State
 from queuemgr.operations import executions
 from queuemgr.operations.bulk import audit_reader
 from queuemgr.operations.controls import Actor
+from queuemgr.reporting.filtering import parse_time
 
 Arguments = Mapping[str, Any]
 Act = Callable[[Iterable[Execution], Arguments, Actor], int]
@@ -35,25 +35,25 @@ class Action:
 
     name: str
     does: str
-    """What becomes of an execution, as the end of "each of them …"."""
+    """What happens to an execution, as the end of "each of them …"."""
     permission: str
     """The codename a person needs besides `add_bulkaction`."""
     takes: tuple[State, ...]
-    """The states it acts on; whatever stands elsewhere is left alone."""
+    """The states it acts on; executions in other states are left alone."""
     act: Act
     wants: str = ""
-    """The name of its one argument, if it wants one."""
+    """The name of its one argument, if it has one."""
     read: Callable[[Any], Any] = str
-    """Its argument as a row keeps it; raises `BadInput`."""
+    """Parses its argument into what the row stores; raises `BadInput`."""
     unless: Callable[[Arguments], Q] = _nothing_already
-    """What a row that needs no change looks like."""
+    """Executions that need no change."""
     starts_again: bool = False
-    """Whether it lets ended work loose again, so that a rate is wise."""
+    """Whether it restarts ended work, so that a rate is wise."""
     by_record: bool = False
-    """Whether it meets what another action changed, by its record, and not what a filter meets."""
+    """Whether it acts on what another action changed, by the audit log, instead of on a filter."""
 
     def checked(self, given: Arguments) -> dict[str, Any]:
-        """These arguments as a row keeps them; raises `BadInput` for one too many, too few or bad."""
+        """The arguments as the row stores them; raises `BadInput` for an unknown, missing or bad one."""
         unknown = sorted(set(given) - {self.wants})
         if unknown:
             raise BadInput(f"{self.name} takes no {unknown[0]!r}")
@@ -75,7 +75,7 @@ ARGUMENTS = {
     "priority": "high, normal or low",
     "run_after": "the time before which none starts, as 2026-11-28 06:00 (UTC); a past one: now",
 }
-"""What the arguments look like that people give."""
+"""The formats of the arguments people give."""
 
 
 def _priority(value: Any) -> str:
@@ -83,18 +83,9 @@ def _priority(value: Any) -> str:
     return str(value)
 
 
-def _moment(value: Any) -> str:
-    try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
-        raise BadInput(
-            f"run_after {str(value)[:60]!r} is no time; write it as 2026-11-28 06:00"
-        ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if moment - database_now() > executions.MAX_HORIZON:
-        raise BadInput(
-            f"run_after {moment:%Y-%m-%d} is more than ten years ahead: give an earlier time"
-        )
+def _run_after(value: Any) -> str:
+    moment = parse_time("run_after", value)
+    check_horizon("run_after", moment)
     return moment.astimezone(UTC).isoformat()
 
 
@@ -102,15 +93,14 @@ def _set_priority(rows: Iterable[Execution], arguments: Arguments, by: Actor) ->
     return executions.set_priority(rows, priority_of(arguments["priority"]), by)
 
 
-def _move(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
+def _reschedule(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
     return executions.set_run_after(rows, datetime.fromisoformat(arguments["run_after"]), by)
 
 
 def _restore(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
-    return audit_reader.put_priorities_back(arguments["undoes"], rows, by)
+    return audit_reader.restore_priorities(arguments["undoes"], rows, by)
 
 
-UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
 BEFORE_IT_RUNS = (State.WAITING, State.LEASED)
 
 ACTIONS: Mapping[str, Action] = {
@@ -142,7 +132,7 @@ ACTIONS: Mapping[str, Action] = {
         ),
         Action(
             "reschedule", "starts no earlier than another time", "prioritise_execution",
-            BEFORE_IT_RUNS, _move, wants="run_after", read=_moment,
+            BEFORE_IT_RUNS, _reschedule, wants="run_after", read=_run_after,
         ),
     )
 }  # fmt: skip

@@ -1,7 +1,7 @@
-"""How a bulk action's changes are recorded: a row when it starts, stops and ends, and one a batch.
+"""The audit log of bulk actions: an entry when one starts, stops and ends, and one for each batch.
 
-The row of a batch says of every execution what it was before, and names it by id, so the record is
-as exact as a row for each, at a few hundredth of the rows: a million executions make some thousand.
+The entry of a batch holds the ids of its executions by what they were before and after, so it is as exact
+as an entry for each: a million executions make some thousand entries.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from queuemgr.models import AuditEntry, BulkAction, Execution
 from queuemgr.operations.controls import Actor, Describe
 
 START = "start bulk action"
-"""The action of the change that starts one; to undo it is to undo what the action did."""
+"""The audit action of a start; undoing that entry undoes the bulk action."""
 
 
 @dataclass(frozen=True)
 class ByAction(Actor):
-    """The person behind a bulk action, whose changes are gathered and written once for the batch."""
+    """The person behind a bulk action, whose changes are collected into one entry for the batch."""
 
     before: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     after: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -35,12 +35,12 @@ class ByAction(Actor):
             self.after[_in_words(after(execution))].append(execution.pk)
 
 
-def _in_words(facts: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in facts.items())
+def _in_words(values: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def record_batch(action: BulkAction, by: ByAction, changed: int) -> None:
-    """What one batch changed, and from what; nothing when it changed nothing."""
+    """Record what one batch changed; nothing when it changed nothing."""
     if not changed:
         return
     _write(
@@ -51,7 +51,7 @@ def record_batch(action: BulkAction, by: ByAction, changed: int) -> None:
 
 
 def record_start(action: BulkAction, by: Actor) -> None:
-    """That it was started: what it shall do, with which executions, at what rate."""
+    """Record the start: what it does, with which executions, at what rate."""
     after = {
         **{name: value for name, value in action.filters.items() if name != "ids"},
         **({"ids": ranges(action.filters["ids"])} if "ids" in action.filters else {}),
@@ -62,7 +62,7 @@ def record_start(action: BulkAction, by: Actor) -> None:
 
 
 def record_end(action: BulkAction, by: Actor, what: str) -> None:
-    """That it was stopped, or came to its end: what it changed in all."""
+    """Record a stop or the end: what it changed in all."""
     counts = {name: getattr(action, name) for name in ("changed", "skipped", "failed")}
     _write(by, what, str(action), action.changed, action, {"matched": action.matched}, counts)
 

@@ -1,7 +1,7 @@
-"""What a bulk action changed, read back from the record of its batches, and put back.
+"""What a bulk action changed, read back from the audit log, and restored.
 
-The batches were done in the order of ids, each one row of the record. So the one an id belongs to is
-found by halving, and no execution is looked at that the action never touched.
+The batches were done in the order of ids, each with one entry. So the entry of an id is found by binary
+search, and no execution is read that the action never changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def count_after(action_id: int, cursor: int) -> int:
     keys = _batches_after(action_id, cursor)
     if not keys:
         return 0
-    later = AuditEntry.objects.filter(pk__in=keys[1:]).aggregate(met=Sum("affected"))["met"]
+    later = AuditEntry.objects.filter(pk__in=keys[1:]).aggregate(changed=Sum("affected"))["changed"]
     return len(_ids_above(_batch(keys[0]), cursor)) + int(later or 0)
 
 
@@ -38,10 +38,10 @@ def ids_after(action_id: int, cursor: int, most: int) -> list[int]:
     return found[:most]
 
 
-def put_priorities_back(action_id: int, executions: Iterable[Execution], by: Actor) -> int:
+def restore_priorities(action_id: int, executions: Iterable[Execution], by: Actor) -> int:
     """Give these the priority they had before the action, if they still have the one it gave them.
 
-    Inside a transaction that holds the fleet's lock. Returns how many were changed.
+    To be called inside a transaction that holds the scheduler lock. Returns how many were changed.
     """
     ids = sorted(execution.pk for execution in executions)
     alike: Mapping[tuple[str, str], list[int]] = defaultdict(list)
@@ -58,12 +58,12 @@ def _with(ids: Sequence[int], words: str) -> Iterable[Execution]:
 
 
 def _priority(words: str) -> int:
-    """`priority high`, as a batch's record says it, as a rank."""
+    """The rank of `priority high`, as a batch's entry words it."""
     return PRIORITIES[words.removeprefix("priority ")]
 
 
 def _changes_of(action_id: int, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
-    """Each of these ids the action changed, with the words of before and after."""
+    """The ids among these that the action changed, with the words of before and after."""
     wanted = set(ids)
     for batch in map(_batch, _batches_after(action_id, ids[0] - 1)):
         after = {pk: words for words, some in batch.after.items() for pk in numbers(some)}
@@ -74,7 +74,7 @@ def _changes_of(action_id: int, ids: Sequence[int]) -> Iterator[tuple[int, str, 
 
 
 def _batches_after(action_id: int, cursor: int) -> list[int]:
-    """The keys of its batches' rows, in order, from the first that met an id above this one."""
+    """The entries of its batches, in order, from the first with an id above this one."""
     batches = AuditEntry.objects.filter(action_id=action_id, action__startswith="bulk ")
     keys = list(batches.order_by("pk").values_list("pk", flat=True))
     return keys[bisect_right(keys, cursor, key=lambda pk: _last_id(_batch(pk))) :]

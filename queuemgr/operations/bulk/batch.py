@@ -1,8 +1,7 @@
-"""One batch of a bulk action: a short transaction under the fleet's lock, and its cursor with it.
+"""One batch of a bulk action: a short transaction under the scheduler lock that also moves the cursor.
 
-Which rows come next is looked up before the lock is taken; under it the filter is applied again to
-those few, they are changed by the verb a single row's button calls, and the cursor moves on. A
-worker killed anywhere in it has done all of the batch or nothing.
+The next rows are looked up before the lock is taken; under it the filter is applied again to those few,
+they are changed, and the cursor moves. A worker killed anywhere in it has done all of the batch or nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ from queuemgr.base.redaction import clean, describe_error
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import audit as bulk_record
-from queuemgr.operations.bulk import audit_reader
-from queuemgr.operations.bulk import rate as bulk_pace
+from queuemgr.operations.bulk import audit, audit_reader, rate
 from queuemgr.operations.bulk.actions import action_named
 from queuemgr.operations.bulk.audit import ByAction
 from queuemgr.operations.controls import Actor
@@ -30,16 +27,16 @@ from queuemgr.operations.controls import Actor
 logger = logging.getLogger(__name__)
 
 ROWS = 100
-"""Rows in one batch, unless the runner has seen how long they take (see `bulk_pace.fitting`)."""
+"""Rows in one batch, unless the runner has seen how long they take (see `rate.batch_size`)."""
 
 PROBLEMS_SHOWN = 2000
-"""Characters of problems an action keeps."""
+"""Characters of errors an action stores."""
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What became of one batch: rows changed, left alone, and those the verb could not change; `held`:
-    seconds the fleet's lock was taken for it."""
+    """Rows changed, left alone, and those the verb could not change; `held`: seconds the scheduler lock
+    was held."""
 
     changed: int = 0
     skipped: int = 0
@@ -57,39 +54,35 @@ class BatchResult:
 
 
 def step(action_id: int, rows: int = ROWS) -> BatchResult:
-    """Do the next batch of a running action, as far as its rate lets it; nothing for any other.
+    """Do the next batch of a running action, as far as its rate allows; nothing for any other.
 
-    Two at once do no harm: who comes second finds the cursor moved, and does nothing.
+    Two at once do no harm: the second finds the cursor moved, and does nothing.
     """
-    action = bulk.found(action_id)
-    room = _room(action, database_now(), rows)
-    if action.state != ActionState.RUNNING or not room:
+    action, now = bulk.get_or_error(action_id), database_now()
+    at_most = rate.may_change(action.per_minute, action.due_at or now, now, rows)
+    if action.state != ActionState.RUNNING or not at_most:
         return BatchResult()
-    ids = _next_ids(action, room)
+    ids = _next_ids(action, at_most)
     with hold_scheduler_lock() as lock:
         began = time.monotonic()
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
         if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
             return BatchResult()
-        came = _act(mine, ids) if ids else BatchResult()
-        _advance(mine, came, lock.now, ids[-1] if len(ids) == room else mine.up_to)
-    return replace(came, held=time.monotonic() - began)
-
-
-def _room(action: BulkAction, now: datetime, rows: int) -> int:
-    return bulk_pace.may_change(action.per_minute, action.due_at or now, now, rows)
+        result = _act(mine, ids) if ids else BatchResult()
+        _advance(mine, result, lock.now, ids[-1] if len(ids) == at_most else mine.up_to)
+    return replace(result, held=time.monotonic() - began)
 
 
 def _next_ids(action: BulkAction, most: int) -> list[int]:
     if action_named(action.verb).by_record:
         return audit_reader.ids_after(action.arguments["undoes"], action.cursor, most)
-    return _in_order(bulk.eligible(action), most)
+    return _first_ids(bulk.eligible(action), most)
 
 
-def _in_order(executions: ExecutionQuerySet, most: int) -> list[int]:
+def _first_ids(executions: ExecutionQuerySet, most: int) -> list[int]:
     """The first ids of these, ascending, found by walking along the ids.
 
-    SQLite keeps no figures about indexes, and would rather sort all failed rows for every batch.
+    SQLite keeps no statistics of indexes, and would sort all failed rows for every batch.
     """
     statement, parameters = (
         executions.order_by("pk").values_list("pk", flat=True)[:most].query.sql_with_params()
@@ -101,16 +94,16 @@ def _in_order(executions: ExecutionQuerySet, most: int) -> list[int]:
 
 
 def _act(action: BulkAction, ids: Sequence[int]) -> BatchResult:
-    """Change those of the batch that still match; the others have changed since they were looked up."""
-    still = _in_order(bulk.eligible(action).filter(pk__in=ids), len(ids))
+    """Change those of the batch that still match; the others were changed since they were looked up."""
+    still = _first_ids(bulk.eligible(action).filter(pk__in=ids), len(ids))
     gone = BatchResult(skipped=len(ids) - len(still))
     return (gone + _change(action, still)) if still else gone
 
 
 def _change(action: BulkAction, ids: Sequence[int]) -> BatchResult:
-    """Change all of these at once, or, when one of them will not, each half by itself."""
+    """Change all of these at once or, when one of them fails, each half by itself."""
     try:
-        return _done(action, ids)
+        return _apply(action, ids)
     except (OperationalError, InterfaceError):
         raise  # the database is away or busy: the batch is done again later
     except Exception as error:
@@ -125,30 +118,28 @@ def _change(action: BulkAction, ids: Sequence[int]) -> BatchResult:
     return _change(action, ids[:half]) + _change(action, ids[half:])
 
 
-def _done(action: BulkAction, ids: Sequence[int]) -> BatchResult:
+def _apply(action: BulkAction, ids: Sequence[int]) -> BatchResult:
     by = ByAction(action.actor, action.source, action.reason)
     with transaction.atomic():
         some = Execution.objects.filter(pk__in=ids).only("pk")
         changed = action_named(action.verb).act(some, action.arguments, by)
-        bulk_record.record_batch(action, by, changed)
+        audit.record_batch(action, by, changed)
     return BatchResult(changed=changed, skipped=len(ids) - changed)
 
 
-def _advance(action: BulkAction, came: BatchResult, now: datetime, cursor: int) -> None:
-    """Count what came of the batch and move on; at the end, what was never met had changed before."""
+def _advance(action: BulkAction, result: BatchResult, now: datetime, cursor: int) -> None:
+    """Count the batch and move the cursor; at the end, matched rows not reached have changed before."""
     action.cursor = cursor
-    action.changed += came.changed
-    action.skipped += came.skipped
-    action.failed += came.failed
-    action.problem = "\n".join(filter(None, (action.problem, came.problem)))[:PROBLEMS_SHOWN]
-    action.due_at = bulk_pace.clock_after(
-        action.per_minute, action.due_at or now, now, came.changed
-    )
+    action.changed += result.changed
+    action.skipped += result.skipped
+    action.failed += result.failed
+    action.problem = "\n".join(filter(None, (action.problem, result.problem)))[:PROBLEMS_SHOWN]
+    action.due_at = rate.clock_after(action.per_minute, action.due_at or now, now, result.changed)
     if cursor == action.up_to:
         action.state, action.finished_at = ActionState.DONE, now
-        unmet = action.matched - action.changed - action.failed
-        action.skipped = max(action.skipped, unmet)
-        bulk_record.record_end(
+        unreached = action.matched - action.changed - action.failed
+        action.skipped = max(action.skipped, unreached)
+        audit.record_end(
             action, Actor(action.actor, action.source, action.reason), "end bulk action"
         )
     action.save()

@@ -1,8 +1,8 @@
-"""How far a bulk action has come, and what it came to, in figures and words. Pure but for its row."""
+"""Progress and results of a bulk action, as numbers and in words. Pure but for its row."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,8 +12,8 @@ from queuemgr.operations.bulk.actions import RESTORE
 
 @dataclass(frozen=True)
 class Progress:
-    """`percent`: of the rows met at the start, 0 to 100; `left`: rows to come; `ends_at`: None when
-    that cannot be said yet, or it has ended."""
+    """`percent`: of the rows matched at the start, 0 to 100; `left`: rows still to do; `ends_at`: the ETA,
+    None when it is not known yet, or it has ended."""
 
     percent: int
     left: int
@@ -21,7 +21,7 @@ class Progress:
 
 
 def progress(action: BulkAction, now: datetime) -> Progress:
-    """How far it has come: by its rate where it has one, else at the speed so far."""
+    """The ETA is by its rate where it has one, else at the speed so far."""
     if action.state == ActionState.DONE:
         return Progress(100, 0, None)
     passed = min(action.changed + action.skipped + action.failed, action.matched)
@@ -63,21 +63,14 @@ def result_in_words(action: BulkAction) -> str:
     )
 
 
-FACTS = (
+_FIELDS = (
     "verb", "arguments", "filters", "state", "actor", "source", "reason", "per_minute", "matched",
     "changed", "skipped", "failed", "problem", "created_at", "started_at", "finished_at",
     "stopped_by",
 )  # fmt: skip
 
 
-def facts_of(action: BulkAction, now: datetime) -> dict[str, Any]:
-    """All a program may want to know of it, under stable names."""
-    came = progress(action, now)
-    facts = {name: getattr(action, name) for name in FACTS}
-    return {
-        "id": action.pk,
-        **facts,
-        "percent": came.percent,
-        "left": came.left,
-        "ends_at": came.ends_at,
-    }
+def serialize(action: BulkAction, now: datetime) -> dict[str, Any]:
+    """The action as plain data with stable names."""
+    fields = {name: getattr(action, name) for name in _FIELDS}
+    return {"id": action.pk, **fields, **asdict(progress(action, now))}

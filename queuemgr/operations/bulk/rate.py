@@ -1,9 +1,8 @@
-"""How many rows a bulk action may change now, and how many fit into one batch. Pure.
+"""How many rows a bulk action may change now, and the size of its next batch. Pure.
 
-The rule is that of every rate here (GCRA, see `base.rate`): each row changed moves the action's clock
-one interval on, and while the clock lies ahead nothing is changed. The clock is a column, so a restart
-forgets nothing; time nobody used is kept for `CATCH_UP_SECONDS` only, so that workers that come back
-after an hour do not let an hour's worth loose.
+Rates follow GCRA (see `base.rate`): each changed row advances the action's clock by one interval, and while
+the clock is ahead of now nothing is changed. The clock is a column, so it survives restarts; unused time is
+kept for `CATCH_UP_SECONDS` only, so that workers back after an hour do not change an hour's worth at once.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from datetime import datetime, timedelta
 from math import floor
 
 CATCH_UP_SECONDS = 10
-"""Two ticks at the default SLUICE_POLL_INTERVAL: what one tick left over the next may make up for."""
+"""Two ticks at the default SLUICE_POLL_INTERVAL: the next tick may catch up on what one left over."""
 
 
 def may_change(per_minute: int, clock: datetime, now: datetime, most: int) -> int:
@@ -27,7 +26,7 @@ def may_change(per_minute: int, clock: datetime, now: datetime, most: int) -> in
 
 
 def clock_after(per_minute: int, clock: datetime, now: datetime, changed: int) -> datetime:
-    """Where the clock stands after so many rows were changed now."""
+    """The clock after so many rows were changed now."""
     if not per_minute:
         return now
     return _caught_up(clock, now) + timedelta(seconds=changed * 60 / per_minute)
@@ -42,11 +41,11 @@ FEWEST, MOST = 100, 500
 would hold the lock hardly any shorter, and more often."""
 
 HELD_SECONDS = 0.05
-"""How long a batch is meant to hold the fleet's lock: half of what a finish waits for it before it leaves
-the next decision to others."""
+"""How long a batch should hold the scheduler lock: half of what a finish waits for it before it leaves the
+next decision to others."""
 
 
-def fitting(rows: int, took: float) -> int:
+def batch_size(rows: int, took: float) -> int:
     """Rows for the next batch, after one of so many took so many seconds: at most twice as many."""
     wanted = rows * HELD_SECONDS / max(took, 0.001)
     return max(FEWEST, min(MOST, 2 * rows, int(wanted)))

@@ -10,7 +10,7 @@ from django import forms
 from queuemgr.base.errors import BadInput
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
 from queuemgr.models import State
-from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import BulkRequest
 from queuemgr.operations.bulk.actions import Action
 from queuemgr.reporting.filtering import FILTERS
 
@@ -81,7 +81,7 @@ def _any_of(values: Iterable[str]) -> list[tuple[str, str]]:
     return [("", "any"), *((value, value) for value in values)]
 
 
-def wanted(given: Any) -> Wanted:
+def wanted(given: Any) -> BulkRequest:
     """What an address or a posted form asks for. A name nobody knows is taken for a filter, which
     refuses it: a mistyped one must not mean "every execution". Raises `BadInput`."""
     names = [name for name in given if given[name].strip()]
@@ -89,7 +89,7 @@ def wanted(given: Any) -> Wanted:
     filters = {n: given[n].strip() for n in names if n not in OWN and not n.startswith(ARGUMENT)}
     if "ids" in filters:
         filters["ids"] = _ids(filters["ids"])
-    return Wanted(
+    return BulkRequest(
         verb=given.get("verb", ""),
         filters=filters,
         arguments=arguments,

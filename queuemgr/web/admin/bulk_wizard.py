@@ -13,7 +13,7 @@ from django.template.response import TemplateResponse
 
 from queuemgr.base.errors import SluiceError
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import Preview, Wanted
+from queuemgr.operations.bulk import BulkRequest, Preview
 from queuemgr.operations.bulk.actions import ACTIONS, Action
 from queuemgr.web.admin.bulk_form import BulkForm, wanted
 from queuemgr.web.admin.read_only_admin import actor_of
@@ -87,5 +87,5 @@ def _count(seen: Preview) -> str:
     return f"{'more than ' if seen.more else ''}{seen.matched:,}"
 
 
-def _pace(asked: Wanted, seen: Preview) -> str:
+def _pace(asked: BulkRequest, seen: Preview) -> str:
     return str(seen.per_minute if asked.per_minute is None else asked.per_minute)

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
-from queuemgr.models import HELD, Execution, Priority, State
+from queuemgr.models import UNFINISHED, UNSUCCESSFUL, Execution, Priority, State
 from queuemgr.operations import executions
 from queuemgr.operations.controls import Actor
 
@@ -139,16 +139,13 @@ def _with_payload(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, 
     return executions.retry_with_payload(execution, payload, by, from_start=given["from_start"])
 
 
-UNFINISHED = frozenset({State.WAITING, *HELD})
-AGAIN = frozenset(executions.UNSUCCESSFUL)
-
 ACTS = (
     Act(
-        "retry", "Retry", "retry_execution", AGAIN, _plain(executions.retry), "told to go on",
+        "retry", "Retry", "retry_execution", UNSUCCESSFUL, _plain(executions.retry), "told to go on",
         "Goes on from the step it stopped at.", bulk="retry",
     ),
     Act(
-        "retry_from_start", "Retry from the start", "retry_execution", AGAIN,
+        "retry_from_start", "Retry from the start", "retry_execution", UNSUCCESSFUL,
         _plain(executions.retry_from_start), "told to begin anew",
         "Begins at the first step and forgets what the steps learnt. Files stay until a step makes "
         "them again; what was paid for may be paid for once more.",
@@ -185,7 +182,7 @@ ACTS = (
         bulk="reschedule",
     ),
     Act(
-        "retry_with_payload", "Retry with an edited payload", "edit_payload", AGAIN, _with_payload,
+        "retry_with_payload", "Retry with an edited payload", "edit_payload", UNSUCCESSFUL, _with_payload,
         "told to go on with another payload", "", PayloadForm, danger=True,
         sees="view_payload",
     ),

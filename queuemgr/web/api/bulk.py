@@ -48,8 +48,8 @@ class BulkRequest(WithReason):
         None, description="The highest id it may change; null: the highest that exists now."
     )
 
-    def as_request(self) -> bulk.Wanted:
-        return bulk.Wanted(
+    def as_request(self) -> bulk.BulkRequest:
+        return bulk.BulkRequest(
             self.verb,
             self.filters.model_dump(mode="json", exclude_none=True),
             self.arguments.model_dump(mode="json", exclude_none=True),
@@ -184,7 +184,7 @@ def resume_bulk_action(
     """Start a new action for the rest of a stopped or failed one."""
     action = _in_state(pk, (ActionState.STOPPED, ActionState.FAILED))
     _require_permission(request, action.verb)
-    return Status(201, ActionOut.from_orm(bulk.go_on(pk, actor_of(request, given.reason))))
+    return Status(201, ActionOut.from_orm(bulk.resume(pk, actor_of(request, given.reason))))
 
 
 def _in_state(pk: int, states: tuple[ActionState, ...]) -> BulkAction:

@@ -11,7 +11,7 @@ from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import ActionState, BulkAction, Execution, State
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import BulkRequest
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.controls import Actor
@@ -44,18 +44,18 @@ def fail(ids: list[int], **columns: Any) -> None:
 def started(
     verb: str = "retry", filters: Mapping[str, Any] | None = None, **more: Any
 ) -> BulkAction:
-    return bulk.begin(Wanted(verb, FAILED if filters is None else filters, **more), ANN)
+    return bulk.begin(BulkRequest(verb, FAILED if filters is None else filters, **more), ANN)
 
 
 def carried_out(action: BulkAction, rows: int = bulk_step.ROWS) -> BulkAction:
     """Batch after batch to its end; for actions without a rate."""
-    while bulk.found(action.pk).state == ActionState.RUNNING:
+    while bulk.get_or_error(action.pk).state == ActionState.RUNNING:
         bulk_step.step(action.pk, rows)
-    return bulk.found(action.pk)
+    return bulk.get_or_error(action.pk)
 
 
 def counts(action: BulkAction) -> tuple[int, int, int]:
-    fresh = bulk.found(action.pk)
+    fresh = bulk.get_or_error(action.pk)
     return fresh.changed, fresh.skipped, fresh.failed
 
 

@@ -26,7 +26,7 @@ from queuemgr.models import (
     State,
 )
 from queuemgr.operations import bulk, executions
-from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import BulkRequest
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.controls import Actor
@@ -61,7 +61,7 @@ def states() -> dict[str, str]:
 def test_a_preview_counts_samples_and_changes_nothing() -> None:
     some_failed(25)
     enqueue("probe", "waits")
-    seen = bulk.preview(Wanted("retry", {"flow": "probe"}))
+    seen = bulk.preview(BulkRequest("retry", {"flow": "probe"}))
     assert (seen.matched, seen.more, seen.left_alone) == (25, False, {"waiting": 1})
     assert len({e.key for e in seen.sample}) == bulk.SAMPLE
     assert not BulkAction.objects.exists()
@@ -71,9 +71,9 @@ def test_a_preview_counts_samples_and_changes_nothing() -> None:
 def test_a_preview_stops_counting_where_it_would_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "COUNTED", 5)
     some_failed(9)
-    seen = bulk.preview(Wanted("retry", FAILED))
+    seen = bulk.preview(BulkRequest("retry", FAILED))
     assert (seen.matched, seen.more) == (5, True)
-    assert bulk.create(Wanted("retry", FAILED), ANN).matched == 9, (
+    assert bulk.create(BulkRequest("retry", FAILED), ANN).matched == 9, (
         "in full, once it is written down"
     )
 
@@ -123,11 +123,11 @@ def test_of_a_mixture_only_what_failed_is_retried_once_and_the_rest_is_named(
     runs, ends = probes(2, prefix="r")
     grants = {grant.key: grant for grant in worker.begin_all()}
     worker.end(grants[ends.key], next_too=False)
-    seen = bulk.preview(Wanted("retry", {"state": "failed"}))
+    seen = bulk.preview(BulkRequest("retry", {"state": "failed"}))
     assert seen.matched == 1
-    everything = bulk.preview(Wanted("retry", {"flow": "probe"}))
+    everything = bulk.preview(BulkRequest("retry", {"flow": "probe"}))
     assert everything.left_alone == {"running": 1, "done": 1}
-    first, second = started(), bulk.create(Wanted("retry", FAILED), ANN)
+    first, second = started(), bulk.create(BulkRequest("retry", FAILED), ANN)
     bulk.start(second.pk, Actor("bob", "command"))
     assert counts(carried_out(first)) == (1, 0, 0)
     assert counts(carried_out(second)) == (0, 1, 0), "skipped, because changed since"
@@ -193,10 +193,10 @@ def test_a_stop_takes_effect_with_the_batch_under_way_and_the_rest_can_go_on() -
     bulk_step.step(action.pk, rows=4)
     bulk.stop(action.pk, Actor("bob", "admin", "wrong group"))
     assert bulk_step.step(action.pk) == bulk_step.BatchResult()
-    stopped = bulk.found(action.pk)
+    stopped = bulk.get_or_error(action.pk)
     assert (stopped.state, stopped.stopped_by, stopped.changed) == (ActionState.STOPPED, "bob", 4)
     assert Execution.objects.failed().count() == 6
-    rest = carried_out(bulk.go_on(action.pk, ANN))
+    rest = carried_out(bulk.resume(action.pk, ANN))
     assert (rest.matched, rest.changed, rest.skipped) == (6, 6, 0)
     with pytest.raises(BadInput, match="nothing to stop"):
         bulk.stop(action.pk, ANN)
@@ -280,7 +280,7 @@ def test_retries_of_many_trickle_in_at_the_rate_whatever_restarts(
 
 def since(action: BulkAction, seconds: float) -> None:
     """Let so much time pass for the action's clock."""
-    row = bulk.found(action.pk)
+    row = bulk.get_or_error(action.pk)
     assert row.due_at
     BulkAction.objects.filter(pk=action.pk).update(due_at=row.due_at - timedelta(seconds=seconds))
 
@@ -289,10 +289,10 @@ def test_few_retries_and_other_verbs_go_as_fast_as_they_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     some_failed(4)
-    assert bulk.create(Wanted("retry", FAILED), ANN).per_minute == 0
+    assert bulk.create(BulkRequest("retry", FAILED), ANN).per_minute == 0
     monkeypatch.setattr(bulk, "AT_ONCE", 1)
-    assert bulk.create(Wanted("skip", FAILED), ANN).per_minute == 0
-    assert bulk.create(Wanted("retry", FAILED, per_minute=0), ANN).per_minute == 0
+    assert bulk.create(BulkRequest("skip", FAILED), ANN).per_minute == 0
+    assert bulk.create(BulkRequest("retry", FAILED, per_minute=0), ANN).per_minute == 0
 
 
 @pytest.mark.skipif(
@@ -304,7 +304,7 @@ def test_two_runners_at_once_change_each_row_once(in_threads: Callable[..., list
 
     def work(number: int) -> int:
         changed = 0
-        while bulk.found(action.pk).state == ActionState.RUNNING:
+        while bulk.get_or_error(action.pk).state == ActionState.RUNNING:
             changed += bulk_step.step(action.pk, rows=5).changed
         return changed
 
@@ -343,17 +343,20 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (Wanted("destroy", FAILED), "no bulk verb is called 'destroy'; there are: retry"),
-        (Wanted("priority", FAILED), "priority wants priority: high, normal or low"),
-        (Wanted("priority", FAILED, {"priority": "urgent"}), "'urgent' is not one of"),
-        (Wanted("reschedule", FAILED, {"run_after": "soon"}), "'soon' is no time"),
-        (Wanted("reschedule", FAILED, {"run_after": "9999-01-01"}), "more than ten years ahead"),
-        (Wanted("retry", FAILED, {"force": "1"}), "retry takes no 'force'"),
-        (Wanted("retry", {"colour": "red"}), "no filter is called 'colour'"),
-        (Wanted("cancel", FAILED), "there is nothing to cancel"),
+        (BulkRequest("destroy", FAILED), "no bulk verb is called 'destroy'; there are: retry"),
+        (BulkRequest("priority", FAILED), "priority wants priority: high, normal or low"),
+        (BulkRequest("priority", FAILED, {"priority": "urgent"}), "'urgent' is not one of"),
+        (BulkRequest("reschedule", FAILED, {"run_after": "soon"}), "'soon' is no time"),
+        (
+            BulkRequest("reschedule", FAILED, {"run_after": "2099-01-01"}),
+            "more than ten years ahead",
+        ),
+        (BulkRequest("retry", FAILED, {"force": "1"}), "retry takes no 'force'"),
+        (BulkRequest("retry", {"colour": "red"}), "no filter is called 'colour'"),
+        (BulkRequest("cancel", FAILED), "there is nothing to cancel"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(wanted: Wanted, said: str) -> None:
+def test_what_cannot_be_is_refused_with_the_remedy(wanted: BulkRequest, said: str) -> None:
     some_failed(1)
     with pytest.raises(BadInput, match=said):
         bulk.create(wanted, ANN)
@@ -365,7 +368,7 @@ def test_an_action_that_cannot_go_on_ends_and_says_so_and_the_others_go_on() -> 
     broken, sound = started(), started("priority", arguments={"priority": "high"})
     BulkAction.objects.filter(pk=broken.pk).update(filters={"gone": "since an upgrade"})
     bulk_runner.run()
-    ended = bulk.found(broken.pk)
+    ended = bulk.get_or_error(broken.pk)
     assert (ended.state, counts(sound)) == (ActionState.FAILED, (3, 0, 0))
     assert "no filter is called 'gone'" in ended.problem
 
@@ -381,7 +384,7 @@ def test_an_action_is_started_once_and_an_unknown_one_is_named() -> None:
 
 def test_some_rows_named_by_id_are_an_action_too() -> None:
     some = some_failed(4)
-    action = bulk.start_for_ids("retry", [some[0].pk, some[3].pk], ANN)
+    action = bulk.begin(BulkRequest("retry", {"ids": [some[0].pk, some[3].pk]}), ANN)
     assert counts(carried_out(action)) == (2, 0, 0)
     assert Execution.objects.failed().count() == 2
 

@@ -16,7 +16,7 @@ from queuemgr.base.id_ranges import numbers, ranges
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.models import AuditEntry, BulkAction, Execution, State
 from queuemgr.operations import bulk, executions
-from queuemgr.operations.bulk import Wanted, audit_reader
+from queuemgr.operations.bulk import BulkRequest, audit_reader
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.undo import undo
@@ -56,7 +56,7 @@ def undoing(change: AuditEntry) -> BulkAction:
     """The action that undoes this change, carried out in small batches."""
     undone = undo(change, BOB)
     assert undone.action_id
-    return carried_out(bulk.found(undone.action_id), rows=5)
+    return carried_out(bulk.get_or_error(undone.action_id), rows=5)
 
 
 def test_each_execution_gets_the_priority_it_had(probes: Any) -> None:
@@ -94,7 +94,7 @@ def test_what_a_stopped_action_did_is_undone_and_only_that(probes: Any) -> None:
     before = mixed(probes)
     action = started("priority", {}, arguments={"priority": "high"})
     bulk_step.step(action.pk, rows=3)
-    with pytest.raises(CannotUndo, match="runs still: stop it"):
+    with pytest.raises(CannotUndo, match="is still running: stop it"):
         undo(start_of(action), BOB)
     bulk.stop(action.pk, ANN)
     assert counts(undoing(start_of(action))) == (3, 0, 0)
@@ -107,7 +107,7 @@ def test_a_stopped_undoing_goes_on_with_the_rest(probes: Any) -> None:
     assert undone.action_id
     bulk_step.step(undone.action_id, rows=3)
     bulk.stop(undone.action_id, BOB)
-    rest = bulk.go_on(undone.action_id, BOB)
+    rest = bulk.resume(undone.action_id, BOB)
     assert rest.matched == 5
     assert counts(carried_out(rest, rows=2)) == (5, 0, 0)
     assert priorities() == before
@@ -129,7 +129,9 @@ def test_the_command_says_that_it_goes_on_in_the_background(probes: Any) -> None
     change, out = start_of(raised()), StringIO()
     call_command("queue", "undo", str(change.pk), stdout=out)
     back = BulkAction.objects.latest("pk")
-    assert f"change {change.pk} is being undone in the background, by restore #" in out.getvalue()
+    assert (
+        f"audit entry {change.pk} is being undone in the background by restore #" in out.getvalue()
+    )
     assert f"`queue bulk show {back.pk} --watch`" in out.getvalue()
 
 
@@ -143,7 +145,7 @@ def test_what_ended_work_in_bulk_is_not_undone(probes: Any) -> None:
 def test_nobody_chooses_to_restore_by_hand() -> None:
     assert "restore" not in bulk.actions.ACTIONS
     with pytest.raises(bulk.BadInput, match="there is no bulk action #99"):
-        bulk.create(Wanted("restore", arguments={"undoes": 99}), ANN)
+        bulk.create(BulkRequest("restore", arguments={"undoes": 99}), ANN)
 
 
 @given(st.sets(st.integers(1, 300)))

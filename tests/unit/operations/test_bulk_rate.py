@@ -12,8 +12,8 @@ from queuemgr.operations.bulk.rate import (
     CATCH_UP_SECONDS,
     FEWEST,
     MOST,
+    batch_size,
     clock_after,
-    fitting,
     may_change,
 )
 
@@ -59,10 +59,10 @@ def test_without_a_rate_as_much_as_there_is_room_for() -> None:
 
 
 def test_a_batch_is_as_large_as_fits_into_its_time_and_no_larger() -> None:
-    assert fitting(400, 0.1) == 200
-    assert fitting(100, 0.0) == 200, "growing step by step"
-    assert fitting(400, 0.01) == MOST
-    assert fitting(100, 60.0) == FEWEST
+    assert batch_size(400, 0.1) == 200
+    assert batch_size(100, 0.0) == 200, "growing step by step"
+    assert batch_size(400, 0.01) == MOST
+    assert batch_size(100, 60.0) == FEWEST
 
 
 def test_ids_are_recorded_in_few_characters() -> None:

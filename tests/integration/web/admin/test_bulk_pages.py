@@ -16,7 +16,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import NORMAL
 from queuemgr.models import ActionState, AuditEntry, BulkAction, Execution, MinuteStats, State
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import Wanted
+from queuemgr.operations.bulk import BulkRequest
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.reporting.failure_groups import groups, trends
 from queuemgr.scheduling import limit_rows
@@ -69,7 +69,7 @@ def test_a_preview_shows_count_and_sample_and_changes_nothing(retrier: Client) -
 def test_what_was_previewed_is_started_with_its_reason_and_shown(retrier: Client) -> None:
     """P4-08: and what came in since the preview is not met."""
     some_failed(3)
-    seen = bulk.preview(Wanted("retry", FAILED))
+    seen = bulk.preview(BulkRequest("retry", FAILED))
     some_failed(1, prefix="late")
     answer = post(
         retrier, verb="retry", state="failed", up_to=seen.up_to, per_minute="0", reason="mended"
@@ -135,7 +135,7 @@ def test_a_viewer_sees_progress_and_no_button_and_cannot_act(staff: Callable[...
     for view in ("bulk_stop", "bulk_go_on"):
         assert viewer.post(reverse(f"admin:{view}", args=[action.pk])).status_code == 403
     assert "New bulk action" not in text_of(viewer.get(page("bulkaction")))
-    assert bulk.found(action.pk).state == ActionState.RUNNING
+    assert bulk.get_or_error(action.pk).state == ActionState.RUNNING
 
 
 def test_the_part_that_moves_asks_again_until_it_has_ended(retrier: Client) -> None:
@@ -257,11 +257,11 @@ def test_pages_cost_the_same_queries_for_one_row_and_for_many(
         return len(captured.captured_queries)
 
     some_failed(1, fingerprint="a")
-    bulk.create(Wanted("retry", FAILED), ANN)
+    bulk.create(BulkRequest("retry", FAILED), ANN)
     few = queries()
     for n in range(8):
         some_failed(1, f"kind{n}", "x", f"b{n}", prefix=f"p{n}x")
-        bulk.create(Wanted("retry", FAILED), ANN)
+        bulk.create(BulkRequest("retry", FAILED), ANN)
     assert queries() == few
 
 

@@ -14,9 +14,9 @@ from django.urls import NoReverseMatch
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import Attempt, AuditEntry, Batch, Execution, State
+from queuemgr.models import UNSUCCESSFUL, Attempt, AuditEntry, Batch, Execution, State
 from queuemgr.operations.bulk.actions import ACTIONS
-from queuemgr.operations.executions import UNSUCCESSFUL, cancel
+from queuemgr.operations.executions import cancel
 from queuemgr.reporting import filtering
 from queuemgr.web.admin import execution_filters, executions
 from queuemgr.web.admin.execution_actions import ACTS, OF_A_LIST
