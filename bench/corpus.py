@@ -1,4 +1,4 @@
-"""`python -m bench.corpus FOLDER`: what becomes of every file of a corpus, beside what is known of it.
+"""`python -m bench.corpus FOLDER`: the result of every file of a corpus, beside its known facts.
 
 FOLDER holds PDFs and a `facts.json` (a list of objects: `file`, `pages`, `text_layer`, `refs`,
 `special`); without it SLUICE_CORPUS names the folder. Prints a table in Markdown; with `--write`
@@ -112,8 +112,8 @@ def counted(sources: Iterable[str]) -> str:
 
 
 COLUMNS = (
-    "file", "size KB", "known of it", "pages known", "pages", "read by", "extraction", "right", "in the end",
-    "references known", "by the pattern", "ours", "told apart", "with DOI or arXiv id", "seconds",
+    "file", "size KB", "known facts", "pages known", "pages", "read by", "extraction", "as expected", "final",
+    "references known", "baseline", "Sluicegate", "split", "with DOI or arXiv id", "seconds",
 )  # fmt: skip
 
 
@@ -151,16 +151,16 @@ def in_markdown(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def summary(done: Sequence[tuple[Fact, Outcome]]) -> Iterator[str]:
-    """How many files ended right, and how both counts of references stand to what is known."""
+    """How many files ended as expected, and how far both counts of references are from the known ones."""
     right = sum(got.ending in expected(fact) for fact, got in done)
-    yield f"{right} of {len(done)} files end as they should.\n"
+    yield f"{right} of {len(done)} files end as expected.\n"
     known = [(fact["refs"], got) for fact, got in done if fact["refs"]]
     ours = [abs((got.references.count or 0) - refs) for refs, got in known if got.references]
     pattern = [abs((got.by_pattern or 0) - refs) for refs, got in known]
     if known:
         yield (
-            f"References, {len(known)} papers: the pattern has {pattern.count(0)} exact and is off by "
-            f"{sum(pattern) / len(known):.1f} on average; ours has {ours.count(0)} exact and is off by "
+            f"References, {len(known)} papers: the baseline has {pattern.count(0)} exact and is off by "
+            f"{sum(pattern) / len(known):.1f} on average; Sluicegate has {ours.count(0)} exact and is off by "
             f"{sum(ours) / len(known):.1f}.\n"
         )
 
