@@ -14,7 +14,7 @@ SEED    ?=
 HISTORIES ?= 200
 
 FILES ?= tests
-QUICK := tests/unit tests/integration/lifecycle tests/integration/scheduling
+QUICK := tests/unit --ignore=tests/unit/pipeline tests/integration/lifecycle tests/integration/scheduling
 # A hash seed of its own would give each process another order of the cases made from a set.
 PARALLEL := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto
 
@@ -41,7 +41,7 @@ run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|
 	code=$$?; exit $$code
 
 quick: install ## under a minute: rules, limits, scheduling and the life of leases, on SQLite
-	@SLUICE_TEST_DATABASE=sqlite $(PARALLEL) $(QUICK) -m "not slow_proof and not slow"
+	@SLUICE_TEST_DATABASE=sqlite $(PARALLEL) $(QUICK)
 
 test: install ## every test on the databases it is for, with servers of our own: FILES=tests/browser
 	@$(PARALLEL) $(FILES)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,18 @@ def _rule(path: Path) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = list(RULES)
     items.sort(key=lambda item: order.index(_rule(item.path)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Processes send their reports as UTF-8, which half a surrogate in a test's output is not."""
+    report = yield
+    report.sections = [(name, _as_utf8(text)) for name, text in report.sections]
+    return report
+
+
+def _as_utf8(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 @pytest.hookimpl(optionalhook=True)
