@@ -158,7 +158,7 @@ def make_home(tmp_path_factory: pytest.TempPathFactory, migrated: Database) -> I
         home.close()
 
 
-def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 90) -> None:
+def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 180) -> None:
     deadline = time.monotonic() + within
     while not true():
         if time.monotonic() > deadline or not run.alive:
