@@ -3,7 +3,7 @@
 A test runs on both databases only if its path reaches hand-written SQL or locks: that is where they can
 differ. `RULES` says so for folders and, where a folder holds both kinds, for modules.
 
-With `pytest -n`, every other process has SQLite and the rest PostgreSQL. A test that wants one of them
+With `pytest -n`, every other process has PostgreSQL and the rest SQLite. A test that wants one of them
 says so in its name (`…[on-sqlite]`) and goes to a process that has it; any other goes to whichever is free.
 Tests of one module stay together; modules are handed out in the order of `RULES`, so that those that wait
 for processes come first and short ones fill the gaps at the end.
@@ -27,6 +27,7 @@ POSTGRES = ("postgres",)
 SQLITE = ("sqlite",)
 ANY: tuple[str, ...] = ()
 RULES = {
+    "acceptance/test_up.py": POSTGRES,
     "acceptance/test_killed_workers.py": DATABASES,
     "acceptance/test_locks.py": DATABASES,
     "acceptance/test_migrating.py": DATABASES,
@@ -91,8 +92,8 @@ def _as_utf8(text: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One for each processor, and at least one for each database."""
-    return max(os.cpu_count() or 1, len(DATABASES))
+    """One more than there are processors: tests of real processes wait most of their time."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
