@@ -1,4 +1,4 @@
-"""The settings of an installation: where its data, database and broker are, and how it is reached."""
+"""The settings of an installation: data directory, database, broker, host names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from queuemgr.base.config import SettingsGroup
 
 
 class ProjectSettings(SettingsGroup):
-    """Where this installation keeps its state and finds its servers."""
+    """Where this installation stores its data, and how it reaches its servers."""
 
     data_dir: Path = Field(Path("var"), description="directory that holds all state")
     database_url: str = Field(

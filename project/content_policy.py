@@ -1,8 +1,8 @@
-"""What a browser may load and run on our pages: ours alone, and nothing written into the page.
+"""The Content-Security-Policy of our pages: local resources only, and no inline scripts.
 
-Django brings this with 6.0; until then, a header. The theme's Alpine evaluates the expressions in its
-templates' attributes, so `unsafe-eval` is needed; text of strangers is escaped before it could get into
-one. Pages that state a policy of their own (a document's files) keep it.
+Django has this built in from 6.0. The theme's Alpine evaluates expressions in template attributes, which
+needs `unsafe-eval`; values are escaped, so none can become an expression. Responses that set a policy of
+their own (a document's files) keep it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ POLICY = "; ".join(
 )
 HEADER = "Content-Security-Policy"
 
-Answer = Callable[[HttpRequest], HttpResponseBase]
+GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 
-def content_policy(answer: Answer) -> Answer:
-    """Middleware: give every response the policy it has none of."""
+def content_policy(get_response: GetResponse) -> GetResponse:
+    """Middleware that adds the policy to responses without one."""
 
-    def with_policy(request: HttpRequest) -> HttpResponseBase:
-        response = answer(request)
+    def respond(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
         response.headers.setdefault(HEADER, POLICY)
         return response
 
-    return with_policy
+    return respond

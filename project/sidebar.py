@@ -1,4 +1,4 @@
-"""The menu beside every page of the admin: by what an operator needs, each entry only to who may see it."""
+"""The menu of the admin, with the entries the user has permission for."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from django.urls import NoReverseMatch, reverse
 
 @dataclass(frozen=True)
 class Entry:
-    """A page by the name of its URL, shown to who holds any of these permissions (none: to all)."""
+    """A page by its URL name, shown to users with any of these permissions (none: to everyone)."""
 
     title: str
     icon: str
-    """A name of the Material Symbols font, which comes with the theme."""
+    """A name in the Material Symbols font of the theme."""
     page: str
     permissions: Sequence[str] = ()
 
 
 def _list(title: str, icon: str, model: str) -> Entry:
-    """The list of a model, given as `app.model`."""
+    """The list of a model; `model` is `app.model`."""
     app, _, name = model.partition(".")
-    held = (f"{app}.view_{name}", f"{app}.change_{name}")
-    return Entry(title, icon, f"admin:{app}_{name}_changelist", held)
+    permissions = (f"{app}.view_{name}", f"{app}.change_{name}")
+    return Entry(title, icon, f"admin:{app}_{name}_changelist", permissions)
 
 
-SEES_EXECUTIONS = ("queuemgr.view_execution", "queuemgr.change_execution")
+VIEW_EXECUTIONS = ("queuemgr.view_execution", "queuemgr.change_execution")
 
 GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
     (
@@ -37,7 +37,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
         (
             Entry("Dashboard", "dashboard", "admin:index"),
             _list("Executions", "list_alt", "queuemgr.execution"),
-            Entry("Failures", "error", "admin:failures", SEES_EXECUTIONS),
+            Entry("Failures", "error", "admin:failures", VIEW_EXECUTIONS),
             _list("Attempts", "history", "queuemgr.attempt"),
             _list("Batches", "stacks", "queuemgr.batch"),
             _list("Bulk actions", "checklist", "queuemgr.bulkaction"),
@@ -51,7 +51,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             _list("Retry policies", "replay", "queuemgr.retrypolicy"),
             _list("Daily usage", "data_usage", "queuemgr.dailyusage"),
             _list("Workers", "memory", "queuemgr.worker"),
-            _list("Changes", "manage_history", "queuemgr.auditentry"),
+            _list("Audit log", "manage_history", "queuemgr.auditentry"),
         ),
     ),
     (
@@ -81,9 +81,9 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """What unfold's SIDEBAR asks for: groups of links this person may follow."""
+    """unfold's callback for the groups of the menu."""
     groups: list[dict[str, Any]] = [
-        {"title": title, "items": [*_allowed(request, entries), *_elsewhere(request, title)]}
+        {"title": title, "items": [*_allowed(request, entries), *_external(title)]}
         for title, entries in GROUPS
     ]
     _mark(request.path, [item for group in groups for item in group["items"]])
@@ -91,16 +91,14 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _mark(path: str, items: Sequence[dict[str, Any]]) -> None:
-    """Mark the one entry under which this page lies: that of the longest address, and the dashboard alone
-    for itself."""
-    dashboard = _link("admin:index")
-    above = [
-        i
-        for i in items
-        if i["link"] == path or (i["link"] != dashboard and path.startswith(i["link"]))
+    """Mark the entry whose address is the longest prefix of this path; the dashboard needs an exact match."""
+    index = _link("admin:index")
+    matching = [
+        i for i in items if path == i["link"] or (path.startswith(i["link"]) and i["link"] != index)
     ]
+    active = max(matching, key=lambda i: len(i["link"]), default=None)
     for item in items:
-        item["active"] = bool(above) and item is max(above, key=lambda i: len(i["link"]))
+        item["active"] = item is active
 
 
 def _allowed(request: HttpRequest, entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
@@ -110,17 +108,17 @@ def _allowed(request: HttpRequest, entries: Sequence[Entry]) -> Iterator[dict[st
             yield {"title": entry.title, "icon": entry.icon, "link": link}
 
 
-def _elsewhere(request: HttpRequest, group: str) -> Iterator[dict[str, Any]]:
-    """Flower, where an address of it is configured."""
+def _external(group: str) -> Iterator[dict[str, Any]]:
+    """Flower, if its address is configured."""
     if group == "Celery" and settings.SLUICE_FLOWER_URL:
         yield {
             "title": "Flower", "icon": "local_florist", "link": settings.SLUICE_FLOWER_URL,
-            "elsewhere": True,
+            "external": True,
         }  # fmt: skip
 
 
 def _link(page: str) -> str:
-    """Its address; empty for a page this installation has not."""
+    """Its address; empty if this installation does not have the page."""
     try:
         return reverse(page)
     except NoReverseMatch:

@@ -1,8 +1,7 @@
-"""Health, in three questions. Is this process alive: asks nobody else, so no outage elsewhere and no
-busy worker has it restarted. Could it serve: asks database, migrations and broker, each for a bounded
-time. Does work move: see `stall_check.py`.
+"""Health checks. Liveness depends on nothing else, so that no outage elsewhere restarts the process;
+readiness checks database, migrations and broker with timeouts; progress is in `stall_check.py`.
 
-What is missing is named without an address or a secret: anyone may ask.
+Problems are named without addresses or secrets: the pages need no login.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from queuemgr.reporting import stall_check
 logger = logging.getLogger(__name__)
 
 BROKER_SECONDS = 2
-"""How long the broker may take to answer before it counts as away."""
+"""Connection timeout of the broker check, in seconds."""
 
 
 def healthz(request: HttpRequest) -> JsonResponse:
@@ -38,12 +37,12 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 
 def live(request: HttpRequest) -> JsonResponse:
-    """200 whenever this process can answer at all."""
+    """200 whenever this process can answer."""
     return JsonResponse({"status": "ok"})
 
 
 def ready(request: HttpRequest) -> JsonResponse:
-    """200 when everything it depends on answers; 503 with what does not."""
+    """200 if everything it depends on answers; 503 with what does not."""
     missing = {name: problem for name, check in CHECKS.items() if (problem := check())}
     if missing:
         return JsonResponse({"status": "not ready", "missing": missing}, status=503)
@@ -57,10 +56,12 @@ def progress(request: HttpRequest) -> JsonResponse:
     except DatabaseError:
         return JsonResponse({"status": "database does not answer"}, status=503)
     problem = found.stalled(queue_settings().stalled_seconds)
-    return JsonResponse({"status": problem or "ok", **_told(found)}, status=503 if problem else 200)
+    return JsonResponse(
+        {"status": problem or "ok", **_as_dict(found)}, status=503 if problem else 200
+    )
 
 
-def _told(found: stall_check.Movement) -> dict[str, Any]:
+def _as_dict(found: stall_check.Movement) -> dict[str, Any]:
     return {
         "workers": found.workers,
         "idle_slots": found.idle,
@@ -84,7 +85,7 @@ def _database_problem() -> str:
 
 
 _migrated: set[str] = set()
-"""Holds the database once all migrations were seen applied: what is applied stays."""
+"""Aliases of databases with all migrations applied, which need no further check."""
 
 process_state.register(_migrated.clear)
 
@@ -97,7 +98,7 @@ def _migrations_problem() -> str:
         executor = MigrationExecutor(connection)
         missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     except DatabaseError:
-        return "cannot be looked up"
+        return "cannot be read"
     if missing:
         return f"{missing} are not applied: run `manage.py migrate`"
     _migrated.add(alias)
@@ -108,7 +109,7 @@ def _broker_problem() -> str:
     try:
         link = current_app.connection_for_write(connect_timeout=BROKER_SECONDS)
     except KeyError:
-        return "has a URL nobody can read: mend BROKER_URL"
+        return "has an invalid URL: correct BROKER_URL"
     try:
         with link:
             link.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)

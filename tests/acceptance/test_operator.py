@@ -104,8 +104,8 @@ def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Pag
     keep(page, "bulk-action")
     assert 0 < int(changed.inner_text()) < FAILED
 
-    open_list(page, "Changes")
-    keep(page, "changes")
+    open_list(page, "Audit log")
+    keep(page, "audit-log")
     row = page.locator("#result_list tbody tr", has_text="they are back")
     row.get_by_role("link").first.click()
     page.fill("#id_undo_reason", "two were enough")

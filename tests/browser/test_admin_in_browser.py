@@ -102,7 +102,7 @@ def test_an_operator_sets_a_rate_which_is_refused_misspelt_and_kept_when_right(p
     expect(row.locator(".field-rate_now")).to_have_text("1/3s burst 2 each")
 
     page.get_by_role("link", name="Queue", exact=True).click()
-    page.get_by_role("link", name="Changes").first.click()
+    page.get_by_role("link", name="Audit log").first.click()
     change = page.locator("#result_list tbody tr")
     expect(change).to_have_count(1)
     expect(change).to_contain_text("the publisher asked us to")

@@ -1,4 +1,4 @@
-"""From samples to what Prometheus reads."""
+"""Reads all samples and converts them to Prometheus metric families."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from queuemgr.web.metrics import counters, limits, queues
 from queuemgr.web.metrics.definitions import DECLARED, Metric, Sample
 
 STATEMENT_SECONDS = 10
-"""Longest statement of a scrape on PostgreSQL: Prometheus stops listening after as many seconds, and
-what nobody waits for must not pile up in the database."""
+"""Statement timeout of a scrape on PostgreSQL: Prometheus' own default timeout, so that abandoned
+scrapes do not pile up in the database."""
 
 ENDS = (*(str(floatToGoString(bound)) for bound in BOUNDS), "+Inf")  # type: ignore[no-untyped-call]  # theirs has no types
 
 
 class DatabaseCollector:
-    """Reads everything anew each time it is asked, in a constant number of statements."""
+    """Reads everything at each scrape, in a constant number of statements."""
 
     def collect(self) -> Iterator[Family]:
         """Every metric that has a value. Raises `django.db.Error` when the database does not answer."""
@@ -36,9 +36,9 @@ class DatabaseCollector:
 
 
 def read() -> list[Sample]:
-    """All that the database says, in one transaction on PostgreSQL, so that it is bounded in time."""
+    """All samples; on PostgreSQL in one transaction with a statement timeout."""
     if connection.vendor != "postgresql":
-        return _read()  # a transaction on SQLite would keep every writer waiting
+        return _read()  # on SQLite a transaction would block writers
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(
@@ -54,7 +54,7 @@ def _read() -> list[Sample]:
 
 
 def families(samples: Iterable[Sample]) -> Iterator[Family]:
-    """The samples by metric, in the order these are declared; a metric without any is left out."""
+    """Families in the order of `DECLARED`, without metrics that have no sample."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample.name, []).append(sample)

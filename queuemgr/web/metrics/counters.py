@@ -1,8 +1,8 @@
-"""Counters and histograms: what was ever begun and ended, as numbers that only grow.
+"""Counters and histograms over all attempts ever, which only grow.
 
-Up to a few minutes ago the sums of all time hold every attempt; after that attempts are counted as they
-are, in the same statement. Each attempt is so counted once at any moment, also while its minute is being
-rolled up or pruned. Histograms are those of the sums alone, and up to two minutes late.
+Counters add the all-time sums of rolled-up minutes and the attempts since, in one statement, so that each
+attempt is counted once even while its minute is rolled up or pruned. Histograms are of the sums alone,
+and up to two minutes late.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from queuemgr.web.metrics.definitions import Sample
 from queuemgr.web.metrics.labels import bounded
 
 TOO_FAR_BEHIND = timedelta(minutes=15)
-"""Counters are left out while rolling up lags further: counting the rest would be long, and leaving it
-out would let them fall. They come back higher."""
+"""Counters are omitted while the roll-up lags further: counting the rest would take long, and omitting
+it would make them fall."""
 
 RUNNING = "running"
 
@@ -53,7 +53,7 @@ class _Total(NamedTuple):
 
 
 def samples(now: datetime) -> Iterator[Sample]:
-    """Counters, unless rolling up is too far behind, and histograms."""
+    """Counters, unless the roll-up lags too far, and histograms."""
     oldest = minute_stats.oldest_waiting()
     lag = max(now - oldest, timedelta()) if oldest else timedelta()
     yield Sample("sluicegate_rollup_lag_seconds", (), lag.total_seconds())
@@ -72,10 +72,10 @@ def _counters(totals: list[_Total]) -> Iterator[Sample]:
     starts = Counter({(phase, rank): 0 for phase in phases for rank in PRIORITY_NAMES})
     requests = Counter(dict.fromkeys(phases, 0))
     ended: Counter[tuple[str, str, str, str]] = Counter()
-    met = Counter(dict.fromkeys(anomalies.KINDS, 0))
+    anomaly_counts = Counter(dict.fromkeys(anomalies.KINDS, 0))
     for total in totals:
         if total.outcome == ANOMALY:
-            met[total.error_kind] += total.counted
+            anomaly_counts[total.error_kind] += total.counted
             continue
         starts[total.phase, total.priority] += total.counted
         requests[total.phase] += total.cost
@@ -88,9 +88,9 @@ def _counters(totals: list[_Total]) -> Iterator[Sample]:
         yield Sample("sluicegate_attempts_total", labels, count)
     for phase, cost in requests.items():
         yield Sample("sluicegate_requests_total", (phase,), cost)
-    yield Sample("sluicegate_messages_refused_total", (), met[anomalies.MESSAGE_REFUSED])
-    yield Sample("sluicegate_endings_refused_total", (), met[anomalies.ENDING_REFUSED])
-    yield Sample("sluicegate_leases_unbegun_total", (), met[anomalies.LEASE_UNBEGUN])
+    yield Sample("sluicegate_messages_refused_total", (), anomaly_counts[anomalies.MESSAGE_REFUSED])
+    yield Sample("sluicegate_endings_refused_total", (), anomaly_counts[anomalies.ENDING_REFUSED])
+    yield Sample("sluicegate_leases_unbegun_total", (), anomaly_counts[anomalies.LEASE_UNBEGUN])
 
 
 def _histograms() -> Iterator[Sample]:

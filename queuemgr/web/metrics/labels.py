@@ -1,19 +1,19 @@
-"""Which names become labels of their own: a bounded set, however many keys, limits and errors there are."""
+"""Maps limits and error kinds to a bounded set of label values."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
 LIMITS = 50
-"""Limits with a label of their own, at most; the rest are summed by kind."""
+"""Maximum number of limits with their own label value; the others are summed by kind."""
 
 OTHER = "other"
 
 
 def own_labels(limits: Collection[str], phases: Iterable[str]) -> frozenset[str]:
-    """The limits told one by one: fleet, phases and tokens, and rows that no pattern stands for.
+    """The limits with their own label value: fleet, phases, tokens, and rows that match no pattern.
 
-    Not the rows of single hosts or tenants: those are a pattern's keys, and grow with what is met.
+    Not the rows of single hosts or tenants: their number is unbounded.
     """
     first = ["fleet", *(f"phase:{phase}" for phase in phases)]
     kinds = {name.partition(":")[0] for name in limits if name.endswith("*")}
@@ -27,10 +27,7 @@ def own_labels(limits: Collection[str], phases: Iterable[str]) -> frozenset[str]
 
 
 def label_of(limit: str, own: Collection[str]) -> str:
-    """The label a limit is told under: its own, or its kind, such as `host:*`.
-
-    Kinds are made by flows, as error kinds are: those of names without one are `other`.
-    """
+    """Its own label value, or its kind such as `host:*`; `other` for names without a kind."""
     if limit in own:
         return limit
     kind, colon, _ = limit.partition(":")
@@ -38,5 +35,5 @@ def label_of(limit: str, own: Collection[str]) -> str:
 
 
 def bounded(kind: str, known: Collection[str]) -> str:
-    """An error kind somebody declared, or `other`."""
+    """A declared error kind, or `other`."""
     return kind if not kind or kind in known else OTHER

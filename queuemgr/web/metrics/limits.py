@@ -20,36 +20,35 @@ SUMMED = (
 
 
 def samples(now: datetime) -> Iterator[Sample]:
-    """The limits as they stand at `now`."""
     rules = read_rules(now)
     own = own_labels(rules, all_phases())
     seen = snapshot.read_limits(now, own)
     yield from _sums(seen, own)
     for name in sorted(own):
-        yield from _figures(name, rules[name], seen.use.get(name, Usage()))
+        yield from _fields(name, rules[name], seen.use.get(name, Usage()))
 
 
 def _sums(seen: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
     sums: dict[str, Counter[str]] = {name: Counter() for name in own}
-    for name, figures in _each(seen, own):
-        sums.setdefault(label_of(name, own), Counter()).update(figures)
-    for label, figures in sorted(sums.items()):
-        for figure in SUMMED:
-            if figure.startswith("keys_") and label in own:
+    for name, values in _each(seen, own):
+        sums.setdefault(label_of(name, own), Counter()).update(values)
+    for label, values in sorted(sums.items()):
+        for name in SUMMED:
+            if name.startswith("keys_") and label in own:
                 continue
-            yield Sample(f"sluicegate_limit_{figure}", (label,), figures[figure])
+            yield Sample(f"sluicegate_limit_{name}", (label,), values[name])
 
 
 def _each(seen: Snapshot, own: frozenset[str]) -> Iterator[tuple[str, Mapping[str, int]]]:
     for name, use in seen.use.items():
-        most = seen.rule(name).max_running
+        cap = seen.rule(name).max_running
         yield (
             name,
             {
                 "running": use.running,
                 "running_high": use.running - use.below_high,
                 "keys_in_use": int(use.leases > 0),
-                "keys_full": int(use.leases > 0 and 0 < most <= use.running),
+                "keys_full": int(use.leases > 0 and 0 < cap <= use.running),
             },
         )
     for name, state in seen.breaker_states.items():
@@ -60,7 +59,7 @@ def _each(seen: Snapshot, own: frozenset[str]) -> Iterator[tuple[str, Mapping[st
             yield name, {"paused": int(bool(rule.paused))}
 
 
-def _figures(name: str, rule: LimitRule, use: Usage) -> Iterator[Sample]:
+def _fields(name: str, rule: LimitRule, use: Usage) -> Iterator[Sample]:
     if rule.max_running:
         yield Sample("sluicegate_limit_max_running", (name,), rule.max_running)
         yield Sample("sluicegate_limit_reserved_high", (name,), rule.reserved_high)

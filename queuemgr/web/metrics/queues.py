@@ -1,4 +1,4 @@
-"""What waits and runs in each queue, how leases are renewed, which workers live, when periodic jobs ran."""
+"""Gauges of queues, leases, workers and periodic jobs."""
 
 from __future__ import annotations
 
@@ -45,13 +45,12 @@ _WORKERS = """
 
 
 def samples(now: datetime) -> Iterator[Sample]:
-    """Depths, waits, leases, workers and periodic jobs now."""
     yield from _depths(now)
     yield from _ended()
     yield from _workers(now)
-    for name, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
+    for job, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
         yield Sample(
-            "sluicegate_periodic_job_last_run_timestamp_seconds", (name,), ran_at.timestamp()
+            "sluicegate_periodic_job_last_run_timestamp_seconds", (job,), ran_at.timestamp()
         )
 
 
@@ -78,7 +77,7 @@ def _depths(now: datetime) -> Iterator[Sample]:
 
 
 def _leases(now: datetime, depth: Counter[tuple[str, str]]) -> Iterator[Sample]:
-    """Count leases into the depths; yields how well they are renewed."""
+    """Add leases to `depth`; yields the gauges of renewals."""
     config = queue_settings()
     soon = now + timedelta(seconds=min(config.heartbeat_seconds, config.lease_seconds / 3))
     near_end, overdue, renewed = 0, 0, 0.0

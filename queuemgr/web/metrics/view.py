@@ -1,4 +1,4 @@
-"""`/metrics`: for whoever holds the token, or without one for this machine only."""
+"""`/metrics`: for holders of the token or, if there is none, for this machine only."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from queuemgr.base.config import observability_settings
 from queuemgr.web.metrics.collector import DatabaseCollector
 
 FORWARDED = ("X-Forwarded-For", "Forwarded", "X-Real-IP")
-"""What a proxy adds: then the address is the proxy's, and says nothing of who asks."""
+"""Headers added by proxies; with one, the remote address is the proxy's."""
 
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Every metric in the format asked for: 401 without the token, 403 from elsewhere where there is
-    none, 404 where metrics are off, 503 while the database does not answer."""
+    """All metrics in the negotiated format. 401 without the token, 403 from other machines if there is
+    no token, 404 if metrics are off, 503 if the database does not answer."""
     refusal = _refusal(request)
     if refusal is not None:
         return refusal
@@ -31,7 +31,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     try:
         body = encode(registry)
     except DatabaseError:
-        return _say("the database does not answer", 503)
+        return _text("the database does not answer", 503)
     return HttpResponse(body, content_type=content_type, headers={"Cache-Control": "no-store"})
 
 
@@ -44,12 +44,12 @@ def _refusal(request: HttpRequest) -> HttpResponse | None:
         given = request.headers.get("Authorization", "")
         if compare_digest(given.encode(), f"Bearer {token}".encode()):
             return None
-        refused = _say("metrics ask for the token in SLUICE_METRICS_TOKEN, as a bearer token", 401)
+        refused = _text("send the token in SLUICE_METRICS_TOKEN as a bearer token", 401)
         refused["WWW-Authenticate"] = 'Bearer realm="metrics"'
         return refused
     if _is_this_machine(request):
         return None
-    return _say("set SLUICE_METRICS_TOKEN to read metrics from elsewhere than this machine", 403)
+    return _text("set SLUICE_METRICS_TOKEN to read metrics from other machines", 403)
 
 
 def _is_this_machine(request: HttpRequest) -> bool:
@@ -62,5 +62,5 @@ def _is_this_machine(request: HttpRequest) -> bool:
         return False
 
 
-def _say(text: str, status: int) -> HttpResponse:
+def _text(text: str, status: int) -> HttpResponse:
     return HttpResponse(f"{text}\n", status=status, content_type="text/plain; charset=utf-8")
