@@ -1,4 +1,4 @@
-"""`python -m bench`: every figure of docs/benchmarks.md, side by side in one run."""
+"""`python -m bench`: measures every value of docs/benchmarks.md in one run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _options() -> argparse.Namespace:
 
 
 def _rates(contestants: dict[str, Contestant], load: Load, rounds: int) -> dict[str, list[float]]:
-    """In turn, round by round, so that a machine that slows down slows all of them."""
+    """Alternates between the contestants, round by round, so that a slowing machine slows all of them."""
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, run in contestants.items():

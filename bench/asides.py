@@ -1,6 +1,6 @@
-"""A child process that does one thing to a fleet and answers: Django is set up there, not in the bench.
+"""Runs one operation in a child process, so that Django is set up there and not in the benchmark.
 
-The question is the JSON on its command line, the answer the JSON it prints last.
+The request is the JSON on the child's command line; the response is the last line it prints, as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def ask(module: str, environment: Mapping[str, str], **question: Any) -> Any:
-    """Run `python -m MODULE QUESTION` and wait for its answer; raises when it fails."""
+    """Run `python -m MODULE REQUEST` and return its response; raises `CalledProcessError` when it fails."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", module, json.dumps(question)],
         env=dict(environment), cwd=ROOT, check=True, stdout=subprocess.PIPE,
@@ -26,7 +26,7 @@ def ask(module: str, environment: Mapping[str, str], **question: Any) -> Any:
 
 
 def answer(verbs: Mapping[str, Callable[..., Any]]) -> None:
-    """In the child: do the verb asked for, with what else was said, and print what it returns."""
+    """In the child: call the requested function with the other arguments, and print what it returns."""
     question = json.loads(sys.argv[1])
     print(json.dumps(verbs[question.pop("do")](**question)))
 

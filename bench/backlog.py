@@ -1,7 +1,7 @@
-"""A backlog of any size before a full fleet, and one dispatch after another timed on it.
+"""Loads a backlog of any size in front of a full fleet, and times one dispatch after another.
 
-The child of `bench.dispatch`. Everything goes in by the queue's own verbs, but for the mass of the
-rows: those are copies of the head of each key, made inside the database.
+The child of `bench.dispatch`. Everything is created by the queue's own functions except most of the rows,
+which are copies of the head of each key, made inside the database.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from queuemgr.models import Worker
 
 FULL, OPEN = "full", "open"
-"""Prefixes of limit keys whose cap is reached by a running lease, and of those with room."""
+"""Prefixes of limit keys: those whose cap is used up by a running lease, and those with free capacity."""
 
 WAITED = {FULL: (180, 90), OPEN: (10, 9)}
-"""Minutes: how long the first of such a key has waited, and within how many after it the last came."""
+"""Minutes: how long the first execution of such a key has waited, and within how many after it the last
+came."""
 
 ROWS_AT_A_TIME = 200_000
 WARM_UP = 5
 
 
 def load(rows: int, waiting_full: int, held_full: int, open_keys: int, leases: int) -> Any:
-    """Fill the fleet, then the queue; says how many rows wait, how long that took, and how long the
-    first dispatch on it."""
+    """Fill the fleet, then the queue; returns how many rows wait, how long loading took, and how long the
+    first dispatch after it."""
     from django.core.management import call_command
 
     from bench import played
@@ -61,7 +62,7 @@ def load(rows: int, waiting_full: int, held_full: int, open_keys: int, leases: i
 
 
 def _wait_in_line(kind: str, keys: int, per_key: int) -> None:
-    """So many executions waiting under each of these keys, the oldest by enqueuing."""
+    """Create executions that wait under each of these keys; the oldest one of each key is enqueued."""
     from bench import played
     from queuemgr.lifecycle.enqueue import enqueue_many
     from queuemgr.models import Execution
@@ -81,8 +82,8 @@ def _wait_in_line(kind: str, keys: int, per_key: int) -> None:
 
 
 def _copy(ids: tuple[int, int], copies: tuple[int, int], seconds_apart: float) -> None:
-    """Copy the executions of these ids once for each number from one to another, each a little later
-    than the one before: whatever columns there are, all but key and time stay as they are."""
+    """Copy the executions with these ids once per number from `copies[0]` to `copies[1]`, each due a little
+    later than the one before. All columns except key and time are copied, whatever columns there are."""
     from django.db import connection
 
     from queuemgr.models import Execution
@@ -119,7 +120,7 @@ _LATER = {
 
 
 def _settle_down() -> None:
-    """What a server does by itself within minutes of such a load is done before it is measured."""
+    """Do now what a server would do by itself in the minutes after such a load."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -132,8 +133,8 @@ def _settle_down() -> None:
 
 
 def play(repetitions: int) -> Any:
-    """Milliseconds of so many finishes that grant one start, of so many dispatches that do, and of
-    the first finish after a tick of the chores."""
+    """Milliseconds of `repetitions` finishes that grant one lease, of as many dispatches that do, and of
+    the first finish after a tick."""
     from queuemgr.worker import housekeeping
 
     worker, held = _fleet()
@@ -149,7 +150,7 @@ def play(repetitions: int) -> Any:
 
 
 def _fleet() -> tuple[Worker, deque[UUID]]:
-    """The played worker, and its leases under keys with room, the longest under way first."""
+    """The simulated worker, and its leases under keys with free capacity, the oldest first."""
     from bench import played
     from queuemgr.models import Lease, Worker
 
@@ -167,7 +168,7 @@ def _under_full_keys() -> list[str]:
 
 
 def _finish_once(worker: Worker, held: deque[UUID]) -> float:
-    """End a lease; what its slot runs next is decided in the same transaction."""
+    """Finish a lease; the slot's next lease is granted in the same transaction."""
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import finish
 
@@ -181,7 +182,7 @@ def _finish_once(worker: Worker, held: deque[UUID]) -> float:
 
 
 def _dispatch_once(worker: Worker, held: deque[UUID]) -> float:
-    """Free a slot unseen, and dispatch; sending the message is not part of it."""
+    """Free a slot without dispatching, then time a dispatch; publishing the message is not included."""
     from django.db import transaction
 
     from bench.played import sent

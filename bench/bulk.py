@@ -1,8 +1,8 @@
-"""`python -m bench.bulk`: how fast a bulk retry goes, and what it costs the workers beside it.
+"""`python -m bench.bulk`: how fast a bulk retry runs, and how much it slows the workers.
 
-A fleet whose slots are all busy and a backlog before it. One process ends a lease and hands its slot
-on, again and again: alone, then beside a bulk retry of the failed executions, round by round. With
-`--whole` a retry of all of them then runs to its end, and someone on duty looks at pages meanwhile.
+All slots of the fleet are busy, with a backlog. One process finishes a lease and takes the next for its
+slot, again and again: alone, then during a bulk retry of the failed executions, round by round. With
+`--whole` a retry of all of them then runs to its end, while pages are opened.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from bench.databases import NAMES, Database, databases, kinds
 from bench.figures import Aim, ratios, spread, table, typical
 
 AIM = Aim(3.0)
-"""What a finish may take beside a bulk action, to what it takes alone: a batch holds the lock for some
-tens of milliseconds, and half of the time nobody does."""
+"""Highest ratio of a finish during a bulk action to a finish alone: a batch holds the scheduler lock for
+some tens of milliseconds, and about half of the time nobody holds it."""
 
 COLUMNS = ("", "retried/s", "finish alone", "p99", "beside", "p99", "ratio")
 
@@ -63,7 +63,7 @@ def _options() -> argparse.Namespace:
 
 
 def measure(place: Database, options: argparse.Namespace) -> tuple[list[str], Any]:
-    """The cells of one database's row, and the ratio of finishes beside to alone."""
+    """The cells of one database's row, and the ratio of finishes during a bulk action to finishes alone."""
     _child(
         place, options, do="load", rows=options.rows, waiting=options.waiting, leases=options.leases
     )
@@ -84,7 +84,7 @@ def measure(place: Database, options: argparse.Namespace) -> tuple[list[str], An
 
 
 def run_whole(place: Database, options: argparse.Namespace) -> tuple[Any, Any, Any]:
-    """What was asked before, what came of the retry of all, and what pages took beside it."""
+    """What the preview took, the result of the retry of all, and the times of pages opened during it."""
     before = _child(place, options, do="ask_first")
     with ThreadPoolExecutor(2) as pool:
         pages = pool.submit(_child, place, options, do="look")

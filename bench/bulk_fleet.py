@@ -1,6 +1,6 @@
 """A full fleet with a backlog and many failed executions; one process finishes work, another retries.
 
-The child of `bench.bulk`. Failed rows are copies of one, made inside the database.
+The child of `bench.bulk`. Failed rows are copies of one row, made inside the database.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from bench.asides import answer, set_up_django
 FILTER = {"error_kind": "network"}
 
 GROUPS = 100
-"""Groups by cause the failed executions are spread over."""
+"""Number of failure groups over which the failed executions are spread."""
 
 PAGES = (
     "/admin/", "/admin/queuemgr/execution/?state=failed", "/admin/queuemgr/bulkaction/failures/",
     "/admin/queuemgr/bulkaction/",
 )  # fmt: skip
-"""What the person who started it looks at meanwhile."""
+"""The pages that are opened during an action."""
 
 
 def load(rows: int, waiting: int, leases: int) -> Any:
-    """Fill the fleet and the queue, and make so many failed executions."""
+    """Fill the fleet and the queue, and create the failed executions."""
     from django.utils import timezone
 
     from bench import backlog
@@ -47,8 +47,8 @@ def load(rows: int, waiting: int, leases: int) -> Any:
 
 
 def finish(seconds: float) -> Any:
-    """Milliseconds of each finish, one after another, for so long; what its slot runs next is decided in
-    it, or, where the lock stays busy too long, by whoever holds it."""
+    """Milliseconds of each finish, one after another for `seconds`. The slot's next lease is granted in it
+    or, if the lock stays busy too long, by whoever holds the lock."""
     from bench import backlog
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import finish
@@ -66,7 +66,7 @@ def finish(seconds: float) -> Any:
 
 
 def _begun_by_message(worker_id: int) -> list[Any]:
-    """Begin what another process gave the freed slot."""
+    """Begin the lease that another process granted to the freed slot."""
     from queuemgr.lifecycle import begin
     from queuemgr.models import Lease
 
@@ -75,7 +75,7 @@ def _begun_by_message(worker_id: int) -> list[Any]:
 
 
 def retry(seconds: float) -> Any:
-    """Retry what failed for so long, or until all is; rows changed, and seconds it took."""
+    """Retry failed executions for `seconds` or until none is left; returns rows changed and seconds taken."""
     from bench import played
     from queuemgr.lifecycle import publish
     from queuemgr.models import BulkAction
@@ -97,7 +97,7 @@ def retry(seconds: float) -> Any:
 
 
 def ask_first() -> Any:
-    """Milliseconds of what a person sees before: the groups of failures, and the preview of all."""
+    """Milliseconds of what a person opens first: the failure groups, and the preview of all."""
     from queuemgr.operations import bulk
     from queuemgr.reporting import failure_groups
 
@@ -106,7 +106,7 @@ def ask_first() -> Any:
 
 
 def carry_out() -> Any:
-    """Retry all that failed, without a rate, to the end: rows changed, and seconds of count and work."""
+    """Retry all failed executions without a rate: rows changed, and seconds of the count and of the work."""
     from bench import played
     from queuemgr.lifecycle import publish
     from queuemgr.operations import bulk
@@ -130,7 +130,7 @@ def carry_out() -> Any:
 
 
 def look() -> Any:
-    """Open the pages of one on duty again and again while an action runs; milliseconds of each."""
+    """Open the pages again and again while an action runs; milliseconds of each."""
     from bench.page_walk import _operator
     from queuemgr.models import BulkAction
 

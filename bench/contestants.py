@@ -1,4 +1,4 @@
-"""The two sides: plain Celery, and Sluicegate on either database, on one private broker."""
+"""The contestants: plain Celery, and Sluicegate on either database, with one private broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CELERY = [sys.executable, "-m", "celery"]
 
 @dataclass(frozen=True)
 class Load:
-    """So many pieces of work of so many seconds on so many slots."""
+    """`count` tasks of `seconds` each on `slots` slots."""
 
     count: int
     seconds: float
@@ -34,13 +34,13 @@ class Load:
 
     @property
     def ideal(self) -> float:
-        """Pieces a second if no slot were ever idle; infinite for no-ops."""
+        """Tasks per second if no slot were ever idle; infinite for no-ops."""
         return self.slots / self.seconds if self.seconds else float("inf")
 
 
 @dataclass(frozen=True)
 class Result:
-    """Pieces a second, and the moments of a traced run (nanoseconds)."""
+    """Tasks per second, and the start and end times of a traced run in nanoseconds."""
 
     rate: float
     starts: list[int] = field(default_factory=list, repr=False)
@@ -49,7 +49,7 @@ class Result:
 
 @contextmanager
 def servers() -> Iterator[tuple[RedisServer, PostgresServer, Path]]:
-    """A private broker and PostgreSQL for the whole bench."""
+    """A private broker and a private PostgreSQL for all runs."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -59,7 +59,7 @@ def servers() -> Iterator[tuple[RedisServer, PostgresServer, Path]]:
 
 @contextmanager
 def broker(directory: Path) -> Iterator[RedisServer]:
-    """A private broker for as long as the block runs."""
+    """A private broker that runs while the block does."""
     redis = RedisServer(directory)
     process = subprocess.Popen(redis.command, stdout=subprocess.DEVNULL)
     try:
@@ -80,7 +80,7 @@ def fresh(server: PostgresServer) -> str:
 
 @contextmanager
 def worker(app: str, queue: str, slots: int, environment: Mapping[str, str]) -> Iterator[None]:
-    """A plain Celery worker of so many threads, for as long as the block runs."""
+    """A plain Celery worker with `slots` threads that runs while the block does."""
     command = [*CELERY, "-A", app, "worker", "-P", "threads", "-c", str(slots), "-Q", queue,
                "-l", "ERROR", "--without-gossip", "--without-mingle"]  # fmt: skip
     process = subprocess.Popen(
@@ -137,7 +137,7 @@ def sluicegate(load: Load, redis: RedisServer, root: Path, database_url: str) ->
 
 
 def fleet_environment(redis: RedisServer, database: Database, **config: object) -> dict[str, str]:
-    """What a process of a bench's fleet is told: broker, database, no budget, and these settings."""
+    """The environment of the fleet's processes: broker, database, no budget, and these settings."""
     stated = {"max_workers": 1000, "daily_budget": 0, "log_level": "WARNING", **config}
     return {
         **os.environ,
@@ -155,7 +155,7 @@ def _manage(environment: Mapping[str, str], *arguments: str) -> bytes:
 
 
 def _all_done(environment: Mapping[str, str], count: int) -> bool:
-    """Asked of the database from outside, seldom: the question must not slow the answer."""
+    """Polls the database from outside and seldom, so that the polling does not slow the run."""
     statuses = json.loads(_manage(environment, "queue", "stats", "--json"))["statuses"]
     return int(statuses.get("done", 0)) >= count
 

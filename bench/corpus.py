@@ -1,9 +1,8 @@
-"""`python -m bench.corpus FOLDER`: the result of every file of a corpus, beside its known facts.
+"""`python -m bench.corpus FOLDER`: the outcome of every file of a corpus beside the known facts about it.
 
-FOLDER holds PDFs and a `facts.json` (a list of objects: `file`, `pages`, `text_layer`, `refs`,
-`special`); without it SLUICE_CORPUS names the folder. Prints a table in Markdown; with `--write`
-it also becomes docs/corpus.md. Pages without text are read by the local OCR engine unless
-`--no-ocr` is given.
+FOLDER holds PDFs and a `facts.json` (a list of objects: `file`, `pages`, `text_layer`, `refs`, `special`);
+without it SLUICE_CORPUS names the folder. Prints a table in Markdown; with `--write` it is also written to
+docs/corpus.md. Pages without text are read by the local OCR engine unless `--no-ocr` is given.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from queuemgr.flows.abort_signal import NEVER
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "corpus.md"
 
 TEXT, BARE = "text", "no text layer"
-"""Two of the ways in which a file may end after extraction; the others are kinds of errors."""
+"""Two outcomes of a file after extraction; the others are error kinds."""
 
 Fact = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a file ended: `ending` after extraction, `final` after OCR; seconds of wall time."""
+    """The outcome of a file: `ending` after extraction, `final` after OCR; seconds of wall time."""
 
     ending: str
     final: str
@@ -56,7 +55,7 @@ class Outcome:
 
 
 def expected(fact: Fact) -> tuple[str, ...]:
-    """The endings of extraction that are right for a file with these facts."""
+    """The outcomes of extraction that are right for a file with these facts."""
     if str(fact["special"]).startswith("encrypted"):
         return ("encrypted",)
     if fact["file"].startswith("made__"):
@@ -94,7 +93,7 @@ def outcome(pdf: Path, options: ExtractOptions, with_ocr: bool = False) -> Outco
 
 
 def recognised(pdf: Path, read: Extracted) -> tuple[Sequence[PageText], str]:
-    """The pages with those without text read by OCR, and what is still missing."""
+    """The pages, with those without text read by OCR, and what is still missing."""
     if not read.without_text:
         return read.pages, read.problem
     pages = {page.number: page for page in read.pages}
@@ -151,7 +150,7 @@ def in_markdown(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def summary(done: Sequence[tuple[Fact, Outcome]]) -> Iterator[str]:
-    """How many files ended as expected, and how far both counts of references are from the known ones."""
+    """How many files had a right outcome, and how both counts of references compare to the facts."""
     right = sum(got.ending in expected(fact) for fact, got in done)
     yield f"{right} of {len(done)} files end as expected.\n"
     known = [(fact["refs"], got) for fact, got in done if fact["refs"]]

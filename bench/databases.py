@@ -1,4 +1,4 @@
-"""The databases a bench runs on, each its own: made by the bench, looked at from outside."""
+"""The databases of the benchmarks: created by them, and queried from outside the fleet."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 def kinds(choice: str) -> tuple[str, ...]:
-    """The databases meant by `sqlite`, `postgres` or `both`."""
+    """The kinds of database that `sqlite`, `postgres` or `both` names."""
     return KINDS if choice == "both" else (choice,)
 
 
 @dataclass(frozen=True)
 class Database:
-    """A database for one fleet, in a directory of its own; empty until migrated."""
+    """A database for one fleet, in its own directory; empty until it is migrated."""
 
     directory: Path
     url: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that lead a process here."""
+        """The environment variables that make a process use this database."""
         return {"DATABASE_URL": self.url, "SLUICE_DATA_DIR": str(self.directory)}
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """What a query gives, asked from outside so that the question costs the fleet little."""
+        """The rows of a query, run from outside so that it costs the fleet little."""
         if not self.url:
             path = self.directory / "sluice.sqlite3"
             with closing(sqlite3.connect(path, timeout=30)) as connection:
@@ -48,7 +48,7 @@ class Database:
 
 
 class Databases:
-    """Makes databases of one kind, as many as a bench wants."""
+    """Creates databases of one kind."""
 
     def __init__(self, root: Path, server: PostgresServer | None) -> None:
         self._root, self._server, self._numbers = root, server, count(1)
@@ -64,7 +64,7 @@ class Databases:
 
 @contextmanager
 def databases(kind: str, root: Path) -> Iterator[Databases]:
-    """Databases of this kind under this directory; a private PostgreSQL runs as long as they do."""
+    """Databases of this kind in this directory; a private PostgreSQL runs as long as the block does."""
     if kind == "sqlite":
         yield Databases(root, None)
         return
@@ -74,7 +74,7 @@ def databases(kind: str, root: Path) -> Iterator[Databases]:
 
 @contextmanager
 def postgres(directory: Path) -> Iterator[PostgresServer]:
-    """A private PostgreSQL that takes connections, for as long as the block runs."""
+    """A private PostgreSQL that accepts connections while the block runs."""
     server = PostgresServer(directory)
     server.start()
     try:
@@ -85,7 +85,7 @@ def postgres(directory: Path) -> Iterator[PostgresServer]:
 
 
 def _wait_until_ready(server: PostgresServer) -> None:
-    """It listens a moment before it lets anyone in."""
+    """PostgreSQL listens a moment before it accepts connections."""
     import psycopg
 
     deadline = time.monotonic() + READY_SECONDS
@@ -101,7 +101,7 @@ def _wait_until_ready(server: PostgresServer) -> None:
 
 
 def new_database(server: PostgresServer, name: str) -> str:
-    """A fresh database on a private server; returns its URL."""
+    """Create a database on a private server; returns its URL."""
     import psycopg
 
     with psycopg.connect(server.url, autocommit=True) as link:

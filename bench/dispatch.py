@@ -1,7 +1,7 @@
-"""`python -m bench.dispatch`: what one start costs the one who decides it, by backlog and saturation.
+"""`python -m bench.dispatch`: what granting one lease costs, by backlog and saturation.
 
-No Celery and no messages: a played worker's slots are all busy, one comes free, one start is granted.
-Every setting has a database of its own with the same number of leases; they take turns.
+No Celery and no messages: all slots of a simulated worker are busy, one becomes free, one lease is granted.
+Every setup has its own database with the same number of leases; the setups alternate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AIM = Aim(1.5)
 
 @dataclass(frozen=True)
 class Setting:
-    """A backlog: rows over the open keys, and over those saturated keys that have work waiting.
+    """A backlog: its rows are spread over the open keys and over `waiting_full` of the saturated keys.
 
     Saturated keys hold one lease each; the other leases are spread over the open keys.
     """
@@ -55,7 +55,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Found:
-    """The figures of one setting."""
+    """The measurements of one setup."""
 
     setting: Setting
     load_seconds: float
@@ -121,9 +121,9 @@ def _options() -> argparse.Namespace:
 
 
 def settings_of(rows: Sequence[int], keys: int) -> list[Setting]:
-    """The base first, the sizes, and the saturated last, at the largest size.
+    """The base setup first, then the sizes, and last the saturated setup at the largest size.
 
-    The base comes twice: with its leases on its own keys, and with those the saturated setting has.
+    The base comes twice: with its leases on its own keys, and with the leases of the saturated setup.
     """
     full = keys - OPEN_KEYS
     sizes = sorted({min(BASE_ROWS, *rows), *rows})
@@ -133,7 +133,7 @@ def settings_of(rows: Sequence[int], keys: int) -> list[Setting]:
 
 
 def measure(kind: str, settings: Sequence[Setting], rounds: int, repetitions: int) -> list[Found]:
-    """Load every setting, then let them take turns."""
+    """Load every setup, then alternate between them."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -174,7 +174,7 @@ def found_of(
     played: Sequence[Mapping[str, Sequence[float]]],
     base: Sequence[Mapping[str, Sequence[float]]],
 ) -> Found:
-    """The figures out of the rounds of a setting and of the one it is held against."""
+    """The measurements of a setup, with ratios to those of the base."""
     pooled: dict[str, list[float]] = defaultdict(list)
     for results in played:
         for measure_of, times in results.items():

@@ -1,6 +1,6 @@
-"""One run of `bench.downloads`, in a process of its own so that its peak memory is its own.
+"""One run of `bench.downloads`, in its own process so that its peak memory can be measured.
 
-Reads what to do as JSON from the command line; prints figures as JSON.
+Reads its parameters as JSON from the command line; prints the measurements as JSON.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def ours(asked: dict[str, Any], root: Path) -> None:
-    """As the workers do: a thread waits for each download, checked, hashed and written to disk."""
+    """As the workers do: a thread waits for each download, which is checked, hashed and written to disk."""
     client = HttpClient(HttpOptions(max_connections=asked["connections"]))
     options = FetchOptions(allow_private=True)
 
@@ -60,7 +60,7 @@ def ours(asked: dict[str, Any], root: Path) -> None:
 
 
 def bare(asked: dict[str, Any], root: Path) -> None:
-    """The library alone: read, and thrown away."""
+    """The HTTP library alone: the body is read and discarded."""
     asyncio.run(_bare(asked))
 
 
@@ -79,14 +79,14 @@ async def _bare(asked: dict[str, Any]) -> None:
 
 
 def nothing(asked: dict[str, Any], root: Path) -> None:
-    """What state changes take when nothing else runs."""
+    """How long state changes take when nothing else runs."""
     time.sleep(asked["seconds"])
 
 
 @contextmanager
 def changing_states(path: Path, delays: list[float]) -> Iterator[None]:
-    """Meanwhile, a thread moves a row from state to state, each move committed; how late each was
-    done, in milliseconds after it was due, goes into `delays`."""
+    """While the block runs, a thread commits one state change after another; `delays` gets the milliseconds
+    by which each was late."""
     stop = threading.Event()
 
     def change() -> None:

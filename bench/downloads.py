@@ -1,7 +1,7 @@
-"""`python -m bench.downloads`: downloads a second over 128 connections, and what other work sees of it.
+"""`python -m bench.downloads`: downloads per second over 128 connections, and what they delay meanwhile.
 
-A server of this machine, in a process of its own, gives small PDFs as fast as it can; the library alone,
-which keeps nothing, is the mark to be held against. State changes go on in the downloading process.
+A server in its own process on this machine serves small PDFs as fast as it can. The result is compared with
+the HTTP library alone, which stores nothing. State changes are timed in the downloading process.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from bench.figures import Aim, rows_of, spread, table, typical
 
 OURS, BARE, IDLE = "ours", "bare httpx", "nothing"
 AIM = Aim(0.3, at_least=True)
-"""Of the library alone: ours hashes, checks and writes each file, and waits for the disk."""
+"""Lowest ratio to the library alone: ours hashes, checks and writes each file, and waits for the disk."""
 
 DELAY_AIM = Aim(100.0)
-"""Milliseconds a state change may be late at the 99th percentile while downloads run."""
+"""Milliseconds a state change may be late at the 99th percentile during downloads."""
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def _delays(runs: dict[str, list[dict[str, Any]]]) -> object:
 
 @contextmanager
 def serving(size: int) -> Iterator[str]:
-    """The URL of a server in a process of its own, every path of which is a PDF of this size."""
+    """The URL of a server in its own process, where every path is a PDF of this size."""
     command = [sys.executable, "-c", f"from bench.downloads import serve; serve({size})"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
@@ -98,7 +98,7 @@ def serving(size: int) -> Iterator[str]:
 
 
 def serve(size: int) -> None:
-    """Serve on a free port, which is printed, until killed."""
+    """Serve on a free port, which is printed, until the process is killed."""
     asyncio.run(_serve(size))
 
 

@@ -1,9 +1,9 @@
-"""`python -m bench.extract [FOLDER]`: pages a second, pypdf alone beside ours, and the memory of each.
+"""`python -m bench.extract [FOLDER]`: pages per second and memory of pypdf alone and of the pipeline.
 
-Every PDF of FOLDER (default: the samples of this repository) is read in turn by pypdf in a process
-of its own without limits, and by `pipeline.steps.extract.extract`. Memory is the highest resident set of the
-processes that read, and of the process that asked. The start of an interpreter with pypdf is timed
-too: it is what a fresh child costs per document.
+Every PDF of FOLDER (default: the samples of this repository) is read by pypdf in its own process without
+limits, and by `pipeline.steps.extract.extract`, alternately. Memory is the highest resident set of the
+processes that read, and of the process that started them. The start of an interpreter with pypdf is timed
+too: a fresh child costs that much per document.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def main() -> None:
 
 
 def by_pypdf(pdfs: Sequence[Path]) -> int:
-    """Pages read by pypdf, one process for all, no sandbox."""
+    """Pages read by pypdf alone, in one process for all files and without a sandbox."""
     command = [sys.executable, "-c", ALONE, *map(str, pdfs)]
     return int(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
 def by_ours(pdfs: Sequence[Path]) -> int:
-    """Pages read as the pipeline reads them: sandbox_processes, judged, by a second engine where needed."""
+    """Pages read as the pipeline does: in sandboxed processes, judged, by a second engine where needed."""
     pages = 0
     for pdf in pdfs:
         try:
@@ -91,7 +91,7 @@ def by_ours(pdfs: Sequence[Path]) -> int:
 
 
 def start_seconds() -> float:
-    """The quickest of five starts of an interpreter with pypdf."""
+    """The fastest of five starts of an interpreter with pypdf."""
     taken = []
     for _ in range(5):
         start = time.perf_counter()
@@ -101,7 +101,7 @@ def start_seconds() -> float:
 
 
 def highest(who: int) -> int:
-    """The highest resident set so far, in MB; Linux counts in KB, macOS in bytes."""
+    """The highest resident set so far in MB; Linux counts in KB, macOS in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(who).ru_maxrss * unit // 1_000_000
 

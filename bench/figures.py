@@ -1,4 +1,4 @@
-"""Figures out of samples: what is typical, what is slow, and how one run stands to another. Pure."""
+"""Statistics of samples: typical and slow values, and the ratio of one run to another. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Spread:
-    """A median, and the lowest and highest it is the median of."""
+    """A median, with the lowest and highest sample."""
 
     median: float
     lowest: float
@@ -23,18 +23,18 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The median of these, and how far they lie apart."""
+    """The median of these samples, with the lowest and highest."""
     return Spread(median(values), min(values), max(values))
 
 
 def ratios(these: Sequence[float], to: Sequence[float]) -> Spread:
-    """The ratio round by round, so that a machine that slows down slows both sides of each."""
+    """The ratio round by round, so that a slowing machine slows both sides of each."""
     return spread([mine / theirs for mine, theirs in zip(these, to, strict=True)])
 
 
 @dataclass(frozen=True)
 class Typical:
-    """The median and the 99th percentile of so many samples."""
+    """The median and the 99th percentile of `count` samples."""
 
     median: float
     p99: float
@@ -42,7 +42,7 @@ class Typical:
 
 
 def typical(samples: Sequence[float]) -> Typical:
-    """Median and 99th percentile; of a single sample, itself."""
+    """Median and 99th percentile; a single sample is both."""
     if len(samples) == 1:
         return Typical(samples[0], samples[0], 1)
     return Typical(median(samples), quantiles(samples, n=100, method="inclusive")[98], len(samples))
@@ -50,7 +50,7 @@ def typical(samples: Sequence[float]) -> Typical:
 
 @dataclass(frozen=True)
 class Aim:
-    """A bound a figure is meant to keep; `at_least` or at most."""
+    """The bound a value should meet: a minimum with `at_least`, else a maximum."""
 
     bound: float
     at_least: bool = False
@@ -66,7 +66,7 @@ class Aim:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table of rates held against the first of them."""
+    """One row of a table of rates compared with the first of them."""
 
     name: str
     rate: float
@@ -94,7 +94,7 @@ def rows_of(
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table as all benches print them: names to the left, figures to the right."""
+    """A table as all benchmarks print them: names left-aligned, values right-aligned."""
     made = Table(title=f"\n{title}", title_justify="left")
     for position, column in enumerate(columns):
         made.add_column(column, justify="right" if position else "left")

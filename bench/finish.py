@@ -1,7 +1,8 @@
-"""`python -m bench.finish`: finishes a second on PostgreSQL, with statements prepared and without.
+"""`python -m bench.finish`: finishes per second on PostgreSQL, with and without prepared statements.
 
-No Celery and no messages: the bench plays one worker whose slots all end no-op probes at once, so
-what is timed is the transaction that ends leases and grants the next ones. In pairs, round by round.
+No Celery and no messages: the benchmark simulates one worker whose slots all end no-op probes at once, so
+that only the transaction is timed that finishes leases and grants the next ones. The two alternate, round
+by round.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main() -> None:
 
 
 def compare(rounds: int) -> None:
-    """Print the rates of both, and the ratio pair by pair."""
+    """Print both rates, and the ratio of each round."""
     with servers() as (_, postgres, root):
         for slots in BATCHES:
             pairs = [
@@ -64,7 +65,7 @@ def _run(slots: int, database_url: str, data: str) -> float:
 
 
 def played(slots: int) -> float:
-    """Finishes a second of one worker with so many slots, each ending when all do."""
+    """Finishes per second of one worker with `slots` slots that all end at the same time."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     import django
 

@@ -1,4 +1,4 @@
-"""How long a slot stands idle: from the end of one piece of work to the start of the next."""
+"""How long a slot is idle between the end of one task and the start of the next."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from statistics import median, quantiles
 def gaps_ms(starts: Sequence[int], ends: Sequence[int], slots: int) -> list[float]:
     """Idle milliseconds of each freed slot while all slots were busy.
 
-    In a full fleet the i-th end makes room for the (i + slots)-th start, whichever slot it is; ends
-    after the last start make room for nothing and are left out.
+    In a full fleet the i-th end frees a slot for the (i + slots)-th start, whichever slot it is; ends after
+    the last start free no slot for another and are left out.
     """
     starts, ends = sorted(starts), sorted(ends)
     pairs = zip(ends, starts[slots:], strict=False)
@@ -20,7 +20,7 @@ def gaps_ms(starts: Sequence[int], ends: Sequence[int], slots: int) -> list[floa
 
 
 def read(trace: Path) -> tuple[list[int], list[int]]:
-    """Starts and ends (nanoseconds) out of a trace file."""
+    """Starts and ends (nanoseconds) from a trace file."""
     moments: dict[str, list[int]] = {"start": [], "end": []}
     for line in trace.read_text().splitlines():
         event = json.loads(line)

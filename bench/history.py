@@ -1,7 +1,7 @@
-"""A year's work in the database, and every page over it timed: the child of `bench.pages`.
+"""Fills the database with a year's work and times every page over it: the child of `bench.pages`.
 
-A thousand papers in every state, made row by row, then copied inside the database a thousand times
-over with their attempts, documents, changes and minutes.
+A thousand papers in every state are created row by row, then copied inside the database a thousand times,
+with their attempts, documents, audit entries and minutes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from queuemgr.models import Execution
 
 ORIGINALS = 1_000
-"""Papers made row by row; every one of the others is a copy of one of them."""
+"""Papers created row by row; every other one is a copy of one of them."""
 
 RUNNING = 50
 HOSTS = 200
 ATTEMPTS_EACH = 3
 ENDINGS = ("done",) * 12 + ("failed",) * 3 + ("skipped", "cancelled") + ("waiting",) * 3
-"""Of twenty papers so many end, or wait, in each way."""
+"""How many of twenty papers end, or wait, in each way."""
 
 FAILURES = (
     ("timeout", "no answer from host {n} within 30 s"),
@@ -37,12 +37,12 @@ FAILURES = (
 )
 COPIES_AT_A_TIME = 100
 SPACE = 1_000_000
-"""Ids of a copy lie this far from those of the copy before."""
+"""Difference between the ids of a copy and those of the copy before."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What copying a row needs of a database, with `n.n` the number of the copy."""
+    """The SQL with which a row is copied; `n.n` is the number of the copy."""
 
     numbers: str
     padded: str
@@ -73,7 +73,7 @@ DIALECTS = {
 
 
 def load(executions: int) -> Any:
-    """Make so many executions and what belongs to them; says how many rows, and how long it took."""
+    """Create the executions and their related rows; returns how many rows, and how long it took."""
     from django.core.management import call_command
 
     from bench import played
@@ -164,7 +164,7 @@ def _record_attempts(execution: Execution, now: datetime, dice: random.Random) -
 
 
 def _copy_all(first: int, last: int) -> None:
-    """Copies `first` to `last` of the thousand, each ten minutes older than the one before."""
+    """Create the copies `first` to `last` of the thousand, each ten minutes older than the one before."""
     from pipeline.models import Document
     from queuemgr.models import Attempt, AuditEntry, Execution
 
@@ -191,7 +191,8 @@ def _dialect() -> Dialect:
 def _copy(
     model: type[models.Model], which: str, differ: dict[str, str], first: int, last: int
 ) -> None:
-    """Copy these rows once for each number: times lie earlier, `differ` says what else is unlike."""
+    """Copy these rows once per number: times are earlier, and `differ` gives the SQL of other columns that
+    differ."""
     from django.db.models import DateTimeField
 
     dialect, name = _dialect(), model._meta.db_table
@@ -209,7 +210,7 @@ def _copy(
 
 
 def _say(*statements: str) -> None:
-    """Send these as they are: a percent sign in them is one."""
+    """Run these statements without parameters: a percent sign in them is literal."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -218,7 +219,7 @@ def _say(*statements: str) -> None:
 
 
 def _settle_down() -> None:
-    """What a server and its chores do by themselves in time is done before anything is measured."""
+    """Do now what a server and its background processes would do by themselves after such a load."""
     from queuemgr.base.scheduler_lock import database_now
     from queuemgr.lifecycle import minute_stats
 

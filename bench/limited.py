@@ -1,4 +1,4 @@
-"""Limits set, and probes enqueued under them, for a worker that is started afterwards.
+"""Sets limits and enqueues probes under them, for a worker that is started afterwards.
 
 The child of `bench.limits`.
 """
@@ -10,14 +10,14 @@ from typing import Any
 from bench.asides import answer, set_up_django
 
 WAITING_BEHIND = 2
-"""Executions that wait under each saturated key, and still do at the end."""
+"""Executions that wait under each saturated key, and still wait at the end."""
 
 
 def prepare(
     limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float
 ) -> Any:
-    """A migrated database with these limits, and so many probes over those keys with room; answers
-    which figures this version has not, in which case nothing is enqueued."""
+    """Migrate a database, set these limits and enqueue probes over the keys with free capacity; returns the
+    fields of a limit that this version does not have, in which case nothing is enqueued."""
     from django.core.management import call_command
 
     from bench import played

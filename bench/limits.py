@@ -1,7 +1,7 @@
-"""`python -m bench.limits`: what a limit costs the work that passes it, by kind of limit.
+"""`python -m bench.limits`: what each kind of limit costs the work under it.
 
-A real worker and a real broker. Every kind is held against no limit at all, in the same run, round by
-round; a limit that binds leaves as many probes to run at once as run without it.
+A real worker and a real broker. Every kind is compared with no limit at all, in the same run, round by
+round. A limit that binds lets as many probes run at once as run without it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from queuemgr.local.private_servers import RedisServer
 NO_LIMIT, NO_CAPS = "no limit", "no caps"
 AIM, CAPS_AIM = Aim(0.9, at_least=True), Aim(0.85, at_least=True)
 PATIENCE = 600
-"""Seconds after which a run that has not ended is taken for stuck."""
+"""Seconds after which a run that has not ended counts as stuck."""
 
 UNLIMITED: Mapping[str, Mapping[str, Any]] = {"fleet": {"max_running": 0}}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of limit: its rows, over how many keys the probes go, how many of those are full, and
-    how many slots stand idle because of it."""
+    """A kind of limit: its rows, the number of keys of the probes, how many of those are full, and how many
+    slots are idle because of it."""
 
     name: str
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: UNLIMITED)
@@ -49,7 +49,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Work:
-    """What is done in every case: so many probes of so many seconds, so many at once."""
+    """The load in every case: `count` probes of `seconds` each, `at_once` at the same time."""
 
     count: int
     seconds: float
@@ -57,13 +57,15 @@ class Work:
 
 
 class Unknown(Exception):
-    """This version of the queue has no such figure of a limit."""
+    """This version of the queue has no such field of a limit."""
 
 
 def kinds_of_limit(slots: int, keys: int) -> list[Case]:
-    """The cases, the one without limits first. Of the keys with a binding cap nine in ten are full: a
-    lease of a played worker holds each, and older work waits behind it. The others have room for
-    more than there are slots."""
+    """The cases, the one without limits first.
+
+    Of the keys with a binding cap nine in ten are full: a lease of a simulated worker holds each of them,
+    and older work waits for it. The others have capacity for more than there are slots.
+    """
     full = max(0, min(keys * 9 // 10, keys - 2 * slots))
     return [
         Case(NO_LIMIT),
@@ -140,7 +142,7 @@ Run = Callable[[Case, Work], float]
 
 @contextmanager
 def _bench(kind: str) -> Iterator[Run]:
-    """A private broker and databases of this kind, and what runs a case on them."""
+    """A private broker, databases of this kind, and a function that runs a case on them."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -157,7 +159,7 @@ def _group(
     rounds: int,
     aim: Aim,
 ) -> list[Row]:
-    """Run these cases in turn and print how they stand to the first."""
+    """Alternate between these cases, and print how they compare to the first."""
     rates: dict[str, list[float]] = {case.name: [] for case in cases}
     skipped: dict[str, str] = {}
     for _ in range(rounds):
@@ -187,9 +189,9 @@ def _group(
 
 
 def rate_of(case: Case, work: Work, redis: RedisServer, database: Database) -> float:
-    """Probes a second in a fresh fleet under these limits, from the first start to the last end.
+    """Probes per second in a fresh fleet under these limits, from the first start to the last end.
 
-    Raises `Unknown` when this version cannot be told such limits.
+    Raises `Unknown` when this version does not have such limits.
     """
     environment = fleet_environment(
         redis, database, high_priority_reserved=0, lease_seconds=86_400, max_workers=100_000

@@ -1,7 +1,7 @@
-"""`python -m bench.ocr`: pages a second through a vision endpoint that answers after a fixed time.
+"""`python -m bench.ocr`: pages per second through a vision endpoint that answers after a fixed time.
 
-How near many at once come to what the endpoint could give (pages at once / latency), how much faster
-that is than one at a time, and the memory it takes with the child that draws the pages.
+Compared with what the endpoint allows (pages at once / latency) and with one page at a time; with the
+memory, including the child process that renders the pages.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from pipeline.steps.ocr.vision import RemoteOptions
 from queuemgr.flows.abort_signal import NEVER
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "two-column.pdf"
-"""Its pages, over and over: dense text with figures, as papers have it."""
+"""The sample whose pages are repeated: dense text with figures, as in papers."""
 
 IDEAL_AIM = Aim(0.9, at_least=True)
 
 LOOK_SECONDS = 0.05
-"""How often the memory is looked at."""
+"""Seconds between two samples of the memory."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One document: pages a second, and the most memory in bytes (resident, child included)."""
+    """One document: pages per second, and peak memory in bytes (resident, child included)."""
 
     rate: float
     memory: int
@@ -49,8 +49,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of so many rounds. `share` is of pages at once / latency, but no more than one wave of pages
-    after another can give; `gain` is against one page at a time."""
+    """The results of several rounds.
+
+    `share` is relative to pages at once / latency, but no more than one wave of pages after another can
+    reach; `gain` is relative to one page at a time.
+    """
 
     rate: Spread
     share: Spread
@@ -93,7 +96,7 @@ def _options() -> argparse.Namespace:
 
 
 def measured(options: argparse.Namespace) -> Figures:
-    """Round by round: many at once, a few one at a time, and many without latency."""
+    """Round by round: many pages at once, a few one at a time, and many without latency."""
     ideal = ideal_rate(options.pages, options.inflight, options.latency)
     many, single, drawing = [], [], []
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
@@ -116,13 +119,13 @@ def measured(options: argparse.Namespace) -> Figures:
 
 
 def ideal_rate(pages: int, inflight: int, latency: float) -> float:
-    """Pages a second if all else took no time: the last wave of answers may not be a full one."""
+    """Pages per second if nothing but the latency took time; the last wave may not be full."""
     waves = -(-pages // inflight)
     return pages / (waves * latency)
 
 
 def pages_of_sample(path: Path, count: int) -> Path:
-    """A PDF of so many pages."""
+    """A PDF with this number of pages."""
     pages, writer = PdfReader(SAMPLE).pages, PdfWriter()
     for number in range(count):
         writer.add_page(pages[number % len(pages)])
@@ -132,7 +135,7 @@ def pages_of_sample(path: Path, count: int) -> Path:
 
 @contextmanager
 def stub(latency: float) -> Iterator[str]:
-    """The base URL of an endpoint that answers after so many seconds."""
+    """The base URL of an endpoint that answers after `seconds`."""
     with subprocess.Popen(
         [sys.executable, "-m", "bench.vision_stub", str(latency)],
         stdin=subprocess.PIPE,
@@ -159,8 +162,10 @@ def run(pdf: Path, pages: int, inflight: int, base_url: str, drawers: int = 1) -
 
 @contextmanager
 def most_memory() -> Iterator[list[int]]:
-    """Resident bytes of this process and the child that draws, looked at all the time. The stubs
-    are children too and do not count."""
+    """Samples the resident bytes of this process and the child that renders.
+
+    The endpoints are children too and do not count.
+    """
     me, seen, over = psutil.Process(), [0], threading.Event()
     stubs = set(me.children())
 

@@ -1,4 +1,4 @@
-"""Every page an operator can reach by links, opened several times: seconds and statements of each."""
+"""Opens every page an operator can reach by links, several times: seconds and statements of each."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LEFT_OUT = re.compile(
 LINK = re.compile(r'(?:href|hx-get)="([^"#]+)')
 MOST_PAGES = 400
 MOST_CHOICES = 2
-"""Filters, an order or a page of a list chosen at once: all combinations would be thousands."""
+"""Filters, an order or a page number of a list chosen at once: all combinations would be thousands."""
 
 
 def walk(repetitions: int) -> Any:
-    """Open each kind of page once and then so often; the median of the later ones is its time."""
+    """Open each kind of page once and then `repetitions` times; its time is the median of the later ones."""
     client = _operator()
     found, queue = {}, deque(FIRST)
     seen = {_kind(address) for address in FIRST}
@@ -52,7 +52,7 @@ def _operator() -> Client:
 
 
 def _open(client: Client, address: str, repetitions: int) -> Any:
-    """None for what is not there, or leads elsewhere; raises on a page that is broken."""
+    """The links of a page; None for a page that does not exist or redirects. Raises on a page that fails."""
     from django.db import connection
 
     statements: list[str] = []
@@ -86,7 +86,7 @@ def _links(here: str, text: str) -> Iterator[str]:
 
 
 def _kind(address: str) -> tuple[Any, ...]:
-    """Pages alike but for the row they show, or the value of a filter, are one kind."""
+    """Pages that differ only in the row they show, or in the value of a filter, are one kind."""
     link = urlsplit(address)
     names: Iterable[str] = (name for name, _ in parse_qsl(link.query, keep_blank_values=True))
     return re.sub(r"\d+", "#", link.path), *sorted(set(names) - {"_changelist_filters"})

@@ -1,7 +1,7 @@
-"""`python -m bench.pages`: how long every page takes over 1,000,000 executions and 3,000,000 attempts.
+"""`python -m bench.pages`: how long every page takes with 1,000,000 executions and 3,000,000 attempts.
 
-In one process, by Django's test client: what the server does for a page, without the
-network and the browser. Pages are found by following links from the board, the API and the metrics.
+In one process, by Django's test client: the server's time without network and browser. Pages are found by
+following links from the dashboard, the API and the metrics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.databases import NAMES, databases
 from bench.figures import table
 
 BOUNDS = {"postgres": 1.0, "sqlite": 5.0}
-"""Seconds: what a page may take."""
+"""Most seconds a page may take."""
 
 
 def main() -> int:
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def measure(kind: str, executions: int, repetitions: int) -> tuple[Any, dict[str, Any]]:
-    """What was loaded, and each page's median and worst seconds and its number of statements."""
+    """What was loaded, and each page's median and longest seconds and its number of statements."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Plain Celery, as its users write it: what the figures are held against."""
+"""Plain Celery, as its users write it: the baseline of the comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _done = itertools.count(1)
 
 @app.task(name="plain.work", queue="plain")
 def work(seconds: float, trace: str, last: int) -> None:
-    """Wait like a probe, and write the trace a probe writes; the last one marks the end."""
+    """Wait like a probe, and write the trace a probe writes; the last task marks the end."""
     started = time.monotonic_ns()
     if seconds:
         time.sleep(seconds)

@@ -1,6 +1,6 @@
-"""A worker played by the bench: a row with slots and no process, whose leases run for as long as told.
+"""A simulated worker: a row with slots and no process, whose leases run as long as the benchmark wants.
 
-What admission sees is a fleet under load; the machine does nothing for it. Django must be set up.
+The scheduler sees a fleet under load, while the machine does nothing for it. Django must be set up.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from queuemgr.models import Lease, Worker
 NAME = "played"
 
 sent: list[Grant] = []
-"""What would have been published since this was last cleared."""
+"""The grants that would have been published since this was last cleared."""
 
 
 def catch_messages() -> None:
-    """Keep messages here instead of publishing them: nobody would receive them."""
+    """Collect messages here instead of publishing them: nobody would receive them."""
 
     def caught(grants: Iterable[Grant]) -> int:
         some = list(grants)
@@ -42,7 +42,7 @@ def probes(name: str, keys: Iterable[str], **payload: object) -> Iterable[NewExe
 
 
 def hold(keys: list[str]) -> Worker:
-    """Let a worker of exactly so many slots run a probe under each of these keys, for ever.
+    """Let a worker with exactly this many slots hold a lease under each of these keys, for ever.
 
     Raises `RuntimeError` when the limits do not let all of them start.
     """
@@ -67,5 +67,5 @@ def _begin_all(worker: Worker) -> None:
 
 
 def ago(**span: float) -> datetime:
-    """A moment so long ago, by the database's clock."""
+    """A time in the past, by the database's clock."""
     return database_now() - timedelta(**span)

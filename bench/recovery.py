@@ -1,7 +1,8 @@
-"""`python -m bench.recovery`: seconds from a fault to the next start of work, and until nothing is missing.
+"""`python -m bench.recovery`: seconds from a fault to the next start of work, and until all lost work runs
+again.
 
-The fleet of the acceptance tests, real processes all: a worker is killed, the broker forgets all or
-is killed. No beat runs, so workers' heartbeats stand in for its ticks: the slower way to recover.
+The fleet of the acceptance tests, with real processes: a worker is killed, the broker loses everything or
+is killed. No beat runs, so the workers' heartbeats replace its ticks: recovery is slower that way.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from tests.acceptance.processes import Process
 
 SLOTS = 8
 BUSY_SECONDS = 2.0
-"""How long a probe of a worker about to be killed runs."""
+"""Seconds a probe runs on a worker that is about to be killed."""
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """Seconds from the fault until any work started, and until all work it hit had started again."""
+    """Seconds from the fault until any work started, and until all work it interrupted had started again."""
 
     next_start: float
     all_again: float
@@ -57,7 +58,7 @@ class Found:
 
 
 class Site:
-    """A fleet with one worker or two, to which one kind of fault happens again and again."""
+    """A fleet with one or two workers, to which one kind of fault happens repeatedly."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -65,11 +66,11 @@ class Site:
         self._keep_up: Callable[[], bool] = lambda: True
 
     def start(self, name: str = "worker") -> Process:
-        """Start a worker, ready for work."""
+        """Start a worker, and wait until it is ready."""
         return self.fleet.start_worker(SLOTS, name=name)
 
     def start_supervised(self) -> None:
-        """A worker that is started again when it ends."""
+        """A worker that is restarted when it ends."""
         self._keep_up = self.fleet.supervise(self.start)
 
     def enqueue(self, number: int, seconds: float) -> None:
@@ -77,7 +78,7 @@ class Site:
         self.fleet.enqueue(number, seconds=seconds, key_prefix=prefix, trace=self.fleet.trace_file)
 
     def keys_held(self, worker: str = "") -> set[str]:
-        """Executions a lease of this worker holds; of nobody yet, when none is named."""
+        """Executions leased to this worker; those leased and not yet begun when none is named."""
         whose = "w.name LIKE %s" if worker else "l.worker_id IS NULL AND %s = ''"
         rows = self.fleet.database.rows(
             "SELECT e.key FROM queuemgr_lease l JOIN queuemgr_execution e ON e.id = l.execution_id "
@@ -87,14 +88,14 @@ class Site:
         return {key for (key,) in rows}
 
     def wait_until_held(self, number: int, worker: str = "") -> set[str]:
-        """Wait until so many are held; returns their keys."""
+        """Wait until `count` are leased; returns their keys."""
         self.fleet.wait_until(
             f"{number} held", lambda: len(self.keys_held(worker)) == number, within=60
         )
         return self.keys_held(worker)
 
     def recovered(self, since: int, hit: set[str], within: float) -> Recovery:
-        """Wait until all of these have started since then, and all work there is has ended."""
+        """Wait until all of these have started since `since`, and no work is left."""
         self.fleet.wait_until(
             f"{len(hit)} start again",
             lambda: self._keep_up() and hit <= {key for key, at in self._starts() if at > since},
@@ -120,7 +121,7 @@ Fault = Callable[[Fleet, int, float], Iterator[Recovery]]
 
 
 def worker_restarted(fleet: Fleet, rounds: int, within: float) -> Iterator[Recovery]:
-    """kill -9 of the only worker, started again at once under its name, as a supervisor does."""
+    """kill -9 of the only worker, restarted at once under its name, as a supervisor does."""
     site = Site(fleet)
     worker = site.start()
     for _ in range(rounds):
@@ -133,11 +134,11 @@ def worker_restarted(fleet: Fleet, rounds: int, within: float) -> Iterator[Recov
 
 
 def worker_gone(fleet: Fleet, rounds: int, within: float) -> Iterator[Recovery]:
-    """kill -9 of one of two workers; the other takes over what it held, as its leases run out."""
+    """kill -9 of one of two workers; the other takes over its work when its leases expire."""
     site = Site(fleet)
     site.start("survivor")
     for number in range(rounds):
-        name = f"doomed{number}"  # Its own: a namesake's return would free the leases at once.
+        name = f"doomed{number}"  # a restart under the same name would free the leases
         doomed = site.start(name)
         site.enqueue(4 * SLOTS, BUSY_SECONDS)
         hit = site.wait_until_held(SLOTS, name)
@@ -147,7 +148,7 @@ def worker_gone(fleet: Fleet, rounds: int, within: float) -> Iterator[Recovery]:
 
 
 def broker_flushed(fleet: Fleet, rounds: int, within: float) -> Iterator[Recovery]:
-    """FLUSHALL with a message for every slot in the broker: the worker stands still meanwhile."""
+    """FLUSHALL with a message for every slot in the broker, while the worker is frozen."""
     site = Site(fleet)
     worker = site.start()
     for _ in range(rounds):
@@ -160,7 +161,7 @@ def broker_flushed(fleet: Fleet, rounds: int, within: float) -> Iterator[Recover
 
 
 def broker_restarted(fleet: Fleet, rounds: int, within: float) -> Iterator[Recovery]:
-    """kill -9 of the broker with a message for every slot in it, started again empty at once."""
+    """kill -9 of the broker with a message for every slot in it; it restarts empty at once."""
     site = Site(fleet)
     site.start_supervised()
     for _ in range(rounds):
@@ -229,7 +230,7 @@ def _options() -> argparse.Namespace:
 
 
 def measure(kind: str, name: str, fault: Fault, rounds: int, config: dict[str, float]) -> Found:
-    """Let one kind of fault happen so many times to a fleet of its own."""
+    """Let one kind of fault happen `rounds` times to its own fleet."""
     within = 3 * config["lease_seconds"] + 10 * config["poll_interval"] + 60
     with _fleet(kind, config) as fleet:
         recoveries = list(fault(fleet, rounds, within))
@@ -237,7 +238,7 @@ def measure(kind: str, name: str, fault: Fault, rounds: int, config: dict[str, f
 
 
 def found_of(name: str, recoveries: Sequence[Recovery]) -> Found:
-    """The figures of a fault's rounds."""
+    """The measurements of a fault's rounds."""
     return Found(
         name,
         len(recoveries),
@@ -248,7 +249,7 @@ def found_of(name: str, recoveries: Sequence[Recovery]) -> Found:
 
 @contextmanager
 def _fleet(kind: str, config: dict[str, float]) -> Iterator[Fleet]:
-    """A fleet whose every start goes by message, and nothing left of it afterwards."""
+    """A fleet whose every start is by message, with nothing left of it afterwards."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -264,7 +265,7 @@ def _fleet(kind: str, config: dict[str, float]) -> Iterator[Fleet]:
 
 @contextmanager
 def _migrated(kind: str, root: Path) -> Iterator[Database]:
-    """A migrated database to copy, and its server for as long as the block runs."""
+    """A migrated database to copy, and its server, while the block runs."""
     directory = root / "migrated"
     directory.mkdir()
     if kind == "sqlite":

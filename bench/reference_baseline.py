@@ -1,7 +1,7 @@
-"""The usual way to count references, to compare ours with: one heading, one pattern, one limit. Pure.
+"""A common way to count references, as a baseline: one heading, one pattern, one limit. Pure.
 
-What comes after the first line that says References is cut wherever a line starts with a number,
-bracketed or not; pieces of more than 20 characters count, up to 40 of them.
+The text after the first line "References" is split wherever a line starts with a number, bracketed or not;
+pieces of more than 20 characters count, up to 40 of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_ENTRIES = 40
 
 
 def counted_by_pattern(text: str) -> int:
-    """How many entries the pattern finds; 0 also where there is no heading."""
+    """How many entries the pattern finds; 0 also without a heading."""
     heading = HEADING.search(text)
     if heading is None:
         return 0

@@ -1,7 +1,7 @@
-"""`python -m bench.vision_stub SECONDS`: a vision endpoint that answers every page after so long.
+"""`python -m bench.vision_stub SECONDS`: a vision endpoint that answers every page after a fixed time.
 
-A process of its own, so that it takes nothing from the one measured. It prints its port, and ends
-when its standard input does.
+Its own process, so that it takes nothing from the one that is measured. It prints its port, and ends when
+its standard input does.
 """
 
 from __future__ import annotations

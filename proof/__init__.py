@@ -1,2 +1,5 @@
-"""The published proof: a fleet of real processes, faults at random times, and a checker that knows
-nothing of the code it checks. `python -m proof --help` says how to run it."""
+"""The published proof: a fleet of real processes, random faults, and a checker that imports nothing of the
+code it checks.
+
+Run it with `python -m proof`; `--help` lists the options.
+"""

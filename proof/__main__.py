@@ -1,4 +1,5 @@
-"""Real processes under random faults, and a checker that knows nothing of the code: no promise broken?
+"""Real processes under random faults, and a checker that imports nothing of the code: is any promise
+broken?
 
 The seed is printed first; the same seed repeats the plan of faults and edits.
 """
@@ -39,7 +40,7 @@ def main() -> int:
 
 
 def _round(seed: int, options: argparse.Namespace) -> int:
-    """One run; returns how many violations were found."""
+    """Run once; returns the number of violations."""
     print(f"seed {seed}: {options.minutes:g} minutes on {options.database}", flush=True)
     seen = run(Told(seed, options.minutes, options.database, options.keep))
     made = report.of(seed, options.minutes, options.database, seen, check(seen))

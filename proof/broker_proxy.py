@@ -1,4 +1,4 @@
-"""A TCP proxy between the fleet and its broker that can stop passing anything on, and go on later."""
+"""A TCP proxy between the fleet and its broker that can stop forwarding, and resume."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHUNK = 64 * 1024
 
 
 class BrokerProxy:
-    """Listens on a port of its own from its making on, in a thread of its own."""
+    """Listens on its own port as soon as it is created, in its own thread."""
 
     def __init__(self, to_port: int) -> None:
         self._to_port = to_port
@@ -25,19 +25,19 @@ class BrokerProxy:
         self.open()
 
     def stall(self) -> None:
-        """Pass nothing on, and answer nothing; connections stay as they are."""
+        """Forward nothing and answer nothing; connections stay open."""
         self._loop.call_soon_threadsafe(self._flowing.clear)
 
     def flow(self) -> None:
         self._loop.call_soon_threadsafe(self._flowing.set)
 
     def open(self) -> None:
-        """Listen, on the port it always has."""
+        """Listen, always on the same port."""
         self._server = self._wait_for(self._listen())
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     def shut(self) -> None:
-        """Refuse new connections, as a machine does on which nothing listens."""
+        """Refuse new connections, as a machine does without a listener."""
         self._loop.call_soon_threadsafe(self._server.close)
 
     def close(self) -> None:

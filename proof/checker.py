@@ -1,8 +1,9 @@
-"""Was a promise broken? Pure rules over what was seen of a run; none imports the code it checks.
+"""The rules of the proof: pure functions of what was recorded during a run; none imports the code it
+checks.
 
-Each rule is sound: it counts only what is certain, so that what it finds is a violation. Where clocks,
-locks or messages leave room for doubt, the tolerance is one of the constants below. A rule is a
-function from a `History` to violations; `RULES` is the list, and adding to it is all there is to do.
+Every rule is sound: it counts only what is certain, so that what it reports is a violation. Where clocks,
+locks or messages leave doubt, the tolerance is one of the constants below. A rule is a function from a
+`History` to violations; to add one, add it to `RULES`.
 """
 
 from __future__ import annotations
@@ -17,37 +18,38 @@ from proof.figures import Figures
 from proof.records import FINAL, Attempt, Fault, History, Rate, Request, Run
 
 LOOK_SECONDS = 1.0
-"""Seconds after its start by which a decision has read the limits."""
+"""Seconds after its start by which a decision has read the limits' values."""
 
 DECIDE_SECONDS = 1.0
-"""A decision tells the time when it takes its lock, and looks a little later; an ending that finds the
-lock busy may go on without it in between. So a lease is counted from the moment it was begun by message,
-which is after it was written, and one that was handed over already begun from this much later."""
+"""Seconds between the time a decision records, which is when it takes the lock, and what it reads after
+that; an ending that finds the lock busy may continue without it in between. So a lease counts from when it
+was begun by message, which is after it was written; one that was assigned as begun counts from this much
+later."""
 
 SERVER_SECONDS = 0.25
-"""Seconds by which the paper server may log the end of a request late."""
+"""Seconds by which the paper server may be late to record that a request has ended."""
 
 ORDER_SECONDS = 2.0
-"""Seconds high-priority work may wait while younger low-priority work starts, without a fault."""
+"""Seconds high-priority work that could start may wait while younger low-priority work starts."""
 
 ORDER_SECONDS_IN_TROUBLE = 30.0
-"""The same while messages may be lost: the work of a lost message is leased again after seconds, and
-its message may be lost again."""
+"""The same while messages may be lost: a lease whose message is lost is granted again after seconds, and
+that message may be lost too."""
 
 AFTERMATH_SECONDS = 8.0
-"""Seconds after the end of a fault in which leases may still wait for messages lost in it."""
+"""Seconds after the end of a fault during which leases may still wait for messages lost in it."""
 
 LOSES_NO_MESSAGE = frozenset({"two beats", "no beat", "deliver again and late", "full disk"})
 
 RATE_SECONDS = 0.05
-"""How much earlier than its turn a start may be seen: one clock, read in two places."""
+"""Seconds by which a start may seem too early: one clock, read in two places."""
 
 FREEZE = "freeze workers"
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise broken: which, and what shows it."""
+    """A broken promise: which one, and the evidence."""
 
     rule: str
     text: str
@@ -55,7 +57,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something certainly running from `start` to `end`, admitted at `admitted`."""
+    """Something that certainly ran from `start` to `end`, and was admitted at `admitted`."""
 
     key: str
     start: float
@@ -67,12 +69,12 @@ Rule = Callable[[History], Iterable[Violation]]
 
 
 def check(history: History) -> list[Violation]:
-    """Every violation of every rule."""
+    """All violations of all rules."""
     return [violation for rule in RULES for violation in rule(history)]
 
 
 def never_lost(history: History) -> Iterator[Violation]:
-    """Every key whose enqueue was acknowledged is one execution, in one final state."""
+    """Every key whose enqueue was acknowledged has one execution, in one final state."""
     rows = Counter(execution.key for execution in history.executions)
     for key in history.enqueued:
         if rows[key] != 1:
@@ -85,7 +87,7 @@ def never_lost(history: History) -> Iterator[Violation]:
 
 
 def never_finished_twice(history: History) -> Iterator[Violation]:
-    """A step of an execution is done once, and a finished step does not run again."""
+    """A step of an execution is done once, and a finished execution does not run again."""
     done = Counter((a.key, a.phase, a.step) for a in history.attempts if a.outcome == "done")
     for (key, phase, step), times in done.items():
         if times > 1:
@@ -100,7 +102,7 @@ def never_finished_twice(history: History) -> Iterator[Violation]:
 
 
 def begun_once(history: History) -> Iterator[Violation]:
-    """A lease is started once however often its message is delivered, and nothing runs without one."""
+    """A lease begins once, however often its message is delivered, and nothing runs without a lease."""
     starts = Counter(run.lease for run in history.runs)
     for lease, times in starts.items():
         if times > 1:
@@ -130,20 +132,20 @@ def caps_in_leases(history: History) -> Iterator[Violation]:
 
 
 def caps_in_runs(history: History) -> Iterator[Violation]:
-    """No more probes ran at once than a cap allows, by their own traces; a run whose lease was lost
-    counts until it was."""
+    """No more probes run at once than a cap allows, by their own traces. A run that lost its lease counts
+    until then."""
     yield from _beyond_caps("cap, in runs", _run_spans(history), Figures(history.edits))
 
 
 def caps_in_requests(history: History) -> Iterator[Violation]:
-    """No more requests were under way at once at a server than the cap of its key allows, by the
-    server's own log; a request of a step whose lease was lost counts until it was."""
+    """No more requests are open at a server than the cap of its key allows, by the server's own log. A
+    request of a step that lost its lease counts until then."""
     spans = [(a, _request_span(r, a)) for r, a in _made_by(history)]
     yield from _beyond_caps("cap, in requests", spans, Figures(history.edits), SERVER_SECONDS)
 
 
 def reserve_is_for_high(history: History) -> Iterator[Violation]:
-    """Work below high priority never uses reserved slots, counted in leases and in runs."""
+    """Work below high priority does not use the reserved slots, counted in leases and in runs."""
     figures = Figures(history.edits)
     leased = [(a, _leased_span(a, history.faults)) for a in history.attempts]
     for spans in (leased, _run_spans(history)):
@@ -152,7 +154,7 @@ def reserve_is_for_high(history: History) -> Iterator[Violation]:
 
 
 def budget_is_kept(history: History) -> Iterator[Violation]:
-    """No start brings the requests of a UTC day over the budget in force when it was decided."""
+    """No start takes the requests of a UTC day beyond the budget in force when it was decided."""
     figures = Figures(history.edits)
     for name in figures.with_budget():
         spent: Counter[str] = Counter()
@@ -167,7 +169,7 @@ def budget_is_kept(history: History) -> Iterator[Violation]:
 
 
 def usage_adds_up(history: History) -> Iterator[Violation]:
-    """What the database says was spent is what its attempts cost, each once."""
+    """The spending in the database equals the cost of its attempts, each counted once."""
     cost: Counter[tuple[str, str]] = Counter()
     for attempt in history.attempts:
         for name in attempt.names:
@@ -180,8 +182,9 @@ def usage_adds_up(history: History) -> Iterator[Violation]:
 
 
 def high_goes_first(history: History) -> Iterator[Violation]:
-    """No low-priority work starts while older high-priority work of its phase waits that every limit would
-    also admit: with the same keys, costing no more. Counted beyond a bound, wider during faults."""
+    """No low-priority work starts while older high-priority work of its phase waits that would be admitted
+    too: it has no other keys and is no more expensive. Counted beyond a tolerance, which is wider during
+    faults."""
     for low, high, since in comparable(history):
         waited = low.leased - since
         patience = _patience(since, low.leased, history.faults)
@@ -191,8 +194,8 @@ def high_goes_first(history: History) -> Iterator[Violation]:
 
 
 def comparable(history: History) -> Iterator[tuple[Attempt, Attempt, float]]:
-    """Low work, the older high work that still waited when it was enqueued and must pass it, and since
-    when that waited."""
+    """Low-priority work, with the older high-priority work that waited when it was enqueued and must start
+    first, and since when that waited."""
     created = {execution.key: execution.created for execution in history.executions}
     firsts = [a for a in _first_attempts(history.attempts) if a.key in created]
     highs = [attempt for attempt in firsts if attempt.priority == "high"]
@@ -212,7 +215,7 @@ def every_request_has_an_attempt(history: History) -> Iterator[Violation]:
 
 
 def rates_are_kept(history: History) -> Iterator[Violation]:
-    """Starts under a limit conform to its rate (GCRA), counted where work starts."""
+    """Starts under a limit conform to its rate (GCRA), measured where work begins."""
     for rate in history.rates:
         starts = sorted(a.started for a in history.attempts if rate.limit in a.names)
         for early in too_early(starts, rate):
@@ -220,9 +223,9 @@ def rates_are_kept(history: History) -> Iterator[Violation]:
 
 
 def too_early(starts: Iterable[float], rate: Rate, tolerance: float = RATE_SECONDS) -> list[float]:
-    """By how much each start that does not conform came too early, starts in order.
+    """By how many seconds each start that does not conform was too early; the starts are in order.
 
-    Over any span of t seconds at most `burst + t * starts / period` conform.
+    At most `burst + t * starts / period` starts conform in any span of t seconds.
     """
     interval = rate.period / rate.starts
     clock, early = float("-inf"), []
@@ -251,7 +254,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-# Counting what is under way at once
+# Counting what runs at the same time
 
 Cap = Callable[[str, float, float], float]
 Spans = Sequence[tuple[Attempt, Span]]
@@ -264,7 +267,7 @@ def _beyond_caps(
 
 
 def _beyond(rule: str, spans: Spans, cap: Cap, slack: float = 0.0) -> Iterator[Violation]:
-    """The starts beyond the cap of each limit, which binds from the last admission on."""
+    """The starts beyond the cap of each limit; the cap applies from the last admission on."""
     by_limit: defaultdict[str, list[Span]] = defaultdict(list)
     for attempt, span in spans:
         for name in attempt.names:
@@ -279,7 +282,7 @@ def _beyond(rule: str, spans: Spans, cap: Cap, slack: float = 0.0) -> Iterator[V
 
 
 def _together(spans: Iterable[Span], slack: float) -> Iterator[tuple[Span, list[Span]]]:
-    """Each span with all that are under way when it starts, itself among them."""
+    """Each span with all spans that are open when it starts, itself included."""
     under_way: list[Span] = []
     for span in sorted(spans, key=lambda span: span.start):
         under_way = [other for other in under_way if other.end > span.start + slack]
@@ -292,8 +295,8 @@ def _leased_span(attempt: Attempt, faults: Iterable[Fault]) -> Span:
 
 
 def _surely_from(attempt: Attempt, faults: Iterable[Fault]) -> float:
-    """From when on it was certainly leased; if a process was frozen while it may have been deciding,
-    from when that woke."""
+    """From when it was certainly leased; if a process was frozen while it may have been deciding, from when
+    that process resumed."""
     if attempt.started > attempt.leased:
         return attempt.started
     frozen = (f for f in faults if f.kind == FREEZE)
@@ -312,14 +315,14 @@ def _run_span(run: Run, attempt: Attempt) -> Span:
 
 
 def _end_of(told: float | None, attempt: Attempt) -> float:
-    """By its own word; but with its lease if it has none, or if it lost that and went on."""
+    """By its own trace; with its lease's end if it recorded none, or if it lost the lease and continued."""
     if told is None:
         return attempt.ended
     return min(told, attempt.ended) if attempt.outcome == "lost" else told
 
 
 def _made_by(history: History) -> Iterator[tuple[Request, Attempt]]:
-    """Each request with the attempt under way when it came, an attempt once."""
+    """Each request with the attempt that was running when it came, each attempt once."""
     fetches: defaultdict[str, list[Attempt]] = defaultdict(list)
     for attempt in history.attempts:
         if attempt.step == "fetch":
@@ -347,7 +350,7 @@ def _first_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def _alike(high: Attempt, low: Attempt) -> bool:
-    """Would whatever admits the low one admit the high one?"""
+    """Whether all that admits the low-priority one would admit the high-priority one."""
     fewer_keys = set(high.limits) <= set(low.limits)
     return high.phase == low.phase and fewer_keys and high.cost <= low.cost
 

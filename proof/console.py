@@ -1,7 +1,7 @@
-"""An operator's process beside the fleet: one line of JSON in for each thing to do, one out.
+"""An operator's process beside the fleet: one line of JSON in for each command, one out.
 
-`["queue", argument, …]` runs `manage.py queue`; `["edit", limit, {figure: value}]` sets figures of a
-limit as the admin does. The answer is `[succeeded, what was said]`.
+`["queue", argument, …]` runs `manage.py queue`; `["edit", limit, {field: value}]` edits a limit as the
+admin does. The response is `[succeeded, output]`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.acceptance.fork_server import REPOSITORY
 
 
 class Console:
-    """The process, as the proof talks to it; one question at a time."""
+    """The process, as the proof uses it; one command at a time."""
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self._turn = threading.Lock()
@@ -32,7 +32,7 @@ class Console:
             )  # fmt: skip
 
     def do(self, *what: Any) -> tuple[bool, str]:
-        """Do it; returns whether it succeeded, and what was said."""
+        """Run a command; returns whether it succeeded, and its output."""
         stdin, stdout = self._popen.stdin, self._popen.stdout
         if stdin is None or stdout is None:
             raise RuntimeError("the console has no pipes")

@@ -1,4 +1,4 @@
-"""What is done to the fleet, a class for each kind: `begin` does it, `end` undoes it after a while."""
+"""The faults, one class for each kind: `begin` causes it, `end` undoes it after a while."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from queuemgr.local.private_servers import wait_for_port
 from tests.acceptance.processes import Process
 
 FULL_AT = 16 * 1024
-"""Bytes: where the disk of a worker is full. Trace files are smaller, papers are larger."""
+"""Bytes at which the disk of a worker is full. Trace files are smaller, papers are larger."""
 
 AHEAD = 600
-"""Seconds a wrong clock is off."""
+"""Seconds by which a wrong clock is off."""
 
 
 class Fault(Protocol):
-    """One kind of fault, made anew for each time it is done."""
+    """One fault of one kind, a new instance for each time."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
-        """Do it."""
+        """Cause it."""
 
     def end(self, fleet: Fleet, planned: PlannedFault) -> None:
         """Undo it."""
 
 
 class KillWorkers:
-    """SIGKILL of a worker and its children; it stays away for a while, as on a machine that is gone."""
+    """SIGKILL of a worker and its children; it stays away for a while, as on a lost machine."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         group = fleet.groups[planned.target]
@@ -51,7 +51,7 @@ class KillWorkers:
 
 
 class FreezeWorkers:
-    """SIGSTOP for longer than a lease, then SIGCONT: whoever wakes has lost what it held."""
+    """SIGSTOP for longer than a lease, then SIGCONT: the worker resumes without its leases."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         self._frozen = fleet.groups[planned.target].process
@@ -64,18 +64,18 @@ class FreezeWorkers:
 
 
 class FlushBroker:
-    """FLUSHALL: every message and every queue is gone."""
+    """FLUSHALL: every message and every queue is lost."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         with suppress(RedisError), Redis.from_url(fleet.broker_url, socket_timeout=5) as redis:
             redis.flushall()
 
     def end(self, fleet: Fleet, planned: PlannedFault) -> None:
-        """It stays flushed."""
+        """A flush is not undone."""
 
 
 class RestartBroker:
-    """SIGKILL of the broker, which comes back empty on the same port."""
+    """SIGKILL of the broker, which restarts empty on the same port."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         fleet.groups["redis"].held_down = True
@@ -89,7 +89,7 @@ class RestartBroker:
 
 
 class StallBroker:
-    """The network to the broker passes nothing on; connections stay open and silent."""
+    """The network to the broker forwards nothing; connections stay open and silent."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         fleet.proxy.stall()
@@ -113,7 +113,8 @@ class RestartDatabase:
 
     @staticmethod
     def _started(fleet: Fleet) -> bool:
-        """A server that was cut off may still hold its memory, and refuse the next a first time."""
+        """A server that was cut off may still hold its memory, so that the first start of the next one
+        fails."""
         with suppress(ConfigurationError):
             if fleet.postgres:
                 fleet.postgres.start()
@@ -123,7 +124,7 @@ class RestartDatabase:
 
 
 class DeliverAgain:
-    """Messages of past leases, the oldest among them, and those of today's leases twice more."""
+    """Messages of past leases, the oldest included, and those of current leases twice more."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         with suppress(Unreachable):
@@ -133,11 +134,11 @@ class DeliverAgain:
             _send(fleet, [str(row["lease_id"]) for row in [*past[:20], *some, *now, *now]])
 
     def end(self, fleet: Fleet, planned: PlannedFault) -> None:
-        """What was sent is sent."""
+        """Sent messages are not taken back."""
 
 
 def _send(fleet: Fleet, lease_ids: list[str]) -> None:
-    """As a message of the fleet's own, to a queue some worker takes it from."""
+    """Send a message as the fleet does, to a queue that some worker consumes."""
     app = Celery("bystander", broker=fleet.broker_url, set_as_current=False)
     app.conf.broker_transport_options = {"socket_timeout": 5, "socket_connect_timeout": 2}
     with suppress(RedisError, OSError, OperationalError), app:
@@ -158,7 +159,7 @@ class TwoBeats:
 
 
 class NoBeat:
-    """No beat at all: the workers' heartbeats stand in."""
+    """No beat at all: the workers' heartbeats replace it."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         fleet.groups["beat"].held_down = True
@@ -169,8 +170,11 @@ class NoBeat:
 
 
 class FullDisk:
-    """No file of a worker's processes may grow beyond a few kilobytes: a write past it fails as on a
-    disk that is full. A limit of the kernel (RLIMIT_FSIZE), for which no disk need be filled."""
+    """No file of a worker's processes may grow beyond a few kilobytes: a write past it fails as on a full
+    disk.
+
+    By a limit of the kernel (RLIMIT_FSIZE), so that no disk has to be filled.
+    """
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         self._bounded = _family(fleet.groups[planned.target].process.pid)
@@ -198,7 +202,7 @@ def _bound(processes: list[psutil.Process], size: int) -> None:
 
 
 class WrongClock:
-    """A worker is restarted with a clock ten minutes ahead or behind, and later with the right one."""
+    """A worker restarts with its clock ten minutes ahead or behind, and later with the right one."""
 
     def begin(self, fleet: Fleet, planned: PlannedFault) -> None:
         shift = AHEAD if planned.seed % 2 else -AHEAD
@@ -209,7 +213,7 @@ class WrongClock:
 
 
 def _restart(fleet: Fleet, name: str, changed: dict[str, str]) -> None:
-    """Ask it to end; the supervisor starts it again with the environment changed."""
+    """Ask it to end; the supervisor restarts it with the changed environment."""
     group = fleet.groups[name]
     group.environment.update(changed)
     with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Which figure of a limit may have been in force at a time, given that an edit takes a moment."""
+"""Which value of a limit may have been in force at a time, given that an edit takes a moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ NO_CAP = float("inf")
 
 
 class Figures:
-    """The figures operators set, by limit; a key without its own goes by the longest pattern."""
+    """The values set by operators, by limit; a key without its own row has those of the longest matching
+    pattern."""
 
     def __init__(self, edits: Iterable[Edit]) -> None:
         self._edits: defaultdict[tuple[str, str], list[Edit]] = defaultdict(list)
@@ -20,12 +21,13 @@ class Figures:
             self._edits[edit.limit, edit.figure].append(edit)
 
     def most_running(self, name: str, since: float, until: float) -> float:
-        """The highest cap that may have been in force at any moment from `since` to `until`."""
+        """The highest cap that may have been in force at any time from `since` to `until`."""
         caps = (value or NO_CAP for value in self._in_force(name, "max_running", since, until))
         return max(caps, default=NO_CAP)
 
     def open_to_all(self, name: str, since: float, until: float) -> float:
-        """How much of the cap work below high may have been let to take; no cap where none is kept."""
+        """The highest part of the cap that work below high priority may have used; no cap where nothing is
+        reserved."""
         reserved = self._in_force(name, "reserved_high", since, until)
         least = min((value or 0 for value in reserved), default=0)
         return max(0, self.most_running(name, since, until) - least) if least else NO_CAP
@@ -36,7 +38,7 @@ class Figures:
         return max((NO_CAP if b is None else b for b in budgets), default=NO_CAP)
 
     def with_budget(self) -> list[str]:
-        """The limits that were ever given a budget."""
+        """The limits that ever had a budget."""
         return sorted({name for name, figure in self._edits if figure == "daily_budget"})
 
     def _in_force(self, name: str, figure: str, since: float, until: float) -> Iterator[int | None]:

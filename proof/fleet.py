@@ -1,5 +1,5 @@
-"""The fleet under proof: broker, database, worker groups, beat and chores, each a real process that is
-started again when it ends, as a supervisor does."""
+"""The fleet under proof: broker, database, worker groups and beat, each a real process that is restarted
+when it ends, as a supervisor does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTINGS = {
     "max_wrap": FIGURES["phase:wrap"]["max_running"],
     "max_per_host": FIGURES["host:*"]["max_running"],
 }  # fmt: skip
-"""Short leases, so that faults heal while one watches, and messages often."""
+"""Short leases, so that recovery from faults can be watched, and messages are frequent."""
 
 START_SECONDS = 60.0
 
@@ -40,10 +40,10 @@ CELERY = (sys.executable, "-W", "ignore", "-m", "celery", "-A", "project")
 
 
 class Postgres(PostgresServer):
-    """A private PostgreSQL whose plug can be pulled."""
+    """A private PostgreSQL that can be stopped as in a power failure."""
 
     def stop_at_once(self) -> None:
-        """PostgreSQL's immediate shutdown: connections are cut, nothing is written down first."""
+        """PostgreSQL's immediate shutdown: connections are cut, nothing is flushed first."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
             try:
@@ -54,7 +54,7 @@ class Postgres(PostgresServer):
 
 
 class Group:
-    """A process that is kept up: whenever it has ended it is started again, unless held down."""
+    """A supervised process: it is restarted whenever it has ended, unless it is held down."""
 
     def __init__(
         self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path
@@ -69,7 +69,7 @@ class Group:
             self.process = self._started()
 
     def kill(self) -> None:
-        """SIGKILL to all of it."""
+        """SIGKILL it and its children."""
         self.process.kill_group()
 
     def _started(self) -> Process:
@@ -77,7 +77,7 @@ class Group:
 
 
 class Fleet:
-    """All processes of one run, in a directory of their own; nothing of them is left after `close`."""
+    """All processes of one run, in its own directory; nothing of them is left after `close`."""
 
     def __init__(self, directory: Path, database: str) -> None:
         self.directory = directory
@@ -109,21 +109,21 @@ class Fleet:
         self._wait_for_workers()
 
     def beat(self, name: str) -> list[str]:
-        """The command of a beat with a schedule of its own."""
+        """The command of a beat with its own schedule."""
         schedule = str(self.directory / f"{name}-schedule")
         return [*CELERY, "beat", "--schedule", schedule, "--pidfile", "", "-l", "WARNING"]
 
     def keep_up(self) -> None:
-        """Start again what has ended."""
+        """Restart what has ended."""
         for group in list(self.groups.values()):
             group.keep_up()
 
     def start_beside(self, name: str, command: Sequence[str]) -> Process:
-        """A process that is not kept up."""
+        """A process that is not supervised."""
         return Process(name, command, self.environment, self.directory / f"{name}.log")
 
     def close(self) -> list[str]:
-        """End everything; returns what was left running besides, killed too."""
+        """End everything; returns what was still running besides, killed too."""
         if hasattr(self, "console"):
             self.console.close()
         for group in reversed(self.groups.values()):
@@ -148,7 +148,7 @@ class Fleet:
         )  # fmt: skip
 
     def _wait_for_workers(self) -> None:
-        """Until all have signed on, which is also when the limits get their rows."""
+        """Wait until all workers are registered, which is also when the limits get their rows."""
         until = time.monotonic() + START_SECONDS
         while self.tables.rows("SELECT COUNT(*) AS n FROM queuemgr_worker")[0]["n"] < 5:
             if time.monotonic() > until:
@@ -181,6 +181,6 @@ class Fleet:
 
 
 def _inherited() -> dict[str, str]:
-    """This process's environment, but for what would lead elsewhere."""
+    """This process's environment, without variables that would point elsewhere."""
     ours = ("SLUICE_", "DATABASE_URL", "BROKER_URL")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}

@@ -1,4 +1,4 @@
-"""One run of the proof: a fleet, its work, the faults of a plan, quiet, and what was seen."""
+"""One run of the proof: a fleet, its work, the faults of a plan, a quiet period, and what was recorded."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from proof.work import Work
 
 TICK = 0.1
 DRAIN_SECONDS = 300.0
-"""How long the work that is left may take when the faults are over; what is then not done is lost."""
+"""Seconds the remaining work may take after the faults; what is not done by then counts as lost."""
 
 PAPER = Path(__file__).resolve().parent.parent / "samples" / "author-year.pdf"
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a run is asked for."""
+    """The options of a run."""
 
     seed: int
     minutes: float
@@ -38,7 +38,7 @@ class Told:
 
 
 def run(told: Told) -> History:
-    """Do it, from an empty directory to nothing left; returns all that was seen."""
+    """Run from an empty directory until no process is left; returns everything recorded."""
     directory = Path(tempfile.mkdtemp(prefix="sluice-proof-"))
     directory.chmod(0o755)
     fleet = Fleet(directory, told.database)
@@ -57,7 +57,7 @@ def run(told: Told) -> History:
 
 
 def _put_away(directory: Path, keep: Path | None) -> None:
-    """Keep logs and traces of a run there, in the place of those of an earlier run alike."""
+    """Copy the logs and traces of a run there, replacing those of an earlier run with the same name."""
     if keep is not None:
         shutil.rmtree(keep, ignore_errors=True)
         for file in [*directory.glob("*.log"), *directory.glob("*.json*"), directory / "traces"]:
@@ -68,7 +68,7 @@ def _put_away(directory: Path, keep: Path | None) -> None:
 
 
 class _Run:
-    """The faults of the plan, each begun and ended at its time, while the work goes on."""
+    """The faults of the plan, each begun and ended at its time, while the work continues."""
 
     def __init__(self, told: Told, fleet: Fleet, papers: PaperServer) -> None:
         self._told, self._fleet = told, fleet

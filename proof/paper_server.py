@@ -1,7 +1,7 @@
-"""A server of papers under two hosts that writes down each request when it comes and when it ends.
+"""Serves papers under two hosts and records when each request comes and when it ends.
 
-It is slow at random, and sometimes says that it is overloaded. A client that goes away ends its
-request there and then, as a connection to a real host would.
+It is randomly slow, and sometimes reports that it is overloaded. A client that disconnects ends its request
+at once, as at a real host.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PaperServer:
         ]
 
     def url(self, number: int) -> str:
-        """Where paper `number` is."""
+        """The URL of paper `number`."""
         return f"http://127.0.0.1:{self.ports[number % len(self.ports)]}/paper-{number}.pdf"
 
     def close(self) -> None:

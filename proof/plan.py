@@ -1,6 +1,6 @@
-"""What is done to the fleet, and when: drawn from a seed, so that the same seed is the same plan.
+"""What is done to the fleet, and when: drawn from a seed, so that the same seed gives the same plan.
 
-A plan says what is tried at which second. What it meets there is up to the machine, and differs.
+A plan says what is tried at which second. What the fault hits then depends on the machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEASE_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of fault: what it may be done to, and how many seconds it lasts, least and most."""
+    """A kind of fault: its possible targets, and its shortest and longest duration in seconds."""
 
     name: str
     targets: Sequence[str]
@@ -45,7 +45,7 @@ KINDS: tuple[Kind, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """A fault to begin at a second of the run, and to be undone after `lasts` seconds."""
+    """A fault that begins at a second of the run and is undone after `lasts` seconds."""
 
     at: float
     kind: str
@@ -56,7 +56,7 @@ class PlannedFault:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEdit:
-    """Figures of a limit to be set at a second of the run."""
+    """Values of a limit to be set at a second of the run."""
 
     at: float
     limit: str
@@ -64,13 +64,13 @@ class PlannedEdit:
 
 
 FIRST_FAULT, LAST_FAULT = 10.0, 15.0
-"""Seconds of quiet at the start, and before the end: there the order of starts can be judged sharply."""
+"""Quiet seconds at the start and before the end, in which the order of starts can be judged strictly."""
 
 BUDGET = 60
-"""Requests a day may cost at the start: little, so that it stops work until it is raised."""
+"""The daily budget at the start: small, so that it stops work until it is raised."""
 
 BUDGET_SHARE = 0.3
-"""Which part of the edits is of the budget."""
+"""Share of the edits that change the budget."""
 
 RATED = "host:rated.example:443"
 
@@ -86,7 +86,7 @@ FIGURES: Mapping[str, Mapping[str, Any]] = {
 """The limits a run begins with."""
 
 BY_HAND = ("tenant:*", RATED)
-"""Those of them that no setting states: they are set before work comes."""
+"""Those of them that no setting sets: they are set before work is enqueued."""
 
 RATES = (Rate(RATED, starts=4, period=1, burst=3),)
 """The same rate, as the checker knows it."""
@@ -95,12 +95,12 @@ ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
     **FIGURES,
     "fleet": {**FIGURES["fleet"], "daily_budget": 10**6},
 }
-"""The limits work is let out under when the faults are over."""
+"""The values under which the remaining work runs after the faults."""
 
 
 def faults(seed: int, seconds: float, database: str) -> list[PlannedFault]:
-    """Faults of every kind in an order drawn anew each time all have been; two may be under way at
-    once, but not two on the same target."""
+    """Faults of every kind in random order, drawn anew each time all have been; two may overlap, but not on
+    the same target."""
     rng, free_at = Random(f"faults {seed}"), dict.fromkeys(_targets(), 0.0)
     planned, at = [], FIRST_FAULT
     for kind in _drawn(rng, database):
@@ -116,7 +116,8 @@ def faults(seed: int, seconds: float, database: str) -> list[PlannedFault]:
 
 
 def edits(seed: int, seconds: float) -> list[PlannedEdit]:
-    """Caps raised and lowered; and the budget, up more than down, but slower than work would spend it."""
+    """Caps raised and lowered; the budget raised more often than lowered, but more slowly than work would
+    spend it."""
     rng, budget = Random(f"edits {seed}"), BUDGET
     planned, at = [], 3.0
     while at < seconds:

@@ -1,4 +1,4 @@
-"""Had the rules anything to judge? How often a run came to the edge of a promise, and kept it."""
+"""How often a run came close to breaking each promise; otherwise the rules had nothing to judge."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from proof.figures import Figures
 from proof.records import History
 
 NEAR_BUDGET = 3
-"""Requests: the dearest step costs so many."""
+"""Requests the most expensive step costs."""
 
 
 def counted(history: History) -> dict[str, int]:
-    """The edges met, by name."""
+    """How often each promise was put under pressure, by name."""
     return {
         "starts that filled the fleet's cap": _starts_that_filled_the_fleet(history),
         "starts that brought a day's requests to within 3 of the budget": _starts_at_the_budget(

@@ -1,4 +1,4 @@
-"""From the fleet's tables, the probes' traces and the paper server's log to the records of a run."""
+"""Converts the fleet's tables, the probes' traces and the paper server's log into the records of a run."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def leases_left(tables: Tables) -> int:
 
 
 def paper_keys(tables: Tables) -> dict[str, str]:
-    """The key of the execution of each paper, by its URL as it was given."""
+    """The execution key of each paper, by its URL as it was enqueued."""
     rows = tables.rows("SELECT source, key FROM pipeline_document")
     return {row["source"]: f"papers/{row['key']}" for row in rows}
 
 
 def runs(traces: Path, wall_minus_monotonic: float) -> list[Run]:
-    """The runs of probes, an end matched with its start by lease and process."""
+    """The runs of probes; an end is matched with its start by lease and process."""
     lines = [json.loads(line) for file in sorted(traces.iterdir()) for line in _lines(file)]
     ends = {_who(line): line for line in lines if line["event"] == "end"}
     return [
@@ -90,7 +90,7 @@ def runs(traces: Path, wall_minus_monotonic: float) -> list[Run]:
 
 
 def requests(log: Path, keys: dict[str, str]) -> list[Request]:
-    """The requests the paper server saw."""
+    """The requests recorded by the paper server."""
     lines = [json.loads(line) for line in _lines(log)]
     ends = {line["id"]: line["at"] for line in lines if line["event"] == "end"}
     starts: Iterable[dict[str, Any]] = (line for line in lines if line["event"] == "start")

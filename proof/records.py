@@ -1,7 +1,7 @@
-"""What was seen of a run, as plain records: the only thing the checker looks at.
+"""What was recorded of a run, as plain records: the only input of the checker.
 
-Times are seconds since 1970 of the one machine's clock, read from the database, from the trace files
-of the probes, from the paper server's own log and from what was done to the fleet.
+Times are Unix seconds of the one machine's clock, read from the database, from the trace files of the
+probes, from the paper server's log and from the faults caused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FINAL = frozenset({"done", "failed", "skipped", "cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A row of the executions, when all was over."""
+    """A row of the executions, at the end."""
 
     key: str
     state: str
@@ -26,7 +26,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A row of the attempts: what one lease came to. `limits` are the keys it worked under."""
+    """A row of the attempts: how one lease ended. `limits` are its limit keys."""
 
     lease: str
     key: str
@@ -44,13 +44,13 @@ class Attempt:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every limit it had to pass."""
+        """All limits it had to pass."""
         return ("fleet", f"phase:{self.phase}", *self.limits)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a probe by its own word: from its start line to its end line, if it wrote one."""
+    """One run of a probe by its own trace: from its start line to its end line, if it wrote one."""
 
     lease: str
     key: str
@@ -61,7 +61,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for a paper, as the server of papers saw it."""
+    """A request for a paper, as recorded by the paper server."""
 
     key: str
     start: float
@@ -70,9 +70,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A figure of a limit set by an operator; in force from some moment between `asked` and `done`.
+    """A value of a limit set by an operator; in force from some time between `asked` and `done`.
 
-    The value 0 is no cap; of a budget, None is none.
+    The value 0 is no cap; for a budget, None is none.
     """
 
     limit: str
@@ -94,7 +94,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something done to the fleet, and when it was undone."""
+    """A fault, and when it was undone."""
 
     kind: str
     target: str
@@ -104,7 +104,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Requests the database says were spent on a UTC day (`2026-01-31`) under a limit's name."""
+    """Requests spent on a UTC day (`2026-01-31`) under a limit, by the database."""
 
     day: str
     name: str
@@ -113,7 +113,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that was seen of one run. `enqueued` are the keys whose enqueue was acknowledged."""
+    """Everything recorded of one run. `enqueued` are the keys whose enqueue was acknowledged."""
 
     enqueued: Sequence[str] = ()
     executions: Sequence[Execution] = ()

@@ -1,6 +1,6 @@
-"""How long work stood still after a fault: by the starts of attempts, and by what was lost with it.
+"""How long work stood still after a fault, by the starts of attempts and by the work lost in it.
 
-Work that costs requests is left out of the latter: a budget may hold it back for as long as it likes.
+Work that costs requests is left out of the latter: a budget may delay it for any time.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from itertools import pairwise
 from proof.records import Attempt, Fault
 
 GRACE = 5.0
-"""Seconds after a fault was undone in which a pause still counts as its own."""
+"""Seconds after the end of a fault in which a pause still counts as its effect."""
 
 
 def seconds_until_work_went_on(fault: Fault, attempts: Sequence[Attempt]) -> float:
-    """From the fault on: the longest time in which nothing started, or, where that is longer, until
-    the last of the work lost with it was started again."""
+    """From the fault on: the longest time without a start or, if that is longer, until the last of the work
+    lost in it was started again."""
     paused = _longest_pause(fault, attempts)
     return max([paused, *_until_started_again(fault, attempts)])
 

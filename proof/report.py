@@ -17,7 +17,7 @@ from proof.recovery import seconds_until_work_went_on
 
 @dataclass(frozen=True)
 class RunReport:
-    """What one run came to, as it is kept."""
+    """The result of one run, as it is stored."""
 
     seed: int
     minutes: float
@@ -35,7 +35,7 @@ class RunReport:
 def of(
     seed: int, minutes: float, database: str, seen: History, found: Iterable[Violation]
 ) -> RunReport:
-    """What is kept of a run."""
+    """The stored result of a run."""
     recovery: defaultdict[str, list[float]] = defaultdict(list)
     for fault in seen.faults:
         recovery[fault.kind].append(round(seconds_until_work_went_on(fault, seen.attempts), 1))
@@ -57,12 +57,12 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 
 
 def runs_file(page: Path) -> Path:
-    """Where the runs of a page are kept: `proof-runs.json` beside `proof.md`."""
+    """Where the runs of a page are stored: `proof-runs.json` beside `proof.md`."""
     return page.with_name(f"{page.stem}-runs.json")
 
 
 def add(page: Path, report: RunReport) -> None:
-    """Keep this run (in the place of one with the same seed, length and database), write the page."""
+    """Store this run (replacing one with the same seed, length and database), and write the page."""
     kept = [run for run in read(page) if _same(run) != _same(report)] + [report]
     runs_file(page).write_text(json.dumps([asdict(run) for run in kept], indent=1) + "\n")
     page.write_text(written(kept))
@@ -78,7 +78,7 @@ def _same(run: RunReport) -> tuple[int, float, str]:
 
 
 def written(runs: Sequence[RunReport]) -> str:
-    """The page."""
+    """The text of the page."""
     parts = [HEAD, _totals(runs), "## Runs\n", _table(RUN_COLUMNS, map(_run_row, runs)),
              "## Faults, and how long work stood still\n", RECOVERY,
              _table(FAULT_COLUMNS, _fault_rows(runs)), "## What was checked\n", _rules(),

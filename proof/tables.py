@@ -1,4 +1,5 @@
-"""The fleet's tables read from outside through plain drivers, a connection a look: it may be gone."""
+"""Reads the fleet's tables from outside through plain drivers, with one connection per query: the database
+may be down."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ class Unreachable(Exception):
 
 
 class Tables:
-    """Rows of a database as dictionaries; times as seconds since 1970."""
+    """Rows of a database as dictionaries; times as Unix seconds."""
 
     def __init__(self, *, url: str = "", file: Path | None = None) -> None:
         self._url, self._file = url, file
 
     def rows(self, statement: str) -> list[Row]:
-        """What a query gives; raises `Unreachable`."""
+        """The rows of a query; raises `Unreachable`."""
         return self._of_postgres(statement) if self._url else self._of_sqlite(statement)
 
     def _of_postgres(self, statement: str) -> list[Row]:
@@ -47,7 +48,7 @@ class Tables:
 
 
 def seconds(moment: Any) -> float:
-    """A time as either driver gives it, in seconds since 1970; SQLite's are text in UTC."""
+    """A time of either driver in Unix seconds; SQLite's are text in UTC."""
     if isinstance(moment, str):
         return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
     return float(moment.timestamp())

@@ -1,7 +1,7 @@
-"""The stream of work of a run: probes of every phase, priority, key and cost, and now and then a paper.
+"""The work of a run: probes of every phase, priority, key and cost, and sometimes a paper.
 
-An enqueue is repeated until it is acknowledged, which may be many times while the database is away;
-its keys are remembered only then.
+An enqueue is repeated until it is acknowledged, which may take many attempts while the database is down;
+only then are its keys recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAUSE = 0.2
 
 
 class Work:
-    """Enqueues and edits limits in a thread of its own, until told to stop."""
+    """Enqueues and edits limits in its own thread, until stopped."""
 
     def __init__(
         self, fleet: Fleet, papers: PaperServer, edits: list[PlannedEdit], seed: int
@@ -49,7 +49,7 @@ class Work:
         self._thread.start()
 
     def stop(self) -> None:
-        """Enqueue no more, and let out what a budget or a cap holds back."""
+        """Stop enqueueing, and raise what budgets and caps hold back."""
         self._stopped.set()
         self._thread.join()
         for name, figures in ALL_OPEN.items():
@@ -93,7 +93,7 @@ class Work:
         return {row["kind"]: row["n"] for row in rows}
 
     def _enqueue_probes(self, kind: str) -> None:
-        """A handful that are alike; or two, of which the younger is low and must let the other pass."""
+        """Several alike; or two, of which the younger has low priority and must let the other start first."""
         alike = {
             "count": self._rng.randint(2, 8),
             "seconds": round(self._rng.uniform(0.2, 1.6), 2),
@@ -113,7 +113,7 @@ class Work:
             self.enqueued += [f"probe/{prefix}-{n}" for n in range(options["count"])]
 
     def _key(self) -> str:
-        """None, a host's, one with a rate, and now and then a tenant's beside it."""
+        """None, a host's, one with a rate, and sometimes a tenant's as well."""
         hosts = [f"host:127.0.0.1:{port}" for port in self._papers.ports]
         host = self._rng.choice(["", "", "host:example.org:443", RATED, *hosts])
         return f"{host} {self._rng.choice(['', '', 'tenant:a', 'tenant:b'])}".strip()
@@ -125,7 +125,7 @@ class Work:
             self.enqueued.append(url)
 
     def _insist(self, *what: Any) -> bool:
-        """Until it succeeds, or until stopped where it need not."""
+        """Repeat until it succeeds, or until stopped if it need not."""
         while True:
             succeeded, said = self._fleet.console.do(*what)
             if succeeded:

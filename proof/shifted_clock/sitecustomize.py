@@ -1,7 +1,7 @@
-"""A process whose clock is wrong: Python imports this first, and it moves `time.time` and `datetime`.
+"""Gives a process a wrong clock: Python imports this first, and it shifts `time.time` and `datetime`.
 
-`PROOF_CLOCK_SHIFT` is by how many seconds. What Python code asks for the time is moved; the kernel's
-clock, files' dates and monotonic clocks are not.
+`PROOF_CLOCK_SHIFT` is the shift in seconds. It applies to what Python code asks for the time; the kernel's
+clock, file times and monotonic clocks are not shifted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REAL_TIME, REAL_TIME_NS = time.time, time.time_ns
 
 
 class _AnyDatetime(type):
-    """Every datetime is an instance, whoever made it."""
+    """Every datetime is an instance, whichever class created it."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, REAL)
@@ -27,7 +27,7 @@ class _AnyDatetime(type):
 
 
 class ShiftedDatetime(REAL, metaclass=_AnyDatetime):
-    """Makes real datetimes; only its idea of now is wrong."""
+    """Creates real datetimes; only `now` is wrong."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return REAL(*args, **kwargs)
