@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.contestants import Load, Result, fresh, plain_celery, servers, sluicegate
-from bench.figures import ratios, spread, table
 from bench.gaps import gaps_ms, shown
+from bench.measures import ratios, spread, table
 
 Contestant = Callable[[Load], Result]
 

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from bench.asides import answer, set_up_django
+from bench.child import answer, set_up_django
 
 if TYPE_CHECKING:
     from queuemgr.lifecycle.scheduler import FreeSlots
@@ -172,9 +172,9 @@ def _finish_once(worker: Worker, held: deque[UUID]) -> float:
     from queuemgr.flows.outcomes import Done
     from queuemgr.lifecycle import finish
 
-    ending, hands = finish.Finish(held.popleft(), Done()), _one_of(worker)
+    ending, free_slots = finish.Finish(held.popleft(), Done()), _one_of(worker)
     began = time.perf_counter()
-    granted = finish.finish_batch([ending], hands).granted
+    granted = finish.finish_batch([ending], free_slots).granted
     took = (time.perf_counter() - began) * 1000
     [grant] = granted.assigned
     held.append(grant.lease_id)

@@ -17,9 +17,9 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.asides import ask
+from bench.child import ask
 from bench.databases import NAMES, Database, databases, kinds
-from bench.figures import Aim, ratios, spread, table, typical
+from bench.measures import Aim, ratios, spread, table, typical
 
 AIM = Aim(3.0)
 """Highest ratio of a finish during a bulk action to a finish alone: a batch holds the scheduler lock for
@@ -41,11 +41,13 @@ def main() -> None:
             root = Path(folder)
             root.chmod(0o755)
             with databases(kind, root) as made:
-                place = made.make()
-                cells, worst = measure(place, options)
-                whole = run_whole(place, options) if options.whole else None
+                database = made.make()
+                cells, worst = measure(database, options)
+                whole = run_whole(database, options) if options.whole else None
         console.print(table(NAMES[kind], COLUMNS, [[f"{options.rows:,} rows", *cells]]))
-        console.print(f"a finish beside it takes {worst} times as long ({AIM.said(worst.median)})")
+        console.print(
+            f"a finish beside it takes {worst} times as long ({AIM.verdict(worst.median)})"
+        )
         if whole:
             _print_whole(console, *whole)
 
@@ -62,17 +64,22 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(place: Database, options: argparse.Namespace) -> tuple[list[str], Any]:
+def measure(database: Database, options: argparse.Namespace) -> tuple[list[str], Any]:
     """The cells of one database's row, and the ratio of finishes during a bulk action to finishes alone."""
     _child(
-        place, options, do="load", rows=options.rows, waiting=options.waiting, leases=options.leases
+        database,
+        options,
+        do="load",
+        rows=options.rows,
+        waiting=options.waiting,
+        leases=options.leases,
     )
     alone, beside, rates = [], [], []
     for _ in range(options.rounds):
-        alone.append(_child(place, options, do="finish", seconds=options.seconds))
+        alone.append(_child(database, options, do="finish", seconds=options.seconds))
         with ThreadPoolExecutor(2) as pool:
-            bulk = pool.submit(_child, place, options, do="retry", seconds=options.seconds)
-            beside.append(_child(place, options, do="finish", seconds=options.seconds))
+            bulk = pool.submit(_child, database, options, do="retry", seconds=options.seconds)
+            beside.append(_child(database, options, do="finish", seconds=options.seconds))
         found = bulk.result()
         rates.append(found["changed"] / found["seconds"])
     cells = [str(spread(rates))]
@@ -83,30 +90,30 @@ def measure(place: Database, options: argparse.Namespace) -> tuple[list[str], An
     return [*cells, str(ratio)], ratio
 
 
-def run_whole(place: Database, options: argparse.Namespace) -> tuple[Any, Any, Any]:
+def run_whole(database: Database, options: argparse.Namespace) -> tuple[Any, Any, Any]:
     """What the preview took, the result of the retry of all, and the times of pages opened during it."""
-    before = _child(place, options, do="ask_first")
+    before = _child(database, options, do="ask_first")
     with ThreadPoolExecutor(2) as pool:
-        pages = pool.submit(_child, place, options, do="look")
-        came = _child(place, options, do="carry_out")
-    return before, came, pages.result()
+        pages = pool.submit(_child, database, options, do="look")
+        result = _child(database, options, do="carry_out")
+    return before, result, pages.result()
 
 
-def _print_whole(console: Console, before: Any, came: Any, pages: Any) -> None:
+def _print_whole(console: Console, before: Any, result: Any, pages: Any) -> None:
     console.print(f"groups of failures {before[0]:.0f} ms, preview {before[1]:.0f} ms")
-    rate = came["changed"] / came["seconds"]
+    rate = result["changed"] / result["seconds"]
     console.print(
-        f"{came['changed']:,} retried to the end in {came['seconds']:.0f} s: {rate:,.0f} a second; "
-        f"counted before in {came['counted']:.0f} ms"
+        f"{result['changed']:,} retried to the end in {result['seconds']:.0f} s: {rate:,.0f} a second; "
+        f"counted before in {result['counted']:.0f} ms"
     )
     cells = [[page, str(spread(took)), str(len(took))] for page, took in pages.items()]
     console.print(table("pages meanwhile", ("page", "milliseconds", "opened"), cells))
 
 
-def _child(place: Database, options: argparse.Namespace, **question: Any) -> Any:
+def _child(database: Database, options: argparse.Namespace, **question: Any) -> Any:
     environment = {
         **os.environ,
-        **place.environment,
+        **database.environment,
         "SLUICE_MAX_WORKERS": str(options.leases),
         "SLUICE_HIGH_PRIORITY_RESERVED": "0",
         "SLUICE_DAILY_BUDGET": "0",

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench.asides import answer, set_up_django
+from bench.child import answer, set_up_django
 
 FILTER = {"error_kind": "network"}
 
@@ -56,9 +56,9 @@ def finish(seconds: float) -> Any:
     worker, held = backlog._fleet()
     took, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
-        ending, hands = finish.Finish(held.popleft(), Done()), backlog._one_of(worker)
+        ending, free_slots = finish.Finish(held.popleft(), Done()), backlog._one_of(worker)
         began = time.perf_counter()
-        handed = finish.finish_batch([ending], hands).granted.assigned
+        handed = finish.finish_batch([ending], free_slots).granted.assigned
         took.append((time.perf_counter() - began) * 1000)
         held += [grant.lease_id for grant in handed] or _begun_by_message(worker.pk)
         time.sleep(0.01)

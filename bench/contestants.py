@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from bench.asides import ROOT
+from bench.child import ROOT
 from bench.databases import Database, new_database, postgres
 from bench.gaps import read
 from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port

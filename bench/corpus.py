@@ -175,11 +175,11 @@ def main() -> None:
     for fact in json.loads((folder / "facts.json").read_text()):
         done.append((fact, outcome(folder / fact["file"], ExtractOptions(), not options.no_ocr)))
         print(" ".join(row(*done[-1])), file=sys.stderr)
-    said = "\n".join([*summary(done), *in_markdown(row(*one) for one in done)])
-    print(said)
+    text = "\n".join([*summary(done), *in_markdown(row(*one) for one in done)])
+    print(text)
     if options.write:
         head, _, _ = PAGE.read_text().partition(MARK)
-        PAGE.write_text(f"{head}{MARK}\n\n{said}\n")
+        PAGE.write_text(f"{head}{MARK}\n\n{text}\n")
 
 
 MARK = "<!-- what follows is written by `python -m bench.corpus --write` -->"

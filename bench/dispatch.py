@@ -20,9 +20,9 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.asides import ask
+from bench.child import ask
 from bench.databases import NAMES, Database, databases, kinds
-from bench.figures import Aim, Spread, Typical, ratios, table, typical
+from bench.measures import Aim, Spread, Typical, ratios, table, typical
 
 BASE_ROWS, OPEN_KEYS = 10_000, 10
 MODES = ("finish", "dispatch")
@@ -65,7 +65,7 @@ class Found:
     ratio: Mapping[str, Spread]
 
     def cells(self) -> list[str]:
-        figures = [
+        values = [
             cell
             for mode in MODES
             for cell in (
@@ -75,7 +75,7 @@ class Found:
             )
         ]
         once = [f"{self.first_ms:.1f}", f"{self.after_tick_ms:.2f}", f"{self.load_seconds:.0f} s"]
-        return [self.setting.name, *figures, *once]
+        return [self.setting.name, *values, *once]
 
 
 COLUMNS = (
@@ -116,7 +116,7 @@ def _options() -> argparse.Namespace:
         "--repetitions", type=int, default=300, help="of each measure, in all rounds (default 300)"
     )
     parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args()
 
 
@@ -138,27 +138,31 @@ def measure(kind: str, settings: Sequence[Setting], rounds: int, repetitions: in
         root = Path(folder)
         root.chmod(0o755)
         with databases(kind, root) as made:
-            places = [made.make() for _ in settings]
-            loaded = [_load(s, place) for s, place in zip(settings, places, strict=True)]
+            made_databases = [made.make() for _ in settings]
+            loaded = [
+                _load(s, database) for s, database in zip(settings, made_databases, strict=True)
+            ]
             played: list[list[dict[str, list[float]]]] = [[] for _ in settings]
             for _ in range(rounds):
-                for results, setting, place in zip(played, settings, places, strict=True):
-                    results.append(_child(setting, place, do="play", repetitions=repetitions))
+                for results, setting, database in zip(
+                    played, settings, made_databases, strict=True
+                ):
+                    results.append(_child(setting, database, do="play", repetitions=repetitions))
     return [
         found_of(setting, load, rounds_of, played[0])
         for setting, load, rounds_of in zip(settings, loaded, played, strict=True)
     ]
 
 
-def _load(setting: Setting, place: Database) -> dict[str, float]:
-    done: dict[str, float] = _child(setting, place, do="load", **asdict(setting))
+def _load(setting: Setting, database: Database) -> dict[str, float]:
+    done: dict[str, float] = _child(setting, database, do="load", **asdict(setting))
     return done
 
 
-def _child(setting: Setting, place: Database, **question: Any) -> Any:
+def _child(setting: Setting, database: Database, **question: Any) -> Any:
     environment = {
         **os.environ,
-        **place.environment,
+        **database.environment,
         "SLUICE_MAX_WORKERS": str(setting.leases),
         "SLUICE_HIGH_PRIORITY_RESERVED": "0",
         "SLUICE_DAILY_BUDGET": "0",
@@ -199,7 +203,7 @@ def _judge(console: Console, found: Sequence[Found]) -> None:
         against = saturated.times[mode].median / found[1].times[mode].median
         console.print(
             f"{mode}: {saturated.setting.name} takes {ratio} times as long as "
-            f"{found[0].setting.name} ({AIM.said(ratio.median)}), "
+            f"{found[0].setting.name} ({AIM.verdict(ratio.median)}), "
             f"{against:.2f} times as long as with the same leases"
         )
 

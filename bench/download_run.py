@@ -31,56 +31,56 @@ PAUSE = 0.005
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
+    parameters = json.loads(sys.argv[1])
     runs = {"ours": ours, "bare httpx": bare, "nothing": nothing}
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root, delays = Path(folder), list[float]()
         with changing_states(root / "states.sqlite3", delays):
             began = time.monotonic()
-            runs[asked["run"]](asked, root)
+            runs[parameters["run"]](parameters, root)
             seconds = time.monotonic() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     json.dump({"seconds": seconds, "delays": delays, "peak_mib": peak}, sys.stdout)
 
 
-def ours(asked: dict[str, Any], root: Path) -> None:
+def ours(parameters: dict[str, Any], root: Path) -> None:
     """As the workers do: a thread waits for each download, which is checked, hashed and written to disk."""
-    client = HttpClient(HttpOptions(max_connections=asked["connections"]))
+    client = HttpClient(HttpOptions(max_connections=parameters["connections"]))
     options = FetchOptions(allow_private=True)
 
     def one(number: int) -> None:
-        got = fetch(f"{asked['url']}/{number}.pdf", root, options, client, NEVER)
+        got = fetch(f"{parameters['url']}/{number}.pdf", root, options, client, NEVER)
         assert isinstance(got, Fetched)
-        assert got.size == asked["size"]
+        assert got.size == parameters["size"]
         got.path.unlink()
 
-    with ThreadPoolExecutor(asked["connections"]) as threads:
-        list(threads.map(one, range(asked["count"])))
+    with ThreadPoolExecutor(parameters["connections"]) as threads:
+        list(threads.map(one, range(parameters["count"])))
     client.close()
 
 
-def bare(asked: dict[str, Any], root: Path) -> None:
+def bare(parameters: dict[str, Any], root: Path) -> None:
     """The HTTP library alone: the body is read and discarded."""
-    asyncio.run(_bare(asked))
+    asyncio.run(_bare(parameters))
 
 
-async def _bare(asked: dict[str, Any]) -> None:
-    limits = httpx.Limits(max_connections=asked["connections"])
-    numbers = iter(range(asked["count"]))
+async def _bare(parameters: dict[str, Any]) -> None:
+    limits = httpx.Limits(max_connections=parameters["connections"])
+    numbers = iter(range(parameters["count"]))
     async with httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) as client:
 
         async def some() -> None:
             for number in numbers:
-                async with client.stream("GET", f"{asked['url']}/{number}.pdf") as response:
+                async with client.stream("GET", f"{parameters['url']}/{number}.pdf") as response:
                     size = sum([len(piece) async for piece in response.aiter_raw()])
-                    assert size == asked["size"]
+                    assert size == parameters["size"]
 
-        await asyncio.gather(*(some() for _ in range(asked["connections"])))
+        await asyncio.gather(*(some() for _ in range(parameters["connections"])))
 
 
-def nothing(asked: dict[str, Any], root: Path) -> None:
+def nothing(parameters: dict[str, Any], root: Path) -> None:
     """How long state changes take when nothing else runs."""
-    time.sleep(asked["seconds"])
+    time.sleep(parameters["seconds"])
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.asides import ROOT
-from bench.figures import Aim, rows_of, spread, table, typical
+from bench.child import ROOT
+from bench.measures import Aim, rows_of, spread, table, typical
 
 OURS, BARE, IDLE = "ours", "bare httpx", "nothing"
 AIM = Aim(0.3, at_least=True)
@@ -50,16 +50,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=4000, help="downloads a run (default 4000)")
     parser.add_argument("--size", type=int, default=200_000, help="bytes each (default 200000)")
     parser.add_argument("--connections", type=int, default=128, help="at once (default 128)")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args()
 
 
 def _run(name: str, url: str, options: argparse.Namespace) -> dict[str, Any]:
-    asked = {
+    parameters = {
         "run": name, "url": url, "count": options.count, "size": options.size,
         "connections": options.connections, "seconds": 3,
     }  # fmt: skip
-    command = [sys.executable, "-m", "bench.download_run", json.dumps(asked)]
+    command = [sys.executable, "-m", "bench.download_run", json.dumps(parameters)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return dict(json.loads(done.stdout))
 
@@ -78,7 +78,7 @@ def _delays(runs: dict[str, list[dict[str, Any]]]) -> object:
     cells = []
     for name, found in runs.items():
         late = typical([delay for run in found for delay in run["delays"]])
-        verdict = DELAY_AIM.said(late.p99) if name == OURS else ""
+        verdict = DELAY_AIM.verdict(late.p99) if name == OURS else ""
         shown = [f"{late.median:.1f} ms", f"{late.p99:.1f} ms", f"{late.samples:,}"]
         cells.append([name, *shown, verdict])
     columns = ["meanwhile", "median", "99th percentile", "changes", ""]

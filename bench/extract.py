@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.figures import ratios, spread, table
+from bench.measures import ratios, spread, table
 from pipeline.steps.extract.extract import ExtractOptions, extract
 from queuemgr.base.errors import StepFailed
 from queuemgr.flows.abort_signal import NEVER

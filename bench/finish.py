@@ -15,7 +15,7 @@ import time
 from datetime import timedelta
 from statistics import median
 
-from bench.asides import ROOT
+from bench.child import ROOT
 from bench.contestants import fresh, servers
 
 BATCHES = (1, 8, 50)
@@ -94,11 +94,11 @@ def played(slots: int) -> float:
     leases = list(Lease.objects.values_list("pk", flat=True))
     begin.begin(leases, worker.pk)
     held = grants_of(leases)
-    hands = FreeSlots(worker.pk, frozenset(all_queues()), slots)
+    free_slots = FreeSlots(worker.pk, frozenset(all_queues()), slots)
     began = time.perf_counter()
     while held:
         ends = [finish.Finish(grant.lease_id, Done()) for grant in held]
-        held = finish.finish_batch(ends, hands).granted.assigned
+        held = finish.finish_batch(ends, free_slots).granted.assigned
     return count / (time.perf_counter() - began)
 
 

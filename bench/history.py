@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from bench.asides import answer, set_up_django
+from bench.child import answer, set_up_django
 
 if TYPE_CHECKING:
     from django.db import models

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.asides import answer, set_up_django
+from bench.child import answer, set_up_django
 
 WAITING_BEHIND = 2
 """Executions that wait under each saturated key, and still wait at the end."""
@@ -27,13 +27,13 @@ def prepare(
     from queuemgr.scheduling.limit_rows import sync
 
     known = {field.name for field in Limit._meta.concrete_fields}
-    unknown = sorted({name for figures in limits.values() for name in figures} - known)
+    unknown = sorted({name for values in limits.values() for name in values} - known)
     if unknown:
         return {"unknown": unknown}
     call_command("migrate", verbosity=0)
     sync()
-    for name, figures in limits.items():
-        edit_limit(name, Actor("bench", "command"), **figures)
+    for name, values in limits.items():
+        edit_limit(name, Actor("bench", "command"), **values)
     played.catch_messages()
     names = [f"key:{n}" for n in range(keys)] or [""]
     full, room = names[:saturated], names[saturated:]

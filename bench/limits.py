@@ -21,10 +21,10 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.asides import ask
+from bench.child import ask
 from bench.contestants import broker, fleet_environment, worker
 from bench.databases import NAMES, Database, databases, kinds
-from bench.figures import Aim, Row, rows_of, table
+from bench.measures import Aim, Row, rows_of, table
 from queuemgr.local.private_servers import RedisServer
 
 NO_LIMIT, NO_CAPS = "no limit", "no caps"
@@ -133,7 +133,7 @@ def _options() -> argparse.Namespace:
         "--quick", action="store_true", help="400 probes instead of 2,000 for caps that do not bind"
     )
     parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args()
 
 

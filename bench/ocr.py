@@ -23,7 +23,7 @@ import psutil
 from pypdf import PdfReader, PdfWriter
 from rich.console import Console
 
-from bench.figures import Aim, Spread, spread, table
+from bench.measures import Aim, Spread, spread, table
 from pipeline.steps.llm.client import Endpoint
 from pipeline.steps.ocr.ocr import OcrOptions, ocr
 from pipeline.steps.ocr.page_map import Tempo
@@ -31,7 +31,7 @@ from pipeline.steps.ocr.vision import RemoteOptions
 from queuemgr.flows.abort_signal import NEVER
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "two-column.pdf"
-"""The sample whose pages are repeated: dense text with figures, as in papers."""
+"""The sample whose pages are repeated: dense text with values, as in papers."""
 
 IDEAL_AIM = Aim(0.9, at_least=True)
 
@@ -67,18 +67,18 @@ def main() -> None:
     console = Console(width=110, stderr=options.json)
     console.print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start, "
                   f"{options.rounds} rounds")  # fmt: skip
-    figures = measured(options)
+    values = measured(options)
     rows = [
-        ["pages a second", str(figures.rate), ""],
-        ["share of the ideal", str(figures.share), IDEAL_AIM.said(figures.share.median)],
-        ["times as fast as one at a time", str(figures.gain), ""],
-        ["pages a second with no latency", str(figures.drawing), "drawing, encoding, sending"],
-        ["most memory", f"{figures.memory / 2**20:,.0f} MiB", "child included"],
+        ["pages a second", str(values.rate), ""],
+        ["share of the ideal", str(values.share), IDEAL_AIM.verdict(values.share.median)],
+        ["times as fast as one at a time", str(values.gain), ""],
+        ["pages a second with no latency", str(values.drawing), "drawing, encoding, sending"],
+        ["most memory", f"{values.memory / 2**20:,.0f} MiB", "child included"],
     ]
     title = f"{options.pages} pages, {options.inflight} at once, {options.latency:g} s each"
     console.print(table(title, ["", "median (lowest - highest)", ""], rows))
     if options.json:
-        json.dump(asdict(figures), sys.stdout, indent=2)
+        json.dump(asdict(values), sys.stdout, indent=2)
 
 
 def _options() -> argparse.Namespace:
@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--single", type=int, default=4, help="pages that are read one at a time, a round (4)"
     )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args()
 
 

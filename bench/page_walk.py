@@ -34,7 +34,7 @@ def walk(repetitions: int) -> Any:
         page = _open(client, address, repetitions)
         if page is None:
             continue
-        found[address] = page["figures"]
+        found[address] = page["measures"]
         for link in _links(address, page["text"]):
             if _kind(link) not in seen and len(_kind(link)) <= 1 + MOST_CHOICES:
                 seen.add(_kind(link))
@@ -68,8 +68,8 @@ def _open(client: Client, address: str, repetitions: int) -> Any:
     if first.status_code != 200 or first.streaming:
         return None
     times = [_seconds(client, address) for _ in range(repetitions)]
-    figures = {"seconds": median(times), "worst": max(times), "statements": len(statements)}
-    return {"figures": figures, "text": first.content.decode(errors="replace")}
+    measures = {"seconds": median(times), "worst": max(times), "statements": len(statements)}
+    return {"measures": measures, "text": first.content.decode(errors="replace")}
 
 
 def _seconds(client: Client, address: str) -> float:

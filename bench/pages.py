@@ -16,9 +16,9 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.asides import ask
+from bench.child import ask
 from bench.databases import NAMES, databases
-from bench.figures import table
+from bench.measures import table
 
 BOUNDS = {"postgres": 1.0, "sqlite": 5.0}
 """Most seconds a page may take."""
@@ -79,7 +79,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--repetitions", type=int, default=5, help="of each page (default 5)")
     parser.add_argument("--all", action="store_true", help="show every page, not the slowest 20")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args()
 
 

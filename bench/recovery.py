@@ -23,9 +23,9 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.asides import ROOT
+from bench.child import ROOT
 from bench.databases import NAMES, kinds, postgres
-from bench.figures import Spread, spread, table
+from bench.measures import Spread, spread, table
 from tests.acceptance.databases import FILE, Database, PostgresDatabase, SqliteFile
 from tests.acceptance.fleet import Fleet, environment
 from tests.acceptance.processes import Process
@@ -53,8 +53,8 @@ class Found:
     all_again: Spread
 
     def cells(self) -> list[str]:
-        figures = (self.next_start, self.all_again)
-        return [self.fault, *(f"{each.median:.2f} s, {each.highest:.2f} s" for each in figures)]
+        values = (self.next_start, self.all_again)
+        return [self.fault, *(f"{each.median:.2f} s, {each.highest:.2f} s" for each in values)]
 
 
 class Site:
@@ -225,7 +225,7 @@ def _options() -> argparse.Namespace:
         "--poll", type=float, default=0.5, help="SLUICE_POLL_INTERVAL (default 0.5 here)"
     )
     parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args()
 
 

@@ -15,7 +15,7 @@ from types import FrameType
 
 from proof import report
 from proof.checker import check
-from proof.one_run import Told, run
+from proof.one_run import RunOptions, run
 
 EXAMPLES = """
 examples:
@@ -42,7 +42,7 @@ def main() -> int:
 def _round(seed: int, options: argparse.Namespace) -> int:
     """Run once; returns the number of violations."""
     print(f"seed {seed}: {options.minutes:g} minutes on {options.database}", flush=True)
-    seen = run(Told(seed, options.minutes, options.database, options.keep))
+    seen = run(RunOptions(seed, options.minutes, options.database, options.keep))
     made = report.of(seed, options.minutes, options.database, seen, check(seen))
     print(report.summary(made), flush=True)
     if options.write:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from proof.figures import Figures
+from proof.limit_values import LimitValues
 from proof.records import FINAL, Attempt, Fault, History, Rate, Request, Run
 
 LOOK_SECONDS = 1.0
-"""Seconds after its start by which a decision has read the limits' values."""
+"""Seconds after its start by which a decision has read the limits' limit_values."""
 
 DECIDE_SECONDS = 1.0
 """Seconds between the time a decision records, which is when it takes the lock, and what it reads after
@@ -128,41 +128,41 @@ def one_lease_at_a_time(history: History) -> Iterator[Violation]:
 def caps_in_leases(history: History) -> Iterator[Violation]:
     """No lease is granted beyond a cap of the fleet, a phase or a key. Counted from the database."""
     spans = [(a, _leased_span(a, history.faults)) for a in history.attempts]
-    yield from _beyond_caps("cap, in leases", spans, Figures(history.edits))
+    yield from _beyond_caps("cap, in leases", spans, LimitValues(history.edits))
 
 
 def caps_in_runs(history: History) -> Iterator[Violation]:
     """No more probes run at once than a cap allows, by their own traces. A run that lost its lease counts
     until then."""
-    yield from _beyond_caps("cap, in runs", _run_spans(history), Figures(history.edits))
+    yield from _beyond_caps("cap, in runs", _run_spans(history), LimitValues(history.edits))
 
 
 def caps_in_requests(history: History) -> Iterator[Violation]:
     """No more requests are open at a server than the cap of its key allows, by the server's own log. A
     request of a step that lost its lease counts until then."""
     spans = [(a, _request_span(r, a)) for r, a in _made_by(history)]
-    yield from _beyond_caps("cap, in requests", spans, Figures(history.edits), SERVER_SECONDS)
+    yield from _beyond_caps("cap, in requests", spans, LimitValues(history.edits), SERVER_SECONDS)
 
 
 def reserve_is_for_high(history: History) -> Iterator[Violation]:
     """Work below high priority does not use the reserved slots, counted in leases and in runs."""
-    figures = Figures(history.edits)
+    limit_values = LimitValues(history.edits)
     leased = [(a, _leased_span(a, history.faults)) for a in history.attempts]
     for spans in (leased, _run_spans(history)):
         below = [(attempt, span) for attempt, span in spans if attempt.priority != "high"]
-        yield from _beyond("reserve", below, figures.open_to_all)
+        yield from _beyond("reserve", below, limit_values.open_to_all)
 
 
 def budget_is_kept(history: History) -> Iterator[Violation]:
     """No start takes the requests of a UTC day beyond the budget in force when it was decided."""
-    figures = Figures(history.edits)
-    for name in figures.with_budget():
+    limit_values = LimitValues(history.edits)
+    for name in limit_values.with_budget():
         spent: Counter[str] = Counter()
         for attempt in sorted(history.attempts, key=lambda a: a.leased):
             if name in attempt.names and attempt.cost:
                 day = _day(attempt.leased)
                 spent[day] += attempt.cost
-                most = figures.most_budget(name, attempt.leased, attempt.leased + LOOK_SECONDS)
+                most = limit_values.most_budget(name, attempt.leased, attempt.leased + LOOK_SECONDS)
                 if spent[day] > most:
                     text = f"{attempt.key} brought {name} to {spent[day]} of {most:g} on {day}"
                     yield Violation("budget", text)
@@ -208,9 +208,9 @@ def comparable(history: History) -> Iterator[tuple[Attempt, Attempt, float]]:
 def every_request_has_an_attempt(history: History) -> Iterator[Violation]:
     """A paper is requested no more often than its attempts account for."""
     fetches = Counter(a.key for a in history.attempts if a.step == "fetch")
-    for key, asked in Counter(request.key for request in history.requests).items():
-        if asked > fetches[key]:
-            text = f"{key} was requested {asked} times by {fetches[key]} attempts"
+    for key, requests in Counter(request.key for request in history.requests).items():
+        if requests > fetches[key]:
+            text = f"{key} was requested {requests} times by {fetches[key]} attempts"
             yield Violation("requests", text)
 
 
@@ -261,9 +261,9 @@ Spans = Sequence[tuple[Attempt, Span]]
 
 
 def _beyond_caps(
-    rule: str, spans: Spans, figures: Figures, slack: float = 0.0
+    rule: str, spans: Spans, limit_values: LimitValues, slack: float = 0.0
 ) -> Iterator[Violation]:
-    return _beyond(rule, spans, figures.most_running, slack)
+    return _beyond(rule, spans, limit_values.most_running, slack)
 
 
 def _beyond(rule: str, spans: Spans, cap: Cap, slack: float = 0.0) -> Iterator[Violation]:
@@ -314,11 +314,11 @@ def _run_span(run: Run, attempt: Attempt) -> Span:
     return Span(run.key, run.start, _end_of(run.end, attempt), attempt.leased)
 
 
-def _end_of(told: float | None, attempt: Attempt) -> float:
+def _end_of(recorded: float | None, attempt: Attempt) -> float:
     """By its own trace; with its lease's end if it recorded none, or if it lost the lease and continued."""
-    if told is None:
+    if recorded is None:
         return attempt.ended
-    return min(told, attempt.ended) if attempt.outcome == "lost" else told
+    return min(recorded, attempt.ended) if attempt.outcome == "lost" else recorded
 
 
 def _made_by(history: History) -> Iterator[tuple[Request, Attempt]]:

@@ -39,8 +39,8 @@ class Console:
         with self._turn:
             stdin.write(json.dumps(what) + "\n")
             stdin.flush()
-            succeeded, said = json.loads(stdout.readline())
-        return bool(succeeded), str(said)
+            succeeded, output = json.loads(stdout.readline())
+        return bool(succeeded), str(output)
 
     def close(self) -> None:
         with self._popen:
@@ -79,10 +79,10 @@ def _queue(*arguments: str) -> str:
     return out.getvalue()
 
 
-def _edit(limit: str, figures: Mapping[str, Any]) -> str:
+def _edit(limit: str, values: Mapping[str, Any]) -> str:
     from queuemgr.operations import controls
 
-    controls.edit_limit(limit, controls.Actor("proof", "command"), **figures)
+    controls.edit_limit(limit, controls.Actor("proof", "command"), **values)
     return ""
 
 

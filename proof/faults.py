@@ -197,8 +197,8 @@ def _bound(processes: list[psutil.Process], size: int) -> None:
     for process in processes:
         with suppress(psutil.Error, OSError):
             _, most = process.rlimit(resource.RLIMIT_FSIZE)
-            wanted = most if size < 0 else size if most < 0 else min(size, most)
-            process.rlimit(resource.RLIMIT_FSIZE, (wanted, most))
+            allowed = most if size < 0 else size if most < 0 else min(size, most)
+            process.rlimit(resource.RLIMIT_FSIZE, (allowed, most))
 
 
 class WrongClock:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from proof.broker_proxy import BrokerProxy
 from proof.console import Console
-from proof.plan import FIGURES, LEASE_SECONDS
+from proof.plan import LEASE_SECONDS, LIMIT_VALUES
 from proof.tables import Tables
 from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
 from tests.acceptance.fleet import STEP_QUEUES
@@ -23,13 +23,13 @@ from tests.acceptance.processes import Process, using
 SETTINGS = {
     "lease_seconds": LEASE_SECONDS, "heartbeat_seconds": 2, "poll_interval": 0.5, "stale_interval": 5,
     "shutdown_grace": 2, "slot_handover_seconds": 3, "allow_private_addresses": True,
-    "max_workers": FIGURES["fleet"]["max_running"],
-    "high_priority_reserved": FIGURES["fleet"]["reserved_high"],
-    "daily_budget": FIGURES["fleet"]["daily_budget"],
-    "max_prep": FIGURES["phase:prep"]["max_running"],
-    "max_expensive": FIGURES["phase:expensive"]["max_running"],
-    "max_wrap": FIGURES["phase:wrap"]["max_running"],
-    "max_per_host": FIGURES["host:*"]["max_running"],
+    "max_workers": LIMIT_VALUES["fleet"]["max_running"],
+    "high_priority_reserved": LIMIT_VALUES["fleet"]["reserved_high"],
+    "daily_budget": LIMIT_VALUES["fleet"]["daily_budget"],
+    "max_prep": LIMIT_VALUES["phase:prep"]["max_running"],
+    "max_expensive": LIMIT_VALUES["phase:expensive"]["max_running"],
+    "max_wrap": LIMIT_VALUES["phase:wrap"]["max_running"],
+    "max_per_host": LIMIT_VALUES["host:*"]["max_running"],
 }  # fmt: skip
 """Short leases, so that recovery from faults can be watched, and messages are frequent."""
 
@@ -103,7 +103,7 @@ class Fleet:
         for name, pool, slots in (("alpha", "threads", 6), ("beta", "threads", 6),
                                   ("fork", "prefork", 3), ("clock", "threads", 4)):  # fmt: skip
             self._start_worker(name, pool, slots, STEP_QUEUES)
-        self._start_worker("chores", "solo", 1, "housekeeping")
+        self._start_worker("housekeeping", "solo", 1, "housekeeping")
         self._start("beat", *self.beat("beat"))
         self.console = Console(self.environment, self.directory / "console.log")
         self._wait_for_workers()

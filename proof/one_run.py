@@ -27,7 +27,7 @@ PAPER = Path(__file__).resolve().parent.parent / "samples" / "author-year.pdf"
 
 
 @dataclass(frozen=True)
-class Told:
+class RunOptions:
     """The options of a run."""
 
     seed: int
@@ -37,23 +37,23 @@ class Told:
     say: Callable[[str], None] = print
 
 
-def run(told: Told) -> History:
+def run(options: RunOptions) -> History:
     """Run from an empty directory until no process is left; returns everything recorded."""
     directory = Path(tempfile.mkdtemp(prefix="sluice-proof-"))
     directory.chmod(0o755)
-    fleet = Fleet(directory, told.database)
-    papers = PaperServer(PAPER, directory / "requests.jsonl", told.seed)
+    fleet = Fleet(directory, options.database)
+    papers = PaperServer(PAPER, directory / "requests.jsonl", options.seed)
     try:
         fleet.open()
-        seen = _Run(told, fleet, papers).seen()
+        seen = _Run(options, fleet, papers).seen()
         (directory / "history.json").write_text(json.dumps(asdict(seen)))
         return seen
     finally:
         left = fleet.close()
         papers.close()
-        _put_away(directory, told.keep and told.keep / f"{told.database}-{told.seed}")
+        _put_away(directory, options.keep and options.keep / f"{options.database}-{options.seed}")
         if left:
-            told.say(f"ended what was left running: {', '.join(left)}")
+            options.say(f"ended what was left running: {', '.join(left)}")
 
 
 def _put_away(directory: Path, keep: Path | None) -> None:
@@ -70,11 +70,11 @@ def _put_away(directory: Path, keep: Path | None) -> None:
 class _Run:
     """The faults of the plan, each begun and ended at its time, while the work continues."""
 
-    def __init__(self, told: Told, fleet: Fleet, papers: PaperServer) -> None:
-        self._told, self._fleet = told, fleet
-        self._seconds = told.minutes * 60
-        self._work = Work(fleet, papers, plan.edits(told.seed, self._seconds), told.seed)
-        self._to_begin = plan.faults(told.seed, self._seconds, told.database)
+    def __init__(self, options: RunOptions, fleet: Fleet, papers: PaperServer) -> None:
+        self._options, self._fleet = options, fleet
+        self._seconds = options.minutes * 60
+        self._work = Work(fleet, papers, plan.edits(options.seed, self._seconds), options.seed)
+        self._to_begin = plan.faults(options.seed, self._seconds, options.database)
         self._to_end: list[tuple[float, Callable[[], None]]] = []
         self._done: list[Fault] = []
 
@@ -101,7 +101,7 @@ class _Run:
 
     def _begin(self, planned: PlannedFault, now: float) -> None:
         fault = FAULTS[planned.kind]()
-        self._told.say(f"{now:6.1f} s  {planned.kind}: {planned.target}, {planned.lasts:.1f} s")
+        self._options.say(f"{now:6.1f} s  {planned.kind}: {planned.target}, {planned.lasts:.1f} s")
         began = time.time()
         fault.begin(self._fleet, planned)
 

@@ -60,7 +60,7 @@ class PlannedEdit:
 
     at: float
     limit: str
-    figures: Mapping[str, Any]
+    values: Mapping[str, Any]
 
 
 FIRST_FAULT, LAST_FAULT = 10.0, 15.0
@@ -74,7 +74,7 @@ BUDGET_SHARE = 0.3
 
 RATED = "host:rated.example:443"
 
-FIGURES: Mapping[str, Mapping[str, Any]] = {
+LIMIT_VALUES: Mapping[str, Mapping[str, Any]] = {
     "fleet": {"max_running": 12, "reserved_high": 2, "daily_budget": BUDGET},
     "phase:prep": {"max_running": 7},
     "phase:expensive": {"max_running": 5},
@@ -92,8 +92,8 @@ RATES = (Rate(RATED, starts=4, period=1, burst=3),)
 """The same rate, as the checker knows it."""
 
 ALL_OPEN: Mapping[str, Mapping[str, Any]] = {
-    **FIGURES,
-    "fleet": {**FIGURES["fleet"], "daily_budget": 10**6},
+    **LIMIT_VALUES,
+    "fleet": {**LIMIT_VALUES["fleet"], "daily_budget": 10**6},
 }
 """The values under which the remaining work runs after the faults."""
 
@@ -121,11 +121,11 @@ def edits(seed: int, seconds: float) -> list[PlannedEdit]:
     rng, budget = Random(f"edits {seed}"), BUDGET
     planned, at = [], 3.0
     while at < seconds:
-        limit, figures = rng.choice(_caps(rng))
+        limit, values = rng.choice(_caps(rng))
         if rng.random() < BUDGET_SHARE:
             budget = max(10, budget + rng.choice((-15, 10, 25, 40)))
-            limit, figures = "fleet", {"daily_budget": budget}
-        planned.append(PlannedEdit(at, limit, figures))
+            limit, values = "fleet", {"daily_budget": budget}
+        planned.append(PlannedEdit(at, limit, values))
         at += rng.uniform(1.5, 6.0)
     return planned
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from proof.checker import comparable
-from proof.figures import Figures
+from proof.limit_values import LimitValues
 from proof.records import History
 
 NEAR_BUDGET = 3
@@ -25,19 +25,19 @@ def counted(history: History) -> dict[str, int]:
 
 
 def _starts_that_filled_the_fleet(history: History) -> int:
-    figures, attempts = Figures(history.edits), history.attempts
+    limit_values, attempts = LimitValues(history.edits), history.attempts
     return sum(
         sum(other.leased <= a.leased < other.ended for other in attempts)
-        >= figures.most_running("fleet", a.leased, a.leased)
+        >= limit_values.most_running("fleet", a.leased, a.leased)
         for a in attempts
     )
 
 
 def _starts_at_the_budget(history: History) -> int:
-    figures, spent, near = Figures(history.edits), 0, 0
+    limit_values, spent, near = LimitValues(history.edits), 0, 0
     for attempt in sorted(history.attempts, key=lambda a: a.leased):
         spent += attempt.cost
-        budget = figures.most_budget("fleet", attempt.leased, attempt.leased)
+        budget = limit_values.most_budget("fleet", attempt.leased, attempt.leased)
         near += bool(attempt.cost) and spent >= budget - NEAR_BUDGET
     return near
 

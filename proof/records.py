@@ -70,15 +70,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A value of a limit set by an operator; in force from some time between `asked` and `done`.
+    """A value of a limit set by an operator; in force from some time between `began` and `done`.
 
     The value 0 is no cap; for a budget, None is none.
     """
 
     limit: str
-    figure: str
+    field: str
     value: Any
-    asked: float
+    began: float
     done: float
 
 

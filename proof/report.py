@@ -44,7 +44,7 @@ def of(
         executions=_counted(execution.state for execution in seen.executions),
         attempts=_counted(attempt.outcome for attempt in seen.attempts),
         failures=_counted(attempt.error for attempt in seen.attempts if attempt.error),
-        edits=len([edit for edit in seen.edits if edit.asked]),
+        edits=len([edit for edit in seen.edits if edit.began]),
         requests=len(seen.requests),
         recovery=dict(sorted(recovery.items())),
         pressure=pressure.counted(seen),
@@ -149,10 +149,10 @@ def _rules() -> str:
 
 
 def _pressure_rows(runs: Iterable[RunReport]) -> Iterable[Sequence[str]]:
-    met: Counter[str] = Counter()
+    pressure: Counter[str] = Counter()
     for run in runs:
-        met.update(run.pressure)
-    return ((edge, f"{times:,}") for edge, times in met.items())
+        pressure.update(run.pressure)
+    return ((edge, f"{times:,}") for edge, times in pressure.items())
 
 
 def _violations(runs: Sequence[RunReport]) -> str:

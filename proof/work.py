@@ -16,7 +16,7 @@ from typing import Any
 
 from proof.fleet import Fleet
 from proof.paper_server import PaperServer
-from proof.plan import ALL_OPEN, BY_HAND, FIGURES, RATED, PlannedEdit
+from proof.plan import ALL_OPEN, BY_HAND, LIMIT_VALUES, RATED, PlannedEdit
 from proof.records import Edit
 from proof.tables import Unreachable
 
@@ -38,22 +38,22 @@ class Work:
         self._thread = threading.Thread(target=self._run, name="work")
         self._began = time.monotonic()
         self.enqueued: list[str] = []
-        self.edits = [_edit(name, figure, value, 0, 0) for name, figure, value in _all(FIGURES)]
+        self.edits = [_edit(name, field, value, 0, 0) for name, field, value in _all(LIMIT_VALUES)]
         self.problem = ""
         self.traces = fleet.directory / "traces"
 
     def start(self) -> None:
         self.traces.mkdir()
         for limit in BY_HAND:
-            self._insist("edit", limit, dict(FIGURES[limit]))
+            self._insist("edit", limit, dict(LIMIT_VALUES[limit]))
         self._thread.start()
 
     def stop(self) -> None:
         """Stop enqueueing, and raise what budgets and caps hold back."""
         self._stopped.set()
         self._thread.join()
-        for name, figures in ALL_OPEN.items():
-            self._edit(PlannedEdit(0, name, figures))
+        for name, values in ALL_OPEN.items():
+            self._edit(PlannedEdit(0, name, values))
 
     def _run(self) -> None:
         try:
@@ -69,11 +69,11 @@ class Work:
             self._edit(self._planned.pop(0))
 
     def _edit(self, planned: PlannedEdit) -> None:
-        asked = time.time()
-        self._insist("edit", planned.limit, dict(planned.figures))
+        began = time.time()
+        self._insist("edit", planned.limit, dict(planned.values))
         done = time.time()
-        for figure, value in planned.figures.items():
-            self.edits.append(_edit(planned.limit, figure, value, asked, done))
+        for field, value in planned.values.items():
+            self.edits.append(_edit(planned.limit, field, value, began, done))
 
     def _top_up(self) -> None:
         try:
@@ -107,9 +107,9 @@ class Work:
     def _enqueue_alike(self, kind: str, options: dict[str, Any]) -> None:
         self._batch += 1
         prefix = f"{kind}-{self._batch}"
-        told = {**options, "key-prefix": prefix, "trace": self.traces / f"{prefix}.jsonl"}
-        said = [f"--{name}={value}" for name, value in told.items()]
-        if self._insist("queue", "enqueue", "--flow", "probe", *said):
+        named = {**options, "key-prefix": prefix, "trace": self.traces / f"{prefix}.jsonl"}
+        arguments = [f"--{name}={value}" for name, value in named.items()]
+        if self._insist("queue", "enqueue", "--flow", "probe", *arguments):
             self.enqueued += [f"probe/{prefix}-{n}" for n in range(options["count"])]
 
     def _key(self) -> str:
@@ -127,22 +127,22 @@ class Work:
     def _insist(self, *what: Any) -> bool:
         """Repeat until it succeeds, or until stopped if it need not."""
         while True:
-            succeeded, said = self._fleet.console.do(*what)
+            succeeded, output = self._fleet.console.do(*what)
             if succeeded:
                 return True
-            self._note(what, said)
+            self._note(what, output)
             if self._stopped.is_set() and what[0] == "queue":
                 return False
             time.sleep(PAUSE)
 
-    def _note(self, what: Any, said: str) -> None:
+    def _note(self, what: Any, output: str) -> None:
         with Path(self._fleet.directory / "refused.log").open("a") as log:
-            log.write(json.dumps([time.time(), what, said], default=str) + "\n")
+            log.write(json.dumps([time.time(), what, output], default=str) + "\n")
 
 
 def _all(limits: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:
-    return [(name, f, value) for name, figures in limits.items() for f, value in figures.items()]
+    return [(name, f, value) for name, values in limits.items() for f, value in values.items()]
 
 
-def _edit(limit: str, figure: str, value: Any, asked: float, done: float) -> Edit:
-    return Edit(limit, figure, value, asked, done)
+def _edit(limit: str, field: str, value: Any, began: float, done: float) -> Edit:
+    return Edit(limit, field, value, began, done)

@@ -40,8 +40,8 @@ def request(key: str, start: float, end: float | None) -> Request:
     return Request(key, NOON + start, None if end is None else NOON + end)
 
 
-def limit(name: str, value: int | None, figure: str = "max_running", at: float = -60) -> Edit:
-    return Edit(name, figure, value, NOON + at, NOON + at + 0.1)
+def limit(name: str, value: int | None, field: str = "max_running", at: float = -60) -> Edit:
+    return Edit(name, field, value, NOON + at, NOON + at + 0.1)
 
 
 def of(*attempts: Attempt, **more: Any) -> History:
@@ -111,7 +111,7 @@ CASES: dict[str, Case] = {
         of(A, replace(B, phase="wrap"), edits=[limit("phase:prep", 1)]),
         of(A, B, edits=[limit("phase:prep", 1)]),
     ),
-    "a key's cap passed in leases, by the figures of its pattern": (
+    "a key's cap passed in leases, by the values of its pattern": (
         "cap, in leases",
         of(*TWO_FETCHES, edits=[limit("host:*", 1), limit("host:a", 2)]),
         of(*TWO_FETCHES, edits=[limit("host:*", 1), limit("host:b", 2)]),

@@ -48,9 +48,9 @@ def test_every_kind_that_fits_the_database_is_planned_and_no_target_twice_at_onc
 
 
 def test_edits_never_leave_a_reserve_that_fills_its_cap() -> None:
-    figures = [edit.figures for edit in plan.edits(7, 6000) if "reserved_high" in edit.figures]
-    assert figures
-    assert all(f["reserved_high"] < f["max_running"] for f in figures)
+    edited = [edit.values for edit in plan.edits(7, 6000) if "reserved_high" in edit.values]
+    assert edited
+    assert all(f["reserved_high"] < f["max_running"] for f in edited)
 
 
 def test_the_longest_pause_after_a_fault_is_its_recovery() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.dispatch import BASE_ROWS, MODES, found_of, settings_of
-from bench.figures import Aim, Spread, ratios, rows_of, spread, typical
 from bench.limits import kinds_of_limit
+from bench.measures import Aim, Spread, ratios, rows_of, spread, typical
 from bench.recovery import Recovery
 from bench.recovery import found_of as recovered
 
@@ -33,10 +33,10 @@ def test_the_99th_percentile_is_never_beyond_the_slowest_sample() -> None:
 
 
 def test_an_aim_says_whether_it_is_met_from_its_own_side() -> None:
-    assert Aim(1.5).said(1.5) == "aim <= 1.5: met"
-    assert Aim(1.5).said(1.6) == "aim <= 1.5: not met"
-    assert Aim(0.9, at_least=True).said(0.95) == "aim >= 0.9: met"
-    assert Aim(0.9, at_least=True).said(0.85) == "aim >= 0.9: not met"
+    assert Aim(1.5).verdict(1.5) == "aim <= 1.5: met"
+    assert Aim(1.5).verdict(1.6) == "aim <= 1.5: not met"
+    assert Aim(0.9, at_least=True).verdict(0.95) == "aim >= 0.9: met"
+    assert Aim(0.9, at_least=True).verdict(0.85) == "aim >= 0.9: not met"
 
 
 def test_a_row_holds_a_rate_against_the_first_and_judges_only_what_has_an_aim() -> None:

@@ -11,14 +11,14 @@ from proof.records import Edit
 NO_CAP = float("inf")
 
 
-class Figures:
+class LimitValues:
     """The values set by operators, by limit; a key without its own row has those of the longest matching
     pattern."""
 
     def __init__(self, edits: Iterable[Edit]) -> None:
         self._edits: defaultdict[tuple[str, str], list[Edit]] = defaultdict(list)
-        for edit in sorted(edits, key=lambda edit: edit.asked):
-            self._edits[edit.limit, edit.figure].append(edit)
+        for edit in sorted(edits, key=lambda edit: edit.began):
+            self._edits[edit.limit, edit.field].append(edit)
 
     def most_running(self, name: str, since: float, until: float) -> float:
         """The highest cap that may have been in force at any time from `since` to `until`."""
@@ -39,18 +39,18 @@ class Figures:
 
     def with_budget(self) -> list[str]:
         """The limits that ever had a budget."""
-        return sorted({name for name, figure in self._edits if figure == "daily_budget"})
+        return sorted({name for name, field in self._edits if field == "daily_budget"})
 
-    def _in_force(self, name: str, figure: str, since: float, until: float) -> Iterator[int | None]:
-        edits = self._edits.get((self._rule_of(name, figure), figure), [])
+    def _in_force(self, name: str, field: str, since: float, until: float) -> Iterator[int | None]:
+        edits = self._edits.get((self._rule_of(name, field), field), [])
         for edit, following in zip_longest(edits, edits[1:]):
             replaced_before = following is not None and following.done < since
-            if edit.asked <= until and not replaced_before:
+            if edit.began <= until and not replaced_before:
                 yield edit.value
 
-    def _rule_of(self, name: str, figure: str) -> str:
-        if (name, figure) in self._edits:
+    def _rule_of(self, name: str, field: str) -> str:
+        if (name, field) in self._edits:
             return name
-        patterns = (p for p, of in self._edits if of == figure and p.endswith("*"))
+        patterns = (p for p, of in self._edits if of == field and p.endswith("*"))
         alike = (pattern for pattern in patterns if name.startswith(pattern[:-1]))
         return max(alike, key=len, default="")

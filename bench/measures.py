@@ -55,13 +55,13 @@ class Aim:
     bound: float
     at_least: bool = False
 
-    def is_met(self, figure: float) -> bool:
-        return figure >= self.bound if self.at_least else figure <= self.bound
+    def is_met(self, value: float) -> bool:
+        return value >= self.bound if self.at_least else value <= self.bound
 
-    def said(self, figure: float) -> str:
+    def verdict(self, value: float) -> str:
         """`aim <= 1.5: met`"""
         sign = ">=" if self.at_least else "<="
-        return f"aim {sign} {self.bound:g}: {'met' if self.is_met(figure) else 'not met'}"
+        return f"aim {sign} {self.bound:g}: {'met' if self.is_met(value) else 'not met'}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def rows_of(
     rows = []
     for name, found in rates.items():
         ratio = ratios(found, rates[to])
-        verdict = aims[name].said(ratio.median) if name in aims else ""
+        verdict = aims[name].verdict(ratio.median) if name in aims else ""
         rows.append(Row(name, median(found), ratio, verdict))
     return rows
 
