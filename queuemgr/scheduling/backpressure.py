@@ -1,6 +1,6 @@
-"""How many executions may wait in a queue: a full queue refuses new work instead of growing.
+"""Caps on the executions waiting in a queue: a full queue refuses new work instead of growing.
 
-Only new work is refused. What is already on its way through a flow moves on into any queue.
+Only new work is refused: an execution that goes on to its next step may enter any queue.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _DEPTH = """
 
 
 def admit_new(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | None]:
-    """Those of these rows (in order) that still fit their queues, and the refusal of the first that
-    does not. To be called in the transaction that inserts them.
+    """Those of these rows (in order) that fit their queues, and the refusal of the first that does not.
 
-    Where a cap is set the fleet's lock is taken, so that enqueuers at once cannot pass it together.
+    Must run in the transaction that inserts them. Where there is a cap it takes the scheduler lock, so
+    that concurrent enqueues cannot exceed it together.
     """
     caps = _caps(rows)
     if not caps:
         return list(rows), None
     scheduler_lock.acquire()
-    there = _already_there(rows)
+    existing = _existing(rows)
     depths = {queue: _depth(queue, cap) for queue, cap in caps.items()}
     taken: list[Execution] = []
     for row in rows:
         queue = (row.phase, row.priority)
-        if queue in caps and (row.flow, row.key) not in there:
+        if queue in caps and (row.flow, row.key) not in existing:
             if depths[queue] >= caps[queue]:
                 return taken, QueueFull(queue_name(*queue), depths[queue], caps[queue])
             depths[queue] += 1
@@ -45,7 +45,7 @@ def admit_new(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | N
 
 
 def is_capped(rows: Sequence[Execution]) -> bool:
-    """Would one of these wait in a queue with a cap?"""
+    """Is any of these for a queue with a cap?"""
     return bool(_caps(rows))
 
 
@@ -55,11 +55,11 @@ def _caps(rows: Sequence[Execution]) -> dict[tuple[str, int], int]:
     return {(queue.phase, queue.priority): queue.max_pending for queue in capped}
 
 
-def _already_there(rows: Sequence[Execution]) -> set[tuple[str, str]]:
+def _existing(rows: Sequence[Execution]) -> set[tuple[str, str]]:
     found = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
     return set(found.values_list("flow", "key"))
 
 
 def _depth(queue: tuple[str, int], cap: int) -> int:
-    """How many wait there, counted no further than the cap."""
+    """How many executions wait there, counted up to the cap."""
     return int(sql.rows(_DEPTH, [*queue, cap])[0][0])

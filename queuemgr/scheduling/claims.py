@@ -22,9 +22,9 @@ Claim = tuple[str, int]
 
 
 def as_text(keys: str | Iterable[str]) -> str:
-    """One key or several as rows store them; empty ones are left out.
+    """One key or several as rows store them, without empty ones.
 
-    Raises `ConfigurationError` for a key with white space in it, which could not be told from two.
+    Raises `ConfigurationError` for a key with white space in it: it would be read back as two.
     """
     several = [keys] if isinstance(keys, str) else list(keys)
     for key in several:
@@ -52,12 +52,12 @@ def _tokens(text: str) -> Iterable[Claim]:
 
 
 def names_of(phase: str, limit_keys: str, tokens: str = "") -> tuple[str, ...]:
-    """The names alone."""
+    """The names of the limits it passes."""
     return tuple(name for name, _ in claims_of(phase, limit_keys, tokens, 1))
 
 
 def route_keys(limit_keys: str, tokens: str) -> tuple[str, ...]:
-    """The names but for fleet and phase: those a route may be parked on."""
+    """The names without fleet and phase: those a route may be parked on."""
     return (*limit_keys.split(), *(name for name, _ in _tokens(tokens)))
 
 
@@ -82,7 +82,7 @@ def tenant_of(limit_keys: str) -> str:
 
 
 def service_keys(limit_keys: str) -> tuple[str, ...]:
-    """The keys that stand for somebody else's service: all but the tenant's, whose fault it is not."""
+    """The keys that stand for an external service: all but the tenant's."""
     return tuple(key for key in limit_keys.split() if not key.startswith(TENANT))
 
 

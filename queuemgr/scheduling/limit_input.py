@@ -1,4 +1,4 @@
-"""Figures of limits and retry policies as people write them, and what is wrong with them in a sentence."""
+"""Parses and validates the fields of limits and retry policies that people write."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from queuemgr.models import Limit, RetryPolicy
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 
 
-def parse_limit_field(name: str, figure: str, text: str) -> Any:
-    """A figure of a limit; `none` or nothing takes a budget away.
+def parse_limit_field(name: str, field: str, text: str) -> Any:
+    """The value of a field of a limit; `none` or empty removes a budget.
 
-    Raises `BadInput` naming the limit, the figure and what there is.
+    Raises `BadInput` naming the limit, the field and the fields there are.
     """
-    if figure not in LIMIT_FIELDS:
+    if field not in LIMIT_FIELDS:
         raise BadInput(
-            f"limit {name!r} has no figure {figure!r}; there are: {', '.join(LIMIT_FIELDS)}"
+            f"limit {name!r} has no field {field!r}; there are: {', '.join(LIMIT_FIELDS)}"
         )
-    return _read(Limit, f"{name}.{figure}", figure, text)
+    return _read(Limit, f"{name}.{field}", field, text)
 
 
-def parse_policy_field(kind: str, figure: str, text: str) -> Any:
-    """A figure of a retry policy; raises `BadInput`."""
-    return _read(RetryPolicy, f"{kind}.{figure}", figure, text)
+def parse_policy_field(kind: str, field: str, text: str) -> Any:
+    """The value of a field of a retry policy; raises `BadInput`."""
+    return _read(RetryPolicy, f"{kind}.{field}", field, text)
 
 
-def _read(model: type[Model], where: str, figure: str, text: str) -> Any:
-    field: Any = model._meta.get_field(figure)
-    wanted = "" if text == "none" else text.strip()
-    if not wanted and field.null:
+def _read(model: type[Model], label: str, name: str, text: str) -> Any:
+    field: Any = model._meta.get_field(name)
+    value = "" if text == "none" else text.strip()
+    if not value and field.null:
         return None
     try:
-        return field.clean(wanted, None)
+        return field.clean(value, None)
     except ValidationError as error:
-        raise BadInput(f"{where}={text}: {' '.join(error.messages)}") from None
+        raise BadInput(f"{label}={text}: {' '.join(error.messages)}") from None
 
 
 def validate(row: Model) -> None:
-    """Raise `BadInput` naming the row and each figure that cannot be."""
+    """Raise `BadInput` naming the row and each invalid field."""
     try:
         row.full_clean()
     except ValidationError as error:
         problems = [
-            f"{row}.{figure}: {' '.join(said)}"
-            if figure != "__all__"
-            else f"{row}: {' '.join(said)}"
-            for figure, said in error.message_dict.items()
+            f"{row}.{field}: {' '.join(messages)}"
+            if field != "__all__"
+            else f"{row}: {' '.join(messages)}"
+            for field, messages in error.message_dict.items()
         ]
         raise BadInput("; ".join(problems)) from None
 
 
 def limit_to_edit(name: str) -> Limit:
-    """The row of a limit, or one to be made of a kind there is, or a pattern; not saved.
+    """The row of a limit; for a pattern, or a new key of a known kind, a new row that is not saved.
 
-    Raises `BadInput` for any other name: a mistyped one must not become a limit nobody works under.
+    Raises `BadInput` for any other name: a mistyped one must not become a limit that nothing passes.
     """
     found: Limit | None = Limit.objects.filter(name=name).first()
     if found is not None:
@@ -71,7 +71,7 @@ def limit_to_edit(name: str) -> Limit:
 
 
 def no_limit(name: str) -> str:
-    """That there is no such limit, and which there are."""
+    """The error message for a limit there is none of, naming those there are."""
     return f"no limit is called {name!r}; there are: " + ", ".join(
         Limit.objects.values_list("name", flat=True)
     )

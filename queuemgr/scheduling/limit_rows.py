@@ -1,8 +1,8 @@
-"""The rows of limits and queues, and how settings reach them.
+"""The rows of limits and queues, and how settings get into them.
 
-The rows are the truth every process decides by. A setting is written into its row when its value
-changed since it was last written, so an operator's edit survives restarts and a changed environment
-still takes effect: the latest change wins.
+Every process decides by the rows. A setting is written into its row when its value changed since it was
+last written, so an operator's edit survives restarts and a changed environment still takes effect: the
+latest change wins.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from queuemgr.scheduling.admission import FLEET, LimitRule, rule_for
 from queuemgr.scheduling.claims import rule_name
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.scheduling.phase_caps import phase_caps
-from queuemgr.scheduling.settings_sync import record_settings_change
+from queuemgr.scheduling.settings_sync import record_settings_change, write_changed
 
 LIMIT_FIELDS = (
     "max_running", "reserved_high", "rate", "daily_budget", "budget_zone", "reserved_for_high_percent",
     "blocked_for_low_percent", "share", "breaker_after",
 )  # fmt: skip
-"""The figures of a limit a person may set."""
+"""The fields of a limit that a person may set."""
 
 
 def from_settings(config: QueueSettings) -> Mapping[str, Mapping[str, Any]]:
-    """Field values of the limits the settings and the flows state, by name."""
+    """Field values of the limits that the settings and the flows define, by name."""
     limits: dict[str, Mapping[str, Any]] = {
         FLEET: {
             "max_running": config.max_workers,
@@ -50,45 +50,43 @@ def from_settings(config: QueueSettings) -> Mapping[str, Mapping[str, Any]]:
 
 
 LOW_RESOURCE = {"cpu": 1, "io": 2, "memory": 2}
-"""Tokens of a small machine, where no number is set."""
+"""Tokens on a small machine, unless a setting gives the number."""
 
 
 def _tokens(config: QueueSettings) -> dict[str, int]:
-    stated = {"cpu": config.cpu_tokens, "io": config.io_tokens, "memory": config.memory_tokens}
+    tokens = {"cpu": config.cpu_tokens, "io": config.io_tokens, "memory": config.memory_tokens}
     if not config.low_resource:
-        return stated
-    return {name: tokens or LOW_RESOURCE[name] for name, tokens in stated.items()}
+        return tokens
+    return {name: number or LOW_RESOURCE[name] for name, number in tokens.items()}
 
 
 def sync(forced: Collection[str] = ()) -> None:
-    """Make the rows there must be, and write into them the settings that changed.
+    """Insert the rows of queues, limits and retry policies, and write into them the settings that changed.
 
     Settings in `forced` (given on this command line) are written whatever an operator had set.
     """
     with transaction.atomic():
         for phase in all_phases():
             for priority in PRIORITIES:
-                name = queue_name(phase, PRIORITIES[priority])
-                _make_queue(name, phase, PRIORITIES[priority])
-        stated = from_settings(queue_settings())
-        for name, figures in stated.items():
-            _write(name, figures, _forced_fields(name, forced))
+                _make_queue(phase, PRIORITIES[priority])
+        for name, values in from_settings(queue_settings()).items():
+            _write(name, values, _forced_fields(name, forced))
         retry_policies.sync()
 
 
-def _make_queue(name: str, phase: str, priority: int) -> None:
-    """The row of a queue; its cap follows the setting until a person sets another."""
-    stated = queue_settings().max_pending
+def _make_queue(phase: str, priority: int) -> None:
+    """Insert the row of a queue; its cap follows the setting until a person sets another."""
+    name, cap = queue_name(phase, priority), queue_settings().max_pending
     queue, _ = Queue.objects.get_or_create(
         name=name,
         defaults={
-            "phase": phase, "priority": priority, "max_pending": stated, "stated_max_pending": stated,
+            "phase": phase, "priority": priority, "max_pending": cap, "stated_max_pending": cap,
         },
     )  # fmt: skip
-    if queue.stated_max_pending != stated:
-        figures = ({"max_pending": queue.max_pending}, {"max_pending": stated})
-        record_settings_change("edit queue", name, *figures, forced=False)
-        queue.max_pending = queue.stated_max_pending = stated
+    if queue.stated_max_pending != cap:
+        values = ({"max_pending": queue.max_pending}, {"max_pending": cap})
+        record_settings_change("edit queue", name, *values, forced=False)
+        queue.max_pending = queue.stated_max_pending = cap
         queue.save()
 
 
@@ -101,11 +99,11 @@ _FIELD_OF_SETTING = {
     "io_tokens": ("io", "max_running"),
     "memory_tokens": ("memory", "max_running"),
 }
-"""Which field of which limit a setting of the queue states."""
+"""Which field of which limit a setting of the queue sets."""
 
 
 def _fields_of_settings() -> dict[str, tuple[str, str]]:
-    """Which field of which limit a setting states: the queue's, the phases' and the flows' settings."""
+    """Which field of which limit each setting sets: the queue's, the phases' and the flows' settings."""
     fields = {f"max_{phase}": (f"phase:{phase}", "max_running") for phase in all_phases()}
     for flow in all_flows():
         fields |= {name: (limit, "max_running") for name, limit in flow.limit_settings.items()}
@@ -113,31 +111,17 @@ def _fields_of_settings() -> dict[str, tuple[str, str]]:
 
 
 def _forced_fields(limit: str, forced: Collection[str]) -> set[str]:
-    """The fields of a limit stated by settings that were given on the command line."""
+    """The fields of a limit set by settings that were given on the command line."""
     places = _fields_of_settings()
     return {places[name][1] for name in forced if name in places and places[name][0] == limit}
 
 
-def _write(name: str, figures: Mapping[str, Any], forced: Collection[str]) -> None:
+def _write(name: str, values: Mapping[str, Any], forced: Collection[str]) -> None:
     limit, _ = Limit.objects.get_or_create(
-        name=name, defaults={**figures, "from_settings": dict(figures)}
+        name=name, defaults={**values, "from_settings": dict(values)}
     )
-    changed = {
-        field: value
-        for field, value in figures.items()
-        if field in forced or limit.from_settings.get(field, ...) != value
-    }
-    if not changed:
-        return
-    before = {field: getattr(limit, field) for field in changed}
-    record_settings_change(
-        "edit limit", name, before, changed, forced=bool(set(changed) & set(forced))
-    )
-    for field, value in changed.items():
-        setattr(limit, field, value)
-    limit.from_settings = dict(figures)
-    limit.save()
-    wakeups.post(limits=[wakeups.EVERYTHING])
+    if write_changed("edit limit", limit, values, forced):
+        wakeups.post(limits=[wakeups.EVERYTHING])
 
 
 def rule_of(name: str) -> LimitRule:

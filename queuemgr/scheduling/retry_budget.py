@@ -1,12 +1,13 @@
-"""The retry budget: at most so many percent of starts may be tries after a failure.
+"""The retry budget: at most a percentage of starts may be retries after a failure.
 
-Counted from rows, over a window: the attempts that ended in it and the leases held now. A window's
-first few retries are always allowed, or a small run could never retry at all.
+Counted over a sliding window: the attempts that ended in it and the leases held now. The first few
+retries of a window are always allowed, or a small run could never retry.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
@@ -18,11 +19,13 @@ _RETRIES = """
     SELECT COUNT(*) FROM (
         SELECT 1 FROM queuemgr_attempt WHERE retrying AND id >= %s LIMIT 100000) AS retries
 """
-_HELD = "SELECT COUNT(*), SUM(CASE WHEN retrying THEN 1 ELSE 0 END) FROM queuemgr_lease"
+_HELD = (
+    "SELECT COUNT(*), COALESCE(SUM(CASE WHEN retrying THEN 1 ELSE 0 END), 0) FROM queuemgr_lease"
+)
 
 
 def left(now: datetime) -> RetryBudget | None:
-    """How many more retries may start at `now`; None when there is no such limit."""
+    """How many more retries may start at `now`; None if there is no retry budget."""
     percent = queue_settings().retry_percent
     if percent >= 100:
         return None
@@ -30,12 +33,17 @@ def left(now: datetime) -> RetryBudget | None:
 
 
 def _counted(now: datetime) -> tuple[int, int]:
-    """Starts in the window, and how many of them were retries. Attempts are numbered as they end, so
-    the first and the last of the window tell how many there are."""
-    held, held_retries = sql.rows(_HELD)[0]
+    """Starts in the window, and how many of them were retries. Ids of attempts ascend as they end, so the
+    first and the last id of the window tell how many there are."""
+    (held,) = sql.rows_as(_Held, _HELD)
     first = sql.rows(_FIRST, [now - RETRY_WINDOW])
     if not first:
-        return held, held_retries or 0
+        return held.leases, held.retries
     ended = sql.rows(_LAST)[0][0] - first[0][0] + 1
     retries = sql.rows(_RETRIES, [first[0][0]])[0][0]
-    return held + ended, (held_retries or 0) + retries
+    return held.leases + ended, held.retries + retries
+
+
+class _Held(NamedTuple):
+    leases: int
+    retries: int

@@ -11,7 +11,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.flows.flow import all_error_kinds, all_phases, default_policy
 from queuemgr.flows.retry_policy import Policy
 from queuemgr.models import RetryPolicy
-from queuemgr.scheduling.settings_sync import record_settings_change
+from queuemgr.scheduling.settings_sync import write_changed
 
 POLICY_FIELDS = ("max_attempts", "base", "ceiling", "jitter")
 
@@ -31,18 +31,18 @@ def meaning_of(kind: str) -> str:
 
 
 def new_row(kind: str, phase: str) -> RetryPolicy:
-    """A row to be, with the figures its work goes by so far. Not saved."""
+    """A new row, not saved, with the values of the policy in force."""
     return RetryPolicy(kind=kind, phase=phase, **asdict(policy_for(kind, phase)))
 
 
 def kinds() -> list[str]:
-    """The kinds of error there is a policy for."""
+    """The kinds of error that have a policy."""
     rows = RetryPolicy.objects.filter(phase="").values_list("kind", flat=True)
     return sorted({*all_error_kinds(), *rows})
 
 
 def check(kind: str, phase: str) -> None:
-    """Refuse a kind of error or a phase nobody knows, saying which there are."""
+    """Raise `BadInput` for an unknown kind of error or phase, naming those there are."""
     if kind not in kinds():
         raise BadInput(f"no error is called {kind!r}; there are: {', '.join(kinds())}")
     if phase and phase not in all_phases():
@@ -50,34 +50,13 @@ def check(kind: str, phase: str) -> None:
 
 
 def sync() -> None:
-    """Make the row of every kind there is; one an operator edited is left alone, a figure that
-    changed in the table is written."""
-    defaults = all_error_kinds()
+    """Insert the missing rows of all kinds, and write the defaults that changed into the others."""
     rows = {row.kind: row for row in RetryPolicy.objects.filter(phase="")}
-    missing = [
-        RetryPolicy(kind=kind, **asdict(policy), from_settings=_figures(policy))
-        for kind, policy in defaults.items()
-        if kind not in rows
-    ]
+    missing = []
+    for kind, policy in all_error_kinds().items():
+        values = {name: getattr(policy, name) for name in POLICY_FIELDS}
+        if kind in rows:
+            write_changed("edit retry policy", rows[kind], values)
+        else:
+            missing.append(RetryPolicy(kind=kind, **asdict(policy), from_settings=values))
     RetryPolicy.objects.bulk_create(missing, ignore_conflicts=True)
-    for kind, row in rows.items():
-        if kind in defaults:
-            _follow(row, defaults[kind])
-
-
-def _figures(policy: Policy) -> dict[str, float]:
-    return {name: getattr(policy, name) for name in POLICY_FIELDS}
-
-
-def _follow(row: RetryPolicy, policy: Policy) -> None:
-    stated = _figures(policy)
-    changed = {
-        name: value for name, value in stated.items() if row.from_settings.get(name) != value
-    }
-    if changed:
-        before = {name: getattr(row, name) for name in changed}
-        record_settings_change("edit retry policy", str(row), before, changed, forced=False)
-        for name, value in changed.items():
-            setattr(row, name, value)
-        row.from_settings = stated
-        row.save()

@@ -1,4 +1,4 @@
-"""Which route an execution waits on: made when first needed, remembered by the process."""
+"""The route an execution waits on: inserted when first needed, cached by the process."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ from queuemgr.scheduling import claims, tenants
 from queuemgr.scheduling.claims import RouteKind
 
 
-def kind_of(place: StepRef, priority: int, context: Context, *, resumed: bool) -> RouteKind:
-    """The route of an execution that waits at `place`, by the rules its flow states there."""
-    step = place.step
+def kind_of(ref: StepRef, priority: int, context: Context, *, resumed: bool) -> RouteKind:
+    """The kind of route of an execution that waits for this step, by the rules of its flow."""
+    step = ref.step
     return RouteKind(
-        place.phase.name,
-        priority,
-        resumed,
-        claims.as_text(step.key(context)),
-        step.cost(context),
-        step.weight(context),
-        claims.tokens_as_text(step.tokens(context)),
-    )
+        phase=ref.phase.name, priority=priority, resumed=resumed,
+        limit_keys=claims.as_text(step.key(context)), cost=step.cost(context),
+        weight=step.weight(context), tokens=claims.tokens_as_text(step.tokens(context)),
+    )  # fmt: skip
 
 
 _known: dict[RouteKind, int] = {}
@@ -33,24 +29,23 @@ MOST_KNOWN = 50_000
 
 
 def route_id(kind: RouteKind) -> int:
-    """The id of the row of this route, made when new.
+    """The id of the row of this route, which is inserted if it is new.
 
-    Rows are never deleted, so it is remembered; but only once the transaction that may have made it
+    Rows are never deleted, so the id is cached; but only once the transaction that may have inserted it
     has committed.
     """
     found = _known.get(kind)
     if found is None:
-        found = _made(kind)
+        found = _get_or_insert(kind)
         transaction.on_commit(partial(_cache, kind, found))
     return found
 
 
 @transaction.atomic
-def _made(kind: RouteKind) -> int:
-    tenant = kind.tenant
-    route, made = Route.objects.get_or_create(**vars(kind), defaults={"tenant": tenant})
-    if made:
-        tenants.note_tenant(tenant)
+def _get_or_insert(kind: RouteKind) -> int:
+    route, is_new = Route.objects.get_or_create(**vars(kind), defaults={"tenant": kind.tenant})
+    if is_new:
+        tenants.note_tenant(kind.tenant)
         names = kind.limit_keys.split()
         RouteLimit.objects.bulk_create(RouteLimit(route=route, name=name) for name in names)
     return route.pk
@@ -66,7 +61,7 @@ process_state.register(_known.clear)
 
 
 def check_fits(kind: RouteKind) -> None:
-    """Raise `NeverFits` when no limit, however idle, could admit this; the setting is named."""
+    """Raise `NeverFits`, naming the limit, if it could not admit this even when idle."""
     from queuemgr.scheduling.limit_rows import rule_of
 
     for name, weight in kind.claims:

@@ -1,6 +1,6 @@
 """Whether any work has a tenant: if not, dispatch skips the fair shares.
 
-Once one was seen it stays so for the process; until then the database is asked now and then.
+Once a process has seen a tenant it stops asking; until then it asks the database now and then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _asked_at = float("-inf")
 
 
 def note_tenant(tenant: str) -> None:
-    """Work of this tenant (empty: of none) was routed by this process."""
+    """Remember that this process routed work of a tenant; an empty name is none."""
     global _any_known
     _any_known = _any_known or bool(tenant)
 

@@ -71,7 +71,7 @@ def test_the_table_shows_the_runs_side_by_side_and_no_limit_is_changed(recorded:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--set", "fleet.max_runing=3"), "limit 'fleet' has no figure 'max_runing'; there are: max_"),
+        (("--set", "fleet.max_runing=3"), "limit 'fleet' has no field 'max_runing'; there are: max_"),
         (("--set", "phase:perp.max_running=3"), "no limit is called 'phase:perp'; there are: "),
         (("--set", "fleet.max_running=many"), "fleet.max_running=many: "),
         (("--set", "fleet.rate=fast"), "fleet.rate: rate 'fast' is not understood; write it like"),
