@@ -1,6 +1,6 @@
-"""What should be rare and is no attempt, counted as it happens, in the transaction that met it.
+"""Counts events that should be rare and leave no attempt, in the transaction that noticed them.
 
-Counted in the rows of minutes under the outcome `anomaly`: no such thing leaves a row of its own.
+They are counted in the minute statistics under the outcome `anomaly`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from queuemgr.lifecycle.minute_stats import whole_minute
 from queuemgr.models import ALL_TIME, ANOMALY, Priority
 
 MESSAGE_REFUSED = "message_refused"
-"""A message whose lease had begun, ended or run out before: a second delivery, or one far too late."""
+"""A message whose lease was started, ended or expired: a second delivery, or a very late one."""
 
 ENDING_REFUSED = "ending_refused"
-"""The ending of a lease no longer held: its step ran on after the lease had run out."""
+"""The end of a step whose lease is no longer held: it ran on after the lease had expired."""
 
 LEASE_UNBEGUN = "lease_unbegun"
-"""A lease that ran out before any worker began it: its message was lost, or nobody came for it."""
+"""A lease that expired before a worker started it: its message was lost, or no worker was free."""
 
 KINDS = (MESSAGE_REFUSED, ENDING_REFUSED, LEASE_UNBEGUN)
 
@@ -31,7 +31,7 @@ _ADD = """
 
 
 def count(kind: str, count: int, now: datetime) -> None:
-    """Count so many anomalies of a kind; nothing is written for none."""
+    """Add to the anomalies of a kind; writes nothing for a count of zero."""
     if count:
         same = [Priority.NORMAL.value, ANOMALY, kind, count]
         sql.run(_ADD, [ALL_TIME, *same, whole_minute(now), *same])

@@ -1,4 +1,4 @@
-"""Store first, dispatch on commit: an execution exists before any message of it does.
+"""Inserts executions first and dispatches on commit: no message exists before its execution does.
 
 The same key twice is one execution, by the database's unique constraint, in bulk and under races.
 """
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from django.db import connection, transaction
 from django.utils import timezone
 
+from queuemgr.base import sql
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, NewExecution, get_flow
 from queuemgr.lifecycle import tracing
@@ -26,14 +27,14 @@ ROWS_PER_STATEMENT = 500
 MAX_KEY = 255
 
 MAX_HORIZON = timedelta(days=3660)
-"""How far ahead a person may set a time: further is a typing error, and the database's last year is near."""
+"""How far ahead a time may be set: one further off is mistyped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """How many executions were made, and how many keys were already there.
+    """How many executions were inserted, and how many keys already existed.
 
-    `elsewhere` are those of the latter that are no members of the batch they were to be added to.
+    `elsewhere` counts those of the latter that are not members of the batch they were to be added to.
     """
 
     new: int = 0
@@ -67,7 +68,7 @@ def priority_of(name: str) -> int:
 
 
 def check_rank(priority: int) -> None:
-    """Raise `BadInput` for a rank without a name: stored, it would stop every dispatch."""
+    """Raise `BadInput` for a rank that is no priority: in a row it would make every dispatch fail."""
     if priority not in PRIORITY_NAMES:
         ranks = ", ".join(f"{name} ({rank})" for name, rank in PRIORITIES.items())
         raise BadInput(f"priority {priority} is not one of {ranks}")
@@ -87,7 +88,7 @@ def enqueue(
     priority: int = NORMAL,
     run_after: datetime | None = None,
 ) -> bool:
-    """Make one execution; False when the key was already there, which changes nothing.
+    """Insert one execution; False if the key already exists, which changes nothing.
 
     Raises `UnknownFlow`, `BadInput` (key empty or too long, no such priority), `NeverFits` and
     `QueueFull`.
@@ -104,11 +105,11 @@ def enqueue_many(
     run_after: datetime | None = None,
     enter: Callable[[Rows], Enqueued] | None = None,
 ) -> Enqueued:
-    """Make an execution for every key not yet there, a few hundred to a transaction.
+    """Insert an execution for every new key, a few hundred to a transaction.
 
-    `enter` inserts some of them in a transaction of its own, where more belongs to it than `insert`.
-    What went in before an error stays in, and `QueueFull` says how many did; nothing is dispatched
-    inside the caller's transaction.
+    `enter` inserts some of them in a transaction of its own, where that takes more than `insert`. What was
+    inserted before an error stays, and `QueueFull` says how many were; nothing is dispatched inside the
+    caller's transaction.
     """
     check_rank(priority)
     if run_after is not None:
@@ -129,9 +130,9 @@ Done = TypeVar("Done")
 
 
 def atomically(enter: Callable[[], Done]) -> Done:
-    """Enqueue all of it, or as much as a full queue takes; any other refusal undoes what went in before.
+    """Enqueue all of it, or as much as a full queue takes; any other error rolls everything back.
 
-    Nobody sees a part of it: neither what it made known, nor the executions of that.
+    All or nothing: what `enter` stores and the executions of it become visible together.
     """
     with transaction.atomic():
         try:
@@ -150,8 +151,10 @@ def _enter(rows: Rows) -> Enqueued:
 
 
 def insert(rows: Rows) -> tuple[Enqueued, QueueFull | None]:
-    """Insert these rows, as far as their queues have room, and leave word for the next decision; in
-    the caller's transaction. What went in, and the refusal of the first that did not."""
+    """Insert those of these rows that fit their queues and wake their routes, in the caller's transaction.
+
+    Returns what was inserted, and the refusal of the first row that was not.
+    """
     with tracing.enqueuing(rows[0].flow, rows) as span:
         taken, full = backpressure.admit_new(rows)
         new = _insert_new(taken) if taken else []
@@ -169,13 +172,13 @@ def _execution(
     run_after: datetime | None,
     fits: set[RouteKind],
 ) -> Execution:
-    """The row of an intake; `fits` remembers the routes already found to fit."""
+    """The row of a new execution; `fits` caches the kinds of routes found to fit their limits."""
     if not 0 < len(intake.key) <= MAX_KEY:
         raise BadInput(
             f"key {intake.key[:60]!r} has {len(intake.key)} characters; 1 to {MAX_KEY} fit"
         )
-    place = get_flow(flow_name).first(intake.payload)
-    kind = routes.kind_of(place, priority, intake.payload, resumed=False)
+    ref = get_flow(flow_name).first(intake.payload)
+    kind = routes.kind_of(ref, priority, intake.payload, resumed=False)
     if kind not in fits:
         routes.check_fits(kind)
         fits.add(kind)
@@ -183,8 +186,8 @@ def _execution(
     return Execution(
         flow=flow_name,
         key=intake.key,
-        phase=place.phase.name,
-        step=place.step.name,
+        phase=ref.phase.name,
+        step=ref.step.name,
         priority=priority,
         route_id=routes.route_id(kind),
         payload=intake.payload,
@@ -195,19 +198,14 @@ def _execution(
 
 
 def _insert_new(rows: Sequence[Execution]) -> list[str]:
-    """Insert those whose key is not there; returns their keys. One statement, so races are settled
-    by the unique constraint and the count is exact."""
+    """Insert those whose key is new; returns their keys. One statement, so that the unique constraint
+    decides races and the count is exact."""
     fields = [f for f in Execution._meta.concrete_fields if not f.primary_key]
     columns = ", ".join(connection.ops.quote_name(str(f.column)) for f in fields)
-    values = "(" + ", ".join(["%s"] * len(fields)) + ")"
-    statement = (
-        f"INSERT INTO {Execution._meta.db_table} ({columns}) "
-        f"VALUES {', '.join([values] * len(rows))} "
-        "ON CONFLICT (flow, key) DO NOTHING RETURNING key"
+    values = f"({sql.marks(len(fields))})"
+    inserted = sql.rows(
+        f"INSERT INTO queuemgr_execution ({columns}) VALUES {', '.join([values] * len(rows))} "
+        "ON CONFLICT (flow, key) DO NOTHING RETURNING key",
+        [f.get_db_prep_save(f.pre_save(row, True), connection) for row in rows for f in fields],
     )
-    parameters = [
-        f.get_db_prep_save(f.pre_save(row, True), connection) for row in rows for f in fields
-    ]
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return [key for (key,) in cursor.fetchall()]
+    return [key for (key,) in inserted]

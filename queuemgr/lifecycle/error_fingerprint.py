@@ -1,4 +1,4 @@
-"""What failures have in common: a short name that is the same though their messages differ in detail."""
+"""Error fingerprints: equal for failures whose messages differ only in details."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hashlib import sha256
 DIGITS = 16
 """Hex digits of a fingerprint, as wide as its column."""
 
-LOOKED_AT = 400
-"""Characters of the message, its details taken out, that tell failures apart: the end of a long one is
-most often a body or a list of what was met."""
+SIGNIFICANT = 400
+"""Characters of the message, without its details, that distinguish failures: the end of a long one is
+mostly a response body or a list."""
 
 _DETAILS = (
     (re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>]+", re.IGNORECASE), "<url>"),
@@ -27,19 +27,19 @@ _DETAILS = (
     (re.compile(r"\d+(?:[.,:]\d+)*"), "<n>"),
     (re.compile(r"\s+"), " "),
 )
-"""What differs between failures of one cause, in the order it is taken out. What was quoted may have
-been cut off at the end."""
+"""What differs between failures of one cause, in the order in which it is replaced. Quoted text may have
+been truncated."""
 
 
 def fingerprint(kind: str, step: str, message: str) -> str:
     """16 hex digits, the same for failures of one kind at one step whose messages differ in numbers,
     ids, URLs, paths or quoted text alone; the same in every process and on every day."""
-    told = "\0".join((kind, step, without_details(message)))
-    return sha256(told.encode("utf-8", "replace")).hexdigest()[:DIGITS]
+    text = "\0".join((kind, step, without_details(message)))
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGITS]
 
 
 def without_details(message: str) -> str:
-    """The message with what differs from failure to failure taken out."""
+    """The message with details replaced by placeholders such as `<n>`."""
     for detail, instead in _DETAILS:
         message = detail.sub(instead, message)
-    return message.strip()[:LOOKED_AT]
+    return message.strip()[:SIGNIFICANT]

@@ -37,6 +37,10 @@ class Grant(NamedTuple):
     def queue(self) -> str:
         return queue_name(self.phase, self.priority)
 
+    def __str__(self) -> str:
+        """As logs name it: `lease 3f2a…: papers/arxiv:2101.00001 step fetch`."""
+        return f"lease {self.lease_id}: {self.flow}/{clean(self.key)} step {self.step}"
+
 
 class HeldLease(NamedTuple):
     """A started lease whose row is locked, with what is known of its execution."""

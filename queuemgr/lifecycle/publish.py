@@ -1,6 +1,6 @@
-"""Sending leases out as Celery messages: a hint, in bounded time, never more.
+"""Publishes leases as Celery messages, in bounded time. A message is only a hint.
 
-A message that could not be sent is no loss: its lease runs out unstarted and is given out again.
+If one cannot be sent nothing is lost: its lease expires unstarted and its execution is leased again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 UNKNOWN_STEP = "queuemgr.unknown_step"
 
 JOB_PERIODS = 2
-"""Ticks after which a message for a chore is worth nothing: a tick has sent another."""
+"""Ticks after which a message for a periodic job expires: a tick has sent another."""
 
 
 @lru_cache(maxsize=1)
 def broker_errors() -> tuple[type[Exception], ...]:
-    """All that a broker that is down, gone or silent raises, through whichever transport."""
+    """What is raised when the broker is down or does not answer, by whichever transport."""
     link = current_app.connection_for_write()
     return (*link.connection_errors, *link.channel_errors, OperationalError, OSError)
 
@@ -40,7 +40,7 @@ process_state.register(broker_errors.cache_clear)
 
 
 def send(grants: Sequence[Grant]) -> int:
-    """Publish these leases; stops at the first failure and returns how many went out."""
+    """Publish these leases; stops at the first failure and returns how many were sent."""
     if not grants:
         return 0
     sent = 0
@@ -50,17 +50,17 @@ def send(grants: Sequence[Grant]) -> int:
                 _send(grant, producer)
                 sent += 1
     except broker_errors() as error:
-        left, name = len(grants) - sent, type(error).__name__
         logger.warning(
-            "broker does not answer (%s): the work is stored; %d leases will be given out again",
-            name,
-            left,
+            "broker does not answer (%s): the work is stored; %d leases will be granted again, first %s",
+            type(error).__name__,
+            len(grants) - sent,
+            grants[sent],
         )
     return sent
 
 
 def periodic_job(task: str) -> None:
-    """Ask the housekeeping worker for a chore now; a hint, that nobody misses for long."""
+    """Ask the housekeeping worker to run a periodic job now; only a hint, as the tick asks again."""
     expires = queue_settings().poll_interval * JOB_PERIODS
     try:
         with current_app.producer_or_acquire(None) as producer:
@@ -89,7 +89,7 @@ def _send(grant: Grant, producer: Any) -> None:
 
 
 def task_of(grant: Grant) -> str:
-    """The Celery task that does this grant's step; a step that is gone goes to one that says so."""
+    """The Celery task of this grant's step; for a step that no longer exists, one that fails saying so."""
     try:
         return get_flow(grant.flow).at(grant.phase, grant.step).step.task
     except (UnknownFlow, UnknownStep):

@@ -1,8 +1,7 @@
-"""Celery's own task events, one set per step, handed over or not.
+"""Celery task events, one set per step, whether a message brought it or its slot just came free.
 
-The lease id is the task id and the step's task is the name, so Flower, exporters and
-`celery events` show each attempt as a task of its own. A message's own events are off: one message
-carries a slot through many steps.
+The lease id is the task id and the step's task is the name, so Flower, exporters and `celery events`
+show each attempt as a task. Celery's own events are off: a slot that took one message runs many steps.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ _ENDS = {
 class StepEvents:
     """Sends the events of one worker's steps; every method is a no-op unless events are on (`-E`).
 
-    Not thread-safe on purpose: one thread owns it. While the broker is away events are dropped, as
-    Celery's own are of no use later.
+    Not thread-safe: one thread owns it. While the broker does not answer, events are dropped.
     """
 
     def __init__(self, hostname: str, *, enabled: bool) -> None:
@@ -69,11 +67,11 @@ class StepEvents:
 
     def ended(self, uuid: str, outcome: str, result: Result | None, runtime: float) -> None:
         kind = _ENDS[Outcome(outcome)]
-        self._send(kind, uuid=uuid, runtime=runtime, **_said(kind, outcome, result))
+        self._send(kind, uuid=uuid, runtime=runtime, **_details(kind, outcome, result))
 
     def flush(self) -> None:
         if self._dispatcher is not None:
-            self._bear(self._dispatcher.flush)
+            self._attempt(self._dispatcher.flush)
 
     def close(self) -> None:
         if self._dispatcher is not None:
@@ -82,10 +80,10 @@ class StepEvents:
 
     def _send(self, kind: str, **fields: Any) -> None:
         if self._dispatcher is not None:
-            self._bear(partial(self._dispatcher.send, kind, **fields))
+            self._attempt(partial(self._dispatcher.send, kind, **fields))
 
-    def _bear(self, send: Callable[[], Any]) -> None:
-        """Send, and when the broker does not answer say nothing more for a while."""
+    def _attempt(self, send: Callable[[], Any]) -> None:
+        """Send; if the broker does not answer, drop events for `SILENCE_SECONDS`."""
         if time.monotonic() < self._silent_until:
             return
         try:
@@ -95,7 +93,7 @@ class StepEvents:
             logger.warning("events not sent, broker does not answer (%s)", type(error).__name__)
 
 
-def _said(kind: str, outcome: str, result: Result | None) -> dict[str, Any]:
+def _details(kind: str, outcome: str, result: Result | None) -> dict[str, Any]:
     if kind == "task-succeeded":
         return {"result": repr(outcome)}
     if kind == "task-revoked":
@@ -120,7 +118,7 @@ def _connect(connection: Any, hostname: str) -> EventDispatcher:
 
 
 def connection_lost(leases: Iterable[HeldLease]) -> None:
-    """Tell of steps whose worker can no longer tell itself, so that no screen shows them running."""
+    """Send the events of lost leases for their dead workers, so that no monitor shows them running."""
     senders = {lease.worker: StepEvents(lease.worker, enabled=True) for lease in leases}
     for lease in leases:
         senders[lease.worker].ended(str(lease.lease_id), Outcome.LOST, None, 0.0)

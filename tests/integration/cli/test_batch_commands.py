@@ -362,4 +362,4 @@ def test_leases_that_cannot_be_sent_are_said_to_be_stored(
     monkeypatch.setattr(publish, "_send", refuse)
     grant = Grant(uuid4(), 1, "probe", "k", "prep", "probe", 1, "", {}, {})
     assert publish.send([grant]) == 0
-    assert "the work is stored; 1 leases will be given out again" in caplog.text
+    assert "the work is stored; 1 leases will be granted again" in caplog.text

@@ -277,7 +277,8 @@ def test_a_full_queue_refuses_new_work_and_says_how_many_went_in(probes: Probes)
     controls_queue.update(max_pending=3)
     many = [NewExecution(f"k{n}", {}) for n in range(5)]
     with pytest.raises(
-        QueueFull, match=r"queue prep.low is full: 3 wait, its max_pending is 3; 3 went in"
+        QueueFull,
+        match=r"queue prep.low is full: 3 wait, its max_pending is 3; 3 were enqueued before",
     ):
         enqueue_many("probe", many, priority=LOW)
     assert Execution.objects.count() == 3
