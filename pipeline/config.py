@@ -13,7 +13,7 @@ from pipeline.steps.identify import host_key
 from pipeline.steps.resolve.resolve import FOR_DOIS
 from queuemgr import BadInput
 from queuemgr.extend.secrets import register_secret
-from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, forget_on_change
+from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, reload_after_reset
 
 
 class PipelineSettings(SettingsGroup):
@@ -189,7 +189,7 @@ def pipeline_settings() -> PipelineSettings:
     return config
 
 
-forget_on_change(pipeline_settings)
+reload_after_reset(pipeline_settings)
 
 
 def parts_at_once(config: PipelineSettings) -> int:

@@ -1,7 +1,7 @@
-"""Every setting of the queue: its name, unit, default and range, and where its value came from.
+"""Every setting of the queue: its name, unit, default and range, and where its value comes from.
 
-A value is looked for on the command line, then in Django's settings, then in the environment, then
-here. Commands hand what they were told to the processes they start in one variable.
+A value on the command line wins over one in Django's settings, that over the environment, and that over
+the default here. Commands pass their command line to the processes they start in one variable.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ COMMAND_LINE = "SLUICE_COMMAND_LINE"
 
 
 def from_command_line() -> dict[str, Any]:
-    """What the command that started this process was told, by setting."""
+    """The settings on the command line of the command that started this process, by name."""
     return dict(json.loads(os.environ.get(COMMAND_LINE, "{}")))
 
 
-def tell_children(chosen: Mapping[str, Any]) -> None:
-    """Put settings given on the command line where this process and its children find them."""
+def apply_command_line(chosen: Mapping[str, Any]) -> None:
+    """Apply settings from a command line to this process and to the processes it starts."""
     os.environ[COMMAND_LINE] = json.dumps({**from_command_line(), **chosen})
     process_state.reset_all()
 
 
-def forget_on_change(loader: Any) -> None:
-    """Have a cached loader of settings (`functools.lru_cache`) read them again after a reset."""
+def reload_after_reset(loader: Any) -> None:
+    """Have a cached loader of settings (`functools.lru_cache`) read them again after a reset, such as the
+    one after a command line is applied."""
     process_state.register(loader.cache_clear)
 
 
 class SettingsGroup(BaseSettings):
-    """Base of the groups of settings; each group reads `SLUICE_<NAME>`."""
+    """Base of the groups of settings: each field is read from `SLUICE_<NAME>`."""
 
     model_config = SettingsConfigDict(
         env_prefix="SLUICE_",
@@ -72,7 +73,7 @@ class SettingsGroup(BaseSettings):
 
     @classmethod
     def source(cls, name: str, settings: Mapping[str, Any] | None = None) -> str:
-        """Where the value of a setting comes from, in a word or two."""
+        """Where the value of a setting comes from: command line, settings, environment or default."""
         variable = cls.variable(name)
         if name in from_command_line():
             return "command line"
@@ -88,45 +89,51 @@ def _given(
 
 
 def _explain(group: type[SettingsGroup], error: ValidationError) -> str:
-    """Each problem as `VARIABLE=value: what is wrong`; the value of a secret is not shown."""
+    """Each problem as `VARIABLE=value: what is wrong`, without the values of secrets."""
     return "; ".join(_sentence(group, problem) for problem in error.errors())
 
 
 def _sentence(group: type[SettingsGroup], problem: Any) -> str:
-    said = str(problem["msg"]).removeprefix("Value error, ")
+    message = str(problem["msg"]).removeprefix("Value error, ")
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if name not in group.model_fields:
-        return f"{name}: {said}" if name else said
+        return f"{name}: {message}" if name else message
     secret = group.model_fields[name].annotation is SecretStr
     value = "" if secret or problem["type"] == "missing" else f"={problem['input']!r}"
-    return f"{group.variable(name)}{value}: {said}"
+    return f"{group.variable(name)}{value}: {message}"
 
 
 def set_default(group: type[SettingsGroup], name: str, value: Any) -> None:
     """Give a setting another default, here and in the processes started from here."""
     if group.source(name, DJANGO_SETTINGS) == "default":
-        tell_children({name: value})
+        apply_command_line({name: value})
 
 
 class QueueSettings(SettingsGroup):
     """The settings of the queue itself."""
 
     default_flow: str = Field(
-        "", description="flow of work that names none; empty: the only one there is"
+        "", description="flow of work that names none; empty: the only one registered"
     )
-    max_workers: int = Field(200, ge=1, le=100_000, description="slots of the whole fleet")
-    high_priority_reserved: int = Field(1, ge=0, description="fleet slots only high work may take")
-    daily_budget: int = Field(10_000, ge=0, description="requests a day may cost; 0: none")
-    budget_zone: str = Field("UTC", description="IANA time zone the budgets' days are kept in")
+    max_workers: int = Field(
+        200, ge=1, le=100_000, description="steps that may run at once in the fleet"
+    )
+    high_priority_reserved: int = Field(
+        1, ge=0, description="slots of the fleet reserved for high priority"
+    )
+    daily_budget: int = Field(
+        10_000, ge=0, description="requests the fleet may send a day; 0: no budget"
+    )
+    budget_zone: str = Field("UTC", description="IANA time zone in which a budget's day begins")
     budget_reserved_for_high_percent: int = Field(
         10,
         ge=0,
         le=100,
-        description="percent of the day's budget, its last, only high work may spend",
+        description="percent of the day's budget reserved for high priority, at its end",
     )
     scheduler: bool = Field(
         True,
-        description="off: plain caps, rates and budgets; no tokens, aging or fair shares of tenants",
+        description="off: caps, rates and budgets only; no tokens, aging or fair shares of tenants",
     )
     starvation_seconds: float = Field(
         3600, ge=0, description="seconds of waiting that age work by one priority level; 0: never"
@@ -138,24 +145,34 @@ class QueueSettings(SettingsGroup):
     io_tokens: int = Field(0, ge=0, description="io tokens of the fleet; 0: no cap")
     memory_tokens: int = Field(0, ge=0, description="memory tokens of the fleet; 0: no cap")
     low_resource: bool = Field(
-        False, description="small machine: 1 cpu, 2 io, 2 memory tokens where none are set"
+        False, description="small machine: 1 cpu, 2 io and 2 memory tokens unless set"
     )
     retry_percent: int = Field(
         50, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
     )
     bulk_retries_per_minute: int = Field(
-        600, ge=0, description="pace of bulk retries of more than 1,000 if none is given; 0: none"
+        600,
+        ge=0,
+        description="rate of bulk retries of more than 1,000 without one of their own; 0: no limit",
     )
     max_pending: int = Field(
-        0, ge=0, description="executions that may wait in one queue; more are refused; 0: no cap"
+        0,
+        ge=0,
+        description="executions that may wait in one queue before it refuses more; 0: no cap",
     )
     breaker_seconds: float = Field(
-        15, ge=0.1, description="seconds a limit closes when its service cannot be reached; doubles"
+        15,
+        ge=0.1,
+        description="seconds a breaker is open when its service cannot be reached; doubles",
     )
-    lease_seconds: float = Field(90, ge=1, le=86_400, description="seconds a lease lasts unrenewed")
+    lease_seconds: float = Field(
+        90, ge=1, le=86_400, description="seconds until a lease expires without renewal"
+    )
     heartbeat_seconds: float = Field(30, ge=0.1, description="seconds between renewals of a lease")
-    stale_interval: float = Field(120, ge=1, description="seconds between seeding and clean-up")
-    seed_limit: int = Field(500, ge=1, le=100_000, description="known items made work at a time")
+    stale_interval: float = Field(120, ge=1, description="seconds between backfills and clean-ups")
+    seed_limit: int = Field(
+        500, ge=1, le=100_000, description="registered items enqueued by one backfill"
+    )
     poll_interval: float = Field(
         5, ge=0.1, le=3600, description="seconds between housekeeping ticks"
     )
@@ -166,16 +183,16 @@ class QueueSettings(SettingsGroup):
     )
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
     keep_attempts_days: float = Field(
-        0, ge=0, description="days finished attempts are kept; 0: all"
+        0, ge=0, description="days that finished attempts are kept; 0: for ever"
     )
     keep_minutes_days: float = Field(
-        31, ge=1, le=3660, description="days the roll-ups of minutes are kept"
+        31, ge=1, le=3660, description="days that statistics by the minute are kept"
     )
     stalled_seconds: float = Field(
         600, gt=0, description="seconds without a start after which /health/progress says 503"
     )
     task_routes: bool = Field(
-        False, description="serve GET /task, which makes a probe on GET and asks for no token"
+        False, description="serve GET /task, which enqueues a probe on GET and needs no token"
     )
 
     @model_validator(mode="after")
@@ -207,7 +224,7 @@ class QueueSettings(SettingsGroup):
 
     @property
     def start_seconds(self) -> float:
-        """Seconds a lease may wait for a worker to begin it before it is given out again."""
+        """Seconds a lease may wait for a worker to begin it before it expires."""
         return min(self.lease_seconds, max(5.0, self.heartbeat_seconds))
 
     @property
@@ -217,16 +234,22 @@ class QueueSettings(SettingsGroup):
 
 
 class LaneSettings(SettingsGroup):
-    """The settings of what one worker process does at once (`worker --explain` shows what they come to)."""
+    """The settings of what one worker process runs at once (`worker --explain` shows the values in use)."""
 
     slots: int = Field(8, ge=1, le=10_000, description="steps a worker runs at once")
     threads: int = Field(
-        0, ge=0, le=10_000, description="files and imports at once; 0: the processors it may use"
+        0,
+        ge=0,
+        le=10_000,
+        description="default of file and import concurrency; 0: the processors available",
     )
     io_threads: int = Field(
-        0, ge=0, le=10_000, description="threads that wait for disks; 0: processors + 4, at most 32"
+        0,
+        ge=0,
+        le=10_000,
+        description="I/O threads; at most 4 times as many io tasks; 0: processors + 4, at most 32",
     )
-    io_concurrency: int = Field(0, ge=0, description="io work at once; 0: as much as its clamp")
+    io_concurrency: int = Field(0, ge=0, description="io work at once; 0: its upper bound")
     file_concurrency: int = Field(
         0, ge=0, description="threads that write files; 0: SLUICE_THREADS"
     )
@@ -234,10 +257,11 @@ class LaneSettings(SettingsGroup):
         0, ge=0, description="local files copied into storage at once; 0: SLUICE_THREADS"
     )
     io_oversubscribe: bool = Field(
-        False, description="let io, files and imports pass 4 x io threads and the memory's cap"
+        False,
+        description="allow io, files and imports beyond 4 x io threads and the bound for this memory",
     )
     cpu_concurrency: int = Field(
-        0, ge=0, le=1024, description="processor-bound work at once; 0: the processors it may use"
+        0, ge=0, le=1024, description="CPU-bound work at once; 0: the processors available"
     )
     embedding_concurrency: int = Field(
         0, ge=0, le=1024, description="model runs at once; 0: processors / SLUICE_MODEL_THREADS"

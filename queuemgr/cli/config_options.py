@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from queuemgr.base.config import SettingsGroup, tell_children
+from queuemgr.base.config import SettingsGroup, apply_command_line
 
 PREFIX = "setting_"
 
@@ -48,5 +48,5 @@ def apply(options: dict[str, Any]) -> dict[str, Any]:
         if name.startswith(PREFIX) and value is not None
     }
     if chosen:
-        tell_children(chosen)
+        apply_command_line(chosen)
     return chosen

@@ -7,15 +7,15 @@ class PrintSettings(SettingsGroup):
 def print_settings() -> PrintSettings:
     return PrintSettings.load(DJANGO_SETTINGS)
 
-forget_on_change(print_settings)  # a command line may still set some
+reload_after_reset(print_settings)  # a command line may still set some
 """
 
 from queuemgr.base.config import (
     DJANGO_SETTINGS,
     LaneSettings,
     SettingsGroup,
-    forget_on_change,
+    reload_after_reset,
     set_default,
 )
 
-__all__ = ["DJANGO_SETTINGS", "LaneSettings", "SettingsGroup", "forget_on_change", "set_default"]
+__all__ = ["DJANGO_SETTINGS", "LaneSettings", "SettingsGroup", "reload_after_reset", "set_default"]

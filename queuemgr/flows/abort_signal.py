@@ -1,4 +1,4 @@
-"""The abort signal: set once, from any thread, heard by every long step, call and child process."""
+"""The abort signal: set once, from any thread, and checked by long steps, HTTP calls and child processes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 class AbortSignal:
-    """A flag that can be polled, waited for, or hooked.
+    """A flag to poll, to wait for, or to hook.
 
     Hooks run once, in the thread that aborts, and must be quick: kill a process group, wake a loop.
-    All of them run: one that raises is logged, and keeps none after it from its work.
+    All of them run, also after one that raises, which is logged.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class AbortSignal:
         return self._set.is_set()
 
     def abort(self, reason: str) -> None:
-        """Set the signal; the first reason given is the one kept."""
+        """Set the signal. The reason of the first call counts."""
         with self._lock:
             if self._set.is_set():
                 return
@@ -71,4 +71,4 @@ class AbortSignal:
 
 
 NEVER = AbortSignal()
-"""For callers with nothing to abort: scripts and tests."""
+"""A signal nobody sets, for scripts and tests."""

@@ -15,11 +15,11 @@ from queuemgr.base.errors import ConfigurationError, UnknownFlow, UnknownStep
 from queuemgr.flows.retry_policy import POLICIES, Policy
 
 Context = Mapping[str, Any]
-"""What an execution was given (its payload) and has learnt so far, in one mapping."""
+"""The payload of an execution and, over it, the context its steps returned so far."""
 
 HIGH, NORMAL, LOW = 0, 1, 2
 PRIORITIES: Mapping[str, int] = {"high": HIGH, "normal": NORMAL, "low": LOW}
-"""Priority names and their rank: the lower rank starts first. Surfaces speak names only."""
+"""Ranks by priority name: the lower rank starts first. People see names only."""
 
 PRIORITY_NAMES: Mapping[int, str] = {rank: name for name, rank in PRIORITIES.items()}
 HOUSEKEEPING = "housekeeping"
@@ -32,11 +32,11 @@ def queue_name(phase: str, priority: int) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """One Celery task, one checkpoint: a finished step is never done again.
+    """One Celery task, and a checkpoint: a finished step is never run again.
 
-    `key` names the limit it works under, or several (`("host:api.example.org:443", "tenant:acme")`), each
-    taking `weight`; `tokens` are what it takes of the machines (`{"cpu": 1, "memory": 2}`); `cost` is
-    what it may spend of a budget, in requests.
+    `key` names the limit it counts against, or several (`("host:api.example.org:443", "tenant:acme")`),
+    with `weight` slots of each. `tokens` are the tokens it holds while it runs (`{"cpu": 1, "memory": 2}`).
+    `cost` is how many requests it may charge to the budgets.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Phase:
 
 
 class StepRef(NamedTuple):
-    """Where an execution stands: a step of a phase."""
+    """The position of an execution in its flow: a step of a phase."""
 
     phase: Phase
     step: Step
@@ -83,7 +83,7 @@ class StepRef(NamedTuple):
 
 @dataclass(frozen=True)
 class NewExecution:
-    """What an item a person named becomes: its key, unique in the flow, and its payload."""
+    """What `parse_item` makes of an item: a key, unique in the flow, and a payload."""
 
     key: str
     payload: dict[str, Any] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class NewExecution:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One thing looked at: `good`, `note` (works, but know it) or `bad`, and what to do about it."""
+    """The result of one check of `doctor`: its level (`good`, `note`, `bad`), what was found, the remedy."""
 
     level: str
     what: str
@@ -99,7 +99,7 @@ class CheckResult:
 
 
 class Link(NamedTuple):
-    """A page or a file about an item, and what to call it."""
+    """A labelled link to a page or a file about an item."""
 
     label: str
     address: str
@@ -109,19 +109,19 @@ class Link(NamedTuple):
 class Flow:
     """A named list of phases.
 
-    `parse_item` turns what a person typed into a `NewExecution`; `parse_remote_item` does the same for
-    input from the network, which may not name local files. Both raise `BadInput`.
-    `register_items` stores items for later; `backfill(limit)` enqueues at most `limit` of those and
-    returns how many.
-    `error_kinds` says what the kinds of failure mean that only its steps name, and how often each is
-    tried; the generic ones (`retry_policy.POLICIES`) need no mention.
-    `limits()` returns the `Limit` rows its steps' keys need: field values by limit name.
-    `limit_settings` names settings of the application that state the `max_running` of such a limit:
-    one given on a command line replaces what an operator had set.
-    `checks()` yields what `doctor` should report about this flow.
-    `link(key)` is the address of a page about an item, or empty; `artifacts(key)` are links to its files.
-    `export(keys)` returns what is known of these items, a JSON object by key, without unknown ones.
-    `cleanup()` deletes what killed workers left behind and returns how many files.
+    `parse_item` turns an item typed by a person into a `NewExecution`; `parse_remote_item` does the same
+    for input from the network, which may not name local files. Both raise `BadInput`.
+    `register_items` stores items without enqueuing them; `backfill(limit)` enqueues at most `limit` of
+    those and returns how many.
+    `error_kinds` are the default retry policies of the error kinds only its steps use; the generic ones
+    are in `retry_policy.POLICIES`.
+    `limits()` returns the default limits of its steps' keys: field values by limit name.
+    `limit_settings` maps settings of the application to the limit whose `max_running` they set, so that
+    one on a command line overrides an operator's edit.
+    `checks()` yields what `doctor` reports about this flow.
+    `link(key)` is the URL of a page about an item, or empty; `artifacts(key)` are links to its files.
+    `export(keys)` returns a JSON object about each of these items by key, without unknown ones.
+    `cleanup()` deletes files that killed workers left behind and returns how many.
     """
 
     name: str
@@ -144,23 +144,23 @@ class Flow:
 
     def first(self, context: Context) -> StepRef:
         """The first step this execution needs; raises `ConfigurationError` when it needs none."""
-        place = next((p for p in self.steps() if p.step.needed(context)), None)
-        if place is None:
+        position = next((p for p in self.steps() if p.step.needed(context)), None)
+        if position is None:
             raise ConfigurationError(f"flow {self.name}: no step is needed for {dict(context)!r}")
-        return place
+        return position
 
     def at(self, phase: str, step: str) -> StepRef:
-        """The place of these names; raises `UnknownStep`."""
-        for place in self.steps():
-            if (place.phase.name, place.step.name) == (phase, step):
-                return place
+        """The step of these names; raises `UnknownStep`."""
+        for position in self.steps():
+            if (position.phase.name, position.step.name) == (phase, step):
+                return position
         raise UnknownStep(f"flow {self.name} has no step {phase}/{step}")
 
     def after(self, phase: str, step: str, context: Context) -> StepRef | None:
-        """The next step this execution needs, or None when it has come to its end."""
-        here = self.at(phase, step)
-        places = list(self.steps())
-        rest = places[places.index(here) + 1 :]
+        """The next step this execution needs, or None after its last."""
+        current = self.at(phase, step)
+        positions = list(self.steps())
+        rest = positions[positions.index(current) + 1 :]
         return next((p for p in rest if p.step.needed(context)), None)
 
 
@@ -169,7 +169,7 @@ _derived: dict[str, Callable[[Sequence[Phase]], Flow]] = {}
 
 
 def register_flow(flow: Flow) -> Flow:
-    """Make a flow known to this process; the same name again replaces it.
+    """Register a flow in this process; the same name again replaces it.
 
     Raises `ConfigurationError` when it redefines a kind of error the queue or another flow defines.
     """
@@ -201,7 +201,7 @@ def application_flows() -> tuple[Flow, ...]:
 
 
 def get_flow(name: str) -> Flow:
-    """The flow of this name; raises `UnknownFlow` naming those there are."""
+    """The flow of this name; raises `UnknownFlow`, which lists those registered."""
     try:
         return _flows[name]
     except KeyError:
@@ -246,7 +246,7 @@ def default_policy(kind: str) -> Policy:
 
 
 def all_queues() -> list[str]:
-    """Every queue work can wait in, as `print.high`."""
+    """The Celery queues of all phases and priorities, such as `print.high`."""
     return [queue_name(phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES]
 
 

@@ -1,4 +1,4 @@
-"""How a step may end, as values: what the task says, before anything is written."""
+"""How a step may end, as values a task returns; nothing is written yet."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 class Done:
     """The step did its work.
 
-    `context` is merged into what the execution knows; `store` writes the result and runs inside the
-    transaction that ends the lease, so both commit or neither; `cost` is what it really cost in
-    requests, where that is less than was reserved. `service`: a failure the step could do without,
-    which its limits hear of all the same.
+    `context` is merged into the execution's context. `store` writes the result, inside the transaction
+    that ends the lease, so that both commit or neither. `cost` is the number of requests sent, where
+    that is less than was reserved. `service` is a failure of the step's service that did not keep the
+    step from its result: it is reported to the step's limits all the same.
     """
 
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -25,18 +25,18 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Nothing to do for this execution, for good."""
+    """The execution needs no work and ends here."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Snoozed:
-    """Not now: come back in so many seconds. Not an attempt.
+    """Run the same step again in so many seconds. Not counted as an attempt.
 
-    `context` and `store` are as in `Done`: a step that learns it must go on elsewhere (another host's
-    limit, say) adds what names the new key and comes back under it. `service`: how the service behind
-    the step's keys did meanwhile, which its limits hear as if the step had ended so.
+    `context` and `store` are as in `Done`: a step that must continue under another limit key (that of
+    another host, say) adds the key to its context and comes back under it. `service` is how the
+    service behind the step's keys did, reported to its limits as if the step had ended so.
     """
 
     seconds: float
@@ -48,10 +48,10 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It went wrong; the retry policy of its kind says what follows.
+    """The step failed; the retry policy of `kind` decides what follows.
 
-    `limit` names the limit whose service is to blame, where that is not the step's own key. `store`,
-    as in `Done`, writes what was learnt even so.
+    `retry_after` is the wait in seconds the service asked for. `limit` names the limit of the service
+    that failed, where that is not the step's own key. `store`, as in `Done`, writes partial results.
     """
 
     kind: str
@@ -64,14 +64,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Stopped from outside (a shutdown) before it could end. Not an attempt."""
+    """Stopped from outside, by a shutdown say, before it ended. Not counted as an attempt."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Its worker stopped renewing the lease: dead, frozen, or cut off."""
+    """Its worker stopped renewing the lease: it is dead, frozen or disconnected."""
 
 
 Result = Done | Skipped | Snoozed | Failed | Interrupted | Lost

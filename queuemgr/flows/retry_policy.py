@@ -1,7 +1,7 @@
-"""What a failure means, and when to try again: one table by error kind, and one formula.
+"""When a failed step is retried: a default policy for each error kind, and the backoff formula.
 
 Pure: no database, no clock, no Celery. The wait goes into `run_after`, so a delay survives any
-restart and no broker ever holds it.
+restart and is never held by the broker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ _rng = random.SystemRandom()
 
 @dataclass(frozen=True)
 class Policy:
-    """How often one kind of error is tried, and how long to wait between tries (seconds)."""
+    """How many attempts an error kind gets, and the seconds to wait between them: `base`, doubled after
+    each attempt up to `ceiling`, plus a random part up to `jitter`. `meaning` is for people."""
 
     max_attempts: int
     base: float = 0.0
@@ -25,14 +26,14 @@ class Policy:
 
 @dataclass(frozen=True)
 class RetryDecision:
-    """Either wait this many seconds and try again, or give up."""
+    """Whether to retry, and after how many seconds."""
 
     again: bool
     wait: float = 0.0
 
 
 def no_retry(meaning: str) -> Policy:
-    """The input or the request itself is at fault: another try would end the same."""
+    """A policy of one attempt, for failures another attempt would only repeat."""
     return Policy(max_attempts=1, meaning=meaning)
 
 
@@ -45,18 +46,20 @@ POLICIES: dict[str, Policy] = {
         3, 5, 60, 5, "the answer could not be used: empty, broken, not the schema"
     ),
     "storage": Policy(5, 10, 600, 5, "a file could not be written or read"),
-    "crashed": Policy(2, 5, 60, 5, "a child process died; once more, then the input is at fault"),
-    "unexpected": Policy(3, 60, 900, 15, "an exception nobody named: a bug until shown otherwise"),
+    "crashed": Policy(
+        2, 5, 60, 5, "a child process died; retried once, then the input is at fault"
+    ),
+    "unexpected": Policy(3, 60, 900, 15, "an exception without an error kind: probably a bug"),
     "not_found": no_retry("the other side has no such thing"),
     "too_large": no_retry("larger than the configured limit"),
-    "resource_limit": no_retry("reading it passed the time or memory allowed"),
+    "resource_limit": no_retry("it took more time or memory than allowed"),
     "http_error": no_retry("4xx: the other side refuses this request"),
     "quota": no_retry("the account's quota is used up"),
     "bad_request": no_retry("the request itself is wrong"),
-    "over_reserved": no_retry("the step wanted more requests than were reserved for it"),
-    "poison": no_retry("it ended its worker three times"),
+    "over_reserved": no_retry("the step needed more requests than it had reserved"),
+    "poison": no_retry("its worker died or froze with it three times"),
 }
-"""Kinds of error any flow may name; what only one flow meets is in its `Flow.error_kinds`."""
+"""Default policies of the error kinds any flow may use; those of one flow are in its `error_kinds`."""
 
 MAX_LOSSES = 3
 """Attempts that may end with their worker before the work is called poison."""

@@ -105,7 +105,7 @@ class Migration(migrations.Migration):
                 ('phase', models.CharField(max_length=32)),
                 ('priority', models.SmallIntegerField(choices=[(0, 'high'), (1, 'normal'), (2, 'low')])),
                 ('max_pending', models.PositiveIntegerField(default=0, help_text='Most executions that may wait here; more are refused. 0: no cap.')),
-                ('stated_max_pending', models.PositiveIntegerField(default=0, editable=False)),
+                ('max_pending_from_settings', models.PositiveIntegerField(default=0, editable=False)),
             ],
             options={
                 'ordering': ('phase', 'priority'),

@@ -55,7 +55,7 @@ class Queue(Pausable):
     max_pending = models.PositiveIntegerField(
         default=0, help_text="Most executions that may wait here; more are refused. 0: no cap."
     )
-    stated_max_pending = models.PositiveIntegerField(default=0, editable=False)
+    max_pending_from_settings = models.PositiveIntegerField(default=0, editable=False)
 
     objects = PausableQuerySet.as_manager()
 

@@ -80,13 +80,13 @@ def _make_queue(phase: str, priority: int) -> None:
     queue, _ = Queue.objects.get_or_create(
         name=name,
         defaults={
-            "phase": phase, "priority": priority, "max_pending": cap, "stated_max_pending": cap,
+            "phase": phase, "priority": priority, "max_pending": cap, "max_pending_from_settings": cap,
         },
     )  # fmt: skip
-    if queue.stated_max_pending != cap:
+    if queue.max_pending_from_settings != cap:
         values = ({"max_pending": queue.max_pending}, {"max_pending": cap})
         record_settings_change("edit queue", name, *values, forced=False)
-        queue.max_pending = queue.stated_max_pending = cap
+        queue.max_pending = queue.max_pending_from_settings = cap
         queue.save()
 
 

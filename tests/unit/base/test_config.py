@@ -17,8 +17,8 @@ from queuemgr.base.config import (
     COMMAND_LINE,
     DJANGO_SETTINGS,
     QueueSettings,
+    apply_command_line,
     queue_settings,
-    tell_children,
 )
 from queuemgr.base.errors import ConfigurationError
 
@@ -79,13 +79,13 @@ def test_django_s_settings_are_settings(settings, monkeypatch: pytest.MonkeyPatc
 
 def test_what_a_command_is_told_holds_at_once_and_adds_up(monkeypatch: pytest.MonkeyPatch):
     assert queue_settings().max_pending == 0
-    tell_children({"max_pending": "4"})
-    tell_children({"retry_percent": "2"})
+    apply_command_line({"max_pending": "4"})
+    apply_command_line({"retry_percent": "2"})
     assert (queue_settings().max_pending, queue_settings().retry_percent) == (4, 2)
 
 
 def test_what_a_command_is_told_reaches_the_processes_it_starts(monkeypatch: pytest.MonkeyPatch):
-    tell_children({"max_pending": "4"})
+    apply_command_line({"max_pending": "4"})
     code = (
         "from queuemgr.base.config import QueueSettings as S;"
         "print(S.load().max_pending, S.source('max_pending'))"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from queuemgr import ConfigurationError, Flow, Phase, Step, register_flow
-from queuemgr.base.config import tell_children
+from queuemgr.base.config import apply_command_line
 from queuemgr.flows import flow
 from queuemgr.scheduling.phase_caps import phase_caps, phase_settings_group
 
@@ -36,7 +36,7 @@ def test_the_cap_of_any_phase_is_set_by_environment_settings_and_command_line(
     settings.SLUICE_MAX_BIND = 5  # type: ignore[attr-defined]
     configure(max_print=0)
     assert phase_caps() == {"print": 0, "bind": 5}
-    tell_children({"max_print": "6"})
+    apply_command_line({"max_print": "6"})
     assert phase_caps() == {"print": 6, "bind": 5}
 
 
