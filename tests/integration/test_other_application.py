@@ -74,6 +74,11 @@ def test_no_help_of_any_command_speaks_of_papers(shown: dict[str, Any]) -> None:
     assert words_of_papers(shown["help"]) == {}
 
 
+def test_no_command_speaks_of_papers(shown: dict[str, Any]) -> None:
+    assert words_of_papers(shown["commands"]) == {}
+    assert "out_of_ink: the press has no ink" in shown["commands"]["policy out_of_ink"]
+
+
 def test_no_page_of_the_admin_speaks_of_papers(shown: dict[str, Any]) -> None:
     assert len(shown["pages"]) > 15
     pages = {name: " ".join(ReadText(page).texts) for name, page in shown["pages"].items()}

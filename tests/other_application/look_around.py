@@ -22,7 +22,8 @@ def main() -> None:
     call_command("queue", "enqueue", "leaflet-1", "leaflet-2", "leaflet-3", stdout=io.StringIO())
     probes = ("queue", "enqueue", "--flow", "probe", "--phase", "fold", "--count", "3")
     call_command(*probes, stdout=io.StringIO())
-    print(json.dumps({"help": helps(), "leased": leased(), "pages": pages(), "api": api()}))
+    shown = {"help": helps(), "leased": leased(), "pages": pages(), "api": api()}
+    print(json.dumps({**shown, "commands": commands()}))
 
 
 def helps() -> dict[str, str]:
@@ -42,6 +43,20 @@ def _helps(name: str, parser: Any) -> Any:
                 yield from _helps(f"{name} {sub}", made)
 
 
+def commands() -> dict[str, str]:
+    """What commands that show the queue print."""
+    asked = (
+        "stats", "limits", "why leaflet-1", "show leaflet-1", "limit phase:fold", "policy out_of_ink",
+        "roles", "attempts",
+    )  # fmt: skip
+    found = {}
+    for words in asked:
+        out = io.StringIO()
+        call_command("queue", *words.split(), stdout=out)
+        found[words] = out.getvalue()
+    return found
+
+
 def pages() -> dict[str, str]:
     """The dashboard, the lists and the first row's page of every model in the admin."""
     from django.contrib import admin
@@ -50,7 +65,7 @@ def pages() -> dict[str, str]:
 
     client = Client()
     client.force_login(User.objects.create_superuser("ann"))
-    addresses = ["/admin/", reverse("admin:failures")]
+    addresses = ["/admin/", reverse("admin:failures"), "/metrics", "/health/progress"]
     for model in admin.site._registry:
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
         addresses.append(reverse(f"{name}_changelist"))
