@@ -28,7 +28,7 @@ class RecordsPeople(_ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         found = type(obj)._default_manager.get(pk=obj.pk) if change else None
-        obj.found = users.facts_of(found) if found else {}
+        obj.found = users.serialize(found) if found else {}
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:

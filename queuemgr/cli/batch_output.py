@@ -41,7 +41,7 @@ def show_list(options: dict[str, Any], out: Any) -> int:
 def _row(batch: Batch, progress: Progress) -> list[Any]:
     eta = f"{progress.eta:%Y-%m-%d %H:%M} UTC" if progress.eta else ""
     return [
-        batch.name, batch.flow, batches.counts_of(batch), progress.ended, progress.total,
+        batch.name, batch.flow, batches.status_of(batch), progress.ended, progress.total,
         progress.failed, eta,
     ]  # fmt: skip
 
@@ -85,7 +85,7 @@ def _summary(batch: Batch, progress: Progress) -> Group:
         ["batch", batch.name],
         ["flow", batch.flow],
         ["rules", batches.rules_of(batch) or "best effort"],
-        ["state", batches.counts_of(batch)],
+        ["state", batches.status_of(batch)],
         ["progress", str(progress)],
         ["ETA", f"{progress.eta:%Y-%m-%d %H:%M} UTC" if progress.eta else progress.unknown],
     ]

@@ -61,7 +61,7 @@ def _create(options: dict[str, Any], out: Any) -> None:
         rate=options["rate"],
         expires_at=database_now() + timedelta(days=days) if days else None,
     )
-    created = {"name": token.name, **api_tokens.facts(token), "token": secret}
+    created = {"name": token.name, **api_tokens.serialize(token), "token": secret}
     out.write(as_json(created) if options["json"] else secret)
 
 
@@ -78,7 +78,7 @@ def _list(options: dict[str, Any], out: Any) -> None:
 def _as_dict(token: ApiToken, now: datetime) -> dict[str, Any]:
     return {
         "name": token.name,
-        **api_tokens.facts(token),
+        **api_tokens.serialize(token),
         "created_at": token.created_at,
         "used_at": token.used_at,
         "revoked_at": token.revoked_at,

@@ -1,7 +1,7 @@
-"""Keys to the API: made once, kept as a digest, counted exactly, revoked for good.
+"""API tokens: stored as a digest, rate-limited exactly, revoked for good.
 
-A token is 256 random bits, so its SHA-256 is as hard to turn round as the token is to guess; a slow
-hash would only slow every request down.
+A token is 256 random bits, so its SHA-256 is as hard to invert as the token is to guess; a slow hash would
+only slow every request down.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from queuemgr.models import ApiToken
 from queuemgr.operations.controls import Actor
 
 PREFIX = "sluice_"
-"""So that scanners of leaked secrets, and people, know one when they see it."""
+"""Lets people and secret scanners recognise a token."""
 
 SCOPES = {
     "read": "see executions, attempts, batches, bulk actions, limits, queues and figures",
@@ -35,12 +35,12 @@ SCOPES = {
     "operate": "retry, cancel, skip, prioritise, pause, resume, close batches, run bulk actions",
     "limits": "edit limits and queues",
 }
-"""What a token may be given, and what each of it opens. Its owner's permissions bound it further."""
+"""The scopes of tokens, and what each allows. The owner's permissions apply as well."""
 
 LONGEST_RATE = 32
 
 ROUNDING = 1e-6
-"""Seconds by which sums of many intervals may be off; no rate is that fine."""
+"""Seconds by which sums of many intervals may be off."""
 
 
 def make(
@@ -52,10 +52,9 @@ def make(
     rate: str = "600/minute",
     expires_at: datetime | None = None,
 ) -> tuple[ApiToken, str]:
-    """A new token and its secret, which is told here and never again.
+    """A new token and its secret, which is returned here and never again.
 
-    Raises `BadInput` for a name taken, no or unknown scopes, a rate that cannot be read, or an end
-    that has passed.
+    Raises `BadInput` for a name in use, no or unknown scopes, an invalid rate, or an expiry in the past.
     """
     _check(name, scopes, rate, expires_at)
     secret = PREFIX + secrets.token_urlsafe(32)
@@ -65,7 +64,7 @@ def make(
     )  # fmt: skip
     with transaction.atomic():
         _save(token)
-        by.record("make token", name, after=facts(token))
+        by.record("make token", name, after=serialize(token))
     return token, secret
 
 
@@ -96,7 +95,7 @@ def _save(token: ApiToken) -> None:
 
 
 def in_order(scopes: Iterable[str]) -> list[str]:
-    """Each once, in the order they are listed."""
+    """Each once, in the order of `SCOPES`."""
     return [scope for scope in SCOPES if scope in set(scopes)]
 
 
@@ -104,8 +103,8 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def facts(token: ApiToken) -> dict[str, Any]:
-    """What the record of changes says of a token: neither secret nor digest."""
+def serialize(token: ApiToken) -> dict[str, Any]:
+    """A token in audit entries: without secret and digest."""
     return {
         "owner": token.owner.get_username(),
         "scopes": token.scopes,
@@ -115,7 +114,7 @@ def facts(token: ApiToken) -> dict[str, Any]:
 
 
 def revoke(tokens: Iterable[ApiToken], by: Actor) -> list[str]:
-    """Let these open nothing from now on; returns the names of those that did until now."""
+    """Revoke these; returns the names of those that were not revoked before."""
     revoked = []
     for token in tokens:
         with transaction.atomic():
@@ -127,7 +126,7 @@ def revoke(tokens: Iterable[ApiToken], by: Actor) -> list[str]:
 
 
 def owner_named(username: str) -> Any:
-    """The person of this name; raises `BadInput`."""
+    """The user of this name; raises `BadInput`."""
     model = get_user_model()
     try:
         return model._default_manager.get_by_natural_key(username)
@@ -138,13 +137,13 @@ def owner_named(username: str) -> Any:
 
 
 def find(secret: str) -> ApiToken | None:
-    """The token of this secret, whatever has become of it."""
+    """The token of this secret, also when it is revoked or expired."""
     tokens = ApiToken.objects.select_related("owner")
     return tokens.filter(digest=digest_of(secret)).first()
 
 
 def blocking_reasons(token: ApiToken, now: datetime) -> str:
-    """Why this token opens nothing, or empty."""
+    """Why this token is refused; empty when it is valid."""
     if token.revoked_at is not None:
         return f"token {token.name} was revoked"
     if token.expires_at is not None and token.expires_at <= now:
@@ -154,19 +153,19 @@ def blocking_reasons(token: ApiToken, now: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Whether a request passed its token's rate; else the seconds after which one will."""
+    """Whether a request passed its token's rate; else the seconds until one may."""
 
     passed: bool
     wait: float = 0.0
 
 
 USED = timedelta(minutes=1)
-"""How exact `used_at` is kept for tokens without a rate."""
+"""How precise `used_at` is for tokens without a rate."""
 
 
 def count(token: ApiToken, now: datetime) -> Counted:
-    """Count a request under its token's rate, by the clock of the database and in one guarded update:
-    of requests that come together no more pass than the rate allows (see `rate.py`)."""
+    """Count a request against its token's rate, by the database's clock and in one guarded update: of
+    concurrent requests no more pass than the rate allows (see `base.rate`)."""
     rate, row = parse_rate(token.rate, at_once=True), ApiToken.objects.filter(pk=token.pk)
     if rate is None:
         row.filter(Q(used_at__isnull=True) | Q(used_at__lt=now - USED)).update(used_at=now)

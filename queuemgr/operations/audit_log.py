@@ -1,4 +1,4 @@
-"""The record of changes, found and told: for the admin's list, the command and the files of both."""
+"""Searching and exporting the audit log: for the admin's list and the command."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from django.db.models import Max, Q, QuerySet
 from queuemgr.base import sql
 from queuemgr.models import AuditEntry
 
-READ_THROUGH = 200_000
-"""How many of the newest changes are read for words in their reasons, which no index finds."""
+MAX_SEARCHED = 200_000
+"""How many of the newest entries are searched for words in their reasons, which have no index."""
 
 FIELDS = (
     "id", "at", "actor", "source", "action", "target", "before", "after", "reason", "affected",
     "undoes", "action_id",
 )  # fmt: skip
-"""What is told of a change, in the order of a file's columns."""
+"""The exported fields, in the order of columns."""
 
 
 def with_words(words: str) -> QuerySet[AuditEntry]:
-    """Those among the newest `READ_THROUGH` whose reason holds these words, in either case."""
+    """Entries among the newest `MAX_SEARCHED` whose reason contains these words, in either case."""
     newest = AuditEntry.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    return AuditEntry.objects.filter(pk__gt=newest - READ_THROUGH, reason__icontains=words)
+    return AuditEntry.objects.filter(pk__gt=newest - MAX_SEARCHED, reason__icontains=words)
 
 
 def searched(changes: QuerySet[AuditEntry], term: str) -> QuerySet[AuditEntry]:
-    """Those of the person called so; else of a target that begins so; else with these words in the
-    reason. One of them, since no index serves all three at once."""
+    """Entries by this actor; else with a target that starts so; else with these words in the reason. Only
+    one of these, since no index serves all three at once."""
     term = term.strip()
     if not term:
         return changes
@@ -63,7 +63,7 @@ def _word(value: Any) -> str:
 
 
 def as_dict(changes: QuerySet[AuditEntry]) -> Iterator[dict[str, Any]]:
-    """What there is to tell of each, read a thousand at a time."""
+    """The fields of each entry, read a thousand at a time."""
     columns = [name if name != "undoes" else "undoes_id" for name in FIELDS]
     for row in changes.values_list(*columns).iterator(chunk_size=1000):
         yield dict(zip(FIELDS, row, strict=True))
@@ -73,7 +73,7 @@ STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def as_csv(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Lines of CSV under a head. No cell is a formula to a program that opens the file."""
+    """Lines of CSV under a header. No cell is taken for a formula by a spreadsheet."""
     yield _line(FIELDS)
     for row in rows:
         yield _line([_cell(row[name]) for name in FIELDS])

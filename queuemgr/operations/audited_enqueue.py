@@ -1,7 +1,4 @@
-"""Work a person hands in leaves a row in the record of changes: how much, into what, by whom.
-
-One row for all of a call, however much it is: each execution is a row of its own.
-"""
+"""Enqueueing by a person is recorded: how much, into which flow, by whom. One audit entry for each call."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from queuemgr.lifecycle.enqueue import Enqueued
 from queuemgr.operations.controls import Actor
 
 Counted = Callable[[Enqueued], Enqueued]
-"""To be called with each part that was enqueued, which it gives back."""
+"""To be called with each part that was enqueued; returns it."""
 
 
 def record_enqueue(flow: str, new: int, by: Actor, **how: Any) -> None:
@@ -24,7 +21,7 @@ def record_enqueue(flow: str, new: int, by: Actor, **how: Any) -> None:
 
 @contextmanager
 def audited_enqueue(flow: str, by: Actor, **how: Any) -> Iterator[Counted]:
-    """Count what is enqueued in here, and record it however this ends, with what of `how` is said."""
+    """Count what is enqueued in this block, and record it however the block ends, with `how`."""
     new = 0
 
     def counted(part: Enqueued) -> Enqueued:

@@ -1,8 +1,7 @@
 """What a person does with batches: open one, add to it, close it, cancel it.
 
-A batch is executions of one flow, numbered in the order they were given. It ends when it is closed and
-all of them have ended. `batch_turns` says how it goes on meanwhile, `batch_progress` how far it is,
-`batch_results` hands over what came of it.
+A batch is executions of one flow, numbered in the order they were given. It ends when it is closed and all
+of them have ended. See `batch_window` for its window, `batch_progress` and `batch_results`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = (
 MAX_NAME = 150
 
 SUGGESTED = 5
-"""Names told to whoever asks for a batch there is not."""
+"""Names of batches in the message for an unknown one."""
 
 
 def open_batch(
@@ -43,9 +42,9 @@ def open_batch(
 ) -> Batch:
     """Make a batch of executions of this flow.
 
-    `fail_fast`: the first member that fails for good cancels the rest. `window`: no member may start
-    that lies so many or more beyond the first not yet ended (0: any may). Raises `BadInput` for a name
-    that is taken or cannot be one, or a window beyond `MAX_WINDOW`, and `UnknownFlow`.
+    `fail_fast`: the first member that fails for good cancels the rest. `window`: only so many members,
+    counted from the first unfinished one, may start (0: any). Raises `BadInput` for a name that is taken
+    or invalid, or a window beyond `MAX_WINDOW`, and `UnknownFlow`.
     """
     _check_name(name)
     if not 0 <= window <= MAX_WINDOW:
@@ -88,11 +87,11 @@ def find(name: str) -> Batch:
 
 
 def add(batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL) -> Enqueued:
-    """Make members of these, numbered in their order after those there are.
+    """Append members in the order given.
 
-    A key that is there already is left as it is: a member keeps its place, so adding the same again
-    changes nothing, and one that is no member (`elsewhere`) does not become one. Raises `BadInput`
-    when the batch is closed, and what `enqueue_many` does; what went in before an error stays in.
+    A key that exists is left as it is: a member keeps its number, so adding the same again changes
+    nothing, and one that is no member (`elsewhere`) does not become one. Raises `BadInput` when the batch
+    is closed, and what `enqueue_many` does; what was inserted before an error stays.
     """
     return enqueue_many(batch.flow, intakes, priority=priority, enter=partial(_enter, batch))
 
@@ -100,7 +99,7 @@ def add(batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL
 def _enter(batch: Batch, rows: Rows) -> Enqueued:
     """Insert some members in a transaction of their own.
 
-    Whoever needs the fleet's lock takes it before the batch's row: so does who cancels the batch.
+    The scheduler lock is taken before the batch's row, as `cancel` does.
     """
     with transaction.atomic():
         if batch.window or backpressure.is_capped(rows):
@@ -126,7 +125,7 @@ def _check_open(batch: Batch) -> None:
 
 
 def _partition(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
-    """Those not yet there, each key once; and how many were."""
+    """The rows whose key is new, each key once; and how many existed."""
     known = Execution.objects.filter(flow=batch.flow, key__in=[row.key for row in rows])
     batch_of = dict(known.values_list("key", "batch_id"))
     fresh: dict[str, Execution] = {}
@@ -139,9 +138,9 @@ def _partition(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
 
 
 def _number(batch: Batch, rows: Rows) -> None:
-    """Give these their places, and have those beyond the window wait for their turn.
+    """Number these, and defer those beyond the window.
 
-    Their times are the database's, by which a batch is cancelled: what was added before is met.
+    Their times are the database's, as that of a cancellation is, which includes what was added before it.
     """
     now = scheduler_lock.database_now()
     last = batch.executions.aggregate(last=Max("batch_seq"))["last"]
@@ -155,8 +154,8 @@ def _number(batch: Batch, rows: Rows) -> None:
 
 
 def close(batch: Batch, by: Actor) -> bool:
-    """Let nothing more be added: when all members have ended, so has the batch. False when it was
-    closed before."""
+    """Accept no more members: the batch ends when all of them have ended. False when it was closed
+    before."""
     with transaction.atomic():
         locked = Batch.objects.select_for_update().get(pk=batch.pk)
         if locked.closed_at is not None:
@@ -168,11 +167,10 @@ def close(batch: Batch, by: Actor) -> bool:
 
 
 def cancel(batch: Batch, by: Actor) -> int:
-    """Cancel what waits, ask what runs to stop (its worker hears within seconds), and close it.
+    """Cancel what waits, request the cancellation of what runs, and close the batch.
 
-    Returns how many members had not ended when it was cancelled: 0 when it was cancelled before. From
-    then on nothing of it starts, however many are left to be swept up: by this call or, if that is broken
-    off, by the decisions that follow.
+    Returns how many members had not ended; 0 when it was cancelled before. From then on none of them
+    starts; those left over are cancelled by this call or, if it is interrupted, by later decisions.
     """
     with scheduler_lock.hold_scheduler_lock() as lock:
         because = f"by {by.actor}{f': {by.reason}' if by.reason else ''}"
@@ -214,13 +212,13 @@ def ended_at(batch: Batch) -> datetime | None:
 
 
 def rules_of(batch: Batch) -> str:
-    """Its rules, in words; empty for the plain ones."""
-    said = [f"window {batch.window:,}"] if batch.window else []
-    said += ["the first failure cancels the rest"] if batch.fail_fast else []
-    return "; ".join(said)
+    """Its window and fail-fast rule in words; empty for neither."""
+    words = [f"window {batch.window:,}"] if batch.window else []
+    words += ["the first failure cancels the rest"] if batch.fail_fast else []
+    return "; ".join(words)
 
 
-def counts_of(batch: Batch) -> str:
+def status_of(batch: Batch) -> str:
     """Open, closed or cancelled, and why."""
     if batch.cancelled_at:
         return f"cancelled: {batch.cancelled_because}"

@@ -1,8 +1,8 @@
-"""What a person may do with executions, one or a million: each recorded as a Change.
+"""What a person does with executions, one or a million; each change has an entry in the audit log.
 
-Every verb takes the executions, what it needs to know, and `by`: who acts, through what, and why. It
-acts on some hundred at a time under the scheduler lock, on rows read under it, leaves alone what has
-changed meanwhile, and returns how many it changed.
+Every function takes the executions, its arguments, and `by`: who acts, through what, and why. It acts on
+some hundred rows at a time under the scheduler lock, on rows read under it, leaves alone what has changed
+meanwhile, and returns how many it changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -32,24 +31,23 @@ from queuemgr.scheduling.claims import RouteKind
 Chunk = list[Execution]
 
 EDIT_PAYLOAD = "edit payload"
-"""The change that tells what of a payload was edited: for those who may see payloads."""
+"""The action of an audit entry with parts of a payload: for those who may see payloads."""
 
 
 def retry(executions: Iterable[Execution], by: Actor) -> int:
-    """Let failed, cancelled or skipped executions go on from the step they stopped at.
+    """Requeue failed, cancelled or skipped executions at the step they stopped at.
 
-    Others, and those whose flow or step is gone, are left alone; returns how many wait again.
+    Others, and those whose flow or step is gone, are left alone. Done work is never done twice.
     """
     return _in_chunks(executions, lambda lock, chunk: _retry(lock, chunk, by))
 
 
 def retry_from_start(executions: Iterable[Execution], by: Actor) -> int:
-    """Let failed, cancelled or skipped executions begin anew, at the first step their payload needs.
+    """Requeue failed, cancelled or skipped executions at the first step their payload needs.
 
-    What their steps learnt (the context) is forgotten; attempts and what is stored stay, and each
-    step stores its own again when it comes to its end. Done work is never done twice.
+    Their context is emptied; attempts and stored results stay until each step replaces its own.
     """
-    return _in_chunks(executions, lambda lock, chunk: _retry_from_start(lock, chunk, by))
+    return _in_chunks(executions, lambda lock, chunk: _retry(lock, chunk, by, from_start=True))
 
 
 def retry_with_payload(
@@ -61,32 +59,28 @@ def retry_with_payload(
     `NeverFits` for one no limit could admit. Returns 0 when it was not failed, cancelled or skipped.
     """
     given = validate(payload)
-    again = _retry_from_start if from_start else _retry
 
     def act(lock: SchedulerLock, chunk: Chunk) -> int:
         changed = [e for e in chunk if e.state in UNSUCCESSFUL]
         for e in changed:
-            _give_payload(e, given, by, from_start=from_start)
-        return again(lock, changed, by)
+            _set_payload(e, given, by, from_start=from_start)
+        return _retry(lock, changed, by, from_start=from_start)
 
     return _in_chunks([execution], act)
 
 
 def cancel(executions: Iterable[Execution], by: Actor) -> int:
-    """Cancel what waits at once; ask what runs to stop, which its worker hears within seconds."""
+    """Cancel what waits at once; request the cancellation of what runs, which its worker sees in seconds."""
     return _in_chunks(executions, lambda lock, chunk: _cancel(chunk, lock.now, by))
 
 
 def skip(executions: Iterable[Execution], by: Actor) -> int:
-    """Leave out for good what waits, and what failed and nobody wants any more.
-
-    What runs, is done or was cancelled is left alone.
-    """
+    """Skip for good what waits or has failed; what runs, is done or was cancelled is left alone."""
     return _in_chunks(executions, lambda lock, chunk: _skip(chunk, lock.now, by))
 
 
 def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> int:
-    """Raise or lower the priority; work under way keeps its slot and goes on at the new one."""
+    """Change the priority; running work keeps its slot and has the new priority from its next step on."""
     check_rank(priority)
     return _in_chunks(executions, lambda lock, chunk: _set_priority(lock, chunk, priority, by))
 
@@ -104,7 +98,7 @@ def set_run_after(executions: Iterable[Execution], when: datetime, by: Actor) ->
 
 
 def _in_chunks(executions: Iterable[Execution], act: Callable[[SchedulerLock, Chunk], int]) -> int:
-    """Act on some hundred at a time, each time under the scheduler lock and on rows read under it."""
+    """Act on some hundred rows at a time, under the scheduler lock and on rows read under it."""
     ids = [execution.pk for execution in executions]
     changed = 0
     for start in range(0, len(ids), ROWS_AT_A_TIME):
@@ -117,69 +111,66 @@ def _in_chunks(executions: Iterable[Execution], act: Callable[[SchedulerLock, Ch
 
 
 def _lock_leases(execution_ids: Sequence[int]) -> None:
-    """Wait for beginnings and endings under way, which need not hold the scheduler lock; those that
-    come after us wait for us. What is read next stays true."""
+    """Wait for starts and finishes in progress, which may not hold the scheduler lock; later ones wait for
+    us. So what is read next stays true."""
     held = Lease.objects.filter(execution_id__in=execution_ids).order_by("pk")
     list(held.select_for_update().values_list("pk"))
 
 
-def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
+def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = False) -> int:
     ended = [e for e in chunk if e.state in UNSUCCESSFUL]
-    by_route = _by_route(ended, lambda execution: (execution.priority, True, False))
-    for route_id, some in by_route.items():
-        by.record_each("retry", some, _state, lambda execution: {"state": State.WAITING.value})
-        changes = {**_again(lock.now), "resumed": True, "route_id": route_id}
-        states.move([e.pk for e in some], State.WAITING, **changes)
-    batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
-    wakeups.unpark(lock, by_route)
-    return sum(map(len, by_route.values()))
-
-
-def _again(now: datetime) -> dict[str, Any]:
-    return {"run_after": now, "attempts_counted_since": now, "finished_at": None, "wait_reason": ""}
-
-
-def _retry_from_start(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
-    ended = [e for e in chunk if e.state in UNSUCCESSFUL]
-    stood = {e.pk: f"{e.phase}/{e.step}" for e in ended}
-    by_route = _by_route(filter(_put_at_start, ended), lambda e: (e.priority, False, False))
+    before = {e.pk: _state_and_step(e, from_start) for e in ended}
+    moved = [e for e in ended if _move_to_start(e)] if from_start else ended
+    action = "retry from start" if from_start else "retry"
+    columns: dict[str, Any] = {
+        "run_after": lock.now,
+        "attempts_counted_since": lock.now,
+        "finished_at": None,
+    }
+    by_route = _by_route(moved, lambda e: (e.priority, not from_start, False))
     for route_id, some in by_route.items():
         by.record_each(
-            "retry from start",
+            action,
             some,
-            lambda e: {**_state(e), "step": stood[e.pk]},
-            lambda e: {"state": State.WAITING.value, "step": f"{e.phase}/{e.step}"},
+            lambda e: before[e.pk],
+            lambda e: {**_state_and_step(e, from_start), "state": State.WAITING.value},
         )
-        for (phase, step), alike in _by_place(some).items():
-            changes = {"phase": phase, "step": step, "context": {}, "resumed": False}
-            states.move(alike, State.WAITING, **_again(lock.now), **changes, route_id=route_id)
+        columns |= {"wait_reason": "", "resumed": not from_start, "route_id": route_id}
+        for (phase, step), ids in _by_step(some).items():
+            start = {"phase": phase, "step": step, "context": {}} if from_start else {}
+            states.move(ids, State.WAITING, **columns, **start)
     batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
     wakeups.unpark(lock, by_route)
     return sum(map(len, by_route.values()))
 
 
-def _put_at_start(execution: Execution) -> bool:
-    """Have the row in hand stand at its first step with nothing learnt; False where it has none."""
+def _state_and_step(execution: Execution, with_step: bool) -> dict[str, str]:
+    step = {"step": f"{execution.phase}/{execution.step}"} if with_step else {}
+    return {"state": execution.state, **step}
+
+
+def _move_to_start(execution: Execution) -> bool:
+    """Set the first step and an empty context, without saving; False if its flow has none for it."""
     try:
-        place = get_flow(execution.flow).first(execution.payload)
+        start = get_flow(execution.flow).first(execution.payload)
     except (UnknownFlow, ConfigurationError):
         return False
-    execution.phase, execution.step, execution.context = place.phase.name, place.step.name, {}
+    execution.phase, execution.step, execution.context = start.phase.name, start.step.name, {}
     return True
 
 
-def _by_place(executions: Iterable[Execution]) -> dict[tuple[str, str], list[int]]:
-    by_place: dict[tuple[str, str], list[int]] = defaultdict(list)
+def _by_step(executions: Iterable[Execution]) -> dict[tuple[str, str], list[int]]:
+    ids: dict[tuple[str, str], list[int]] = defaultdict(list)
     for execution in executions:
-        by_place[execution.phase, execution.step].append(execution.pk)
-    return by_place
+        ids[execution.phase, execution.step].append(execution.pk)
+    return ids
 
 
-def _give_payload(
+def _set_payload(
     execution: Execution, payload: dict[str, Any], by: Actor, *, from_start: bool
 ) -> None:
     before, execution.payload = execution.payload, payload
-    _check_it_works(execution, from_start=from_start)
+    _check_payload(execution, from_start=from_start)
     Execution.objects.filter(pk=execution.pk).update(payload=payload)
     edited = {name for name in {*before, *payload} if _differs(before, payload, name)}
     if edited:
@@ -194,10 +185,10 @@ def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> 
     return (name in before, before.get(name)) != (name in after, after.get(name))
 
 
-def _check_it_works(execution: Execution, *, from_start: bool) -> None:
-    """Ask the flow's rules for the route: an odd payload must not stop a worker later.
+def _check_payload(execution: Execution, *, from_start: bool) -> None:
+    """Compute the route by the flow's rules, so that an odd payload cannot stop a worker later.
 
-    Raises `BadInput`, `NeverFits` or what the flow raises of ours.
+    Raises `BadInput`, `NeverFits` or whatever `SluiceError` the flow raises.
     """
     try:
         flow = get_flow(execution.flow)
@@ -218,7 +209,7 @@ def _check_it_works(execution: Execution, *, from_start: bool) -> None:
 
 
 def _cancel(chunk: Chunk, now: datetime, by: Actor) -> int:
-    _give_back_unstarted(chunk)
+    _revoke_unstarted(chunk)
     leases = Lease.objects.filter(execution__in=chunk, cancel_requested_by="")
     running = set(leases.values_list("execution_id", flat=True))
     leases.update(cancel_requested_by=by.actor or by.source)
@@ -230,7 +221,7 @@ def _cancel(chunk: Chunk, now: datetime, by: Actor) -> int:
 
 
 def _skip(chunk: Chunk, now: datetime, by: Actor) -> int:
-    _give_back_unstarted(chunk)
+    _revoke_unstarted(chunk)
     may = (State.WAITING, State.LEASED, State.FAILED)
     unwanted = [e for e in chunk if e.state in may]
     _end(unwanted, State.SKIPPED, "skip", now, by)
@@ -238,21 +229,20 @@ def _skip(chunk: Chunk, now: datetime, by: Actor) -> int:
 
 
 def _end(some: Chunk, to: State, action: str, now: datetime, by: Actor) -> None:
-    """Move these, none of which holds a lease, to a final state, and say who did."""
+    """Move these, none of which has a lease, to a final state, and store who did it."""
     by.record_each(action, some, _state, lambda execution: {"state": to.value})
-    said = f"{to.value} by {by.actor}" + (f": {by.reason}" if by.reason else "")
-    states.move(
-        [execution.pk for execution in some],
-        to,
-        finished_at=now,
-        route_id=None,
-        wait_reason=said[:200],
-    )
+    ids = [execution.pk for execution in some]
+    states.move(ids, to, finished_at=now, route_id=None, wait_reason=_reason(to.value, by))
+
+
+def _reason(what: str, by: Actor) -> str:
+    """As `cancelled by ann: wrong file`."""
+    return (f"{what} by {by.actor}" + (f": {by.reason}" if by.reason else ""))[:200]
 
 
 def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
     others = [execution for execution in chunk if execution.priority != priority]
-    _give_back_unstarted(others)
+    _revoke_unstarted(others)
     by.record_each(
         "set priority",
         others,
@@ -260,11 +250,8 @@ def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -
         lambda execution: {"priority": PRIORITY_NAMES[priority]},
     )
     waiting = [e for e in others if e.state in (State.WAITING, State.LEASED)]
-    retries = set(
-        Route.objects.filter(pk__in=[e.route_id for e in waiting], retrying=True).values_list(
-            "pk", flat=True
-        )
-    )
+    retrying = Route.objects.filter(pk__in=[e.route_id for e in waiting], retrying=True)
+    retries = set(retrying.values_list("pk", flat=True))
     by_route = _by_route(waiting, lambda e: (priority, e.resumed, e.route_id in retries))
     for route_id, some in by_route.items():
         Execution.objects.filter(pk__in=[e.pk for e in some]).update(route_id=route_id)
@@ -274,47 +261,34 @@ def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -
 
 
 def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) -> int:
-    now = lock.now
-    moment = max(when, now)
+    now, moment = lock.now, max(when, lock.now)
     waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED)]
-    waiting = [e for e in waiting if e.run_after is not None]
-    moved = [e for e in waiting if e.run_after != moment and not _is_due(e, when, now)]
+    moved = [e for e in waiting if e.run_after and max(e.run_after, now) != moment]
     if not moved:
         return 0
-    _give_back_unstarted(moved)
-    by.record_each("set run after", moved, partial(_moment, "run_after"), lambda e: _said(moment))
-    put_off = f"put off by {by.actor}" + (f": {by.reason}" if by.reason else "")
-    Execution.objects.filter(pk__in=[e.pk for e in moved]).update(
-        run_after=moment, wait_reason=put_off[:200] if moment > now else ""
+    _revoke_unstarted(moved)
+    by.record_each(
+        "set run after", moved, lambda e: _run_after(e.run_after), lambda e: _run_after(moment)
     )
-    _bring_heads_forward(lock, {e.route_id for e in moved if e.route_id}, moment)
+    Execution.objects.filter(pk__in=[e.pk for e in moved]).update(
+        run_after=moment, wait_reason=_reason("put off", by) if moment > now else ""
+    )
+    # A route's `head_at` is never later than its head falls due, or aging would miss it.
+    route_ids = {e.route_id for e in moved if e.route_id}
+    Route.objects.filter(pk__in=route_ids, head_at__gt=moment).update(head_at=moment)
+    wakeups.unpark(lock, route_ids)
     return len(moved)
 
 
-def _is_due(execution: Execution, when: datetime, now: datetime) -> bool:
-    """Is it due already, and told to be due now? It keeps its turn."""
-    return when <= now and execution.run_after is not None and execution.run_after <= now
-
-
-def _moment(column: str, execution: Execution) -> dict[str, str]:
-    return _said(getattr(execution, column))
-
-
-def _said(moment: datetime) -> dict[str, str]:
-    return {"run_after": moment.isoformat(timespec="seconds")}
-
-
-def _bring_heads_forward(lock: SchedulerLock, route_ids: set[int], moment: datetime) -> None:
-    """A route's `head_at` is never later than its head falls due, or ageing would miss it."""
-    Route.objects.filter(pk__in=route_ids, head_at__gt=moment).update(head_at=moment)
-    wakeups.unpark(lock, route_ids)
+def _run_after(moment: datetime | None) -> dict[str, str]:
+    return {"run_after": moment.isoformat(timespec="seconds") if moment else ""}
 
 
 def _state(execution: Execution) -> dict[str, str]:
     return {"state": execution.state}
 
 
-def _give_back_unstarted(chunk: Chunk) -> None:
+def _revoke_unstarted(chunk: Chunk) -> None:
     unstarted = Lease.objects.unstarted().filter(execution__in=chunk)
     revoke.revoke_unstarted(list(unstarted.values_list("pk", flat=True)))
 
@@ -322,7 +296,7 @@ def _give_back_unstarted(chunk: Chunk) -> None:
 def _by_route(
     executions: Iterable[Execution], ranked: Callable[[Execution], tuple[int, bool, bool]]
 ) -> dict[int, list[Execution]]:
-    """The executions by the route they would wait on; without those whose flow or step is gone."""
+    """The executions by the route they would wait on, without those whose flow or step is gone."""
     by_kind: dict[RouteKind, list[Execution]] = defaultdict(list)
     for execution in executions:
         priority, resumed, retrying = ranked(execution)

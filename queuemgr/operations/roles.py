@@ -1,8 +1,8 @@
-"""Who may do what: three roles, as Django groups, over permissions that each stand for one act.
+"""The three roles, as Django groups over permissions that each stand for one action.
 
-A viewer looks, but not into payloads. An operator steers work: retries, cancels, skips, prioritises,
-pauses, enqueues, acts in bulk, undoes. An admin also sets limits, queues' caps and retry policies, edits
-payloads, and gives out tokens and roles. A group is made once; what a site alters in it stays.
+A viewer sees everything but payloads. An operator also retries, cancels, skips, prioritises, pauses,
+enqueues, runs bulk actions and undoes. An admin also edits limits, queues, retry policies and payloads, and
+gives out tokens and roles. A group is made once; what a site changes in it stays.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from queuemgr.operations.controls import Actor
 VIEWER, OPERATOR, ADMIN = ROLES = ("viewer", "operator", "admin")
 
 DJANGOS_OWN = ("admin", "auth", "contenttypes", "sessions")
-"""Applications that hold nothing of the work: people, sessions, and the admin's own log."""
+"""Applications with no data of the queue: users, sessions, and the admin's own log."""
 
 SECRET = ("view_payload", "view_apitoken", "view_idempotencyrecord")
-"""What may be looked at by more than a viewer alone."""
+"""What a viewer may not see."""
 
 OPERATES = (
     "view_payload", "retry_execution", "cancel_execution", "skip_execution", "prioritise_execution",
     "pause_queue", "pause_limit", "add_bulkaction", "stop_bulkaction", "add_execution", "add_batch",
     "change_batch", "undo_auditentry",
 )  # fmt: skip
-"""What an operator may do beyond looking."""
+"""What an operator may do besides viewing."""
 
 
 def permissions_of(role: str) -> QuerySet[Permission]:
-    """What a role is made with; raises `BadInput` for one there is not."""
+    """The permissions a role is made with; raises `BadInput` for an unknown role."""
     work = ~Q(content_type__app_label__in=DJANGOS_OWN)
     looks = work & Q(codename__startswith="view_") & ~Q(codename__in=SECRET)
     acts = Q(content_type__app_label="queuemgr", codename__in=OPERATES)
@@ -47,8 +47,8 @@ def permissions_of(role: str) -> QuerySet[Permission]:
 
 @transaction.atomic
 def make() -> list[str]:
-    """Make the groups there are not yet; returns their names. Nothing before every permission is
-    there, which `migrate` makes at its end."""
+    """Make the missing groups; returns their names. Does nothing before every permission exists, which
+    `migrate` makes at its end."""
     known = Permission.objects.filter(content_type__app_label="queuemgr", codename__in=OPERATES)
     if known.count() < len(OPERATES):
         return []
@@ -63,21 +63,21 @@ def make() -> list[str]:
 
 @dataclass(frozen=True)
 class Differs:
-    """How a role's group differs from what it is made with: `app.codename` each."""
+    """Permissions (`app.codename`) a role's group lacks, and those it has besides its own."""
 
     lacks: tuple[str, ...]
     besides: tuple[str, ...]
 
 
 def difference(role: str) -> Differs:
-    """How this role's group was altered, or fell behind new permissions."""
+    """How this role's group was changed, or lacks new permissions."""
     stated, held = _names(permissions_of(role)), _names(_held_by(role))
     return Differs(tuple(sorted(stated - held)), tuple(sorted(held - stated)))
 
 
 @transaction.atomic
 def reset(role: str, by: Actor) -> bool:
-    """Give a role's group just what it is made with; tells whether that altered anything."""
+    """Reset a role's group to its own permissions; returns whether that changed anything."""
     found = difference(role)
     if not (found.lacks or found.besides):
         return False

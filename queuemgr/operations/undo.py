@@ -1,7 +1,7 @@
-"""Undoing a change: what was before is put back, if what is now is still what the change left.
+"""Undoing a change: its `before` is restored, if the present state is still its `after`.
 
-At most once for each change, through the verbs that made it; the undoing is a change of its own, and
-can be undone in turn. Resetting a breaker and what ends work (retry, cancel,
+At most once for each audit entry, by the functions that made the change; the undo has an entry of its own,
+and can be undone in turn. Resetting a breaker and what ends work (retry, cancel,
 skip) is not undone here: do the opposite instead. A bulk action's priorities are put
 back by another bulk action.
 """
@@ -27,40 +27,40 @@ from queuemgr.operations.controls import ABSENT, Actor, Pause, field_values, pau
 from queuemgr.scheduling import retry_policies
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 
-LOOKED_BACK = 50
-"""How many later changes are looked through for whoever changed it since."""
+MAX_LATER_ENTRIES = 50
+"""How many later entries are searched for whoever changed it since."""
 
-Facts = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Undoable:
-    """How changes of one kind are undone: who may, what is there now, and putting back."""
+    """How changes of one kind are undone: the permission, the present state, and how to restore it."""
 
     permission: Callable[[AuditEntry], str]
-    now: Callable[[AuditEntry], Facts]
-    """What the change's `after` would say, were it made of the present state."""
-    put_back: Callable[[AuditEntry, Actor], None]
+    now: Callable[[AuditEntry], Values]
+    """The present state, in the fields of the entry's `after`."""
+    restore: Callable[[AuditEntry, Actor], object]
 
 
 def undo(change: AuditEntry, by: Actor) -> AuditEntry:
-    """Put back what was before; returns the change that records it.
+    """Restore what was before; returns the audit entry of the undo.
 
     Raises `CannotUndo` when it was undone already, when something has changed since (naming what, and
-    who), or when it is of a kind that is not undone.
+    who changed it), or when it is of a kind that cannot be undone.
     """
     with transaction.atomic():
         AuditEntry.objects.select_for_update().get(pk=change.pk)
         check(change)
         reason = by.reason or f"undoes change {change.pk}"
         try:
-            _kind_of(change).put_back(change, replace(by, undoes=change.pk, reason=reason))
+            _kind_of(change).restore(change, replace(by, undoes=change.pk, reason=reason))
         except (ValidationError, BadInput) as error:
-            raise CannotUndo(f"what was before cannot be put back: {_said(error)}") from None
+            raise CannotUndo(f"what was before cannot be restored: {_message(error)}") from None
         undone = AuditEntry.objects.filter(undoes=change.pk).first()
         if undone is None:
             raise CannotUndo(f"{change.target} has changed since")
-        # What the verb found under its lock must be what was just looked at without one.
+        # What was found under the lock must be what was just checked without one.
         _raise_on_difference(change, {**undone.before, **(undone.before.get("row") or {})})
         transaction.on_commit(dispatch)
         return undone
@@ -76,8 +76,8 @@ def check(change: AuditEntry) -> None:
     _raise_on_difference(change, {name: now.get(name) for name in {**now, **_left(change)}})
 
 
-def _raise_on_difference(change: AuditEntry, now: Facts) -> None:
-    """Name the first thing that is known not to be as this change left it."""
+def _raise_on_difference(change: AuditEntry, now: Values) -> None:
+    """Raise `CannotUndo` naming the first value that is not as this change left it."""
     for name, value in _left(change).items():
         if name not in now or now[name] == value:
             continue
@@ -91,8 +91,8 @@ def _raise_on_difference(change: AuditEntry, now: Facts) -> None:
 
 
 def permission(change: AuditEntry) -> str:
-    """The permission of the verb that would put it back, which its undoer needs besides
-    `undo_auditentry`; raises `CannotUndo` for a kind that is not undone."""
+    """The permission needed besides `undo_auditentry`; raises `CannotUndo` for a kind that cannot be
+    undone."""
     return _kind_of(change).permission(change)
 
 
@@ -103,11 +103,11 @@ def _kind_of(change: AuditEntry) -> Undoable:
 
 
 PAUSE = ("is", "paused_at", "paused_by", "pause_reason", "paused_until")
-"""What a change says of a pause: a sentence, and the columns."""
+"""The values of a pause: a sentence, and the columns."""
 
 
-def _left(change: AuditEntry) -> Facts:
-    """What must still be so. The whole of a new row stands for the figures set in it."""
+def _left(change: AuditEntry) -> Values:
+    """What must still be so; of a new row, all its fields."""
     after = change.after
     pause = {name: after[name] for name in PAUSE if name in after}
     if "paused_at" in pause:
@@ -120,11 +120,11 @@ def _left(change: AuditEntry) -> Facts:
 
 
 def _changed_by(change: AuditEntry, name: str) -> str:
-    """`; bob did that at …`, if it is on record."""
-    telling = "is" if name in PAUSE else name
+    """`; bob did that at …`, if the audit log says so."""
+    field = "is" if name in PAUSE else name
     later = AuditEntry.objects.filter(target=change.target, pk__gt=change.pk).order_by("-pk")
-    for other in later[:LOOKED_BACK]:
-        if telling in other.after or "row" in other.after:
+    for other in later[:MAX_LATER_ENTRIES]:
+        if field in other.after or "row" in other.after:
             return f"; {other.actor} did that at {other.at:%Y-%m-%d %H:%M} UTC (change {other.pk})"
     return "; nobody is on record for it"
 
@@ -133,30 +133,25 @@ def _word(value: Any) -> str:
     return "nothing" if value in (None, "") else str(value)
 
 
-def _said(error: ValidationError | BadInput) -> str:
+def _message(error: ValidationError | BadInput) -> str:
     return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
 
 
 # Limits, and pauses of limits and queues.
 
 
-def _limit_now(change: AuditEntry) -> Facts:
+def _limit_now(change: AuditEntry) -> Values:
     limit = Limit.objects.filter(name=change.target).first()
     if limit is None:
         return ABSENT
-    return {**field_values(limit, LIMIT_FIELDS), **pause_of(limit).facts(), "row": limit.name}
+    return {**field_values(limit, LIMIT_FIELDS), **pause_of(limit).serialize(), "row": limit.name}
 
 
-def _put_limit_back(change: AuditEntry, by: Actor) -> None:
+def _restore_limit(change: AuditEntry, by: Actor) -> None:
     if change.before.get("row", ...) is None:
         controls.remove_limit(change.target, by)
     else:
         controls.edit_limit(change.target, by, **change.before)
-
-
-def _put_limit_row_back(change: AuditEntry, by: Actor) -> None:
-    pause = Pause.told(change.before)
-    controls.restore_limit(change.target, by, change.before["row"], pause)
 
 
 def _pausable(change: AuditEntry) -> Pausable | None:
@@ -164,18 +159,18 @@ def _pausable(change: AuditEntry) -> Pausable | None:
     return queue or Limit.objects.filter(name=change.target).first()
 
 
-def _pause_now(change: AuditEntry) -> Facts:
+def _pause_now(change: AuditEntry) -> Values:
     row = _pausable(change)
     if isinstance(row, Limit):
         return _limit_now(change)
-    return pause_of(row).facts() if row else {}
+    return pause_of(row).serialize() if row else {}
 
 
-def _put_pause_back(change: AuditEntry, by: Actor) -> None:
+def _restore_pause(change: AuditEntry, by: Actor) -> None:
     if change.before.get("row", ...) is None:
         controls.remove_limit(change.target, by)
         return
-    row, pause = _pausable(change), Pause.told(change.before)
+    row, pause = _pausable(change), Pause.parse(change.before)
     assert row is not None
     if pause.paused_until and pause.paused_until <= database_now():
         raise BadInput(f"that pause was to end at {pause.paused_until:%Y-%m-%d %H:%M} UTC")
@@ -189,13 +184,9 @@ def _may_pause(change: AuditEntry) -> str:
 # Queues, policies, priorities.
 
 
-def _queue_now(change: AuditEntry) -> Facts:
+def _queue_now(change: AuditEntry) -> Values:
     queue = Queue.objects.filter(name=change.target).first()
     return {"max_pending": queue.max_pending} if queue else {}
-
-
-def _put_queue_back(change: AuditEntry, by: Actor) -> None:
-    controls.edit_queue(change.target, by, **change.before)
 
 
 def _kind_and_phase(change: AuditEntry) -> tuple[str, str]:
@@ -203,7 +194,7 @@ def _kind_and_phase(change: AuditEntry) -> tuple[str, str]:
     return kind, phase
 
 
-def _policy_now(change: AuditEntry) -> Facts:
+def _policy_now(change: AuditEntry) -> Values:
     kind, phase = _kind_and_phase(change)
     policy = RetryPolicy.objects.filter(kind=kind, phase=phase).first()
     if policy is None:
@@ -211,7 +202,7 @@ def _policy_now(change: AuditEntry) -> Facts:
     return {**field_values(policy, retry_policies.POLICY_FIELDS), "row": str(policy)}
 
 
-def _put_policy_back(change: AuditEntry, by: Actor) -> None:
+def _restore_policy(change: AuditEntry, by: Actor) -> None:
     kind, phase = _kind_and_phase(change)
     if change.before.get("row", ...) is None:
         controls.delete_policy(kind, phase, by)
@@ -224,29 +215,29 @@ def _execution(change: AuditEntry) -> Execution | None:
     return Execution.objects.filter(flow=flow, key=key).first()
 
 
-def _priority_now(change: AuditEntry) -> Facts:
+def _priority_now(change: AuditEntry) -> Values:
     execution = _execution(change)
     return {"priority": PRIORITY_NAMES[execution.priority]} if execution else {}
 
 
-def _put_priority_back(change: AuditEntry, by: Actor) -> None:
+def _restore_priority(change: AuditEntry, by: Actor) -> None:
     execution = _execution(change)
     assert execution is not None
     executions.set_priority([execution], PRIORITIES[change.before["priority"]], by)
 
 
-# What a bulk action did: undone as a whole, in the background, by the change that started it.
+# Bulk actions: undone as a whole, in the background, by the entry of their start.
 
 
 def _may_restore(change: AuditEntry) -> str:
     action = BulkAction.objects.filter(pk=change.action_id or 0).first()
     if action is None or action.verb not in bulk.UNDOABLE:
-        raise CannotUndo("what it did is not undone: start the opposite action")
+        raise CannotUndo("what it did cannot be undone: start the opposite action")
     return f"queuemgr.{RESTORE.permission}"
 
 
-def _bulk_now(change: AuditEntry) -> Facts:
-    """As the change left it: each execution is looked at when its turn comes."""
+def _bulk_now(change: AuditEntry) -> Values:
+    """As the change left it: each execution is checked when its batch is undone."""
     try:
         bulk.check_undoable(change.action_id or 0)
     except BadInput as error:
@@ -254,27 +245,34 @@ def _bulk_now(change: AuditEntry) -> Facts:
     return dict(change.after)
 
 
-def _put_bulk_back(change: AuditEntry, by: Actor) -> None:
-    bulk.undo(change.action_id or 0, by)
-
-
 def _may(codename: str) -> Callable[[AuditEntry], str]:
     return lambda change: f"queuemgr.{codename}"
 
 
-_LIMIT = Undoable(_may("change_limit"), _limit_now, _put_limit_back)
-_POLICY = Undoable(_may("change_retrypolicy"), _policy_now, _put_policy_back)
+_LIMIT = Undoable(_may("change_limit"), _limit_now, _restore_limit)
+_POLICY = Undoable(_may("change_retrypolicy"), _policy_now, _restore_policy)
 
 KINDS = {
     "edit limit": _LIMIT,
     "restore limit": _LIMIT,
-    "remove limit": replace(_LIMIT, put_back=_put_limit_row_back),
-    "pause": Undoable(_may_pause, _pause_now, _put_pause_back),
-    "resume": Undoable(_may_pause, _pause_now, _put_pause_back),
-    "edit queue": Undoable(_may("change_queue"), _queue_now, _put_queue_back),
+    "remove limit": replace(
+        _LIMIT,
+        restore=lambda change, by: controls.restore_limit(
+            change.target, by, change.before["row"], Pause.parse(change.before)
+        ),
+    ),
+    "pause": Undoable(_may_pause, _pause_now, _restore_pause),
+    "resume": Undoable(_may_pause, _pause_now, _restore_pause),
+    "edit queue": Undoable(
+        _may("change_queue"),
+        _queue_now,
+        lambda change, by: controls.edit_queue(change.target, by, **change.before),
+    ),
     "edit retry policy": _POLICY,
     "delete retry policy": _POLICY,
-    START: Undoable(_may_restore, _bulk_now, _put_bulk_back),
-    "set priority": Undoable(_may("prioritise_execution"), _priority_now, _put_priority_back),
+    START: Undoable(
+        _may_restore, _bulk_now, lambda change, by: bulk.undo(change.action_id or 0, by)
+    ),
+    "set priority": Undoable(_may("prioritise_execution"), _priority_now, _restore_priority),
 }
-"""The kinds of changes that are undone, by their action."""
+"""The changes that can be undone, by the action of their entry."""

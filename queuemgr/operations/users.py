@@ -1,7 +1,4 @@
-"""People and groups: what the record of changes says of them, and giving someone a role.
-
-Passwords are never told, only that one was set.
-"""
+"""Users and groups: their audit entries, and giving someone a role. Passwords are never in an entry."""
 
 from __future__ import annotations
 
@@ -16,60 +13,60 @@ from queuemgr.base.errors import BadInput
 from queuemgr.operations import roles
 from queuemgr.operations.controls import Actor
 
-Facts = Mapping[str, Any]
+Values = Mapping[str, Any]
 
-COLUMNS = (
+FIELDS = (
     "username", "email", "first_name", "last_name", "is_active", "is_staff", "is_superuser",
 )  # fmt: skip
 
 
-def facts_of(row: User | Group) -> Facts:
-    """What someone may, and is called; or what a group may."""
+def serialize(row: User | Group) -> Values:
+    """The fields and permissions of a user or group, for audit entries."""
     if isinstance(row, Group):
         return {"name": row.name, "permissions": _names(row.permissions)}
-    columns = {column: getattr(row, column) for column in COLUMNS}
+    fields = {field: getattr(row, field) for field in FIELDS}
     groups = list(row.groups.order_by("name").values_list("name", flat=True))
-    return {**columns, "groups": groups, "permissions": _names(row.user_permissions)}
+    return {**fields, "groups": groups, "permissions": _names(row.user_permissions)}
 
 
 def target_of(row: User | Group) -> str:
-    """`user ann` or `group operator`, as changes name them."""
+    """`user ann` or `group operator`: the target of audit entries."""
     return f"{'group' if isinstance(row, Group) else 'user'} {row}"
 
 
-def record(action: str, row: User | Group, before: Facts, by: Actor) -> None:
-    """Record what has become of someone, or of a group; nothing when nothing has."""
-    after = facts_of(row)
-    altered = {name: value for name, value in after.items() if before.get(name, ...) != value}
+def record(action: str, row: User | Group, before: Values, by: Actor) -> None:
+    """Record what changed of a user or group; nothing when nothing did."""
+    after = serialize(row)
+    changed = {name: value for name, value in after.items() if before.get(name, ...) != value}
     if not before:
-        altered = {name: value for name, value in altered.items() if value}
-    if altered:
-        was = {name: before[name] for name in altered if name in before}
-        by.record(f"{action} {_kind(row)}", target_of(row), was, altered)
+        changed = {name: value for name, value in changed.items() if value}
+    if changed:
+        was = {name: before[name] for name in changed if name in before}
+        by.record(f"{action} {_kind(row)}", target_of(row), was, changed)
 
 
 def record_removal(row: User | Group, by: Actor) -> None:
-    held = {name: value for name, value in facts_of(row).items() if value}
+    held = {name: value for name, value in serialize(row).items() if value}
     by.record(f"delete {_kind(row)}", target_of(row), held)
 
 
 def record_password(user: User, by: Actor) -> None:
-    """That someone was given another password, or none that can be used."""
-    kept = "usable" if user.has_usable_password() else "not usable"
-    by.record("set password", target_of(user), {}, {"password": kept})
+    """Record that a password was set or made unusable."""
+    password = "usable" if user.has_usable_password() else "not usable"
+    by.record("set password", target_of(user), {}, {"password": password})
 
 
 @transaction.atomic
 def give_role(name: str, role: str, by: Actor) -> User:
-    """Give someone this role and no other (`none`: none), making the account if there is none.
+    """Give a user this role and no other (`none`: no role), making the account if there is none.
 
-    A new one cannot log in before a password is set. Raises `BadInput` for a role there is not.
+    A new user cannot log in before a password is set. Raises `BadInput` for an unknown role.
     """
     if role != "none":
         roles.permissions_of(role)
         roles.make()
     user = User.objects.select_for_update().filter(username=name).first()
-    before, action = (facts_of(user), "edit") if user else ({}, "add")
+    before, action = (serialize(user), "edit") if user else ({}, "add")
     user = user or _new_user(name)
     user.is_staff = user.is_superuser or role != "none"
     user.save(update_fields=["is_staff"])
@@ -80,7 +77,7 @@ def give_role(name: str, role: str, by: Actor) -> User:
 
 
 def ensure_superuser(name: str, password: str, by: Actor) -> None:
-    """Have a superuser of this name and password; one that is there keeps all but its password."""
+    """Make a superuser with this password; of an existing one, only the password is set."""
     user = User.objects.filter(username=name).first()
     if user is None:
         user = User.objects.create_superuser(name)

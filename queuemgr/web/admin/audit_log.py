@@ -59,7 +59,7 @@ class ChangeAdmin(ReadOnlyAdmin):
     search_fields = ("target",)
     search_help_text = (
         "Who; or the beginning of what was changed (a queue, a limit, flow/key); or, where neither is "
-        f"found, words of the reason among the newest {audit_log.READ_THROUGH:,}."
+        f"found, words of the reason among the newest {audit_log.MAX_SEARCHED:,}."
     )
     sortable_by = ()
     fields = (

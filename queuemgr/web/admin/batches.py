@@ -61,7 +61,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @admin.display(description="is")
     def standing(self, batch: Batch) -> str:
-        return batches.counts_of(batch)
+        return batches.status_of(batch)
 
     @admin.display(description="progress")
     def how_far(self, batch: Any) -> str:
@@ -151,7 +151,7 @@ def _facts(batch: Batch) -> dict[str, Any]:
         "batch": batch,
         "progress": found,
         "counts": [(state, getattr(found, state)) for state in STATES],
-        "standing": batches.counts_of(batch),
+        "standing": batches.status_of(batch),
         "rules": batches.rules_of(batch) or "best effort: everything runs",
         "first_failures": failed[:FIRST_FAILURES],
     }

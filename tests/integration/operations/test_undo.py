@@ -86,7 +86,7 @@ def test_what_would_contradict_a_later_edit_is_refused_in_a_sentence() -> None:
     controls.edit_limit("phase:prep", ANN, max_running=9)
     change = last()
     controls.edit_limit("phase:prep", BOB, reserved_high=4)
-    with pytest.raises(CannotUndo, match=r"cannot be put back: reserved_high must be smaller"):
+    with pytest.raises(CannotUndo, match=r"cannot be restored: reserved_high must be smaller"):
         undo(change, ANN)
     assert limit("phase:prep").max_running == 9
 
