@@ -47,7 +47,7 @@ def test_a_limit_change_is_undone_from_its_page_and_nothing_is_refused_by_the_po
 ) -> None:
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
-    for address in ("", "queuemgr/limit/", "queuemgr/execution/", "queuemgr/change/"):
+    for address in ("", "queuemgr/limit/", "queuemgr/execution/", "queuemgr/auditentry/"):
         page.goto(f"{live_server.url}/admin/{address}")
     row = page.locator("#result_list tbody tr").first
     expect(row).to_contain_text(HOSTILE)
@@ -57,7 +57,7 @@ def test_a_limit_change_is_undone_from_its_page_and_nothing_is_refused_by_the_po
     page.get_by_role("button", name="Undo this change").click()
     expect(page.locator("body")).to_contain_text("Undone: host:* is max_running 4 again.")
 
-    page.goto(f"{live_server.url}/admin/queuemgr/change/")
+    page.goto(f"{live_server.url}/admin/queuemgr/auditentry/")
     newest = page.locator("#result_list tbody tr").first
     expect(newest).to_contain_text("it was meant for another host")
     assert page.title() != "run"
