@@ -1,4 +1,4 @@
-"""The papers flow: what follows what, under which limits and at what cost. Read it top to bottom."""
+"""The papers flow: its phases and steps, the limits they run under, and what they cost."""
 
 from __future__ import annotations
 
@@ -26,83 +26,83 @@ from pipeline.web.artifact_links import artifacts
 from queuemgr import Context, Flow, Phase, Step
 
 LLM_REQUESTS = "llm_requests"
-"""The tokens that count requests at the model at once, over all papers."""
+"""The tokens for concurrent requests to the model, over all papers."""
 
 
-def _tenant(given: Context) -> tuple[str, ...]:
-    """Whose paper it is, where the payload says: tenants take turns, and may have limits."""
-    tenant = str(given.get("tenant", "")).strip()
+def _tenant(context: Context) -> tuple[str, ...]:
+    """The limit key of the tenant in the payload, if any: tenants share slots fairly and may have limits."""
+    tenant = str(context.get("tenant", "")).strip()
     return (f"tenant:{tenant}",) if tenant else ()
 
 
-def _resolver(given: Context) -> tuple[str, ...]:
-    """The one source it asks next, once it has said which; before that it only looks at what is known."""
-    source = str(given.get("resolver", ""))
+def _resolver(context: Context) -> tuple[str, ...]:
+    """The limit key of the source it asks next, if its context names one: its first run asks nobody."""
+    source = str(context.get("resolver", ""))
     asked = (limit_of(source),) if source else ()
-    return (*asked, *_tenant(given))
+    return (*asked, *_tenant(context))
 
 
-def _host(given: Context) -> tuple[str, ...]:
-    return (*limits_for_pdf(given, pipeline_settings().arxiv_url), *_tenant(given))
+def _host(context: Context) -> tuple[str, ...]:
+    return (*limits_for_pdf(context, pipeline_settings().arxiv_url), *_tenant(context))
 
 
-def _has_bare_pages(given: Context) -> bool:
-    return bool(given.get("pages_without_text"))
+def _has_bare_pages(context: Context) -> bool:
+    return bool(context.get("pages_without_text"))
 
 
-def _ocr(given: Context) -> tuple[str, ...]:
-    """The endpoint's limit where pages go to one, else that of the engine on this machine."""
-    return (KEY if is_remote(pipeline_settings()) else "engine:ocr", *_tenant(given))
+def _ocr(context: Context) -> tuple[str, ...]:
+    """The limit key of the vision endpoint, or of the OCR engine on this machine."""
+    return (KEY if is_remote(pipeline_settings()) else "engine:ocr", *_tenant(context))
 
 
-def _ocr_cost(given: Context) -> int:
-    """A request a page and some for second tries, given back when unused; the local engine is free."""
+def _ocr_cost(context: Context) -> int:
+    """A request for each page and some for retries, refunded when unused. The local engine costs nothing."""
     config = pipeline_settings()
-    return requests_reserved(config, _bare_pages(given)) if is_remote(config) else 0
+    return requests_reserved(config, _bare_pages(context)) if is_remote(config) else 0
 
 
-def _ocr_tokens(given: Context) -> dict[str, int]:
-    """At the endpoint a document takes as many places as it has pages there at once."""
+def _ocr_tokens(context: Context) -> dict[str, int]:
+    """A token for each page of the document that is at the endpoint at once."""
     config = pipeline_settings()
     if not is_remote(config):
-        return _cpu(given)
-    return {**_cpu(given), REQUESTS: pages_at_once(config, _bare_pages(given))}
+        return _cpu(context)
+    return {**_cpu(context), REQUESTS: pages_at_once(config, _bare_pages(context))}
 
 
-def _bare_pages(given: Context) -> int:
-    return len(given.get("pages_without_text") or ())
+def _bare_pages(context: Context) -> int:
+    return len(context.get("pages_without_text") or ())
 
 
-def _model(given: Context) -> tuple[str, ...]:
+def _model(context: Context) -> tuple[str, ...]:
     model = ("llm:chat",) if pipeline_settings().llm_base_url else ()
-    return (*model, *_tenant(given))
+    return (*model, *_tenant(context))
 
 
-def _model_tokens(given: Context) -> dict[str, int]:
-    """Where requests are capped a paper takes as many places as it has parts at the model at once."""
+def _model_tokens(context: Context) -> dict[str, int]:
+    """A token for each part of the paper that is at the model at once, if requests are capped."""
     config = pipeline_settings()
     if not (config.llm_base_url and config.max_llm_requests):
         return {}
-    return {LLM_REQUESTS: min(parts_at_once(config), rounded_up(known_parts(given)))}
+    return {LLM_REQUESTS: min(parts_at_once(config), rounded_up(known_parts(context)))}
 
 
-def _cpu(given: Context) -> dict[str, int]:
+def _cpu(context: Context) -> dict[str, int]:
     return {"cpu": 1, "memory": 1}
 
 
-def _io(given: Context) -> dict[str, int]:
+def _io(context: Context) -> dict[str, int]:
     return {"io": 1}
 
 
-def _analysis_cost(given: Context) -> int:
-    """One request locally. A model is asked once a part and once to merge them, and once more where
-    an answer must be mended; what is not needed is given back."""
-    return requests_for(known_parts(given)) if pipeline_settings().llm_base_url else 1
+def _analysis_cost(context: Context) -> int:
+    """One request for the local analyser. For a model, one for each part, one to merge them, and one to
+    repair an answer; unused ones are refunded."""
+    return requests_for(known_parts(context)) if pipeline_settings().llm_base_url else 1
 
 
 def _limits() -> dict[str, Mapping[str, Any]]:
-    """OCR fills a core each, an endpoint may allow only so many requests at once, and the services
-    papers come from want to be asked slowly."""
+    """Default limits: local OCR uses a core each, endpoints allow so many requests at once, and the
+    services papers come from ask for a low rate."""
     config = pipeline_settings()
     return {
         "host:*": {"max_running": config.max_per_host},
@@ -124,7 +124,7 @@ LIMIT_SETTINGS: Mapping[str, str] = {
     "max_llm": "llm:chat",
     "max_llm_requests": LLM_REQUESTS,
 }
-"""Which setting states the `max_running` of which limit."""
+"""The limit whose `max_running` each setting sets."""
 
 
 PAPERS = Flow(

@@ -1,4 +1,4 @@
-"""Django settings: wiring only. Every setting is read, checked and explained in a `settings.py`."""
+"""Django settings: wiring only. Each setting is declared, checked and explained in a `config.py`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from queuemgr.base.redaction import register_secret
 from queuemgr.flows.flow import HOUSEKEEPING
 
 COULD_NOT_RUN = 3
-"""Exit code of whatever is started with a configuration that cannot work."""
+"""Exit code of a process started with a configuration that cannot work."""
 
 
 def stop(problem: str) -> NoReturn:
-    """End here, with one line that says what is wrong."""
+    """Exit with one line that says what is wrong."""
     sys.stderr.write(f"configuration: {problem}\n")
     raise SystemExit(COULD_NOT_RUN)
 
@@ -43,7 +43,7 @@ except OSError as error:
 
 
 def _secret_key() -> str:
-    """The key given, or one made once for this data directory and readable by its owner only."""
+    """The configured key, or one generated once for this data directory, readable by its owner only."""
     kept = DATA_DIR / "secret-key"
     if CONFIG.secret_key:
         return CONFIG.secret_key
@@ -56,7 +56,7 @@ def _secret_key() -> str:
 
 
 FROZEN_SECONDS = 30
-"""Seconds PostgreSQL waits for the next statement of a transaction; then it undoes it."""
+"""Seconds PostgreSQL waits for the next statement of a transaction before it rolls it back."""
 
 
 def _database() -> dict[str, Any]:
@@ -74,13 +74,13 @@ def _database() -> dict[str, Any]:
     options.setdefault("server_side_binding", True)
     options.setdefault("prepare_threshold", 3)
     options.setdefault("pool", {"min_size": 1, "max_size": 32, "timeout": 5})
-    # A worker frozen in the middle of a decision must not keep the fleet's lock until it wakes.
+    # A worker frozen while it schedules must not hold the scheduler lock until it wakes.
     options.setdefault("options", f"-c idle_in_transaction_session_timeout={FROZEN_SECONDS}s")
     return {**config, "OPTIONS": options, "CONN_HEALTH_CHECKS": True}
 
 
 def sqlite(path: Path) -> dict[str, Any]:
-    """SQLite as a queue needs it: write-ahead log, one writer at a time from the first statement."""
+    """SQLite for a queue: a write-ahead log, and a write lock from the first statement of a transaction."""
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),
@@ -111,7 +111,7 @@ INSTALLED_APPS = [
     "django_celery_results",
     "unfold",  # before the admin, whose pages it replaces
     "ninja",
-    # Its pages are found by urls.py, so that a worker or a command at a terminal imports none of them.
+    # urls.py discovers its pages, so that workers and commands import none of them.
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -199,7 +199,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 
 
 def _private_broker() -> str:
-    """The broker a run in this data directory started for itself; a dead end when there is none."""
+    """The private broker of the run in this data directory, or a URL nobody listens at."""
     kept = DATA_DIR / "private-broker"
     return kept.read_text() if kept.exists() else "redis://127.0.0.1:1/0"
 
@@ -259,7 +259,7 @@ LOGGING = {
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
         "psycopg.pool": {"level": "ERROR"},
-        # A message carries a slot through many steps; each step has a line of its own instead.
+        # One message may run many steps; each step is logged on its own.
         "celery.app.trace": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
     },
