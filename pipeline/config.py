@@ -24,18 +24,20 @@ class PipelineSettings(SettingsGroup):
     )
     http_keepalive: int = Field(64, ge=0, le=10_000, description="of these, kept open when idle")
     http_timeout: float = Field(60, gt=0, description="seconds for a connect, a read, a write")
-    fetch_max_bytes: int = Field(200 << 20, ge=1024, description="bytes of the largest PDF taken")
+    fetch_max_bytes: int = Field(200 << 20, ge=1024, description="size limit of a PDF in bytes")
     fetch_deadline: float = Field(300, gt=0, description="seconds a download may take in all")
     fetch_min_speed: float = Field(
-        1024, ge=0, description="bytes a second a download must bring on average; 0: any speed"
+        1024, ge=0, description="minimum average speed of a download, bytes a second; 0: none"
     )
     fetch_min_speed_seconds: float = Field(
-        30, gt=0, description="seconds that average is taken over"
+        30, gt=0, description="seconds over which that average is measured"
     )
     allow_private_addresses: bool = Field(
         False, description="fetch from private and local addresses"
     )
-    contact_email: str = Field("", description="address told to Unpaywall and in the User-Agent")
+    contact_email: str = Field(
+        "", description="e-mail address sent to Unpaywall and in the User-Agent"
+    )
     arxiv_url: str = Field("https://export.arxiv.org", description="base URL of arXiv")
     unpaywall_url: str = Field("https://api.unpaywall.org", description="base URL of Unpaywall")
     crossref_url: str = Field("https://api.crossref.org", description="base URL of Crossref")
@@ -47,52 +49,56 @@ class PipelineSettings(SettingsGroup):
         "https://api.semanticscholar.org", description="base URL of Semantic Scholar"
     )
     semanticscholar_api_key: SecretStr = Field(
-        SecretStr(""), description="key of Semantic Scholar; empty: its pool for everybody"
+        SecretStr(""), description="key of Semantic Scholar; empty: its shared rate limit"
     )
     resolvers: str = Field(
-        ",".join(FOR_DOIS), description="who is asked about a DOI, in this order, with commas"
+        ",".join(FOR_DOIS), description="sources asked about a DOI, in this order, by comma"
     )
     ask_every_source: bool = Field(
-        False, description="ask the other sources though one named an open PDF"
+        False, description="ask the other sources even if one named an open PDF"
     )
     arxiv_metadata: bool = Field(
-        True, description="ask arXiv about its papers, a request each besides their PDF"
+        True, description="request metadata from arXiv, one request per paper besides its PDF"
     )
-    lookup_days: float = Field(30, ge=0, description="days an answer with an address is kept")
-    lookup_unknown_days: float = Field(1, ge=0, description="days any other answer is kept")
+    lookup_days: float = Field(30, ge=0, description="days an answer with an address is cached")
+    lookup_unknown_days: float = Field(1, ge=0, description="days any other answer is cached")
     llm_base_url: str = Field(
         "", description="OpenAI-compatible endpoint, up to /v1; empty: local analyser"
     )
     llm_api_key: SecretStr = Field(SecretStr(""), description="key of the endpoint")
-    llm_model: str = Field("", description="model the endpoint is asked for")
-    llm_timeout: float = Field(180, gt=0, description="seconds for one whole answer")
+    llm_model: str = Field("", description="model requested from the endpoint")
+    llm_timeout: float = Field(180, gt=0, description="seconds for one complete answer")
     llm_context_tokens: int = Field(
-        32_768, ge=2_048, description="tokens the model takes, question and answer together"
+        32_768,
+        ge=2_048,
+        description="context window of the model in tokens, prompt and answer together",
     )
     llm_max_tokens: int = Field(
-        2_000, ge=100, description="tokens an answer may have; asked again once at twice as many"
+        2_000, ge=100, description="tokens an answer may have; retried once with twice as many"
     )
     llm_max_parts: int = Field(
-        32, ge=1, le=1_000, description="parts a long paper may be put to the model in"
+        32, ge=1, le=1_000, description="parts a long paper may be split into"
     )
     llm_parts_inflight: int = Field(
-        4, ge=1, le=64, description="parts of one paper put to the model at once"
+        4, ge=1, le=64, description="parts of one paper at the model at once"
     )
     page_seconds: float = Field(20, gt=0, description="seconds one page may take to read")
     document_seconds: float = Field(120, gt=0, description="seconds one document may take to read")
     extract_memory: int = Field(
         1 << 30, ge=1 << 27, description="bytes of memory for reading a PDF"
     )
-    extract_pages: int = Field(3000, ge=1, description="pages read of one PDF; the rest is named")
+    extract_pages: int = Field(
+        3000, ge=1, description="pages read of one PDF; the document reports the rest"
+    )
     ocr_engine: Literal["auto", "rapidocr", "tesseract", "remote"] = Field(
-        "auto", description="what reads pages without text; auto: the best there is"
+        "auto", description="OCR engine for pages without text; auto: the best available"
     )
     ocr_base_url: str = Field(
         "", description="OpenAI-compatible vision endpoint, up to /v1; empty: read locally"
     )
     ocr_api_key: SecretStr = Field(SecretStr(""), description="key of the vision endpoint")
     ocr_model: str = Field(
-        "allenai/olmOCR-2-7B-1025", description="model the vision endpoint is asked for"
+        "allenai/olmOCR-2-7B-1025", description="model requested from the vision endpoint"
     )
     ocr_max_tokens: int = Field(8000, ge=256, description="tokens the text of a page may have")
     ocr_inflight: int = Field(
@@ -102,18 +108,18 @@ class PipelineSettings(SettingsGroup):
         0,
         ge=0,
         le=1024,
-        description="pages read ahead of the oldest unfinished one; 0: twice those at once",
+        description="pages read ahead of the oldest unfinished one; 0: twice SLUICE_OCR_INFLIGHT",
     )
-    ocr_timeout: float = Field(180, gt=0, description="seconds for the whole answer about a page")
-    ocr_max_retries: int = Field(3, ge=0, le=20, description="more tries for a page that failed")
+    ocr_timeout: float = Field(180, gt=0, description="seconds for the complete answer for a page")
+    ocr_max_retries: int = Field(3, ge=0, le=20, description="retries of a page that failed")
     ocr_base_delay: float = Field(
-        1, ge=0, le=3600, description="seconds before a page's second try; doubles"
+        1, ge=0, le=3600, description="seconds before a page's first retry; doubles"
     )
     ocr_max_delay: float = Field(
-        60, ge=0, le=3600, description="seconds before a page's next try, at most"
+        60, ge=0, le=3600, description="longest wait before a page's retry, seconds"
     )
     ocr_languages: str = Field(
-        "", description="what Tesseract is to read, as in eng+deu; empty: not known"
+        "", description="languages for Tesseract, as in eng+deu; empty: unknown"
     )
     ocr_page_seconds: float = Field(
         120, gt=0, description="seconds one page may take a local OCR engine"
@@ -122,17 +128,15 @@ class PipelineSettings(SettingsGroup):
         1800, gt=0, description="seconds one document may take a local OCR engine"
     )
     ocr_drawers: int = Field(
-        1, ge=1, le=16, description="processes that draw one document's pages for the endpoint"
+        1, ge=1, le=16, description="processes that render one document's pages for the endpoint"
     )
-    max_per_host: int = Field(4, ge=0, description="slots one host may hold; 0: no cap")
-    max_per_resolver: int = Field(4, ge=0, description="slots one resolver may hold; 0: no cap")
+    max_per_host: int = Field(4, ge=0, description="slots one host may use; 0: no cap")
+    max_per_resolver: int = Field(4, ge=0, description="slots one resolver may use; 0: no cap")
     max_ocr: int = Field(2, ge=0, description="local OCR steps at once in the fleet; 0: no cap")
     max_ocr_requests: int = Field(
         64, ge=0, description="pages at the vision endpoint at once in the fleet; 0: no cap"
     )
-    max_llm: int = Field(
-        0, ge=0, description="papers put to the model at once in the fleet; 0: no cap"
-    )
+    max_llm: int = Field(0, ge=0, description="papers at the model at once in the fleet; 0: no cap")
     max_llm_requests: int = Field(
         0, ge=0, description="requests at the model at once in the fleet; 0: no cap"
     )

@@ -24,7 +24,7 @@ class ProjectSettings(SettingsGroup):
     secret_key: str = Field(
         "",
         validation_alias="DJANGO_SECRET_KEY",
-        description="signing key; empty: one is made and kept",
+        description="signing key; empty: one is generated and stored",
     )
     debug: bool = Field(False, description="Django's debug pages")
     trusted_origins: str = Field(

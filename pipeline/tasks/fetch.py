@@ -98,7 +98,7 @@ class _UrlFetch:
             return self._failed(self._interpreted(failure))
 
     def _interpreted(self, failure: StepFailed) -> StepFailed:
-        """A 403 of arXiv closes its limit: more requests would be taken for an attack."""
+        """A 403 of arXiv opens its breaker: more requests would be taken for an attack."""
         if ARXIV not in limits_for_pdf(self._work.inputs, pipeline_settings().arxiv_url):
             return failure
         interpreted = interpret_refusal(failure)

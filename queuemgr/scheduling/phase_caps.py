@@ -31,7 +31,7 @@ def _group(caps: tuple[tuple[str, int], ...]) -> type[SettingsGroup]:
                 f"phase {phase!r} needs another name: {QueueSettings.variable(name)} is a setting "
                 "of the whole queue"
             )
-        meaning = f"slots phase {phase} may hold; 0: no cap of its own"
+        meaning = f"slots phase {phase} may use; 0: no cap"
         fields[name] = (int, Field(cap, ge=0, description=meaning))
     return create_model(
         "PhaseSettings", __base__=SettingsGroup, __doc__="The caps of the phases.", **fields

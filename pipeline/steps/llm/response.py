@@ -44,7 +44,7 @@ RATE = re.compile(
     re.IGNORECASE,
 )
 """Signs of a rate. Words about quota, plan and billing stand in such refusals too ("add a payment
-method to raise your limit"): taken for an empty account they would close the limit for the day."""
+method to raise your limit"): taken for an empty account they would open the breaker for the day."""
 
 SLOW_DOWN = re.compile(r"rate.?limit|too many requests|\bquota\b|throttl", re.IGNORECASE)
 TOO_LONG = re.compile(

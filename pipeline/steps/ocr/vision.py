@@ -83,14 +83,14 @@ async def by_model(
 
 
 class DocumentGate:
-    """What one page's answer means for all pages of a document: a wait, or that asking is over."""
+    """What one page's answer means for all pages of a document: a wait, or no further requests."""
 
     def __init__(self, patience: float, spread: float) -> None:
         self._patience, self._spread, self._until = patience, spread, 0.0
         self._refusal: PageFailed | None = None
 
     def learn(self, error: PageFailed) -> None:
-        """Close for as long as a server asks, or for good when it refuses whoever asks."""
+        """Send nothing for as long as the server asks, or any more if it refuses all requests."""
         if error.retry_after is not None:
             now = asyncio.get_running_loop().time()
             self._until = max(self._until, now + error.retry_after)

@@ -115,7 +115,7 @@ def test_a_broken_answer_is_mended_by_another_question_and_never_by_the_same(
 def test_what_is_refused_for_good_is_not_asked_again(
     runner: AnalyseRunner, mock: LLMockServer
 ) -> None:
-    """Quota is last: it closes the endpoint's limit for the day."""
+    """Quota is last: it opens the endpoint's breaker for the day."""
     refusals = (400, None), (401, None), (403, None), (429, "insufficient_quota")
     for number, (status, code) in enumerate(refusals):
         mock.state.scenarios.add(Fail(status, code=code))
