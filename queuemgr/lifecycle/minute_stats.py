@@ -1,8 +1,8 @@
-"""The chore that rolls attempts up into minutes, so that pages and metrics never count attempts.
+"""The job that rolls attempts up into statistics by minute, so that pages and metrics count no attempts.
 
-A minute is rolled up once it is over; the last few are looked at again, since an ending is written a
-moment after the time it bears. Rolling up the same minute twice changes nothing, and what a minute
-gains is added to the sums of all time in the same transaction: these only ever grow.
+A minute is rolled up once it is over. The last few are checked again, since an attempt is committed a
+moment after its `ended_at`. Rolling up a minute twice changes nothing, and what a minute gains is added
+to the totals of all time in the same transaction: these only grow.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ JOB = "minutes"
 MINUTE = timedelta(minutes=1)
 
 GRACE = timedelta(seconds=10)
-"""How long after its end a minute is rolled up: longer than endings take to be written."""
+"""How long after its end a minute is rolled up: longer than attempts take to be committed."""
 
-SETTLED = timedelta(minutes=3)
-"""How far back minutes rolled up are looked at again, for endings that took longer all the same."""
+RECHECKED = timedelta(minutes=3)
+"""How far back minutes are checked again, for attempts that took longer to be committed."""
 
 ROWS_AT_A_TIME = 20_000
-"""Attempts read for one transaction (and whatever else its last minute holds)."""
+"""Attempts read for one transaction, and the rest of its last minute."""
 
 ROWS_A_RUN = 100_000
-"""Attempts after which a run leaves the rest to the next, that ticks need not wait long: 10 s for it on a
-machine with seven times more to do than processors. Every half minute it is 3,300 a second."""
+"""Attempts after which a run leaves the rest to the next, so that ticks need not wait long: at most 10 s
+on an overloaded machine. Every half minute that is 3,300 a second."""
 
 
 class Kind(NamedTuple):
-    """What the attempts counted in one row have in common."""
+    """The key of a row: what the attempts counted in it have in common."""
 
     minute: datetime
     phase: str
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 @dataclass
 class Counted:
-    """What attempts of one kind came to: how many, requests charged, histograms of seconds."""
+    """Totals of attempts of one kind: how many, requests charged, histograms of seconds."""
 
     attempts: int = 0
     cost: int = 0
@@ -87,8 +87,8 @@ def since(start: datetime, phase: str | None = None) -> MinuteStatsQuerySet:
 def roll_up(now: datetime) -> int:
     """Roll up the minutes that are over; returns how many attempts were counted.
 
-    Work is bounded: what is left after `ROWS_A_RUN` attempts is left to the next run, oldest first, and
-    nothing older than minutes are kept is rolled up.
+    Oldest first; what exceeds `ROWS_A_RUN` attempts is left to the next run, and minutes too old to be
+    kept are not rolled up.
     """
     over = whole_minute(now - GRACE)
     counted = sum(_roll(span) for span in _changed(over))
@@ -104,25 +104,25 @@ def rolled_up_to() -> datetime | None:
     return last + MINUTE if last else None
 
 
-def settled_to() -> datetime | None:
-    """Before this, the minutes rolled up hold every attempt that ended; None when there are none."""
+def complete_to() -> datetime | None:
+    """Before this, every attempt that ended is in the minutes rolled up; None when there are none."""
     rolled = rolled_up_to()
-    return rolled - SETTLED if rolled else None
+    return rolled - RECHECKED if rolled else None
 
 
-def oldest_waiting() -> datetime | None:
+def oldest_pending() -> datetime | None:
     """When the first attempt ended that is not rolled up yet; None when there is none."""
     ended = Attempt.objects.filter(ended_at__gte=rolled_up_to() or ALL_TIME).order_by("ended_at")
     return ended.values_list("ended_at", flat=True).first()
 
 
 def prune(now: datetime, rows: int) -> int:
-    """Forget minutes older than they are kept, so many rows a transaction.
+    """Delete minutes older than they are to be kept, so many rows a transaction.
 
-    The sums of all time stay, and the last minutes rolled up do: they say from where to go on, and
-    which of the attempts that are not settled the sums hold.
+    The totals of all time stay, and so do the last minutes rolled up: they say from where to go on, and
+    which of the last attempts are already in the totals.
     """
-    oldest = min(_oldest_kept(now), settled_to() or now)
+    oldest = min(_oldest_kept(now), complete_to() or now)
     old = MinuteStats.objects.by_minute().filter(minute__lt=oldest).order_by("minute")
     pruned = 0
     while some := list(old.values_list("pk", flat=True)[:rows]):
@@ -131,7 +131,7 @@ def prune(now: datetime, rows: int) -> int:
 
 
 def whole_minute(moment: datetime) -> datetime:
-    """The beginning of the minute a moment lies in."""
+    """The time at which the minute of a moment begins."""
     return moment.replace(second=0, microsecond=0)
 
 
@@ -140,13 +140,13 @@ def _oldest_kept(now: datetime) -> datetime:
 
 
 def _changed(over: datetime) -> list[Span]:
-    """Of the minutes rolled up last, those with more attempts now. Fewer means that some were pruned."""
+    """The minutes rolled up last that have more attempts now. Fewer means that some were pruned."""
     rolled = rolled_up_to()
     if rolled is None:
         return []
     ends = min(rolled, over)
     spans = [
-        Span(ends - n * MINUTE, ends - (n - 1) * MINUTE) for n in range(1, SETTLED // MINUTE + 1)
+        Span(ends - n * MINUTE, ends - (n - 1) * MINUTE) for n in range(1, RECHECKED // MINUTE + 1)
     ]
     stored: defaultdict[datetime, int] = defaultdict(int)
     for minute, attempts in since(spans[-1].begins).values_list("minute", "attempts"):
@@ -170,34 +170,45 @@ def _ended(begins: datetime, ends: datetime) -> QuerySet[Attempt]:
 
 
 def _roll(span: Span) -> int:
-    """Count the attempts of a span, and store what is more than was stored; returns how many."""
+    """Count the attempts of a span and store what was not stored yet; returns how many there are."""
     found = _count(span)
     _store(span, found)
     return sum(counted.attempts for counted in found.values())
 
 
+class _Ended(NamedTuple):
+    phase: str
+    priority: int
+    outcome: str
+    error_kind: str
+    cost: int
+    due_at: datetime | None
+    leased_at: datetime
+    started_at: datetime
+    ended_at: datetime
+
+
 def _count(span: Span) -> Rows:
-    """Read the attempts of a span, in one statement and outside of a transaction."""
+    """Count the attempts of a span, in one statement and outside of a transaction."""
     found: defaultdict[Kind, Counted] = defaultdict(Counted)
-    columns = (
-        "phase", "priority", "outcome", "error_kind", "cost", "due_at", "leased_at", "started_at",
-        "ended_at",
-    )  # fmt: skip
-    attempts = _ended(span.begins, span.ends).order_by().values_list(*columns)
-    for *kind, cost, due_at, leased_at, started_at, ended_at in attempts.iterator(5000):
-        counted = found[Kind(whole_minute(ended_at), *kind)]
+    attempts = _ended(span.begins, span.ends).order_by().values_list(*_Ended._fields)
+    for attempt in map(_Ended._make, attempts.iterator(5000)):
+        minute = whole_minute(attempt.ended_at)
+        counted = found[
+            Kind(minute, attempt.phase, attempt.priority, attempt.outcome, attempt.error_kind)
+        ]
         counted.attempts += 1
-        counted.cost += cost
-        waited = started_at - (due_at or leased_at)
+        counted.cost += attempt.cost
+        waited = attempt.started_at - (attempt.due_at or attempt.leased_at)
         histogram.count_into(counted.waited, waited.total_seconds())
-        histogram.count_into(counted.ran, (ended_at - started_at).total_seconds())
+        histogram.count_into(counted.ran, (attempt.ended_at - attempt.started_at).total_seconds())
     return dict(found)
 
 
 @transaction.atomic
 def _store(span: Span, found: Rows) -> None:
-    """Write what is new, one at a time: whoever comes second finds it stored and adds nothing."""
-    _wait_for_others()
+    """Write what is new, one process at a time: the second finds it stored and adds nothing."""
+    _lock_job()
     stored = _read(
         MinuteStats.objects.by_minute().filter(minute__gte=span.begins, minute__lt=span.ends)
     )
@@ -216,16 +227,19 @@ def _store(span: Span, found: Rows) -> None:
     _write({**grown, **changed})
 
 
-def _wait_for_others() -> None:
-    """Hold the chore's row until the transaction ends."""
+def _lock_job() -> None:
+    """Lock the row of the job until the transaction ends."""
     PeriodicJob.objects.get_or_create(name=JOB, defaults={"ran_at": ALL_TIME})
     PeriodicJob.objects.select_for_update().get(name=JOB)
 
 
 def _read(rows: MinuteStatsQuerySet) -> Rows:
-    columns = (*Kind._fields, "attempts", "cost", "waited", "ran")
-    found = rows.attempts_only().values_list(*columns)
-    return {Kind(*row[:5]): Counted(*row[5:]) for row in found}
+    return {
+        Kind(row.minute, row.phase, row.priority, row.outcome, row.error_kind): Counted(
+            row.attempts, row.cost, row.waited, row.ran
+        )
+        for row in rows.attempts_only()
+    }
 
 
 def _write(rows: Mapping[Kind, Counted]) -> None:

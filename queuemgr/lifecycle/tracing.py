@@ -1,10 +1,10 @@
-"""Traces by OpenTelemetry: an enqueue, each decision that starts something, each step.
+"""OpenTelemetry traces of enqueues, of decisions that start something, and of steps.
 
-An execution remembers the trace it was enqueued in, and every step of it is a child there, whichever
-worker runs it. Spans tell ids, names and counts; never keys, payloads, messages of errors, or text.
+An execution stores the trace it was enqueued in, and each of its steps is a child span there, whichever
+worker runs it. Spans carry ids, names and counts; never keys, payloads, error messages, or text.
 
-Nothing is set up unless an endpoint is (`OTEL_EXPORTER_OTLP_ENDPOINT`) or the program that runs us has set
-a tracer provider of its own; without one no span is made.
+Without an endpoint (`OTEL_EXPORTER_OTLP_ENDPOINT`) or a tracer provider set by the application nothing is
+set up, and no span is made.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ LINKS = 32
 """Executions a decision links to, at most."""
 
 SEND_SECONDS = "3"
-"""How long sending a batch may take, tries included (`OTEL_EXPORTER_OTLP_TIMEOUT` sets another). A process
-that ends waits for its last ones: four at most, by the exporter's own bound of spans kept."""
+"""How long exporting a batch may take, with retries (`OTEL_EXPORTER_OTLP_TIMEOUT` overrides it). A process
+that ends waits for its last batches: four at most, as the exporter buffers no more spans."""
 
 _propagator = TraceContextTextMapPropagator()
-LOOK_SECONDS = 1.0
-"""How often a process that traces nothing looks whether somebody has set a provider: asking at each step
-would cost more than all the rest."""
+RECHECK_SECONDS = 1.0
+"""How often a process without traces checks whether a provider was set: at each step it would cost too
+much."""
 
 _none_until = 0.0
 _configuring = threading.Lock()
@@ -66,7 +66,7 @@ def tracer() -> Tracer | None:
         _configure_once()
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
-        _none_until = time.monotonic() + LOOK_SECONDS
+        _none_until = time.monotonic() + RECHECK_SECONDS
         return None
     if _tracer is None or _tracer[0] is not provider:
         _tracer = provider, provider.get_tracer("queuemgr")
@@ -74,7 +74,7 @@ def tracer() -> Tracer | None:
 
 
 def stop() -> None:
-    """Send what is left, in bounded time; for a process about to end. Spans made later are dropped."""
+    """Export what is buffered, in bounded time, before a process ends. Later spans are dropped."""
     global _processor
     if _processor is not None:
         _processor.shutdown()
@@ -92,7 +92,7 @@ process_state.register(_reset)
 
 @contextmanager
 def enqueuing(flow: str, rows: Sequence[Execution]) -> Iterator[Span | None]:
-    """A span around storing these executions, which remember it."""
+    """A span around inserting these executions, which store it as their trace."""
     tracing = tracer()
     if tracing is None:
         yield None
@@ -127,12 +127,12 @@ def record_decision(began: float, granted: GrantResult) -> None:
 
 
 def headers(grant: Grant) -> dict[str, str]:
-    """What a message about this grant carries."""
+    """The headers of a message about this grant."""
     return {HEADER: grant.traceparent} if grant.traceparent else {}
 
 
 def step_began(grant: Grant, task: str, carried: str | None = None) -> Span | None:
-    """The span of a step that begins, a child of what its message carried, else of its enqueue."""
+    """Start the span of a step, as a child of the span its message carried, else of its enqueue."""
     tracing = tracer()
     if tracing is None:
         return None
@@ -155,14 +155,14 @@ def step_began(grant: Grant, task: str, carried: str | None = None) -> Span | No
 
 
 def inside(span: Span | None) -> AbstractContextManager[object]:
-    """Make it the span that others made meanwhile are children of."""
+    """Make it the current span, the parent of spans started meanwhile."""
     if span is None:
         return nullcontext()
     return trace.use_span(span, record_exception=False, set_status_on_exception=False)
 
 
 def step_ended(span: Span | None, outcome: str | None, result: Result) -> None:
-    """End a step's span: `outcome` as its attempt says, None where the lease was no longer held."""
+    """End the span of a step; `outcome` is that of its attempt, None if the lease was no longer held."""
     if span is None:
         return
     span.set_attribute("sluicegate.outcome", outcome or "refused")
@@ -176,7 +176,7 @@ def step_ended(span: Span | None, outcome: str | None, result: Result) -> None:
 def _span(
     tracing: Tracer, name: str, kind: SpanKind, attributes: Mapping[str, Any]
 ) -> Iterator[Span]:
-    """The current span for a while; an error is told by its class alone."""
+    """A span that is current inside the block; of an error it carries the class only."""
     with tracing.start_as_current_span(
         name,
         kind=kind,
@@ -193,7 +193,7 @@ def _span(
 
 
 def _context_of(traceparent: str) -> Context:
-    """The remote parent a header names, or none: what cannot be read begins a trace of its own."""
+    """The remote parent named by a header; an unreadable one starts a new trace."""
     return _propagator.extract({HEADER: traceparent}, Context())
 
 
@@ -204,8 +204,8 @@ def _links(grants: Sequence[Grant]) -> list[Link]:
 
 
 def _configure_once() -> None:
-    """Set up what the settings ask for; slots that come meanwhile wait for it. A forked child of a process
-    that has done so goes on with it: the SDK renews its thread after a fork."""
+    """Set up what the settings ask for; other threads wait for it. A forked child goes on with its
+    parent's: the SDK renews its thread after a fork."""
     global _configured
     with _configuring:
         if not _configured:
@@ -238,7 +238,7 @@ def _configure() -> None:
 
 
 def _keep_headers_secret() -> None:
-    """What is sent along with traces is most often a key."""
+    """Redact the exporter's headers in logs: mostly they hold an API key."""
     for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
         for pair in os.environ.get(name, "").split(","):
             register_secret(pair.partition("=")[2].strip())

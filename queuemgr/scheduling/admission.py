@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Self
 
@@ -186,7 +186,7 @@ RETRY_RECHECK = timedelta(seconds=5)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that admission looks at, read in one transaction under the fleet's lock.
+    """All that admission looks at, read in one transaction under the scheduler lock.
 
     `quiet`: the queues, and whether for resumed work or for new, on which every route is parked.
     """
@@ -398,11 +398,7 @@ class _Capacity:
         self._snapshot = snapshot
         self._now = snapshot.now.timestamp()
         self._rules: dict[str, LimitRule] = {}
-        self._taken: defaultdict[str, Usage] = defaultdict(Usage)
-        for name, use in snapshot.use.items():
-            self._taken[name] = Usage(
-                use.running, use.below_high, use.spent, use.reserved, use.leases, use.unstarted
-            )
+        self._taken = defaultdict(Usage, {name: replace(use) for name, use in snapshot.use.items()})
         self._reservations: dict[str, _Reservation] = {}
         self._retries = snapshot.retries.left if snapshot.retries else None
         self.slots = Capacity(snapshot.idle, snapshot.on_their_way)

@@ -105,7 +105,7 @@ def _prune_attempts(now: datetime) -> int:
     if not days:
         return 0
     until = now - timedelta(days=days)
-    counted = minute_stats.settled_to() or until
+    counted = minute_stats.complete_to() or until
     old = Attempt.objects.filter(
         ended_at__lt=min(until, counted), execution__state__in=SETTLED_STATES
     ).order_by("ended_at")

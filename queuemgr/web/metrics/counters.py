@@ -54,11 +54,11 @@ class _Total(NamedTuple):
 
 def samples(now: datetime) -> Iterator[Sample]:
     """Counters, unless the roll-up lags too far, and histograms."""
-    oldest = minute_stats.oldest_waiting()
+    oldest = minute_stats.oldest_pending()
     lag = max(now - oldest, timedelta()) if oldest else timedelta()
     yield Sample("sluicegate_rollup_lag_seconds", (), lag.total_seconds())
     if lag <= TOO_FAR_BEHIND:
-        yield from _counters(_read(minute_stats.settled_to() or ALL_TIME))
+        yield from _counters(_read(minute_stats.complete_to() or ALL_TIME))
     yield from _histograms()
 
 
