@@ -82,14 +82,14 @@ async def by_model(
                 yield outcome
 
 
-class DocumentGate:
+class DocumentThrottle:
     """What one page's answer means for all pages of a document: a wait, or no further requests."""
 
     def __init__(self, patience: float, spread: float) -> None:
         self._patience, self._spread, self._until = patience, spread, 0.0
         self._refusal: PageFailed | None = None
 
-    def learn(self, error: PageFailed) -> None:
+    def record_failure(self, error: PageFailed) -> None:
         """Send nothing for as long as the server asks, or any more if it refuses all requests."""
         if error.retry_after is not None:
             now = asyncio.get_running_loop().time()
@@ -98,8 +98,8 @@ class DocumentGate:
         if error.kind in ENDS_ALL:
             self._refusal = error
 
-    async def passed(self) -> None:
-        """Wait until it is open, and a little more, so that not all pages come at one moment.
+    async def wait(self) -> None:
+        """Wait until requests are allowed, and a random moment more, so that not all pages come at once.
 
         Raises `RateLimit` when that would take longer than patience lasts, and `HttpError`.
         """
@@ -121,7 +121,7 @@ class ModelReader:
 
     def __init__(self, client: VisionClient, options: RemoteOptions) -> None:
         self._client, self._options = client, options
-        self._gate = DocumentGate(options.patience, options.tempo.base_delay / 2)
+        self._throttle = DocumentThrottle(options.patience, options.tempo.base_delay / 2)
         self._spare = options.spare
 
     async def read(self, asking: Asking, images: SharedPageImages) -> str:
@@ -140,7 +140,7 @@ class ModelReader:
         assert asking.picture is not None
         limit = asking.max_tokens or self._options.max_tokens
         try:
-            await self._gate.passed()
+            await self._throttle.wait()
             await self._book(asking)
             heat = TEMPERATURES[asking.heat]
             return parsed(await self._client.ask(asking.picture.data, limit, heat))
@@ -169,7 +169,7 @@ class ModelReader:
         return left and (self._spare is None or self._spare > 0)
 
     def _learn(self, error: PageFailed, asking: Asking) -> None:
-        self._gate.learn(error)
+        self._throttle.record_failure(error)
         error.retryable = error.retryable and self._may_ask_again(asking)
 
     def _cut_off(self, cut: CutOff, limit: int, asking: Asking) -> CutOff:
