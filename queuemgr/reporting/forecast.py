@@ -1,58 +1,95 @@
-"""When today's budgets end and when the work of each phase is done, at the speed of the last hour.
+"""When today's budgets are spent and when the work of each phase is done, at the rate of the last hour.
 
-Straight lines for people to plan by, no promise: they know nothing of limits, of what is yet to be
-enqueued, or of what earlier phases will still hand on.
+Linear estimates for people to plan by, no promise: they know nothing of limits, of work still to be
+enqueued, or of what earlier phases will pass on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from queuemgr.flows.flow import HIGH, all_phases
-from queuemgr.reporting import throughput
-from queuemgr.reporting.throughput import Throughput
+from queuemgr.reporting.throughput import Throughput, throughput
 from queuemgr.scheduling.admission import Snapshot, Usage
 
-LONGEST = timedelta(days=3650)
+MAX_AHEAD = timedelta(days=3650)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One limit's budget today, in requests. `per_hour` is the rate of the last hour; `ends_at` when work
+    of high priority finds it spent at that rate, None when it lasts, or when `because` says why no time
+    is known."""
+
+    limit: str
+    budget: int
+    spent: int
+    reserved: int
+    left: int
+    per_hour: float
+    ends_at: datetime | None
+    resets_at: datetime | None
+    because: str
+
+    @property
+    def share_spent(self) -> float:
+        return min(1.0, self.spent / self.budget) if self.budget else 1.0
+
+    @property
+    def share_reserved(self) -> float:
+        free = 1.0 - self.share_spent
+        return min(free, self.reserved / self.budget) if self.budget else 0.0
+
+    @property
+    def is_spent(self) -> bool:
+        return self.left == 0
 
 
 def forecast(seen: Snapshot, unfinished: Mapping[str, int]) -> dict[str, Any]:
-    """As plain data; `unfinished` are the executions in each phase that are not final."""
-    speed = throughput.throughput(seen.now)
+    """As plain data with stable names; `unfinished` counts the executions in each phase."""
+    measured = throughput(seen.now)
     return {
-        "measured_seconds": round(speed.seconds),
-        "budgets": [_budget(name, seen, speed) for name in _with_budgets(seen)],
+        "measured_seconds": round(measured.seconds),
+        "budgets": [_plain(budget) for budget in budgets(seen, measured)],
         "phases": [
-            _phase(phase, unfinished[phase], seen.now, speed)
+            _phase(phase, unfinished[phase], seen.now, measured)
             for phase in all_phases()
             if unfinished.get(phase)
         ],
     }
 
 
-def _with_budgets(seen: Snapshot) -> Iterator[str]:
-    """The limits whose budget counts: those with a rule of their own, and keys in use."""
+def budgets(seen: Snapshot, measured: Throughput) -> list[Budget]:
+    """The budgets of limits with a rule of their own and of keys in use, by name."""
     names = {name for name in seen.rules if not name.endswith("*")} | set(seen.use)
-    return (name for name in sorted(names) if seen.rule(name).daily_budget is not None)
+    return [
+        _budget(name, seen, measured)
+        for name in sorted(names)
+        if seen.rule(name).daily_budget is not None
+    ]
 
 
-def _budget(name: str, seen: Snapshot, speed: Throughput) -> dict[str, Any]:
-    """When work of the highest class will find the budget spent; None: not before it resets."""
+def _budget(name: str, seen: Snapshot, measured: Throughput) -> Budget:
     rule, use = seen.rule(name), seen.use.get(name, Usage())
     left = max(0, rule.usable_budget(HIGH) - use.spent - use.reserved)
-    per_second = speed.requests.get(name, 0) / speed.seconds if speed.seconds else 0.0
+    per_second = _per_second(measured.requests.get(name, 0), measured)
     ends_at = _after(seen.now, left, per_second)
-    lasts = ends_at is None or (rule.day_ends is not None and ends_at >= rule.day_ends)
-    return {
-        "limit": name,
-        "left": left,
-        "per_hour": round(per_second * 3600, 1),
-        "ends_at": None if lasts or ends_at is None else ends_at.isoformat(),
-        "resets_at": rule.day_ends.isoformat() if rule.day_ends else None,
-        "because": _why_no_end(lasts, per_second, left),
-    }
+    if ends_at and rule.day_ends and ends_at >= rule.day_ends:
+        ends_at = None
+    return Budget(
+        limit=name,
+        budget=rule.daily_budget or 0,
+        spent=use.spent,
+        reserved=use.reserved,
+        left=left,
+        per_hour=round(per_second * 3600, 1),
+        ends_at=ends_at,
+        resets_at=rule.day_ends,
+        because=_why_no_end(ends_at is None, per_second, left),
+    )
 
 
 def _why_no_end(lasts: bool, per_second: float, left: int) -> str:
@@ -63,8 +100,19 @@ def _why_no_end(lasts: bool, per_second: float, left: int) -> str:
     return "lasts until it resets" if lasts else ""
 
 
-def _phase(phase: str, unfinished: int, now: datetime, speed: Throughput) -> dict[str, Any]:
-    per_second = speed.executions.get(phase, 0) / speed.seconds if speed.seconds else 0.0
+def _plain(budget: Budget) -> dict[str, Any]:
+    return {
+        "limit": budget.limit,
+        "left": budget.left,
+        "per_hour": budget.per_hour,
+        "ends_at": budget.ends_at.isoformat() if budget.ends_at else None,
+        "resets_at": budget.resets_at.isoformat() if budget.resets_at else None,
+        "because": budget.because,
+    }
+
+
+def _phase(phase: str, unfinished: int, now: datetime, measured: Throughput) -> dict[str, Any]:
+    per_second = _per_second(measured.executions.get(phase, 0), measured)
     done_at = _after(now, unfinished, per_second)
     return {
         "phase": phase,
@@ -75,10 +123,14 @@ def _phase(phase: str, unfinished: int, now: datetime, speed: Throughput) -> dic
     }
 
 
+def _per_second(count: int, measured: Throughput) -> float:
+    return count / measured.seconds if measured.seconds else 0.0
+
+
 def _after(now: datetime, amount: int, per_second: float) -> datetime | None:
-    """When so much is gone at this speed; None for never, or in a decade."""
+    """When so much is used up at this rate; None for never, or in more than ten years."""
     if amount <= 0:
         return now
-    if not per_second or amount / per_second > LONGEST.total_seconds():
+    if not per_second or amount / per_second > MAX_AHEAD.total_seconds():
         return None
     return now + timedelta(seconds=amount / per_second)

@@ -92,7 +92,7 @@ class LimitBar:
         return f"{pace_text(rate.interval)}{burst}"
 
     @property
-    def says(self) -> tuple[tuple[str, str], ...]:
+    def notes(self) -> tuple[tuple[str, str], ...]:
         """What else there is to know: a level (`warn`, `quiet`) and a sentence each."""
         return tuple(self._sentences())
 
@@ -198,7 +198,7 @@ def _next_start(rule: LimitRule, use: Usage, state: BreakerState, now: datetime)
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class WaitReason:
     """Why so many executions wait, in a sentence; `others` counts further sentences of its kind."""
 
     limit: str
@@ -209,11 +209,11 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
-class Whys:
+class WaitReasons:
     """The reasons most waited on; `others` are those left out; `could_start` executions wait for
     nothing but their turn."""
 
-    shown: tuple[Why, ...]
+    shown: tuple[WaitReason, ...]
     others: int
     could_start: int
 
@@ -221,19 +221,21 @@ class Whys:
 NOT_DUE = "not due yet: told to wait, or tried again later"
 
 
-def whys(stopped: Iterable[Stopped], could_start: int, most: int = REASONS) -> Whys:
+def wait_reasons(stopped: Iterable[Stopped], could_start: int, most: int = REASONS) -> WaitReasons:
     """The sentences, most waited on first; work that is not due yet is one of them."""
     found = list(stopped)
     later = [stop for stop in found if stop.kind == "run_after"]
     rest = [
-        Why(stop.limit, stop.kind, stop.text, stop.waiting, stop.until)
+        WaitReason(stop.limit, stop.kind, stop.text, stop.waiting, stop.until)
         for stop in found
         if stop.kind != "run_after"
     ]
     if later:
         first = min((stop.until for stop in later if stop.until), default=None)
         rest.append(
-            Why("run_after", "run_after", NOT_DUE, sum(stop.waiting for stop in later), first)
+            WaitReason(
+                "run_after", "run_after", NOT_DUE, sum(stop.waiting for stop in later), first
+            )
         )
-    rest.sort(key=lambda why: -why.waiting)
-    return Whys(tuple(rest[:most]), max(0, len(rest) - most), could_start)
+    rest.sort(key=lambda reason: -reason.waiting)
+    return WaitReasons(tuple(rest[:most]), max(0, len(rest) - most), could_start)

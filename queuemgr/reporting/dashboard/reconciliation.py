@@ -1,7 +1,7 @@
-"""The proof that the numbers add up: every execution counted twice, by state and by where it stands.
+"""Checks that the numbers add up: every execution is counted twice, by state and by where it is.
 
-Ended executions may be millions, and counting them takes the database a tenth of a second a million; so
-a count is kept a while (`timed_cache.py`) and shown with its time. All of one count is of one moment.
+Ended executions may be millions, and counting a million takes the database a tenth of a second; so the count
+is cached for a while (`timed_cache`) and shown with its time. All of one count is of one moment.
 """
 
 from __future__ import annotations
@@ -65,27 +65,22 @@ class SumCheck:
         return self.difference == 0
 
 
-def held_states() -> int:
-    """Executions that say of themselves that a worker holds them."""
-    return Execution.objects.filter(state__in=HELD).count()
-
-
 def checks(
     counted: AllExecutions,
     seen: Snapshot,
     phases: Sequence[PhaseRow],
     held: Sequence[HeldLeases],
-    said_held: int,
     spent: Mapping[str, int],
 ) -> Iterator[SumCheck]:
-    """Each sum that must come out even; `spent` are the requests of today by limit."""
+    """Each sum that must add up; `spent` are the requests of today by limit."""
     yield SumCheck(
         "Executions",
         (("waiting", counted.waiting), ("running", counted.held), ("ended", counted.ended)),
         ("all", counted.total),
     )
     leases = sum(lease.count for lease in held)
-    yield SumCheck("Leases", (("leases", leases),), ("executions a worker holds", said_held))
+    in_held_states = Execution.objects.filter(state__in=HELD).count()
+    yield SumCheck("Leases", (("leases", leases),), ("executions a worker holds", in_held_states))
     fleet = seen.use.get(FLEET, NO_USE)
     yield SumCheck(
         "Slots",
@@ -102,6 +97,6 @@ def _use(seen: Snapshot, phase: str) -> int:
 
 
 def _share_a_day(seen: Snapshot) -> bool:
-    """Only phases whose budget's day is the fleet's can sum up to it."""
+    """Do all phases have the fleet's time zone, so that their requests add up to its own?"""
     zone = seen.rule(FLEET).budget_zone
     return all(seen.rule(f"phase:{phase}").budget_zone == zone for phase in all_phases())

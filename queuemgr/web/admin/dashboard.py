@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_safe
 
-from queuemgr.reporting.dashboard import Board, read
+from queuemgr.reporting.dashboard import Dashboard, read
 from queuemgr.reporting.dashboard.budget_burndown import Line
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
 from queuemgr.web.admin.dashboard_links import Links
@@ -49,12 +49,12 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _window_of(board: Board, key: str) -> Window:
+def _window_of(board: Dashboard, key: str) -> Window:
     """The window with this key, or the first one for an unknown key."""
     return next((window for window in board.windows if window.key == key), board.windows[0])
 
 
-def _speeds(board: Board) -> list[tuple[str, list[Speed]]]:
+def _speeds(board: Dashboard) -> list[tuple[str, list[Speed]]]:
     """A row for all work, each phase and each priority, with a column per window."""
     names = dict.fromkeys(name for window in board.windows for name in window.speeds)
     return [
@@ -62,7 +62,7 @@ def _speeds(board: Board) -> list[tuple[str, list[Speed]]]:
     ]
 
 
-def _ended(window: Window, board: Board) -> dict[str, Any]:
+def _ended(window: Window, board: Dashboard) -> dict[str, Any]:
     """The series of the bar chart."""
     return {
         "labels": [clock(bar.start, board.at) for bar in window.bars],
@@ -72,7 +72,7 @@ def _ended(window: Window, board: Board) -> dict[str, Any]:
     }
 
 
-def _burn(line: Line | None, board: Board) -> dict[str, Any]:
+def _burn(line: Line | None, board: Dashboard) -> dict[str, Any]:
     """The points of the burn-down chart: Unix seconds, and requests left."""
     if line is None:
         return {}

@@ -27,7 +27,7 @@ from queuemgr.models import (
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import dashboard
-from queuemgr.reporting.dashboard import Board
+from queuemgr.reporting.dashboard import Dashboard
 from queuemgr.reporting.dashboard.limit_bars import NOT_DUE, LimitBar
 from queuemgr.reporting.dashboard.phase_table import QueueCell
 from queuemgr.scheduling import limit_rows
@@ -57,7 +57,7 @@ def fleet(make_worker: Callable[..., Worker]) -> Worker:
     return a_fleet(make_worker)
 
 
-def read() -> Board:
+def read() -> Dashboard:
     process_state.reset_all()
     return dashboard.read()
 
@@ -118,7 +118,7 @@ def test_work_that_is_not_due_waits_but_is_not_old() -> None:
     waited(-30)
     found = read()
     assert (found.waiting, found.oldest) == (2, None)
-    later = next(why for why in found.whys.shown if why.kind == "run_after")
+    later = next(why for why in found.wait_reasons.shown if why.kind == "run_after")
     assert (later.text, later.waiting) == (NOT_DUE, 2)
     assert later.until is not None and later.until > found.at
 
@@ -131,7 +131,7 @@ def test_a_limit_shows_its_use_its_cap_its_reserve_and_what_waits_on_it(fleet: W
     assert bar("phase:expensive").waiting == 2
     assert bar(HOST).use.running == 4
     assert bar(HOST).goes_by == "host:*"
-    assert ("quiet", "30 and 10 reserved of 100 requests today") in bar("fleet").says
+    assert ("quiet", "30 and 10 reserved of 100 requests today") in bar("fleet").notes
 
 
 def test_a_cap_lowered_while_busy_shows_how_far_it_is_over(fleet: Worker) -> None:
@@ -147,10 +147,10 @@ def test_a_limit_says_until_when_its_breaker_is_open_and_when_it_is_half_open(
     until = database_now() + timedelta(minutes=5)
     LimitState.objects.create(name=HOST, open_until=until, open_reason="429 <b>")
     assert bar(HOST).open_until == until
-    assert any(text.endswith("UTC: 429 <b>") for _, text in bar(HOST).says)
+    assert any(text.endswith("UTC: 429 <b>") for _, text in bar(HOST).notes)
     assert any(text.startswith(f"{HOST} breaker open until") for text in texts())
     LimitState.objects.update(open_until=None, half_open_starts=2)
-    assert ("warn", "breaker half-open after 429 <b>: 2 at a time") in bar(HOST).says
+    assert ("warn", "breaker half-open after 429 <b>: 2 at a time") in bar(HOST).notes
 
 
 def test_a_rate_shows_when_it_lets_the_next_start_through() -> None:
@@ -178,10 +178,10 @@ def test_the_busiest_limits_are_shown_and_the_others_counted() -> None:
 
 
 def test_reasons_say_why_work_waits_most_waited_on_first(fleet: Worker) -> None:
-    whys = {why.text: why.waiting for why in read().whys.shown}
+    whys = {why.text: why.waiting for why in read().wait_reasons.shown}
     assert whys["phase:prep 4/4"] == 3
     assert whys["phase:expensive 1/1"] == 2
-    assert [why.waiting for why in read().whys.shown] == sorted(whys.values(), reverse=True)
+    assert [why.waiting for why in read().wait_reasons.shown] == sorted(whys.values(), reverse=True)
 
 
 def test_workers_show_slots_busy_lanes_and_whether_they_live(
