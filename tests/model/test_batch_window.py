@@ -152,7 +152,7 @@ class Plain:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_member_starts_beyond_the_window_all_end_and_are_handed_over_once_in_order(
+def test_no_member_starts_beyond_the_window_all_end_and_results_come_once_in_order(
     make_worker: Callable[..., Worker], free_slots_of: Any, sent: list[Any]
 ) -> None:
     """G7"""

@@ -193,7 +193,7 @@ def test_an_abort_at_any_moment_is_raised_and_calls_nobody_back_after_it(
 
 @many
 @given(CASE, st.sampled_from([0.5, 1, 2, 3.5, 8]))
-def test_a_reader_hears_of_an_abort_at_any_moment(case: Case, at: float):
+def test_an_abort_at_any_moment_is_raised_in_the_reader(case: Case, at: float):
     watch, signal = Watch(case), AbortSignal()
     got: list[int] = []
 
@@ -224,6 +224,6 @@ async def _asks_in_vain() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def test_the_loop_of_these_tests_notices_a_wake_up_that_was_lost():
+def test_the_event_loop_of_these_tests_detects_a_lost_wakeup():
     with pytest.raises(AssertionError, match="a wake-up was lost"):
         run(_asks_in_vain())

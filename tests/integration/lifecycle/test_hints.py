@@ -142,7 +142,7 @@ def test_a_message_an_old_worker_threw_away_is_sent_again_until_one_takes_it(
 
 
 @pytest.mark.parametrize("record", ["forgotten", "seen just now", "renamed"])
-def test_a_lease_runs_out_by_itself_whatever_its_workers_record_says(
+def test_a_lease_expires_by_itself_whatever_the_row_of_its_worker_says(
     record: str, played: Played, probes: Probes
 ) -> None:
     """P2-10: neither a record that was pruned nor one kept fresh by a namesake holds on to work."""
@@ -174,7 +174,7 @@ def heartbeat(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
     beating.stop()
 
 
-def test_a_step_as_long_as_it_likes_keeps_its_lease_while_its_worker_renews_it(
+def test_a_step_of_any_length_keeps_its_lease_while_its_worker_renews_it(
     heartbeat: tuple[Heartbeat, Any], probes: Probes
 ) -> None:
     """P2-14: the lease bounds silence, not run time: four hours in steps of a minute."""
@@ -195,7 +195,7 @@ def test_a_step_as_long_as_it_likes_keeps_its_lease_while_its_worker_renews_it(
     assert Attempt.objects.get().outcome == Outcome.LOST, "silence beyond the lease ends it"
 
 
-def test_no_message_is_given_back_by_celery_itself() -> None:
+def test_celery_itself_redelivers_no_message() -> None:
     """P2-04: acknowledging late or early decides nothing here; what a dead child ran comes back by its
     lease. A task of ours with settings of its own would be a second judge."""
     current_app.loader.import_default_modules()

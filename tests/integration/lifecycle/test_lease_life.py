@@ -30,7 +30,9 @@ def run_out(**which: Any) -> None:
     Lease.objects.filter(**which).update(expires_at=database_now() - timedelta(seconds=1))
 
 
-def test_a_message_delivered_three_times_begins_once(played: Played, probes: Probes) -> None:
+def test_a_message_delivered_three_times_starts_its_lease_once(
+    played: Played, probes: Probes
+) -> None:
     """P2-02, celery/celery#3270: the same message may come again, and late."""
     worker = played(slots=1)
     probes(1)
@@ -39,7 +41,7 @@ def test_a_message_delivered_three_times_begins_once(played: Played, probes: Pro
     assert [len(grants) for grants in begun] == [1, 0, 0]
 
 
-def test_a_freed_slot_is_handed_the_next_work_without_a_message(
+def test_a_freed_slot_is_granted_its_next_lease_without_a_message(
     played: Played, probes: Probes, sent: list[Any]
 ) -> None:
     worker = played(slots=1)
@@ -79,7 +81,7 @@ def test_whoever_lost_its_lease_stores_nothing(played: Played, probes: Probes) -
     assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST]
 
 
-def test_expiry_releases_exactly_the_leases_that_ran_out(played: Played, probes: Probes) -> None:
+def test_expiry_ends_exactly_the_expired_leases(played: Played, probes: Probes) -> None:
     worker = played(slots=3)
     probes(3)
     worker.begin_all()
@@ -91,7 +93,7 @@ def test_expiry_releases_exactly_the_leases_that_ran_out(played: Played, probes:
     assert Execution.objects.get(key="p1").state == State.WAITING
 
 
-def test_a_lease_nobody_began_is_given_out_again_and_is_no_attempt(
+def test_a_lease_no_worker_started_is_granted_again_and_is_no_attempt(
     played: Played, probes: Probes
 ) -> None:
     """A message lost in the broker costs time, nothing else."""
@@ -140,7 +142,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
     assert Execution.objects.get(key="p1").state == State.WAITING
 
 
-def test_company_is_known_though_the_leases_of_a_dead_worker_run_out_at_different_ticks(
+def test_executions_lost_together_are_recognised_though_their_leases_expire_at_different_ticks(
     played: Played, probes: Probes
 ) -> None:
     """Renewed at different times they expire one after the other; they were lost together all the same."""
@@ -157,7 +159,7 @@ def test_company_is_known_though_the_leases_of_a_dead_worker_run_out_at_differen
     assert {e.state for e in Execution.objects.all()} == {State.WAITING}
 
 
-def test_a_worker_reborn_under_its_name_frees_what_its_dead_self_held(
+def test_a_restarted_worker_frees_the_leases_of_its_dead_predecessor(
     played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P1-01, P2-10: the lease is the fallback; a known death frees the slot at once."""
@@ -246,7 +248,7 @@ def test_a_step_that_learns_a_new_key_comes_back_under_that_limit_and_stores_wha
     assert Attempt.objects.get().error_message == "goes on elsewhere"
 
 
-def test_a_store_that_fails_fails_its_own_step_and_spoils_no_other_in_the_batch(
+def test_a_store_that_fails_fails_its_own_step_and_no_other_of_the_transaction(
     played: Played, probes: Probes
 ) -> None:
     worker = played(slots=2)
@@ -282,7 +284,7 @@ def test_result_and_end_of_lease_commit_together(
     assert Lease.objects.filter(pk=grant.lease_id).exists()
 
 
-def test_the_budget_never_passes_its_number_and_lost_work_is_charged_what_it_sent(
+def test_the_budget_is_never_exceeded_and_lost_work_is_charged_what_it_sent(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     """P7-08, P7-09: reserved when granted, settled when ended, given back when never begun."""
@@ -302,7 +304,7 @@ def test_the_budget_never_passes_its_number_and_lost_work_is_charged_what_it_sen
 
 
 @pytest.mark.parametrize("ends", ["lost", "interrupted"])
-def test_what_a_broken_off_step_had_reserved_and_not_sent_is_given_back(
+def test_what_an_interrupted_step_reserved_and_did_not_send_is_refunded(
     ends: str, played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     configure(daily_budget=3)
@@ -332,7 +334,7 @@ def test_a_step_cannot_send_more_requests_than_it_reserved(played: Played, probe
         work.spend()
 
 
-def test_a_step_that_used_fewer_requests_than_reserved_gives_the_rest_back(
+def test_a_step_that_used_fewer_requests_than_reserved_is_refunded_the_rest(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     configure(daily_budget=4)

@@ -88,7 +88,7 @@ def test_rolling_up_again_changes_nothing(ended: Ended) -> None:
     assert list(MinuteStats.objects.order_by("pk").values()) == before
 
 
-def test_an_ending_written_late_is_counted_all_the_same(ended: Ended) -> None:
+def test_an_attempt_committed_late_is_counted(ended: Ended) -> None:
     ended(2)
     minute_stats.roll_up(NOW)
     ended(1, waited=50)

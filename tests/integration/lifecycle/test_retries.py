@@ -108,7 +108,7 @@ def test_a_retry_by_whatever_route_is_the_same_work(
     assert Execution.objects.count() == 1
 
 
-def test_no_two_of_what_may_try_again_multiply(played: Played, probes: Probes) -> None:
+def test_retries_of_different_layers_do_not_multiply(played: Played, probes: Probes) -> None:
     """P3-02: a step that always fails, swept, enqueued and delivered again, runs as often as said."""
     worker = played(slots=1)
     probes(1)
@@ -191,7 +191,7 @@ def odd_errors() -> Iterator[dict[str, Exception]]:
     ["needs two arguments", "holds a socket", "cannot be told", "ten megabytes",
      "half a surrogate", "a status error"],
 )  # fmt: skip
-def test_an_error_however_odd_is_recorded_as_text_and_the_work_goes_on(
+def test_any_error_is_recorded_as_text_and_the_work_continues(
     which: str, odd_errors: dict[str, Exception], played: Played, probes: Probes
 ) -> None:
     """P3-04: no error object leaves the process; its name and some of its words do."""

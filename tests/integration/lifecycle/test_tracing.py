@@ -62,9 +62,7 @@ def is_sampled(execution: Execution) -> bool:
     return bool(int(execution.traceparent[-2:], 16) & 1)
 
 
-def test_an_execution_remembers_the_trace_it_was_enqueued_in(
-    probes: Probes, spans: Recorder
-) -> None:
+def test_an_execution_stores_the_trace_it_was_enqueued_in(probes: Probes, spans: Recorder) -> None:
     (execution,) = probes(1)
     (span,) = spans("enqueue probe")
     trace_id, span_id = ids(span)
@@ -137,7 +135,7 @@ def test_a_step_is_a_child_of_its_enqueue_however_it_came_to_the_worker(
     }
 
 
-def test_what_a_message_carries_goes_before_what_the_row_remembers(
+def test_the_trace_a_message_carries_wins_over_the_one_of_the_row(
     played: Played, probes: Probes, spans: Recorder
 ) -> None:
     worker = played()
@@ -165,7 +163,7 @@ def test_a_trace_that_cannot_be_read_begins_a_new_one(
     assert [parent(step) for step in spans("step t")] == [None]
 
 
-def test_no_span_tells_a_key_a_payload_or_what_an_error_said(
+def test_no_span_carries_a_key_a_payload_or_an_error_message(
     played: Played, probes: Probes, spans: Recorder
 ) -> None:
     worker = played()

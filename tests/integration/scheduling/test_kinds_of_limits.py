@@ -62,7 +62,7 @@ def pass_time(name: str, seconds: float) -> None:
     dispatch()
 
 
-def test_a_rate_lets_one_through_and_the_next_an_interval_after_it_began(
+def test_a_rate_allows_one_start_and_the_next_an_interval_later(
     played: Played, probes: Probes
 ) -> None:
     """P4-: the clock moves on when a start begins, not when it is granted, so a late message
@@ -82,7 +82,7 @@ def test_a_rate_lets_one_through_and_the_next_an_interval_after_it_began(
     assert leased() == 2
 
 
-def test_a_burst_is_let_through_at_once_and_no_more(played: Played, probes: Probes) -> None:
+def test_a_burst_starts_at_once_and_no_more_than_that(played: Played, probes: Probes) -> None:
     controls.edit_limit("host:a", ANN, rate="2/1m burst 3")
     worker = played(slots=9)
     probes(9, limit_key="host:a")
@@ -217,7 +217,9 @@ def test_a_person_can_reset_an_open_breaker(played: Played, probes: Probes) -> N
     assert leased() == 1
 
 
-def test_a_tenants_fault_is_not_laid_on_the_tenant(played: Played, probes: Probes) -> None:
+def test_a_failing_service_does_not_open_the_breaker_of_the_tenant(
+    played: Played, probes: Probes
+) -> None:
     worker = played(slots=1)
     probes(1, limit_key="host:a", tenant="acme")
     worker.end(worker.begin_all()[0], Failed("rate_limited", "429", retry_after=60))
@@ -260,7 +262,7 @@ def test_the_last_tenth_of_a_budget_is_for_high_work(
     assert worker.begin_all()
 
 
-def test_work_of_no_kind_that_fits_is_refused_naming_the_limit(probes: Probes) -> None:
+def test_work_no_limit_could_ever_admit_is_refused_naming_the_limit(probes: Probes) -> None:
     """P1-05."""
     controls.edit_limit("memory", ANN, max_running=4)
     with pytest.raises(NeverFits, match="weight 5 is above max_running=4 of limit 'memory'"):
@@ -271,7 +273,7 @@ def test_work_of_no_kind_that_fits_is_refused_naming_the_limit(probes: Probes) -
     assert not Execution.objects.exists()
 
 
-def test_a_full_queue_refuses_new_work_and_says_how_many_went_in(probes: Probes) -> None:
+def test_a_full_queue_refuses_new_work_and_says_how_many_were_enqueued(probes: Probes) -> None:
     controls_queue = Queue.objects.filter(name="prep.low")
     limit_rows.sync()
     controls_queue.update(max_pending=3)
@@ -291,7 +293,7 @@ def test_a_full_queue_refuses_new_work_and_says_how_many_went_in(probes: Probes)
     "sqlite" in os.environ.get("SLUICE_TEST_DATABASE", "sqlite"),
     reason="needs a server's connections",
 )
-def test_racing_enqueuers_do_not_pass_max_pending_together(
+def test_concurrent_enqueues_do_not_exceed_max_pending_together(
     probes: Probes, in_threads: Callable[..., list[Any]]
 ) -> None:
     limit_rows.sync()
@@ -309,7 +311,7 @@ def test_racing_enqueuers_do_not_pass_max_pending_together(
     assert Execution.objects.count() == 10
 
 
-def test_tenants_take_turns_by_their_shares_however_many_keys_each_has(
+def test_tenants_are_served_by_their_shares_however_many_keys_each_has(
     played: Played, probes: Probes
 ) -> None:
     controls.edit_limit("tenant:big", ANN, share=3)
@@ -325,7 +327,7 @@ def test_tenants_take_turns_by_their_shares_however_many_keys_each_has(
     assert order.count("big") in (11, 12, 13)
 
 
-def test_retries_may_be_only_so_many_of_the_starts(
+def test_retries_are_limited_to_a_percentage_of_starts(
     played: Played, probes: Probes, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "RETRIES_ALWAYS_ALLOWED", 2)
@@ -346,7 +348,9 @@ def test_retries_may_be_only_so_many_of_the_starts(
     assert leased() == 0
 
 
-def test_a_parked_route_is_woken_by_whatever_lets_it_go_on(played: Played, probes: Probes) -> None:
+def test_a_parked_route_is_unparked_by_whatever_allows_it_to_start(
+    played: Played, probes: Probes
+) -> None:
     worker = played(slots=9)
     probes(6, limit_key="host:a")
     dispatch()
@@ -388,7 +392,7 @@ def test_the_depth_of_a_queue_is_counted_no_further_than_its_cap(probes: Probes)
     assert backpressure._depth(("prep", LOW), 3) == 3
 
 
-def test_a_limit_edited_before_any_worker_signed_on_keeps_the_edit(
+def test_a_limit_edited_before_any_worker_registered_keeps_the_edit(
     configure: Callable[..., None],
 ) -> None:
     Limit.objects.all().delete()
@@ -398,7 +402,7 @@ def test_a_limit_edited_before_any_worker_signed_on_keeps_the_edit(
     assert limit_rows.rule_of("phase:prep").max_running == 2
 
 
-def test_a_database_that_is_away_is_no_bug_of_the_step() -> None:
+def test_an_unavailable_database_is_not_reported_as_an_error_of_the_step() -> None:
     from django.db import OperationalError
 
     from queuemgr.flows.abort_signal import AbortSignal

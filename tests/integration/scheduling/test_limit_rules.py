@@ -41,7 +41,7 @@ def clocks(states: LimitStates) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_key_may_have_a_rule_a_gate_both_or_neither(named: bool) -> None:
+def test_a_key_may_have_a_rule_a_state_both_or_neither(named: bool) -> None:
     now = timezone.now()
     states = limit_states_of(NAMES, now) if named else read_limit_states(now, keys=True)
     assert caps(states) == {"host:ruled": 3, "host:both": 4}
@@ -49,7 +49,7 @@ def test_a_key_may_have_a_rule_a_gate_both_or_neither(named: bool) -> None:
     assert states.breaker_states["host:both"].half_open_starts == 2
 
 
-def test_keys_are_read_only_where_they_are_asked_for() -> None:
+def test_keys_are_read_only_when_asked_for() -> None:
     states = read_limit_states(timezone.now(), keys=False)
     assert {*caps(states), *clocks(states)} == set()
     assert {"fleet", "phase:prep"} <= set(states.rules)

@@ -57,7 +57,7 @@ def test_a_key_named_like_a_queue_is_parked_on_like_any_other(
     assert Route.objects.filter(parked_on=key).count() == 4
 
 
-def test_a_lease_on_its_way_to_a_worker_that_left_holds_no_slot_of_the_others(
+def test_an_unstarted_lease_for_a_worker_that_left_occupies_no_slot_of_the_others(
     played: Played, probes: Probes
 ) -> None:
     left = played(slots=1, queues=["prep.normal"])

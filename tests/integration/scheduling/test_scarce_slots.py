@@ -56,7 +56,7 @@ def test_a_priority_nobody_named_is_refused_with_those_there_are(name: str) -> N
 
 
 @pytest.mark.parametrize("rank", [-1, 10, 50])
-def test_a_rank_that_has_no_name_is_refused_and_disturbs_nobody(
+def test_a_rank_that_is_no_priority_is_refused_and_breaks_no_dispatch(
     rank: int, played: Played, probes: Probes
 ) -> None:
     """P1-08: neither clamped nor stored, where it would stop every dispatch."""
@@ -149,7 +149,7 @@ def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(
     assert Lease.objects.count() == 3
 
 
-def test_a_reserve_that_leaves_no_room_is_refused_at_start_by_name(
+def test_a_reserve_as_large_as_its_limit_is_refused_at_startup_by_name(
     configure: SettingsGroup,
 ) -> None:
     """P1-05: normal work could never fit, and would be said to wait for a busy fleet."""

@@ -37,13 +37,13 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("one", "other"), ALIKE)
-def test_details_make_no_difference(one: str, other: str) -> None:
+def test_messages_that_differ_in_details_have_one_fingerprint(one: str, other: str) -> None:
     assert without_details(one) == without_details(other)
     assert fingerprint("network", "fetch", one) == fingerprint("network", "fetch", other)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_different_causes_stay_apart(one: str, other: str) -> None:
+def test_different_causes_have_different_fingerprints(one: str, other: str) -> None:
     assert fingerprint("network", "fetch", one) != fingerprint("network", "fetch", other)
 
 
@@ -60,7 +60,7 @@ def test_any_message_has_one_of_sixteen_hex_digits(message: str) -> None:
     assert set(found) <= set("0123456789abcdef")
 
 
-def test_a_quotation_cut_off_at_the_end_of_a_row_is_still_a_detail() -> None:
+def test_a_quotation_truncated_by_the_column_is_still_a_detail() -> None:
     long, longer = (clean(f'the server said "{c * (MESSAGE_LIMIT + 9)}" to us') for c in "xy")
     assert fingerprint("k", "s", long) == fingerprint("k", "s", longer)
 

@@ -85,13 +85,13 @@ def test_a_higher_priority_starts_before_any_lower_one_whatever_the_phase() -> N
     assert admit(snapshot(low_expensive, high_prep, slots=1)).starts == (2,)
 
 
-def test_keys_take_turns_however_many_rows_one_of_them_has() -> None:
+def test_keys_are_served_round_robin_however_many_executions_one_has() -> None:
     many = route(1, limit_keys="host:a", due=50, head_at=NOW - timedelta(hours=9))
     few = route(2, limit_keys="host:b", due=2)
     assert admit(snapshot(many, few, slots=4)).starts == (1, 2, 1, 2)
 
 
-def test_a_full_key_is_passed_over_and_never_idles_a_slot() -> None:
+def test_a_full_key_is_skipped_and_leaves_no_slot_idle() -> None:
     full = route(1, limit_keys="host:a", head_at=NOW - timedelta(hours=9))
     free = route(2, limit_keys="host:b")
     decision = admit(
@@ -125,7 +125,7 @@ def test_a_limit_lowered_below_what_runs_only_drains_and_says_by_how_much_it_is_
     assert decision.reasons[1][0].text == "phase:prep 10/4, over its cap by 6"
 
 
-def test_the_budget_is_reserved_while_deciding_so_it_stops_on_the_number() -> None:
+def test_the_budget_is_reserved_at_each_start_so_it_is_never_exceeded() -> None:
     seen = snapshot(
         route(1, cost=3),
         rules={"fleet": LimitRule(daily_budget=20)},
@@ -158,19 +158,19 @@ def test_nothing_is_granted_that_no_live_worker_consumes() -> None:
     assert decision.reasons[1][0].text == "no live worker consumes prep.normal"
 
 
-def test_messages_on_their_way_hold_slots_so_none_waits_behind_a_busy_worker() -> None:
+def test_unstarted_leases_occupy_slots_so_no_message_waits_behind_a_busy_worker() -> None:
     decision = admit(snapshot(route(1), slots=5, on_their_way={"prep.normal": 3}))
     assert len(decision.starts) == 2
 
 
-def test_work_not_yet_due_is_left_alone_and_says_when_it_is() -> None:
+def test_work_that_is_not_due_does_not_start_and_says_when_it_is_due() -> None:
     later = NOW + timedelta(minutes=1)
     decision = admit(snapshot(route(1, due=0, head_at=later)))
     assert decision.starts == ()
     assert decision.reasons[1][0].until == later
 
 
-def test_a_lease_is_matched_with_another_group_when_that_makes_room() -> None:
+def test_a_lease_is_rematched_with_another_group_when_that_frees_a_slot() -> None:
     """One worker takes both queues, one only `a`: two leases fit in any order of asking."""
     both, only_a = frozenset({"a", "b"}), frozenset({"a"})
     capacity = Capacity({both: 1, only_a: 1}, {})
@@ -189,9 +189,7 @@ def test_an_overfull_queue_of_messages_leaves_no_capacity_rather_than_negative_c
 HOUR = timedelta(hours=1)
 
 
-def test_work_that_waited_beyond_the_bound_starts_before_anything_younger_of_the_next_class() -> (
-    None
-):
+def test_aged_work_starts_before_younger_work_of_the_next_priority_level() -> None:
     """P1-10: a steady stream of better work cannot keep the lowest from ever running."""
     old = route(1, priority=LOW, due=3, head_at=NOW - 1.5 * HOUR, overdue=2)
     young = route(2, priority=NORMAL, due=5)
@@ -201,7 +199,7 @@ def test_work_that_waited_beyond_the_bound_starts_before_anything_younger_of_the
     assert admit(snapshot(old, young, high, slots=4)).starts == (3, 2, 2, 2), "without the bound"
 
 
-def test_every_bound_waited_raises_work_another_class() -> None:
+def test_each_starvation_time_waited_raises_work_by_one_priority_level() -> None:
     old = route(1, priority=LOW, due=1, head_at=NOW - 2.5 * HOUR, overdue=1)
     high = route(2, priority=HIGH, due=1)
     seen = snapshot(old, high, slots=1, ordering=SchedulingPolicy(starvation=HOUR))
@@ -239,7 +237,7 @@ def test_capacity_is_reserved_for_heavy_work_that_waited_long_and_better_work_go
     assert Counter(admit(free).starts) == {1: 1, 2: 1}
 
 
-def test_no_capacity_is_reserved_for_heavy_work_that_something_else_stops_too() -> None:
+def test_no_capacity_is_reserved_for_heavy_work_that_another_limit_blocks_too() -> None:
     heavy = route(1, weight=3, due=1, limit_keys="host:a", head_at=NOW - HOUR)
     light = route(2, due=9)
     seen = snapshot(
@@ -272,7 +270,7 @@ def test_a_limit_whose_service_asked_to_wait_is_said_to_be_throttled() -> None:
     assert reason.text == "host:a throttled until 12:00:09 UTC (429, Retry-After 9 s)"
 
 
-def test_a_rate_says_when_the_next_may_start_and_that_is_when_to_look_again() -> None:
+def test_a_rate_says_when_the_next_may_start_and_the_decision_wakes_up_then() -> None:
     ahead = BreakerState(rate_clock=NOW.timestamp() + 2.1)
     seen = snapshot(
         route(1, limit_keys="host:a"),
@@ -295,7 +293,7 @@ def test_the_last_part_of_a_budget_is_reserved_for_higher_priority() -> None:
     assert starts == {HIGH: 10, NORMAL: 9, LOW: 7}
 
 
-def test_work_that_no_longer_fits_is_told_apart_from_work_that_waits() -> None:
+def test_work_that_can_never_fit_is_distinguished_from_work_that_waits() -> None:
     """P1-05: no amount of waiting helps, so it does not say `resets`."""
     seen = snapshot(route(1, cost=6), rules={"fleet": LimitRule(daily_budget=5)})
     assert (

@@ -56,7 +56,7 @@ def test_rates_hold_however_late_what_was_granted_begins(seen: Snapshot) -> None
 
 @given(snapshots())
 @often
-def test_all_that_did_not_start_has_reasons_and_each_of_them_is_true_and_none_is_missing(
+def test_whatever_did_not_start_has_exactly_the_reasons_that_are_true(
     seen: Snapshot,
 ) -> None:
     decision = admit(seen)
@@ -81,7 +81,9 @@ def test_all_that_did_not_start_has_reasons_and_each_of_them_is_true_and_none_is
 
 @given(snapshots())
 @often
-def test_nothing_admissible_is_left_but_what_yields_to_heavy_work(seen: Snapshot) -> None:
+def test_everything_admissible_starts_unless_capacity_is_reserved_for_heavy_work(
+    seen: Snapshot,
+) -> None:
     decision = admit(seen)
     end = Standing(seen, decision.starts)
     reserved = Standing(seen).reservations()
@@ -132,7 +134,7 @@ HEAVY_BESIDE_AGED = Snapshot(
 @given(snapshots())
 @example(HEAVY_BESIDE_AGED)
 @often
-def test_better_levels_start_first_and_work_that_waited_too_long_before_younger_of_its_new_level(
+def test_higher_levels_start_first_and_aged_work_before_younger_work_of_its_new_level(
     seen: Snapshot,
 ) -> None:
     """Of any two that both start, whichever the order promises first is first: level, then what was
@@ -166,7 +168,7 @@ def test_nothing_of_its_level_or_below_takes_the_capacity_reserved_for_heavy_wor
 
 @given(snapshots(), st.randoms(use_true_random=False))
 @often
-def test_the_decision_depends_on_nothing_but_what_there_is(seen: Snapshot, rng: object) -> None:
+def test_the_decision_depends_only_on_the_snapshot(seen: Snapshot, rng: object) -> None:
     """The same again, and with everything told in another order."""
     routes, idle = list(seen.routes), list(seen.idle.items())
     rng.shuffle(routes)  # type: ignore[attr-defined]
@@ -178,7 +180,9 @@ def test_the_decision_depends_on_nothing_but_what_there_is(seen: Snapshot, rng: 
 
 @given(snapshots())
 @often
-def test_a_queue_is_called_stopped_only_if_nothing_of_it_would_start(seen: Snapshot) -> None:
+def test_a_queue_is_reported_as_blocked_only_if_none_of_its_routes_would_start(
+    seen: Snapshot,
+) -> None:
     every = [(phase, rank) for phase in PHASES for rank in PRIORITY_NAMES]
     stopped = {queue for queue, reasons in open_queues(seen, every).items() if reasons}
     queues = {route.id: route.queue for route in seen.routes}

@@ -19,14 +19,14 @@ def test_a_start_passes_the_fleet_its_phase_its_keys_and_its_tokens_in_this_orde
     assert claims.route_keys("host:a tenant:x", "cpu=2") == ("host:a", "tenant:x", "cpu")
 
 
-def test_keys_are_kept_once_each_and_in_order_and_empty_ones_left_out() -> None:
+def test_keys_are_stored_once_each_in_order_without_empty_ones() -> None:
     assert claims.as_text("") == ""
     assert claims.as_text("host:a") == "host:a"
     assert claims.as_text(("b", "", "a", "b")) == "b a"
 
 
 @pytest.mark.parametrize("key", ["host a", " host:a", "host:a\n", "a\tb", " "])
-def test_a_key_that_could_not_be_told_from_two_is_refused(key: str) -> None:
+def test_a_key_with_white_space_is_refused(key: str) -> None:
     with pytest.raises(ConfigurationError, match="has white space in it"):
         claims.as_text(("fine", key))
 
@@ -35,7 +35,7 @@ words = st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_si
 
 
 @given(st.lists(words), st.dictionaries(words, st.integers(0, 99)), st.integers(1, 9))
-def test_what_is_kept_as_text_is_read_back_as_it_was(
+def test_tokens_stored_as_text_are_read_back_unchanged(
     keys: list[str], tokens: dict[str, int], weight: int
 ) -> None:
     _, _, *own = claims.claims_of(
@@ -45,7 +45,7 @@ def test_what_is_kept_as_text_is_read_back_as_it_was(
     assert own == expected + [(name, taken) for name, taken in sorted(tokens.items()) if taken]
 
 
-def test_the_tenant_is_told_from_the_services_and_is_never_to_blame_for_them() -> None:
+def test_the_tenants_key_is_not_among_the_keys_of_services() -> None:
     assert claims.tenant_of("host:a tenant:x tenant:y") == "tenant:x"
     assert claims.tenant_of("host:a") == ""
     assert claims.service_keys("host:a tenant:x resolver:b") == ("host:a", "resolver:b")
