@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bench.child import answer, set_up_django
@@ -86,7 +87,7 @@ def retry(seconds: float) -> Any:
     played.catch_messages()
     publish.periodic_job = lambda task: None
     began = time.monotonic()
-    made = bulk.begin(bulk.Wanted("retry", FILTER, per_minute=0), Actor("bench", "bench"))
+    made = bulk.begin(bulk.BulkRequest("retry", FILTER, per_minute=0), Actor("bench", "bench"))
     counted = time.monotonic() - began
     began = time.monotonic()
     changed = bulk_runner.run(seconds)
@@ -101,7 +102,7 @@ def ask_first() -> Any:
     from queuemgr.operations import bulk
     from queuemgr.reporting import failure_groups
 
-    asked = (failure_groups.groups, lambda: bulk.preview(bulk.Wanted("retry", FILTER)))
+    asked = (failure_groups.groups, lambda: bulk.preview(bulk.BulkRequest("retry", FILTER)))
     return [_milliseconds(ask) for ask in asked]
 
 
@@ -117,14 +118,14 @@ def carry_out() -> Any:
     publish.periodic_job = lambda task: None
     by, made = Actor("bench", "bench"), []
     counted = _milliseconds(
-        lambda: made.append(bulk.create(bulk.Wanted("retry", FILTER, per_minute=0), by))
+        lambda: made.append(bulk.create(bulk.BulkRequest("retry", FILTER, per_minute=0), by))
     )
     began, changed = time.monotonic(), 0
     bulk.start(made[0].pk, by)
     while some := bulk_runner.run(2.0):
         changed += some
     took = time.monotonic() - began
-    ended = bulk.found(made[0].pk)
+    ended = bulk.get_or_error(made[0].pk)
     assert (ended.state, ended.changed) == ("done", changed), ended
     return {"changed": changed, "seconds": took, "counted": counted}
 
@@ -134,13 +135,14 @@ def look() -> Any:
     from bench.page_walk import _operator
     from queuemgr.models import BulkAction
 
-    client, took = _operator(), {page: [] for page in PAGES}
+    client = _operator()
+    took: dict[str, list[float]] = {page: [] for page in PAGES}
     until = time.monotonic() + 60
     while not (running := BulkAction.objects.running()).exists() and time.monotonic() < until:
         time.sleep(0.2)
     while running.all().exists():
         for page in PAGES:
-            took[page].append(_milliseconds(lambda page=page: client.get(page)))
+            took[page].append(_milliseconds(partial(client.get, page)))
         time.sleep(2)
     return took
 
@@ -153,5 +155,5 @@ def _milliseconds(ask: Callable[[], object]) -> float:
 
 if __name__ == "__main__":
     set_up_django()
-    verbs = {"load": load, "finish": finish, "retry": retry}
-    answer({**verbs, "ask_first": ask_first, "carry_out": carry_out, "look": look})
+    first = {"load": load, "finish": finish, "retry": retry}
+    answer({**first, "ask_first": ask_first, "carry_out": carry_out, "look": look})

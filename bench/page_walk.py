@@ -27,7 +27,8 @@ MOST_CHOICES = 2
 def walk(repetitions: int) -> Any:
     """Open each kind of page once and then `repetitions` times; its time is the median of the later ones."""
     client = _operator()
-    found, queue = {}, deque(FIRST)
+    found: dict[str, Any] = {}
+    queue = deque(FIRST)
     seen = {_kind(address) for address in FIRST}
     while queue and len(found) < MOST_PAGES:
         address = queue.popleft()

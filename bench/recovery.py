@@ -248,7 +248,7 @@ def found_of(name: str, recoveries: Sequence[Recovery]) -> Found:
 
 
 @contextmanager
-def _fleet(kind: str, config: dict[str, float]) -> Iterator[Fleet]:
+def _fleet(kind: str, config: dict[str, Any]) -> Iterator[Fleet]:
     """A fleet whose every start is by message, with nothing left of it afterwards."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         root = Path(folder)

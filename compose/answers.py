@@ -1,4 +1,4 @@
-"""Exit 0 when a URL answers with success: a health check for an image without curl."""
+"""Exit 0 when a URL answers successfully: a health check for an image without curl."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Exit 0 while the worker of this name on this host shows signs of life in the database.
+"""Exit 0 while the worker of this name on this host has a recent heartbeat in the database.
 
 `celery inspect ping` would load the whole application and ask every worker of the fleet through the
-broker, each time, for each worker. A worker writes a sign of life every few seconds, and by these
-admission knows whom to give work: this reads the one row.
+broker, for each worker and each check. This reads the one row that the worker's heartbeat updates every
+few seconds, and by which the scheduler knows which workers can take work.
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ try:
         alive = connection.execute(QUERY, [name]).fetchone()
 except psycopg.Error as error:
     sys.exit(f"{name}: the database does not answer ({type(error).__name__})")
-sys.exit(None if alive else f"{name}: no sign of life for 40 seconds")
+sys.exit(None if alive else f"{name}: no heartbeat for 40 seconds")
