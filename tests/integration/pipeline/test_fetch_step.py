@@ -126,7 +126,7 @@ def test_an_address_that_fails_again_and_again_gives_way_to_another(
     assert (len(site.hits), told(document)) == (2, ["server_error", "kept"])
 
 
-def test_a_403_of_arxivs_closes_its_limit_for_the_whole_fleet_instead_of_failing_the_paper(
+def test_a_403_of_arxiv_opens_its_breaker_for_the_whole_fleet_instead_of_failing_the_paper(
     fetching: Fetching, site: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """arXiv takes requests after a 403 for an attack."""

@@ -152,7 +152,7 @@ def test_what_ocr_asked_and_used_is_in_the_document_failed_answers_and_attempts_
 # ---- what an endpoint that fails comes to
 
 
-def test_an_endpoint_that_is_away_fails_the_step_and_closes_its_limit(runner: OcrRunner) -> None:
+def test_an_unreachable_endpoint_fails_the_step_and_opens_its_breaker(runner: OcrRunner) -> None:
     runner.vision.usual = lambda asked: error(429, Retry_After="600")
     runner.add("scan", pages=5)
     (result,) = runner.once()

@@ -84,7 +84,7 @@ CARD = "Limit: 3 / min. Visit account/billing to add a payment method."
         ({"code": "insufficient_credits", "message": "rate limit 0 per minute"}, {}, "quota"),
     ],
 )
-def test_words_about_billing_close_no_day_where_a_rate_is_meant(
+def test_words_about_billing_open_no_breaker_for_the_day_where_a_rate_is_meant(
     error: dict[str, str], headers: dict[str, str], kind: str
 ) -> None:
     """P3-11"""
