@@ -1,4 +1,12 @@
-"""For an application's commands: settings as options, output, progress bars, and who ran the command."""
+"""For an application's commands.
+
+- `add_settings(parser, group)` adds an option for each setting, `apply_settings(options)` applies those
+  given, to this process and those it starts; `positive` is an argparse type.
+- `table` and `show` print a table; `tracked` draws a progress bar on a terminal, and `shows_progress`
+  says whether one can be drawn.
+- `by_command()` is the person running the command, as audit entries name them; `audited_enqueue` records
+  what they enqueue, and `ensure_superuser` the account they create.
+"""
 
 from queuemgr.cli.arguments import positive
 from queuemgr.cli.config_options import add as add_settings

@@ -1,4 +1,13 @@
-"""For a command that runs a whole fleet on this machine, with programs of its own beside it."""
+"""For a command that runs a whole fleet on this machine, with programs of its own beside it.
+
+    with running(FleetSpec(slots=8), also=[Program("web", command)]) as fleet:
+        drained = drain(self.stdout, check=fleet.check)
+        print_summary(drained, began, self.stdout)
+
+`drain` follows the work until none is left; `began` is `database_now()` from before. `celery()` begins a
+Celery command; `free_port` and `wait_for_port` are for programs that serve. `QueueSettings` and
+`phase_settings_group()` are the settings such a command offers as options.
+"""
 
 from queuemgr.base.config import QueueSettings
 from queuemgr.base.scheduler_lock import database_now

@@ -1,4 +1,8 @@
-"""The rows of the queue an application may read. It never writes them: verbs of the queue do."""
+"""The rows of the queue that an application may read, and never writes.
+
+`statuses()` maps each status an operator sees to its condition on executions; `meaning_of(kind)` says
+what an error kind means.
+"""
 
 from queuemgr.models import FINAL, Attempt, Execution, Outcome, State
 from queuemgr.reporting.filtering import statuses

@@ -1,4 +1,7 @@
-"""For what may hold secrets: register a value once, and no log line or row shows it again."""
+"""For secrets: a value once registered is masked in logs and errors.
+
+`clean(text)` masks secrets and shortens a text, to be stored in a row.
+"""
 
 from queuemgr.base.redaction import clean, register_secret
 

@@ -1,4 +1,4 @@
-"""What may be stored as a payload a person typed: a JSON object, not endless, that any database takes."""
+"""Checks of payloads: a JSON object of bounded size that both databases can store."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.redaction import MESSAGE_LIMIT, masked
 
 MAX_BYTES = 65_536
-"""Bytes of JSON: a payload names the work, it does not carry it. The figure is ours."""
+"""Bytes of JSON. A payload names the work and does not hold its data; the bound is our choice."""
 
 
 def validate(payload: Any) -> dict[str, Any]:
-    """The payload as it will be stored; raises `BadInput` saying what is wrong with it."""
+    """The payload as it will be stored. Raises `BadInput`, which says what is wrong with it."""
     if not isinstance(payload, Mapping):
         raise BadInput(f"a payload is a JSON object, as {{}}, not {_kind(payload)}")
     try:
         text = json.dumps(dict(payload), ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise BadInput("the payload holds half a surrogate pair, which is no character") from None
+        raise BadInput(
+            "the payload holds half a surrogate pair, which is not a character"
+        ) from None
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput(f"the payload is no JSON ({error}): NaN and Infinity are not") from None
+        raise BadInput(
+            f"the payload is not JSON ({error}); NaN and Infinity are not either"
+        ) from None
     if size > MAX_BYTES:
         raise BadInput(f"the payload has {size:,} bytes of JSON; at most {MAX_BYTES:,} fit")
     if "\\u0000" in text and _has_nul(payload):
@@ -34,14 +38,14 @@ def validate(payload: Any) -> dict[str, Any]:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The payload somebody wrote as JSON; raises `BadInput` with the line and column of what is wrong."""
+    """Parse a payload written as JSON. Raises `BadInput` with the line and column of an error."""
     if len(text) > MAX_BYTES * 2:
         raise BadInput(f"the payload has {len(text):,} characters; {MAX_BYTES:,} bytes fit")
     try:
         payload = json.loads(text, object_pairs_hook=_once_each)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise BadInput(f"this is no JSON: {where}: {error.msg}") from None
+        raise BadInput(f"this is not JSON: {where}: {error.msg}") from None
     except RecursionError:
         raise BadInput("this JSON is nested too deeply") from None
     except ValueError as error:  # a number of thousands of digits
@@ -54,7 +58,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise BadInput(f"the name {twice!r} stands twice in one object: keep one")
+        raise BadInput(f"the name {twice!r} occurs twice in one object: keep one")
     return found
 
 
@@ -75,8 +79,8 @@ MASK = "***"
 
 
 def restore_masked(typed: Any, before: Any) -> Any:
-    """What somebody made of a payload shown to them masked: whatever they left as it was shown keeps
-    its value. Raises `BadInput` for a mask that stands where no such value stood."""
+    """The payload after a person edited it as it was shown, masked: what they left as shown keeps its
+    value. Raises `BadInput` for a mask where no masked value was."""
     if isinstance(typed, dict):
         inner = before if isinstance(before, dict) else {}
         names = {masked(name): name for name in inner}
