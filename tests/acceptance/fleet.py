@@ -155,8 +155,12 @@ class Fleet:
 
     def start_command(self, *arguments: str) -> Command:
         """`manage.py queue …` as a process of its own, under way."""
-        name = f"command-{next(self._commands)}"
-        words = (sys.executable, "manage.py", "queue", *arguments)
+        return self.start_program("command", "manage.py", "queue", *arguments)
+
+    def start_program(self, name: str, *arguments: str) -> Command:
+        """A Python program that is to end by itself, under way."""
+        name = f"{name}-{next(self._commands)}"
+        words = (sys.executable, *arguments)
         return self._started(Command(name, words, self.environment, self.directory, self._server))
 
     def command(self, *arguments: str, code: int = 0, within: float = 60) -> str:

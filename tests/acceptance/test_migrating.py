@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.fork_server import REPOSITORY
-
-BEFORE = "0004"
-"""The last migration of the release before."""
 
 LONGEST_STALL = 5.0
 """Seconds a writer may be kept waiting (the scenario's own figure)."""
 
 
-def migrate(fleet: Fleet, *arguments: str, program: str = "manage.py") -> str:
-    done = subprocess.run(
-        [sys.executable, program, "migrate", "-v", "0", *arguments], env=fleet.environment,
-        cwd=REPOSITORY, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return done.stderr if done.returncode else ""
+def upgrade(fleet: Fleet, *killed_at: int) -> str:
+    """Migrate to the next release; returns what went wrong."""
+    words = ("-m", "tests.acceptance.migrate_to_next_release", *map(str, killed_at))
+    run = fleet.start_program("upgrade", *words)
+    return run.errors if run.wait(within=180) else ""
 
 
 def rows_before(fleet: Fleet, count: int) -> None:
-    """So many ended executions, as the release before stored them."""
+    """So many ended executions, as this release stores them."""
     columns = (
         "flow, key, phase, step, priority, state, resumed, run_after, wait_reason, payload, context, "
         "error_kind, error_message, created_at, attempts_counted_since, finished_at"
@@ -79,46 +71,16 @@ def writing(fleet: Fleet) -> Iterator[list[float]]:
 
 @pytest.mark.slow_proof
 def test_a_migration_killed_half_way_is_run_again_and_no_row_is_lost(make_fleet: MakeFleet) -> None:
-    """P4-11: every statement of the last migrations in turn is where it breaks off."""
+    """P4-11: each operation in turn is where it is killed."""
     fleet = make_fleet()
-    assert not migrate(fleet, "queuemgr", BEFORE)
     rows_before(fleet, 200)
-    broken = 0
-    while said := migrate(fleet, program=str(_breaking_off(fleet.directory, broken + 1))):
-        assert "broken off" in said, said
-        broken += 1
-    assert broken >= 4
+    killed = 0
+    while errors := upgrade(fleet, killed + 1):
+        assert "killed half-way" in errors, errors
+        killed += 1
+    assert killed >= 4
     assert fleet.one("SELECT COUNT(*) FROM queuemgr_execution") == 200
-    assert not migrate(fleet, "--check")
     assert fleet.enqueue(1)
-
-
-def _breaking_off(directory: Path, at: int) -> Path:
-    """`manage.py` that is ended by the operating system at so many operations beside the work."""
-    program = directory / "breaking_off.py"
-    program.write_text(
-        f"""
-import os, sys
-sys.path.insert(0, {str(REPOSITORY)!r})
-import queuemgr.migrating as beside
-count = 0
-def counted(forwards):
-    def run(*given):
-        global count
-        count += 1
-        if count == {at}:
-            os.write(2, b"broken off")
-            os._exit(9)
-        return forwards(*given)
-    return run
-for operation in (beside.AddIndexConcurrently, beside.AddConstraintNotValid):
-    operation.database_forwards = counted(operation.database_forwards)
-os.environ["DJANGO_SETTINGS_MODULE"] = "project.settings"
-from django.core.management import execute_from_command_line
-execute_from_command_line(sys.argv)
-"""
-    )
-    return program
 
 
 @pytest.mark.slow_proof
@@ -127,11 +89,10 @@ def test_a_million_rows_are_migrated_while_a_writer_goes_on(make_fleet: MakeFlee
     fleet = make_fleet()
     if "DATABASE_URL" not in fleet.database.environment:
         pytest.skip("SQLite has one writer: an upgrade wants a stop, as docs/operate.md says")
-    assert not migrate(fleet, "queuemgr", BEFORE)
     rows_before(fleet, 1_000_000)
     with writing(fleet) as stalls:
         began = time.perf_counter()
-        assert not migrate(fleet)
+        assert not upgrade(fleet)
         took = time.perf_counter() - began
     print(f"migrated in {took:.1f} s; longest stall {max(stalls):.2f} s of {len(stalls)} writes")
     assert max(stalls) < LONGEST_STALL
