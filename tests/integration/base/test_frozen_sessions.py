@@ -1,4 +1,4 @@
-"""A process frozen in the middle of a transaction does not hold up the others for good."""
+"""A process frozen in the middle of a transaction does not block the others for good."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = [
 ]
 
 
-def test_every_session_is_ended_that_leaves_a_transaction_open_for_long() -> None:
+def test_a_session_that_leaves_a_transaction_open_for_long_is_ended() -> None:
     assert sql.rows("SHOW idle_in_transaction_session_timeout", []) == [(f"{FROZEN_SECONDS}s",)]
 
 
-def test_the_lock_of_one_frozen_in_a_decision_is_free_when_its_session_ends() -> None:
+def test_the_lock_of_a_process_frozen_while_deciding_is_released_with_its_session() -> None:
     frozen = connections.create_connection("default")
     try:
         with frozen.cursor() as cursor:

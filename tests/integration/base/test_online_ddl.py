@@ -1,4 +1,4 @@
-"""What is added to a large table beside the work is added once, whatever an earlier run left."""
+"""Operations on large busy tables add once, whatever an earlier run left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAKE = migrations.CreateModel(
 
 @pytest.fixture
 def before() -> Iterator[ProjectState]:
-    """The state in which a table stands alone, and its removal."""
+    """The state with the one table, and its removal."""
     none, state = ProjectState(), ProjectState()
     MAKE.state_forwards("queuemgr", state)
     with connection.schema_editor() as editor:
@@ -50,8 +50,8 @@ def test_an_operation_run_again_adds_nothing_twice(operation, before: ProjectSta
         assert NAME in connection.introspection.get_constraints(cursor, "queuemgr_thing")
 
 
-def test_a_check_of_numbers_on_the_table_is_no_hindrance(before: ProjectState) -> None:
-    """Django's reading of a SQLite table fails at `IN (0, 1, 2)`, for which our own tables have none."""
+def test_a_check_with_a_comma_on_the_table_does_not_matter(before: ProjectState) -> None:
+    """Django's introspection of SQLite fails at `IN (0, 1, 2)`; our own tables have none."""
     numbers = models.CheckConstraint(condition=Q(id__in=[0, 1, 2]), name="small")
     _run(AddConstraintNotValid("thing", numbers), before)
     _run(INDEX, before)
@@ -68,7 +68,7 @@ def test_django_reads_every_table_of_ours() -> None:
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite leaves no half an index")
 @pytest.mark.parametrize("operation", [INDEX, UNIQUE])
-def test_an_index_left_half_built_is_built_anew(operation, before: ProjectState) -> None:
+def test_an_index_left_invalid_is_built_anew(operation, before: ProjectState) -> None:
     _run(operation, before)
     sql.run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [NAME])
     _run(operation, before)
@@ -83,10 +83,10 @@ def _run(operation, before: ProjectState) -> None:
         operation.database_forwards("queuemgr", editor, before, after)
 
 
-def test_a_process_of_the_release_before_goes_on_beside_the_new_tables(
+def test_a_process_of_the_previous_release_works_with_the_new_tables(
     transactional_db: None,
 ) -> None:
-    """What it writes names none of the columns that have come since."""
+    """The columns it writes do not include those added since."""
     state = MigrationExecutor(connection).loader.project_state([("queuemgr", "0001_initial")])
     old = state.apps
     execution = old.get_model("queuemgr", "Execution")

@@ -1,4 +1,4 @@
-"""`manage.py doctor`: what is wrong with a set-up, and what to do about it."""
+"""`manage.py doctor`: what is wrong with an installation, and what to do about it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def fresh_pipeline_settings() -> Iterator[None]:
 
 
 OF_TESTS = "SQLite in journal mode memory"
-"""Bad for a fleet, and where these tests keep their SQLite."""
+"""The one problem doctor reports in these tests: their SQLite database is in memory."""
 
 
 def findings() -> dict[str, list[str]]:
-    """What `doctor --json` found, by level; the exit code says whether any of it was bad."""
+    """The results of `doctor --json` by level; the exit code says whether any was bad."""
     said = run("doctor", "--json")
     assert all(record.keys() == {"level", "what", "remedy"} for record in said.records)
     assert all(record["remedy"] for record in said.records if record["level"] != "good")
@@ -55,7 +55,7 @@ def findings() -> dict[str, list[str]]:
     return by_level
 
 
-def test_doctor_finds_nothing_bad_in_a_set_up_that_works(make_worker: Any) -> None:
+def test_doctor_reports_no_problem_for_a_working_installation(make_worker: Any) -> None:
     make_worker()
     found = findings()
     assert found["bad"] == []
@@ -64,7 +64,7 @@ def test_doctor_finds_nothing_bad_in_a_set_up_that_works(make_worker: Any) -> No
     assert "1 workers alive, every queue consumed" in found["good"]
 
 
-def test_doctor_for_people_has_a_line_a_finding_and_the_remedy_beside_it() -> None:
+def test_doctor_prints_one_line_per_result_with_its_remedy() -> None:
     said = run("doctor")
     assert all(re.match(r"(ok  |note|BAD )  \S", line) for line in said.lines)
     assert "note  no worker is alive: start `manage.py up`, `queue run` or `worker`" in said.lines
@@ -74,12 +74,12 @@ def test_doctor_hides_the_brokers_password() -> None:
     assert os.environ["BROKER_URL"].split(":")[2].split("@")[0] not in run("doctor").out
 
 
-def test_doctor_names_the_queues_nobody_consumes(make_worker: Any) -> None:
+def test_doctor_names_queues_without_a_consumer(make_worker: Any) -> None:
     make_worker(queues=[name for name in all_queues() if not name.startswith("wrap")])
     assert findings()["bad"] == ["no live worker consumes wrap.high, wrap.normal, wrap.low"]
 
 
-def test_doctor_sees_leases_nobody_releases(played: Any, probes: Any) -> None:
+def test_doctor_reports_expired_leases(played: Any, probes: Any) -> None:
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
@@ -90,7 +90,7 @@ def test_doctor_sees_leases_nobody_releases(played: Any, probes: Any) -> None:
     assert findings()["bad"] == []
 
 
-def test_doctor_sees_migrations_that_were_not_applied() -> None:
+def test_doctor_reports_missing_migrations() -> None:
     recorder = MigrationRecorder(connection)
     (newest,) = MigrationLoader(connection).graph.leaf_nodes("pipeline")
     recorder.record_unapplied(*newest)
@@ -101,14 +101,14 @@ def test_doctor_sees_migrations_that_were_not_applied() -> None:
     assert bad == ["1 migrations are not applied"]
 
 
-def test_doctor_sees_an_endpoint_without_a_model(
+def test_doctor_reports_an_endpoint_without_a_model(
     monkeypatch: pytest.MonkeyPatch, fresh_pipeline_settings: None
 ) -> None:
     monkeypatch.setenv("SLUICE_LLM_BASE_URL", "http://127.0.0.1:1/v1")
     assert findings()["bad"] == ["SLUICE_LLM_BASE_URL is set without SLUICE_LLM_MODEL"]
 
 
-def test_doctor_suspects_a_setting_that_was_mistyped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_MAX_WORKER", "3")
     assert "SLUICE_MAX_WORKER is set, but there is no such setting" in findings()["note"]
 
@@ -131,7 +131,7 @@ def test_doctor_suspects_a_setting_that_was_mistyped(monkeypatch: pytest.MonkeyP
         ),
     ],
 )
-def test_doctor_says_what_does_not_answer_and_still_looks_at_the_rest(
+def test_doctor_reports_what_does_not_answer_and_runs_the_other_checks(
     variable: str, value: str, what: str, remedy: str, tmp_path: Path
 ) -> None:
     done = shell(tmp_path, "doctor", "--json", **{variable: value})

@@ -1,4 +1,4 @@
-"""When a drained run ends."""
+"""When `queue run --drain` ends."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _ready(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     limit_rows.sync()
 
 
-def test_a_drained_run_waits_for_what_a_bulk_action_may_still_bring() -> None:
+def test_draining_waits_for_what_a_bulk_action_may_still_enqueue() -> None:
     some_failed(2)
     action = started("retry", FAILED, per_minute=60)
     looks = 0
 
-    def chores() -> None:
-        """What happens beside the run: nothing at its first looks, then the action, then the work."""
+    def activity() -> None:
+        """What happens during the run: nothing at first, then the action, then the work."""
         nonlocal looks
         looks += 1
         assert looks < 50, "the run goes on for ever"
@@ -41,7 +41,7 @@ def test_a_drained_run_waits_for_what_a_bulk_action_may_still_bring() -> None:
             Execution.objects.waiting().update(state=State.SKIPPED, finished_at=action.created_at)
 
     said = StringIO()
-    drained = drain.drain(said, check=chores)
+    drained = drain.drain(said, check=activity)
     assert looks >= 6, "it ended before the work the action let loose"
     assert (drained.counts.failed, drained.stopped) == (1, ())
     assert (

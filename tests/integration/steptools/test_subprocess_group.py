@@ -56,7 +56,7 @@ async def appear(directory: Path, count: int) -> None:
 
 
 async def gone(directory: Path) -> None:
-    """Killed processes that nobody waits for are reaped by init a moment later."""
+    """Killed processes without a waiting parent are reaped by init a moment later."""
     async with asyncio.timeout(30):
         while alive(directory):
             await asyncio.sleep(0.02)

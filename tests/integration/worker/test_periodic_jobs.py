@@ -1,4 +1,4 @@
-"""Periodic work: by elapsed time whatever the clocks do, once however many ask, and never piled up."""
+"""Periodic jobs: by elapsed time whatever the clocks do, once however many claim them, never piled up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Probes = Callable[..., list[Execution]]
 
 
 class Clock:
-    """The database's clock, moved by hand."""
+    """The database's clock, set by the test."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -55,10 +55,10 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("zone", "change"), CHANGES)
-def test_chores_follow_elapsed_time_through_a_change_of_summer_time(
+def test_periodic_jobs_follow_elapsed_time_through_a_change_of_summer_time(
     zone: str, change: datetime, clock: Clock
 ) -> None:
-    """P5-05, P5-07: no hour without them, and no hour of them twice, in any zone."""
+    """P5-05, P5-07: no hour without runs and no hour with two times as many, in any zone."""
     before, after = (change + timedelta(seconds=s) for s in (-1, 1))
     local = [moment.astimezone(ZoneInfo(zone)) for moment in (before, after)]
     assert local[0].utcoffset() != local[1].utcoffset()
@@ -76,10 +76,10 @@ def test_chores_follow_elapsed_time_through_a_change_of_summer_time(
 
 
 @pytest.mark.parametrize("jump", [-86_400, -3_600, -5, 3_600, 86_400])
-def test_a_clock_set_back_or_forward_costs_a_chore_at_most_two_periods(
+def test_a_clock_set_back_or_forward_costs_a_job_at_most_two_periods(
     jump: float, clock: Clock
 ) -> None:
-    """P5-06: it must not sleep until the old time comes again."""
+    """P5-06: jobs do not stop until the old time comes again."""
     every = 10.0
     assert housekeeping.claim("tick", every)
     for offset in (jump, -jump):
@@ -93,8 +93,8 @@ def test_a_clock_set_back_or_forward_costs_a_chore_at_most_two_periods(
         assert not housekeeping.claim("tick", every), "and once only"
 
 
-def test_however_many_ask_a_chore_is_done_once_a_period(clock: Clock) -> None:
-    """P5-01: beats, and workers that stand in for one."""
+def test_a_job_runs_once_a_period_however_many_claim_it(clock: Clock) -> None:
+    """P5-01: several beats, and workers that replace one."""
     done = 0
     for _ in range(100):
         done += sum(housekeeping.claim("tick", every=10) for _ in range(3))
@@ -102,25 +102,25 @@ def test_however_many_ask_a_chore_is_done_once_a_period(clock: Clock) -> None:
     assert done == 10
 
 
-def test_messages_of_days_without_workers_make_one_run_of_each_chore(clock: Clock) -> None:
+def test_messages_of_days_without_workers_lead_to_one_run_of_each_job(clock: Clock) -> None:
     """P5-08: hundreds of old messages come at once; all but the first find nothing due."""
-    for chore in (beat.tick, beat.backfill, beat.prune, beat.roll_up):
-        results = [chore() for _ in range(300)]
+    for job in (beat.tick, beat.backfill, beat.prune, beat.roll_up):
+        results = [job() for _ in range(300)]
         assert results[0] is not None
         assert results[1:] == [None] * 299, "skipped, and recorded as nothing done"
 
 
 def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
-    """P5-08: what no worker takes does not pile up in the broker."""
+    """P5-08: messages that no worker takes do not pile up in the broker."""
     schedule = beat.beat_schedule()
     assert schedule.keys() == {"tick", "seed", "prune", "roll_up"}
     for entry in schedule.values():
         assert 0 < entry["options"]["expires"] <= entry["schedule"]
 
 
-def test_a_beat_with_no_memory_sends_every_chore_at_once() -> None:
-    """P5-10: on another host, or with its state lost, it does not wait a whole period first; what ran
-    lately is known to the database, which refuses it."""
+def test_a_new_beat_sends_every_job_at_once() -> None:
+    """P5-10: on another host, or without its schedule file, beat does not wait a whole period first; the
+    database knows what ran lately and refuses a second run."""
     scheduler = Scheduler(app, lazy=True)
     scheduler.update_from_dict(beat.beat_schedule())
     assert _due(scheduler) == {"tick": True, "seed": True, "prune": True, "roll_up": True}
@@ -134,8 +134,8 @@ def _due(scheduler: Scheduler) -> dict[str, bool]:
     return {name: entry.is_due()[0] for name, entry in scheduler.schedule.items()}
 
 
-def test_when_a_chore_last_ran_is_in_the_database_whoever_asks_next(clock: Clock) -> None:
-    """P5-10: a beat that starts afresh counts from there and not from its own start."""
+def test_when_a_job_last_ran_is_in_the_database(clock: Clock) -> None:
+    """P5-10: a beat without memory counts from the last run and not from its own start."""
     assert beat.backfill() is not None
     clock.pass_by(queue_settings().stale_interval / 4)
     assert beat.backfill() is None
@@ -143,10 +143,10 @@ def test_when_a_chore_last_ran_is_in_the_database_whoever_asks_next(clock: Clock
     assert beat.backfill() is not None
 
 
-def test_a_chore_killed_half_way_is_done_a_period_later_by_whoever_asks(
+def test_a_job_killed_half_way_runs_a_period_later(
     clock: Clock, played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P5-03: it leaves nothing locked behind, and no run that did nothing counts as one."""
+    """P5-03: it leaves no lock behind, and a run that did nothing does not count."""
     worker = played(slots=1)
     probes(1)
     worker.begin_all()
@@ -167,7 +167,7 @@ def _killed() -> None:
 
 @pytest.fixture
 def silent_since(played: Played) -> Callable[[float], None]:
-    """Let the last tick be so many seconds ago."""
+    """Set the last tick back by this many seconds."""
     played(slots=1)
 
     def silent(seconds: float) -> None:
@@ -177,8 +177,8 @@ def silent_since(played: Played) -> Callable[[float], None]:
     return silent
 
 
-def test_doctor_says_when_no_tick_has_run_for_long(silent_since: Callable[[float], None]) -> None:
-    """P5-11, P5-03: work done is what counts, not a process that is up."""
+def test_doctor_reports_a_tick_that_is_overdue(silent_since: Callable[[float], None]) -> None:
+    """P5-11, P5-03: work done counts, not a process that is up."""
     silent_since(1)
     (finding,) = doctor.periodic_jobs()
     assert finding.level == "good"
@@ -189,10 +189,10 @@ def test_doctor_says_when_no_tick_has_run_for_long(silent_since: Callable[[float
     assert "beat" in finding.remedy
 
 
-def test_a_worker_stands_in_for_a_beat_that_is_silent(
+def test_a_worker_runs_the_tick_of_a_missing_beat(
     clock: Clock, played: Played, probes: Probes
 ) -> None:
-    """P5-11: what runs out is released, and what fell due starts, with no beat at all."""
+    """P5-11: leases expire and due work starts without any beat."""
     worker = played(slots=1)
     (execution,) = probes(1)
     worker.begin_all()

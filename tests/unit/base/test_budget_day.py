@@ -1,4 +1,4 @@
-"""The day of a budget: a day on the wall clock of its zone, however long that is."""
+"""The day of a budget: a local date of its zone, however long that day is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TICK = timedelta(microseconds=1)
 
 
 def begins(day: date, name: str) -> datetime:
-    """When that day began: the end of the one before."""
+    """The start of a day: the end of the one before."""
     before = day - timedelta(days=1)
     noon_before = datetime(before.year, before.month, before.day, 12, tzinfo=ZoneInfo(name))
     return day_ends(noon_before.astimezone(UTC), name)
@@ -39,7 +39,7 @@ def begins(day: date, name: str) -> datetime:
         ("Asia/Beirut", date(2024, 10, 26), 25),
     ],
 )
-def test_a_day_is_as_long_as_its_clocks_make_it(name: str, day: date, hours: float) -> None:
+def test_a_day_has_23_or_25_hours_when_clocks_change(name: str, day: date, hours: float) -> None:
     ends = day_ends(begins(day, name), name)
     assert ends - begins(day, name) == timedelta(hours=hours)
 
@@ -75,7 +75,9 @@ near_changes = st.builds(
 
 @given(moments | near_changes, st.sampled_from(sorted(available_timezones())))
 @settings(max_examples=300, deadline=None)
-def test_in_every_zone_a_moment_is_of_the_day_that_ends_next(moment: datetime, name: str) -> None:
+def test_in_every_zone_a_time_belongs_to_the_day_that_ends_next(
+    moment: datetime, name: str
+) -> None:
     ends = day_ends(moment, name)
     assert ends > moment
     assert day_of(ends - TICK, name) == day_of(moment, name)
@@ -83,7 +85,7 @@ def test_in_every_zone_a_moment_is_of_the_day_that_ends_next(moment: datetime, n
     assert ends - moment <= timedelta(hours=25)
 
 
-def test_a_zone_nobody_knows_is_refused_by_name() -> None:
+def test_an_unknown_zone_is_refused_by_name() -> None:
     for name in ("Mars/Olympus", "", "../etc/passwd", "Europe"):
         with pytest.raises(BadInput, match="use an IANA name such as Europe/Berlin"):
             zone(name)

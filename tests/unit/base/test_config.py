@@ -1,4 +1,4 @@
-"""SettingsGroup: which of four places wins, where a value came from, and what a bad one says."""
+"""SettingsGroup: which of four sources wins, the source of a value, and the message for a bad one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRET = "sk-do-not-show-me"
 
 @pytest.fixture(autouse=True)
 def _nothing_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No command line, and none left behind."""
+    """No command line before or after a test."""
     monkeypatch.setenv(COMMAND_LINE, "{}")
     yield
     queue_settings.cache_clear()
@@ -77,14 +77,16 @@ def test_django_s_settings_are_settings(settings, monkeypatch: pytest.MonkeyPatc
     assert QueueSettings.source("retry_percent", DJANGO_SETTINGS) == "settings"
 
 
-def test_what_a_command_is_told_holds_at_once_and_adds_up(monkeypatch: pytest.MonkeyPatch):
+def test_command_line_settings_apply_at_once_and_add_up(monkeypatch: pytest.MonkeyPatch):
     assert queue_settings().max_pending == 0
     apply_command_line({"max_pending": "4"})
     apply_command_line({"retry_percent": "2"})
     assert (queue_settings().max_pending, queue_settings().retry_percent) == (4, 2)
 
 
-def test_what_a_command_is_told_reaches_the_processes_it_starts(monkeypatch: pytest.MonkeyPatch):
+def test_command_line_settings_reach_the_processes_a_command_starts(
+    monkeypatch: pytest.MonkeyPatch,
+):
     apply_command_line({"max_pending": "4"})
     code = (
         "from queuemgr.base.config import QueueSettings as S;"
@@ -104,7 +106,7 @@ def test_what_a_command_is_told_reaches_the_processes_it_starts(monkeypatch: pyt
         ("SLUICE_DAILY_BUDGET", "-1", "greater than or equal to 0"),
     ],
 )
-def test_a_value_out_of_range_is_named_with_what_would_be_right(
+def test_a_value_out_of_range_is_named_with_the_range(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, right: str
 ):
     monkeypatch.setenv(variable, value)
@@ -137,7 +139,7 @@ def test_a_lease_must_outlive_two_heartbeats(monkeypatch: pytest.MonkeyPatch):
         QueueSettings.load()
 
 
-def test_the_reserve_must_leave_room(monkeypatch: pytest.MonkeyPatch):
+def test_the_reserve_must_be_smaller_than_all_slots(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_WORKERS", "4")
     monkeypatch.setenv("SLUICE_HIGH_PRIORITY_RESERVED", "4")
     with pytest.raises(
@@ -152,7 +154,7 @@ def test_one_slot_needs_no_reserve(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("variable", ["DATABASE_URL", "BROKER_URL"])
-def test_names_without_our_prefix_are_read(monkeypatch: pytest.MonkeyPatch, variable: str):
+def test_settings_without_our_prefix_are_read(monkeypatch: pytest.MonkeyPatch, variable: str):
     monkeypatch.setenv(variable, "a://b")
     assert getattr(ProjectSettings.load(), variable.lower()) == "a://b"
     assert ProjectSettings.source(variable.lower()) == "environment"
@@ -179,7 +181,7 @@ def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
-def test_a_command_with_settings_that_cannot_work_says_so_in_a_line(tmp_path: Path):
+def test_a_command_reports_settings_that_cannot_work_in_one_line(tmp_path: Path):
     own = {"SLUICE_DATA_DIR": str(tmp_path), "DATABASE_URL": ""}
     assert manage("migrate", "--verbosity", "0", **own).returncode == 0
     refused = manage(

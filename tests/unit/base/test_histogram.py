@@ -1,4 +1,4 @@
-"""Histograms: every duration in one bucket, sums that lose nothing, percentiles within their bucket."""
+"""Histograms: each duration in one bucket, lossless sums, percentiles within their bucket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_bounds_rise_from_five_milliseconds_to_a_day() -> None:
     assert len(empty()) == len(BOUNDS) + 1
 
 
-def test_a_bound_belongs_to_the_bucket_it_ends() -> None:
+def test_a_bound_belongs_to_the_bucket_below_it() -> None:
     assert of([0.005])[0] == 1
     assert of([0.0051])[1] == 1
     assert of([86_400])[-2] == 1
@@ -40,7 +40,7 @@ def test_histograms_add_up_as_if_counted_in_one(some: list[float], others: list[
 
 
 @given(st.lists(st.floats(0, 86_400), min_size=1, max_size=50), st.floats(0, 1))
-def test_a_percentile_lies_in_the_bucket_of_the_duration_it_stands_for(
+def test_a_percentile_is_in_the_bucket_of_the_duration_at_its_rank(
     seconds: list[float], q: float
 ) -> None:
     found = percentile(of(seconds), q)
@@ -52,12 +52,12 @@ def test_a_percentile_lies_in_the_bucket_of_the_duration_it_stands_for(
     assert lower <= found <= upper or q * len(seconds) == int(q * len(seconds))
 
 
-def test_a_percentile_of_nothing_is_none_and_of_the_last_bucket_its_lower_end() -> None:
+def test_a_percentile_is_none_without_durations_and_at_most_the_last_bound() -> None:
     assert percentile(empty(), 0.5) is None
     assert percentile(of([100_000] * 3), 0.5) == 86_400
 
 
-def test_percentiles_grow_with_their_part() -> None:
+def test_percentiles_grow_with_the_quantile() -> None:
     counts = of([0.01 * n for n in range(1, 1001)])
     found = [percentile(counts, q / 20) or 0.0 for q in range(21)]
     assert found == sorted(found)

@@ -1,4 +1,4 @@
-"""Rates: what people may write, and that beginnings keep to them exactly."""
+"""Rates: the notation, and that starts conform exactly."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_a_rate_is_read_as_people_write_it(text: str, rate: Rate | None) -> None
     ["x", "1", "1/", "/s", "0/s", "1/0s", "1/fortnight", "1/s burst 0", "1/s burst -1", "-1/s",
      "1/s burst many", "1/s burst 2 burst 3"],
 )  # fmt: skip
-def test_anything_else_is_refused_quoting_it_and_saying_how_to_write_one(text: str) -> None:
+def test_other_rates_are_refused_with_a_quote_and_examples(text: str) -> None:
     with pytest.raises(BadInput, match="is not understood; write it like") as refused:
         parse_rate(text)
     assert repr(text) in str(refused.value)
 
 
 class Limit:
-    """One limit as the fleet keeps it: a clock, and starts granted that have not begun."""
+    """A limit as the fleet stores it: a clock, and the number of granted starts that have not begun."""
 
     def __init__(self, rate: Rate) -> None:
         self.rate, self.clock, self.pending = rate, 0.0, 0
@@ -61,7 +61,7 @@ class Limit:
         self.begun.append(now)
 
     def conforms(self) -> bool:
-        """Over any span at most burst + span / interval began."""
+        """At most burst + span / interval starts began in any span."""
         spans = combinations(enumerate(self.begun), 2)
         return all(
             last - first + 1 <= self.rate.burst + (end - start) / self.rate.interval + 1e-3
@@ -75,10 +75,10 @@ moves = st.lists(st.tuples(st.sampled_from("gggbbw"), st.floats(0, 3)), max_size
 
 @given(rates, moves)
 @settings(max_examples=200, deadline=None)
-def test_however_late_each_begins_or_never_the_beginnings_conform(
+def test_starts_conform_to_the_rate_however_late_each_begins(
     rate: Rate, moves: list[tuple[str, float]]
 ) -> None:
-    """g: one is granted if it may be; b: one granted begins; w: one granted is withdrawn."""
+    """g: a start is granted if it may be; b: a granted one begins; w: a granted one is revoked."""
     limit, now = Limit(rate), 1000.0
     for move, intervals in moves:
         now += intervals * rate.interval
@@ -93,10 +93,10 @@ def test_however_late_each_begins_or_never_the_beginnings_conform(
 
 @given(rates, st.integers(1, 50))
 @settings(max_examples=100, deadline=None)
-def test_whoever_always_asks_gets_the_burst_at_once_and_then_one_every_interval(
+def test_continuous_demand_gets_the_burst_at_once_and_then_one_start_per_interval(
     rate: Rate, further: int
 ) -> None:
-    """Exactly so: asking when told to is never too early, and no later than the rate allows."""
+    """The returned wait is exact: never too early, and no later than the rate allows."""
     limit, now, granted = Limit(rate), 1000.0, 0
     while granted < rate.burst + further:
         if limit.grant(now):

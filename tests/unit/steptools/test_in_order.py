@@ -1,4 +1,4 @@
-"""`in_order`: strictly in order, inside the window, at the reader's speed, and closed cleanly."""
+"""`in_order`: in order, inside the window, at the reader's speed, and closed cleanly."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_slow_reader_slows_the_source_to_the_window():
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_nothing_begins_before_the_first_result_is_asked_for_and_a_bad_window_is_refused():
+async def test_nothing_starts_before_the_first_result_is_requested_and_a_bad_window_is_refused():
     taken = iter(range(3))
     results = in_order(LANE, taken, echo, window=2)
     assert next(taken) == 0
@@ -94,7 +94,7 @@ async def test_leaving_early_cancels_what_runs_and_closes_the_source():
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_an_error_of_the_source_comes_after_the_results_before_it():
+async def test_an_error_of_the_source_is_raised_after_the_results_before_it():
     def source() -> Iterator[int]:
         yield 0
         yield 1
@@ -107,7 +107,7 @@ async def test_an_error_of_the_source_comes_after_the_results_before_it():
     assert got == [0, 1]
 
 
-async def test_an_oldest_item_waiting_for_its_next_try_holds_the_window_and_nothing_passes_it():
+async def test_an_oldest_item_waiting_for_a_retry_holds_the_window():
     started, tries = [], count()
 
     async def worker(item: int) -> int:
@@ -137,7 +137,7 @@ async def test_an_abort_from_a_thread_reaches_a_reader_that_waits():
 
 @pytest.mark.parametrize("items", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow_proof)])
 async def test_a_million_items_take_no_more_memory_than_the_first_thousands(items: int):
-    """One in a hundred fails, and one in a hundred is tried twice."""
+    """One in a hundred fails, and one in a hundred is retried once."""
     used, process = {}, psutil.Process()
 
     async def worker(item: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Lanes: one number each, where it came from, and the rule that made it what it is."""
+"""Lanes: each setting's value, its source, and the rule that computed it."""
 
 from __future__ import annotations
 

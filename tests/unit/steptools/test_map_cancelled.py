@@ -1,4 +1,4 @@
-"""Cancellations that are no abort: inside a callback, or from outside. None of them hangs a run."""
+"""Cancellations that are no abort, inside a callback or from outside: none makes a run hang."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from queuemgr.steptools.ordered_map import Finished, run_with_queue
 LANE = Lane("test", 4, 16)
 
 LONG = 5.0
-"""Seconds after which a run that should have ended at once is taken to hang."""
+"""Seconds after which a run that should have ended at once counts as hanging."""
 
 
 async def cancelled_wait(_finished: Finished[int, int]) -> None:
@@ -30,7 +30,7 @@ async def same(item: int) -> int:
 
 
 @pytest.mark.asyncio
-async def test_an_on_error_that_is_cancelled_from_within_is_noted_and_hangs_nothing() -> None:
+async def test_an_on_error_that_awaits_something_cancelled_is_noted_and_nothing_hangs() -> None:
     with pytest.raises(ValueError, match=r"^0") as caught:
         async with asyncio.timeout(LONG):
             await run_with_queue(LANE, range(8), fails, on_error=cancelled_wait)
@@ -38,14 +38,14 @@ async def test_an_on_error_that_is_cancelled_from_within_is_noted_and_hangs_noth
 
 
 @pytest.mark.asyncio
-async def test_an_on_result_that_is_cancelled_from_within_makes_that_item_a_failure() -> None:
+async def test_an_on_result_that_awaits_something_cancelled_makes_the_item_a_failure() -> None:
     with pytest.raises(RuntimeError, match="a callback awaited something that was cancelled"):
         async with asyncio.timeout(LONG):
             await run_with_queue(LANE, range(8), same, on_result=cancelled_wait)
 
 
 @pytest.mark.asyncio
-async def test_a_try_cancelled_from_outside_after_a_first_failure_hangs_nothing() -> None:
+async def test_an_attempt_cancelled_from_outside_after_a_failure_hangs_nothing() -> None:
     others: list[asyncio.Task[object] | None] = []
 
     async def worker(item: int) -> None:

@@ -1,4 +1,4 @@
-"""`run_with_queue`: order, failing fast or doing its best, callbacks, retries, abort."""
+"""`run_with_queue`: order, fail-fast and best effort, callbacks, retries, abort."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def odd_fails(item: int) -> int:
 
 
 @pytest.mark.asyncio
-async def test_results_stand_in_the_order_of_the_items_whatever_ends_first():
+async def test_results_are_in_the_order_of_the_items_whatever_ends_first():
     async def later_first(item: int) -> int:
         await asyncio.sleep(0.02 - item / 1000)
         return item * 10
@@ -59,7 +59,7 @@ async def test_no_more_than_the_lane_allows_run_at_once():
 
 
 @pytest.mark.asyncio
-async def test_the_first_failure_stops_starts_lets_what_runs_end_and_is_raised():
+async def test_the_first_failure_stops_starts_lets_running_items_finish_and_is_raised():
     started, ended = [], []
 
     async def worker(item: int) -> int:
@@ -94,7 +94,7 @@ async def test_best_effort_runs_everything_and_raises_what_failed_with_the_resul
 
 
 @pytest.mark.asyncio
-async def test_a_failure_is_tried_again_as_often_as_asked_and_no_more():
+async def test_a_failure_is_retried_as_often_as_configured_and_no_more():
     tries: dict[int, int] = {}
 
     async def worker(item: int) -> int:
@@ -146,7 +146,7 @@ async def test_an_abort_from_a_thread_ends_within_its_time_and_leaves_no_task():
 
 
 @pytest.mark.asyncio
-async def test_a_worker_that_refuses_to_be_cancelled_holds_an_abort_up_for_its_time_and_no_longer():
+async def test_a_worker_that_ignores_its_cancellation_delays_an_abort_by_a_bounded_time():
     signal, release = AbortSignal(), asyncio.Event()
 
     async def refuses(_item: int) -> None:
@@ -163,7 +163,7 @@ async def test_a_worker_that_refuses_to_be_cancelled_holds_an_abort_up_for_its_t
 
 
 @pytest.mark.asyncio
-async def test_an_abort_set_before_the_start_takes_nothing_from_the_source():
+async def test_an_abort_before_the_start_pulls_nothing_from_the_source():
     signal, taken = AbortSignal(), iter(range(3))
     signal.abort("before")
     with pytest.raises(Aborted):
@@ -208,7 +208,7 @@ async def test_a_group_that_is_split_keeps_the_results():
 
 
 @pytest.mark.asyncio
-async def test_a_source_that_breaks_is_raised_after_what_runs_has_ended():
+async def test_an_error_of_the_source_is_raised_after_running_items_have_finished():
     ended = []
 
     async def source() -> AsyncIterator[int]:
@@ -241,7 +241,7 @@ async def test_a_retry_waits_without_holding_a_slot():
 
 
 @pytest.mark.asyncio
-async def test_a_wait_asked_for_by_the_error_takes_the_place_of_the_backoff():
+async def test_a_retry_after_of_the_error_replaces_the_backoff():
     wait = exponential(base=100, ceiling=1000, jitter=0)
     assert wait(StepFailed("rate_limited", "slow down", retry_after=7), 3) == 7
     assert wait(StepFailed("timeout", "late"), 3) == 400
@@ -259,7 +259,7 @@ async def test_cancelling_the_caller_cancels_what_runs():
 
 
 @pytest.mark.asyncio
-async def test_work_that_cancels_itself_is_that_item_s_failure_and_hangs_nothing():
+async def test_a_worker_that_awaits_something_cancelled_fails_its_item_and_hangs_nothing():
     async def worker(_item: int) -> None:
         raise asyncio.CancelledError
 
@@ -268,7 +268,7 @@ async def test_work_that_cancels_itself_is_that_item_s_failure_and_hangs_nothing
 
 
 @pytest.mark.asyncio
-async def test_submitting_past_what_may_wait_waits():
+async def test_the_source_waits_when_max_pending_is_reached():
     taken = ended = 0
 
     def source() -> Iterator[int]:
@@ -287,8 +287,8 @@ async def test_submitting_past_what_may_wait_waits():
     assert ended == 60
 
 
-def test_no_exception_is_left_unlooked_at_however_a_run_ends():
-    """Run with every warning an error, each run dropped and collected in a process of its own."""
+def test_no_exception_is_left_unretrieved_however_a_run_ends():
+    """In a process of its own with every warning as an error; each run is dropped and garbage-collected."""
     code = (Path(__file__).parents[2] / "window_endings_script.py").read_text()
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", code],

@@ -1,4 +1,4 @@
-"""Log records: as lines or JSON, about the step they were made in, with no secret in them."""
+"""Log records: as lines or JSON, naming their step, without secrets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def record(message: str, *args: object, **more: Any) -> logging.LogRecord:
     return logging.LogRecord("a.b", logging.INFO, "file", 1, message, args, more.get("exc_info"))
 
 
-def test_what_a_step_logs_says_which_step_it_is_about(as_json: Callable[..., Any]) -> None:
+def test_log_lines_of_a_step_name_the_step_and_its_lease(as_json: Callable[..., Any]) -> None:
     with about(GRANT, "w1@host"):
         said = as_json(record("read %d pages", 3))
         line = record("read")
@@ -69,7 +69,7 @@ def test_what_a_step_logs_says_which_step_it_is_about(as_json: Callable[..., Any
     assert "payload" not in json.dumps(said)
 
 
-def test_what_is_logged_after_a_step_or_beside_it_is_not_about_it(
+def test_log_lines_after_or_beside_a_step_do_not_name_it(
     as_json: Callable[..., Any],
 ) -> None:
     async def both() -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ def test_a_long_record_is_written_whole(as_json: Callable[..., Any]) -> None:
     assert as_json(record("x" * 3 * MESSAGE_LIMIT))["message"] == "x" * 3 * MESSAGE_LIMIT
 
 
-def test_a_record_nobody_filtered_is_written_too() -> None:
-    """A handler somebody else set up has our formatter, but not our filter."""
+def test_a_record_without_the_filter_is_written_too() -> None:
+    """A handler that somebody else configured has our formatter, but not our filter."""
     assert json.loads(JsonFormatter().format(record("bare")))["message"] == "bare"
     assert LineFormatter().format(record("bare")).endswith("INFO a.b: bare")
