@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from queuemgr.base import scheduler_lock, sql
+from queuemgr.base import scheduler_lock
 from queuemgr.base.budget_day import day_of
 from queuemgr.base.errors import StepFailed
 from queuemgr.base.redaction import describe_error
@@ -28,7 +28,7 @@ from queuemgr.lifecycle.dispatch import grant_leases
 from queuemgr.lifecycle.leases import AttemptEnd, HeldLease
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects, apply_outcome
 from queuemgr.models import Lease, State
-from queuemgr.scheduling import breakers, wakeups
+from queuemgr.scheduling import breakers, limit_usage, wakeups
 from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.limit_rules import rules_of
@@ -162,17 +162,7 @@ def _write_usage(effects: Iterable[OutcomeEffects]) -> None:
             zone = rule_for(rules, name).budget_zone
             spent[day_of(e.lease.leased_at, zone), name] += e.attempt.cost
     for (day, name), requests in sorted(spent.items()):
-        charge(day, name, requests)
-
-
-def charge(day: date, limit: str, requests: int) -> None:
-    """Add to the requests spent on a day under a limit."""
-    sql.run(
-        "INSERT INTO queuemgr_dailyusage (day, limit_name, spent) VALUES (%s, %s, %s) "
-        "ON CONFLICT (day, limit_name) "
-        "DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
-        [day, limit, requests],
-    )
+        limit_usage.charge(day, name, requests)
 
 
 def _report_to_limits(effects: Iterable[OutcomeEffects], now: datetime) -> set[str]:

@@ -19,7 +19,7 @@ from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
 from queuemgr.scheduling import breakers, candidates, parking, snapshot, wakeups
-from queuemgr.scheduling.admission import Decision, WaitingRoute, count_starts
+from queuemgr.scheduling.admission import Decision, WaitingRoute
 from queuemgr.scheduling.capacity import Group
 
 
@@ -60,7 +60,7 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
         return GrantResult([], [], wakeup)
     routes = {route.id: route for route in scan.snapshot.routes}
     assigned = _assign(decision, routes, free_slots) if free_slots else Counter[int]()
-    to_send = count_starts(decision) - assigned
+    to_send = Counter(decision.starts) - assigned
     debits = {pk: breakers.rate_debits(scan.snapshot, routes[pk]) for pk in set(decision.starts)}
     granter = _Granter(lock, routes, debits)
     return GrantResult(

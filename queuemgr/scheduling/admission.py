@@ -534,8 +534,3 @@ def _budget(name: str, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iter
         spent = f"{name} budget {use.spent}/{rule.daily_budget} spent{held}{above}"
         text = f"{spent}, resets 00:00 {rule.budget_zone}"
         yield Reason(name, text, rule.day_ends, "budget")
-
-
-def count_starts(decision: Decision) -> Counter[int]:
-    """How many starts each route was granted."""
-    return Counter(decision.starts)

@@ -1,4 +1,4 @@
-"""Reads what is used of limits: leases held under them, and requests spent today."""
+"""What is used of limits: leases held under them, and requests spent today."""
 
 from __future__ import annotations
 
@@ -118,3 +118,13 @@ def add_spent(
     for row in sql.rows_as(_Spent, statement, [*days, *today]):
         if row.day == today[row.limit]:
             use[row.limit].spent += row.spent
+
+
+def charge(day: date, limit: str, requests: int) -> None:
+    """Add to the requests spent on a day under a limit."""
+    sql.run(
+        "INSERT INTO queuemgr_dailyusage (day, limit_name, spent) VALUES (%s, %s, %s) "
+        "ON CONFLICT (day, limit_name) "
+        "DO UPDATE SET spent = queuemgr_dailyusage.spent + excluded.spent",
+        [day, limit, requests],
+    )
