@@ -5,7 +5,7 @@ from typing import Any
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli.show import find
 from queuemgr.reporting import explain, queue_position
-from queuemgr.reporting.explain_one import facts_of
+from queuemgr.reporting.queue_position import serialize
 
 NAME = "why"
 HELP = "why an execution waits, its position and estimated start; or how it ended"
@@ -26,7 +26,7 @@ def run(options: dict[str, Any], out: Any) -> int:
     seen = explain.reasons()
     estimate = queue_position.estimate(execution, seen)
     if options["json"]:
-        out.write(as_json(facts_of(execution, seen, estimate)))
+        out.write(as_json(serialize(execution, seen, estimate)))
         return 0
     out.write(seen.of(execution))
     if estimate:

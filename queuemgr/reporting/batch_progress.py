@@ -1,7 +1,7 @@
-"""How far a batch is, counted from its members, and when it is likely to be done.
+"""Progress of a batch, counted from its members, and its ETA.
 
-An estimate for people: at the speed its own members ended lately or, when none has, as its last waiting
-member is likely to be done by the speed of its queue. It knows nothing of what is yet to be added.
+The ETA is an estimate: by the rate at which members ended lately or, when none did, by the estimate for its
+last waiting member. It ignores what is still to be added.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from queuemgr.reporting.explain import RouteReasons
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Members by where they stand; `eta` is when the last is likely to have ended.
-
-    Where that is None though some have not ended, `unknown` says why.
-    """
+    """Members by state; `eta` is when the last is likely to end. Where it is None though some have not
+    ended, `unknown` says why."""
 
     total: int = 0
     waiting: int = 0
@@ -61,7 +59,7 @@ class Progress:
 
 
 def progress(batch: Batch, seen: RouteReasons | None = None) -> Progress:
-    """How far it is, with the best estimate there is; `seen`: what stops work, when known already."""
+    """The progress with the best estimate; `seen`: the reasons that stop work, if already read."""
     found = progress_of([batch])[batch.pk]
     if not found.unfinished:
         return found
@@ -70,7 +68,7 @@ def progress(batch: Batch, seen: RouteReasons | None = None) -> Progress:
 
 
 def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
-    """How far each is, by its id: three statements for all of them. Estimates are by their own speed."""
+    """The progress of each by its id, in three statements; estimates are by their own rate only."""
     ids = [batch.pk for batch in batches]
     counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
     rows = Execution.objects.filter(batch__in=ids).order_by()
@@ -101,14 +99,14 @@ def _progress(states: Counter[str], speed: float, now: datetime) -> Progress:
     if not found.unfinished:
         return found
     seconds = found.unfinished / speed if speed else float("inf")
-    if seconds > queue_position.LONGEST.total_seconds():
+    if seconds > queue_position.MAX_AHEAD.total_seconds():
         return replace(found, unknown=NOTHING_ENDED)
     return replace(found, eta=now + timedelta(seconds=seconds))
 
 
 def _with_last(found: Progress, last: Execution, seen: RouteReasons) -> Progress:
-    """What is known of the last waiting member: a stop for good ends all hope, and where the batch has
-    no speed of its own, its queue's will do."""
+    """With the estimate of the last waiting member: none when it is stopped until a person acts, and used
+    where the batch has no rate of its own."""
     stopped = queue_position.stopped_for_good(
         last, seen.by_route.get(last.route_id or 0, ()), seen.now
     )
@@ -134,14 +132,15 @@ _ENDED = f"""
 
 
 def _speeds(batches: list[int], now: datetime) -> dict[int, float]:
-    """Members that ended by themselves a second, by batch, within the last hour at most."""
+    """Members that ended per second, by batch, within the last hour at most."""
     if not batches:
         return {}
     since = now - throughput.HOUR
     ended = sql.rows(
-        _ENDED.format(ids=sql.marks(len(batches))), [since, throughput.MOST, since, *batches]
+        _ENDED.format(ids=sql.marks(len(batches))),
+        [since, throughput.MAX_ATTEMPTS, since, *batches],
     )
     return {
-        pk: count / max(throughput.SHORTEST, now - sql.as_datetime(first)).total_seconds()
+        pk: count / max(throughput.MIN_WINDOW, now - sql.as_datetime(first)).total_seconds()
         for pk, count, first in ended
     }

@@ -1,4 +1,4 @@
-"""What came of the members of a batch, in the order they were given, each once."""
+"""The results of a batch's members, in the order they were given, each once."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from queuemgr.base.errors import UnknownFlow
-from queuemgr.flows.flow import get_flow
 from queuemgr.models import FINAL, Batch, Execution
-
-CHUNK = 500
-"""Members in memory at once, with what their flow knows of them."""
+from queuemgr.reporting.export import CHUNK, flow_data
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a member ended: `seq` is its place, from 0; `item` is what its flow says of it."""
+    """The result of a member: `seq` is its number from 0; `item` is the data its flow has of it."""
 
     seq: int
     key: str
@@ -29,18 +25,18 @@ class Result:
 
 
 def results(batch: Batch, after: int = -1, limit: int | None = None) -> Iterator[Result]:
-    """The members behind place `after`, in order, up to the first that has not ended.
+    """The members after number `after`, in order, up to the first that has not ended.
 
-    Whoever asks again with the place of the last it was given is told none twice and misses none.
-    A chunk is read at a time, so memory is flat and no transaction stays open.
+    Called again with the number of the last result, it repeats none and misses none. A chunk is read at a
+    time, so memory is constant and no transaction stays open.
     """
     left = limit
     while left is None or left > 0:
         some = _chunk(batch, after, CHUNK if left is None else min(left, CHUNK))
         ended = _up_to_the_first_not_ended(some)
-        items = _items(batch.flow, ended)
+        items = flow_data(batch.flow, [member.key for member in ended])
         for member in ended:
-            yield _result(member, items.get(member.key, {}))
+            yield _result(member, dict(items.get(member.key, {})))
         if len(ended) < CHUNK:
             return
         after, left = ended[-1].batch_seq or 0, None if left is None else left - len(ended)
@@ -54,15 +50,6 @@ def _chunk(batch: Batch, after: int, count: int) -> list[Execution]:
 def _up_to_the_first_not_ended(members: Sequence[Execution]) -> list[Execution]:
     open_at = (n for n, member in enumerate(members) if member.state not in FINAL)
     return list(members[: next(open_at, len(members))])
-
-
-def _items(flow: str, members: Sequence[Execution]) -> dict[str, dict[str, Any]]:
-    """What their flow knows of them; one this deployment no longer has knows nothing."""
-    try:
-        known = get_flow(flow).export([member.key for member in members]) if members else {}
-    except UnknownFlow:
-        return {}
-    return {key: dict(item) for key, item in known.items()}
 
 
 def _result(member: Execution, item: dict[str, Any]) -> Result:

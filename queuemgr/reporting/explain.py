@@ -1,4 +1,4 @@
-"""Why something waits: the same pure decision, asked for its reasons instead of its starts."""
+"""Why work waits: the decision of admission, asked for its reasons instead of its starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEXT_IN_LINE = "next in line: it starts as soon as a worker's slot is free"
 
 @dataclass(frozen=True)
 class RouteReasons:
-    """Why the work of each waiting route did not start, at one moment, and how many could."""
+    """The reasons that stop each waiting route at one moment, and how many executions could start."""
 
     by_route: Mapping[int, tuple[Reason, ...]]
     now: datetime
@@ -27,7 +27,7 @@ class RouteReasons:
     window_positions: WindowPositions = field(default_factory=WindowPositions, compare=False)
 
     def of(self, execution: Execution) -> str:
-        """Why this execution is where it is, in a sentence."""
+        """Why this execution waits or how it ended, in a sentence."""
         if execution.state != State.WAITING:
             return _not_waiting(execution)
         if execution.run_after is None:
@@ -39,7 +39,7 @@ class RouteReasons:
         return "; ".join(reason.text for reason in reasons) or NEXT_IN_LINE
 
     def not_before(self, execution: Execution) -> datetime | None:
-        """The earliest time it could start by what is known now; None when that may be any moment."""
+        """The earliest time it could start as far as known; None when that may be any time."""
         if execution.state != State.WAITING or execution.run_after is None:
             return None
         if execution.run_after > self.now:
@@ -51,23 +51,23 @@ class RouteReasons:
 def _not_waiting(execution: Execution) -> str:
     if execution.state in HELD:
         return f"{execution.status}: step {execution.step} has a slot"
-    told = (execution.error_message, execution.wait_reason)
+    texts = (execution.error_message, execution.wait_reason)
     decided = execution.state in (State.SKIPPED, State.CANCELLED)
-    because = next(filter(None, reversed(told) if decided else told), "")
+    because = next(filter(None, reversed(texts) if decided else texts), "")
     if because.startswith(execution.state):
         return because
     return f"{execution.state}: {because}" if because else str(execution.state)
 
 
 def reasons(seen: Snapshot | None = None) -> RouteReasons:
-    """Ask admission, as things stand now (or as they were seen), what stops each waiting route."""
+    """What stops each waiting route now, or in this snapshot, by admission."""
     seen = seen or snapshot.read(database_now())
     decision = admit(seen)
     return RouteReasons(decision.reasons, seen.now, len(decision.starts))
 
 
 def why_waiting(execution: Execution) -> str:
-    """Why this execution waits, or what became of it, in a sentence."""
+    """Why this execution waits or how it ended, in a sentence."""
     return reasons().of(execution)
 
 
@@ -81,14 +81,14 @@ _WAITING = """
 def waiting_by_route(phases: Sequence[str] = ()) -> dict[int, int]:
     """How many executions wait on each route (of these phases; none: all).
 
-    Counted along the index admission uses; SQLite knows it only by a condition written out.
+    Counted by the index admission uses; SQLite uses it only for a literal condition.
     """
     return {pk: n for pk, phase, n in sql.rows(_WAITING) if not phases or phase in phases}
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """One limit, its sentence, and how many executions wait on it now."""
+    """One reason, and how many executions wait on it now."""
 
     limit: str
     text: str
@@ -102,9 +102,9 @@ def what_stops_work(
     seen: RouteReasons | None = None,
     counts: Mapping[int, int] | None = None,
 ) -> list[Stopped]:
-    """The limits that stop waiting work (of these phases; none: all), most waited on first.
+    """The reasons that stop waiting work (of these phases; none: all), most waited on first.
 
-    `counts` is what `waiting_by_route` gave, where it was asked before.
+    `counts` is the result of `waiting_by_route`, if already read.
     """
     by_route = (seen or reasons()).by_route
     counts = waiting_by_route(phases) if counts is None else counts

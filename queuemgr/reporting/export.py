@@ -1,7 +1,7 @@
-"""Executions for other programs: one object each, in the order of their ids, a chunk at a time.
+"""Export of executions: one object each, in the order of their ids, a chunk at a time.
 
-Each chunk begins after the last id of the one before, so memory is flat, no transaction stays open, and
-nothing that was there throughout is left out or told twice, whatever moves meanwhile.
+Each chunk starts after the last id of the one before, so memory is constant, no transaction stays open, and
+nothing that existed throughout is left out or repeated, whatever changes meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
 
 CHUNK = 500
-"""Executions in memory at once, with what their flow knows of them."""
+"""Executions in memory at once, with the data of their flow."""
 
 
 def chosen(
@@ -28,7 +28,7 @@ def chosen(
     error_kind: str | None = None,
     since: datetime | None = None,
 ) -> QuerySet[Execution]:
-    """The executions asked for; `since`: enqueued or finished at that moment or later.
+    """The selected executions; `since`: enqueued or finished at that time or later.
 
     Raises `UnknownFlow` for a flow that is neither registered nor has executions.
     """
@@ -47,7 +47,7 @@ def chosen(
 
 
 def exported(rows: QuerySet[Execution]) -> Iterator[dict[str, Any]]:
-    """What is known of each execution, by stable names; `item` is what its flow says of it."""
+    """Each execution as plain data with stable names; `item` is the data its flow has of it."""
     after = 0
     while some := list(
         rows.defer("payload", "context").filter(pk__gt=after).order_by("pk")[:CHUNK]
@@ -56,10 +56,10 @@ def exported(rows: QuerySet[Execution]) -> Iterator[dict[str, Any]]:
         attempts, items = _attempts(some), _items(some)
         for execution in some:
             item = items.get((execution.flow, execution.key), {})
-            yield {**_facts(execution), **attempts.get(execution.pk, NO_ATTEMPT), "item": item}
+            yield {**_columns(execution), **attempts.get(execution.pk, NO_ATTEMPT), "item": item}
 
 
-def _facts(execution: Execution) -> dict[str, Any]:
+def _columns(execution: Execution) -> dict[str, Any]:
     return {
         "flow": execution.flow,
         "key": execution.key,
@@ -79,8 +79,8 @@ NO_ATTEMPT: Mapping[str, Any] = {"tries": 0, "requests": 0, "worked_seconds": 0.
 
 
 def _attempts(some: Sequence[Execution]) -> dict[int, Mapping[str, Any]]:
-    """By execution: tries (what was only interrupted or asked to wait is none), requests charged,
-    seconds its steps ran, and when the first began."""
+    """By execution: attempts (not counting interrupted and snoozed ones), requests charged, seconds its steps
+    ran, and when the first started."""
     found = (
         Attempt.objects.filter(execution__in=[execution.pk for execution in some])
         .order_by()
@@ -104,13 +104,17 @@ def _attempts(some: Sequence[Execution]) -> dict[int, Mapping[str, Any]]:
 
 
 def _items(some: Sequence[Execution]) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """What their flows know of them; a flow this deployment no longer has knows nothing."""
-    items: dict[tuple[str, str], Mapping[str, Any]] = {}
-    by_flow = sorted(some, key=attrgetter("flow"))
-    for name, group in groupby(by_flow, key=attrgetter("flow")):
-        try:
-            known = get_flow(name).export([execution.key for execution in group])
-        except UnknownFlow:
-            continue
-        items |= {(name, key): item for key, item in known.items()}
-    return items
+    by_flow = groupby(sorted(some, key=attrgetter("flow")), key=attrgetter("flow"))
+    return {
+        (flow, key): item
+        for flow, group in by_flow
+        for key, item in flow_data(flow, [execution.key for execution in group]).items()
+    }
+
+
+def flow_data(flow: str, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    """What a flow has stored of these keys; nothing if this deployment has no such flow."""
+    try:
+        return get_flow(flow).export(keys) if keys else {}
+    except UnknownFlow:
+        return {}

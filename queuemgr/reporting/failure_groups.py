@@ -1,7 +1,7 @@
-"""Failed executions by what went wrong: groups by kind and fingerprint, and the trend of each kind.
+"""Failed executions grouped by error kind and fingerprint, and the trend of each kind.
 
-The index `execution_failures` is read by leaps from one group to the next, and a group is counted along
-it up to its share of `COUNTED`, so the cost is bounded however many executions failed.
+The index `execution_failures` is scanned from group to group, and each group is counted up to its share of
+`MAX_COUNTED` entries, so the cost is bounded however many executions failed.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Execution, MinuteStats
 
-MOST_GROUPS = 500
+MAX_GROUPS = 500
 PER_KIND = 50
-"""Fingerprints told apart within a kind, so that one kind cannot hide the others."""
+"""Fingerprints listed of one kind, so that one kind cannot hide the others."""
 
-COUNTED = 250_000
+MAX_COUNTED = 250_000
 """Entries of the index read to count all groups; each group is counted up to its share of it."""
 
-NEWEST = 100
-"""A group's last failure is looked for among so many of its newest executions."""
+MAX_NEWEST = 100
+"""A group's last failure is searched among so many of its newest executions."""
 
 TREND_HOURS = 24
 
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Executions that stand failed with one kind and fingerprint; `more`: the count is a lower bound.
+    """Failed executions with one error kind and fingerprint; `more`: the count is a lower bound.
 
-    The sample is the newest execution of the group; `last_at` is when the last of it failed.
+    The sample is the newest execution of the group; `last_at` is its last failure.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class FailureGroup:
 
 @dataclass(frozen=True)
 class Trend:
-    """Attempts of one kind that failed, tried again or not, by the hour; the last hour is under way."""
+    """Failed attempts of one kind, retried or not, by hour; the last hour is incomplete."""
 
     kind: str
     hours: Sequence[int]
@@ -62,12 +62,12 @@ class Trend:
 
 
 def groups(limit: int = 50) -> list[FailureGroup]:
-    """The largest groups of failed executions, by what is counted of each."""
+    """The largest groups of failed executions, as far as each is counted."""
     by_index = "INDEXED BY execution_failures" if connection.vendor == "sqlite" else ""
-    heads = sql.rows(_HEADS.format(by_index=by_index), [PER_KIND, MOST_GROUPS])
+    heads = sql.rows(_HEADS.format(by_index=by_index), [PER_KIND, MAX_GROUPS])
     if not heads:
         return []
-    share = max(1, COUNTED // len(heads))
+    share = max(1, MAX_COUNTED // len(heads))
     counted = sql.rows(_COUNTS.format(heads=sql.marks(len(heads))), [share + 1, *_ids(heads)])
     largest = sorted(counted, key=lambda row: (-row[2], row[0], row[1]))[:limit]
     samples = _samples([newest for *_, newest in largest])
@@ -89,8 +89,8 @@ def groups(limit: int = 50) -> list[FailureGroup]:
 
 
 def trends(hours: int = TREND_HOURS) -> list[Trend]:
-    """Failed attempts of each kind in each of the last so many hours, from the rolled-up minutes; most
-    failures first."""
+    """Failed attempts of each kind in each of the last hours, from the minute rollups; most failures
+    first."""
     last = database_now().replace(minute=0, second=0, microsecond=0)
     first = last - timedelta(hours=hours - 1)
     found: Mapping[str, list[int]] = defaultdict(lambda: [0] * hours)
@@ -122,7 +122,7 @@ def _last_failed(newest: Sequence[int]) -> dict[int, datetime]:
     """When the last of each group failed, by its newest execution."""
     if not newest:
         return {}
-    found = sql.rows(_LAST.format(newest=sql.marks(len(newest))), [NEWEST, *newest])
+    found = sql.rows(_LAST.format(newest=sql.marks(len(newest))), [MAX_NEWEST, *newest])
     return {pk: sql.as_datetime(at) for pk, at in found if at is not None}
 
 
@@ -145,8 +145,8 @@ _HEADS = """
                  ORDER BY x.error_kind, x.error_fingerprint, x.id LIMIT 1)))
     SELECT id FROM heads LIMIT %s
 """
-"""The first execution of each group: one descent into the index a group. SQLite, which keeps no figures
-about indexes, must be told which."""
+"""The first execution of each group: one index lookup a group. SQLite, which keeps no statistics of indexes,
+must be told which index."""
 
 _OF_GROUP = """state = 'failed' AND error_kind = h.error_kind
                          AND error_fingerprint = h.error_fingerprint"""

@@ -1,4 +1,4 @@
-"""How deep each queue is and how long its oldest work waits, counted along indexes."""
+"""How many executions wait and run in each queue, and how long the oldest waits; counted by index."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from queuemgr.models import Lease
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """One queue: how many wait, how many of them could start now as far as their time goes, how many
-    are on their way to a worker and how many run; since when the oldest of what is due waits."""
+    """One queue: executions waiting, due (of the waiting), leased to no worker yet, and running; `oldest`
+    is since when the oldest due one waits."""
 
     phase: str
     priority: int

@@ -1,14 +1,13 @@
-"""Where a waiting execution stands in its queue, and when it is likely to start and to be done.
+"""The position of a waiting execution in its queue, and when it is likely to start and to finish.
 
-An estimate for people, which admission knows nothing of. The position counts what would start before
-it in its own queue by admission's order: resumed work, then the turns of routes, then age. Class and
-rank of phase only tell queues apart: work of other queues counts by the speed measured, which is what
-they left to this queue. Approximations: routes take turns one by one (turns and shares of tenants,
-aging and capacity reserved for heavy work are left out); work parked on a limit this one does not wait for
-is passed over; retries not yet due do not count.
+An estimate for people, unknown to admission. The position counts what would start before it in its own
+queue by admission's order: resumed work, then routes in turn, then age. Work of other queues counts by the
+measured rate, which is what they left to this queue. Approximations: routes take turns one by one (tenants'
+shares, aging and reservations for heavy work are ignored); work parked on a limit this one does not wait for
+is ignored; retries not yet due do not count.
 
-Counted by index and bounded: at most `FAR` of its own route, and of at most `ROUTES` others no more
-than `FAR_ELSEWHERE` each. Beyond, the position is at least what was counted.
+Counted by index and bounded: at most `MAX_OLDER` of its own route, and of at most `MAX_ROUTES` others no more
+than `MAX_PER_ROUTE` each. Beyond, the position is at least what was counted.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.flows.flow import get_flow, queue_name
 from queuemgr.models import Execution, Route, State, Worker
-from queuemgr.reporting import throughput
+from queuemgr.reporting import explain, throughput
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
 from queuemgr.scheduling.admission import Reason
 from queuemgr.scheduling.snapshot import live_since
 
-FAR = 50_000
-ROUTES = 1_000
-FAR_ELSEWHERE = 200
+MAX_OLDER = 50_000
+MAX_ROUTES = 1_000
+MAX_PER_ROUTE = 200
 
-LONGEST = timedelta(days=365)
-"""An estimate further off than this says nothing."""
+MAX_AHEAD = timedelta(days=365)
+"""An estimate further ahead than this is not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +45,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Place, likely start and likely end of one execution; where a time is None, `unknown` says why.
+    """Position, likely start and likely end of one execution; where a time is None, `unknown` says why.
 
-    `can_change_at` is the earliest time at which what stops it ends by itself.
+    `can_change_at` is the earliest time at which a reason that stops it ends by itself.
     """
 
     queue: str
-    place: Position
-    started_lately: Starts
+    position: Position
+    recent_starts: Starts
     starts_at: datetime | None
     finishes_at: datetime | None
     can_change_at: datetime | None
@@ -61,14 +60,14 @@ class Estimate:
 
     def __str__(self) -> str:
         """As `position 12 in print.normal, starts about 14:32 UTC (38 started in the last 10 minutes)`."""
-        least = "at least " if self.place.at_least else ""
-        said = f"position {least}{self.place.position} in {self.queue}"
+        least = "at least " if self.position.at_least else ""
+        text = f"position {least}{self.position.position} in {self.queue}"
         if self.starts_at:
-            not_before = "not before" if self.place.at_least else "about"
-            said += f", starts {not_before} {_clock(self.starts_at)} ({self.started_lately})"
+            not_before = "not before" if self.position.at_least else "about"
+            text += f", starts {not_before} {_clock(self.starts_at)} ({self.recent_starts})"
         if self.finishes_at:
-            said += f", done about {_clock(self.finishes_at)}"
-        return f"{said}; {self.unknown}" if self.unknown else said
+            text += f", done about {_clock(self.finishes_at)}"
+        return f"{text}; {self.unknown}" if self.unknown else text
 
 
 def _clock(moment: datetime) -> str:
@@ -78,21 +77,21 @@ def _clock(moment: datetime) -> str:
 
 
 def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
-    """Where it stands and what may be expected; None for what does not wait."""
+    """The estimate for one execution; None for one that does not wait."""
     if execution.state != State.WAITING or execution.route is None:
         return None
     route = execution.route
     reasons = seen.by_route.get(route.pk, ())
-    place = _position(execution, route, seen.now)
+    position = _position(execution, route, seen.now)
     lately = throughput.starts(route.phase, route.priority, seen.now)
-    starts_at, unknown = _start(execution, place, lately, reasons, seen.now)
+    starts_at, unknown = _start(execution, position, lately, reasons, seen.now)
     finishes_at = None
     if starts_at:
         finishes_at, unknown = _finish(execution, starts_at, throughput.step_paces())
     return Estimate(
         queue=queue_name(route.phase, route.priority),
-        place=place,
-        started_lately=lately,
+        position=position,
+        recent_starts=lately,
         starts_at=starts_at,
         finishes_at=finishes_at,
         can_change_at=_can_change(execution, reasons, seen.now),
@@ -107,7 +106,11 @@ def _can_change(execution: Execution, reasons: Iterable[Reason], now: datetime) 
 
 
 def _start(
-    execution: Execution, place: Position, lately: Starts, reasons: Iterable[Reason], now: datetime
+    execution: Execution,
+    position: Position,
+    lately: Starts,
+    reasons: Iterable[Reason],
+    now: datetime,
 ) -> tuple[datetime | None, str]:
     """When it may start, at the speed of late, once all that has an end has ended."""
     if stopped := stopped_for_good(execution, reasons, now):
@@ -116,8 +119,8 @@ def _start(
     if not lately.count:
         return None, f"no start to expect: nothing started in {queue} in the last hour"
     ends = [reason.until for reason in reasons if reason.until]
-    wait = place.position / lately.per_second
-    if wait > LONGEST.total_seconds():
+    wait = position.position / lately.per_second
+    if wait > MAX_AHEAD.total_seconds():
         return None, f"no start to expect within a year: {lately}"
     return max([_due(execution, now), *ends]) + timedelta(seconds=wait), ""
 
@@ -160,7 +163,7 @@ def _finish(
 
 
 def _remaining(execution: Execution) -> list[tuple[str, str]]:
-    """The steps left, this one first, as far as what is known now tells."""
+    """The steps left, this one first, as far as its present inputs decide."""
     flow = get_flow(execution.flow)
     place, left = flow.at(execution.phase, execution.step), [(execution.phase, execution.step)]
     while further := flow.after(place.phase.name, place.step.name, execution.inputs):
@@ -196,9 +199,9 @@ def _position(execution: Execution, route: Route, now: datetime) -> Position:
         _Others("r.served_at >= %s", (route.served_at,), older, route.resumed),
     ]
     if not route.resumed:
-        others.append(_Others("r.served_at IS NOT NULL", (), FAR, resumed=True))
+        others.append(_Others("r.served_at IS NOT NULL", (), MAX_OLDER, resumed=True))
     found, cut_off = _count(others, route, _due(execution, now))
-    return Position(1 + older + found, older >= FAR or cut_off)
+    return Position(1 + older + found, older >= MAX_OLDER or cut_off)
 
 
 def _older(execution: Execution, route: Route) -> int:
@@ -207,13 +210,13 @@ def _older(execution: Execution, route: Route) -> int:
     pk, due = execution.pk, execution.run_after
     if due is None:
         statement = _OLDER.format(before="(run_after IS NOT NULL OR id < %s)")
-        return int(sql.rows(statement, [route.pk, pk, FAR])[0][0])
+        return int(sql.rows(statement, [route.pk, pk, MAX_OLDER])[0][0])
     statement = _OLDER.format(before="(run_after < %s OR (run_after = %s AND id < %s))")
-    return int(sql.rows(statement, [route.pk, due, due, pk, FAR])[0][0])
+    return int(sql.rows(statement, [route.pk, due, due, pk, MAX_OLDER])[0][0])
 
 
 class _Others(NamedTuple):
-    """Other routes whose work starts before it: `turns` of each at most."""
+    """Other routes whose work starts before it: at most `turns` executions of each."""
 
     served: str
     moments: tuple[datetime, ...]
@@ -222,17 +225,54 @@ class _Others(NamedTuple):
 
 
 def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int, bool]:
-    """What starts before it on other routes; whether it was not all counted."""
+    """How many start before it on other routes; whether some were not counted."""
     arms, parameters = [], []
     for o in others:
         if o.turns:
-            most = min(o.turns, FAR_ELSEWHERE)
-            arms.append(_OF_OTHERS.format(served=o.served, turns=o.turns, most=most, routes=ROUTES))
+            most = min(o.turns, MAX_PER_ROUTE)
+            arms.append(
+                _OF_OTHERS.format(served=o.served, turns=o.turns, most=most, routes=MAX_ROUTES)
+            )
             parameters += [due, route.phase, route.priority, o.resumed, route.pk]
             parameters += [route.parked_on, *o.moments]
     counted = sql.rows(" UNION ALL ".join(arms), parameters)
     cut_off = any(
-        routes >= ROUTES or (turns > FAR_ELSEWHERE <= (longest or 0))
+        routes >= MAX_ROUTES or (turns > MAX_PER_ROUTE <= (longest or 0))
         for turns, routes, _, longest in counted
     )
     return sum(int(total or 0) for _, _, total, _ in counted), cut_off
+
+
+def explain_execution(execution: Execution) -> dict[str, Any]:
+    """Why it waits, its position and its estimate: plain data with stable names."""
+    seen = explain.reasons()
+    return serialize(execution, seen, estimate(execution, seen))
+
+
+def serialize(execution: Execution, seen: RouteReasons, found: Estimate | None) -> dict[str, Any]:
+    stopped = seen.by_route.get(execution.route_id or 0, ()) if found else ()
+    return {
+        "key": execution.key,
+        "flow": execution.flow,
+        "status": execution.status,
+        "why": seen.of(execution),
+        "reasons": [
+            {"limit": r.limit, "reason": r.text, "kind": r.kind, "until": r.until} for r in stopped
+        ],
+        "not_before": seen.not_before(execution),
+        **_estimated(found),
+    }
+
+
+def _estimated(found: Estimate | None) -> dict[str, Any]:
+    return {
+        "queue": found and found.queue,
+        "position": found and found.position.position,
+        "position_is_at_least": bool(found and found.position.at_least),
+        "starts_at": found and found.starts_at,
+        "finishes_at": found and found.finishes_at,
+        "can_change_at": found and found.can_change_at,
+        "started_lately": found and found.recent_starts.count,
+        "started_lately_seconds": found and round(found.recent_starts.seconds),
+        "unknown": found.unknown if found else "",
+    }

@@ -1,6 +1,6 @@
-"""Does work move? The question behind /health/progress: work that nothing forbids waits, slots are
-free, and nothing has started for minutes. Busy slots, a pause, a spent budget or an empty queue are no
-lack of progress."""
+"""Does work make progress? The check behind /health/progress: work waits that nothing stops, slots are
+idle, and nothing has started for minutes. Busy slots, a pause, a spent budget or an empty queue are no stall.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from queuemgr.models import Attempt, Execution, Lease, Worker
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import Decision, admit
 
-MOST_ROUTES = 200
-"""Routes looked at for the work that waited longest; any of them tells as much."""
+MAX_ROUTES = 200
+"""Routes read for the work that waited longest."""
 
 
 @dataclass(frozen=True)
 class Movement:
-    """Live workers and their slots that run nothing; since when work waits that nothing but a worker
-    keeps from starting (None: none does); when anything last started (None: never)."""
+    """Live workers and their idle slots; since when work waits for nothing but a worker (None: none does);
+    when anything last started (None: never)."""
 
     now: datetime
     workers: int
@@ -31,7 +31,7 @@ class Movement:
     last_start: datetime | None
 
     def stalled(self, seconds: float) -> str:
-        """Why this is no progress, in a sentence, or empty."""
+        """Why work is stalled, in a sentence; empty when it is not."""
         since = self.now - timedelta(seconds=seconds)
         if self.waiting_since is None or self.waiting_since > since:
             return ""
@@ -60,19 +60,19 @@ def movement() -> Movement:
 
 
 def _waiting_since(decision: Decision) -> datetime | None:
-    """The due time of the oldest work that only a worker's slot could keep from starting."""
+    """The due time of the oldest work that waits for nothing but a slot."""
     lacking = (
         route for route, reasons in decision.reasons.items()
         if all(reason.kind == "workers" for reason in reasons)
     )  # fmt: skip
-    routes = list(dict.fromkeys([*decision.starts, *lacking]))[:MOST_ROUTES]
+    routes = list(dict.fromkeys([*decision.starts, *lacking]))[:MAX_ROUTES]
     waiting = Execution.objects.waiting().filter(route_id__in=routes)
     since: datetime | None = waiting.aggregate(since=Min("run_after"))["since"]
     return since
 
 
 def _on_its_way_since() -> datetime | None:
-    """The due time of the oldest work that has a lease no worker has begun: its message may be lost."""
+    """The due time of the oldest work with a lease no worker has started: its message may be lost."""
     since: datetime | None = Lease.objects.unstarted().aggregate(since=Min("due_at"))["since"]
     return since
 

@@ -1,8 +1,8 @@
-"""How fast work goes, measured on the attempts that ended lately: starts, requests, run times, waits.
+"""Measured rates of the attempts that ended lately: starts, requests, run times, waits.
 
-Everything here reads the last hour at most, newest first by index, and stops at `MOST` attempts, so
-its cost does not grow with the record. A window is as long as what was found in it, not a full hour,
-when work began to flow within it or there was more than may be read.
+Everything here reads the last hour at most, newest first by index, and stops at `MAX_ATTEMPTS`, so its cost
+does not grow with the table. A window is as long as what was found in it, not a full hour, when work began
+within it or there was more than may be read.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from queuemgr.scheduling.claims import names_of
 
 HOUR = timedelta(hours=1)
 SHORT = timedelta(minutes=10)
-ENOUGH = 10
-"""Starts that make the short window speak for itself."""
+MIN_STARTS = 10
+"""Starts needed to use the short window."""
 
-SHORTEST = timedelta(minutes=1)
-MOST = 20_000
+MIN_WINDOW = timedelta(minutes=1)
+MAX_ATTEMPTS = 20_000
 RUN_TIMES_OF = 2_000
-"""Attempts whose run times are looked at for medians."""
+"""Attempts read for medians of run times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class Starts:
 
 
 def starts(phase: str, priority: int, now: datetime) -> Starts:
-    """What started in a queue: in ten minutes where that is enough to go by, else in the hour."""
+    """Starts in a queue: in ten minutes where those are enough, else in the hour."""
     began = _began(phase, priority, now)
     lately = [moment for moment in began if moment > now - SHORT]
-    if len(lately) >= ENOUGH:
+    if len(lately) >= MIN_STARTS:
         return Starts(len(lately), _seconds(now, min(lately), full=len(began) > len(lately)))
     return Starts(len(began), _seconds(now, min(began, default=now), full=False))
 
 
 def _seconds(now: datetime, first: datetime, *, full: bool) -> float:
-    """A window that has starts before it counts in full; else from the first start in it."""
-    return (SHORT if full else max(SHORTEST, now - first)).total_seconds()
+    """A window with starts before it counts in full; else from the first start in it."""
+    return (SHORT if full else max(MIN_WINDOW, now - first)).total_seconds()
 
 
 _BEGAN = """
@@ -71,9 +71,9 @@ _BEGAN = """
 
 
 def _began(phase: str, priority: int, now: datetime) -> list[datetime]:
-    """When what ended lately, or runs, was started."""
+    """Start times of what ended lately or runs."""
     since, queue = now - HOUR, (phase, priority)
-    found = sql.rows(_BEGAN, [since, since, *queue, MOST, since, *queue])
+    found = sql.rows(_BEGAN, [since, since, *queue, MAX_ATTEMPTS, since, *queue])
     return [sql.as_datetime(moment) for (moment,) in found]
 
 
@@ -86,7 +86,7 @@ class StepPace:
 
 
 def step_paces() -> dict[tuple[str, str], StepPace]:
-    """By phase and step, of the attempts done that are among the last to have ended."""
+    """By phase and step, of the successful ones among the last attempts."""
     lately = Attempt.objects.order_by("-id").values_list(
         "phase", "step", "outcome", "due_at", "started_at", "ended_at"
     )[:RUN_TIMES_OF]
@@ -99,8 +99,8 @@ def step_paces() -> dict[tuple[str, str], StepPace]:
 
 
 class Throughput(NamedTuple):
-    """What was measured over so many seconds: executions that ended an attempt well or for good in a
-    phase, by phase; requests spent, by limit."""
+    """Measured over so many seconds: executions that finished a step or ended, by phase; requests spent, by
+    limit."""
 
     seconds: float
     executions: Mapping[str, int]
@@ -123,8 +123,8 @@ _SPENT = f"""
 
 
 def throughput(now: datetime) -> Throughput:
-    """The speed of the last hour."""
-    window = [now - HOUR, MOST]
+    """The rates of the last hour."""
+    window = [now - HOUR, MAX_ATTEMPTS]
     count, first = sql.rows(_SPAN, window)[0]
     if not count:
         return Throughput(0.0, {}, {})
@@ -132,5 +132,5 @@ def throughput(now: datetime) -> Throughput:
     for phase, keys, tokens, requests in sql.rows(_SPENT, window):
         for name in names_of(phase, keys, tokens):
             spent[name] += int(requests)
-    seconds = max(SHORTEST, now - sql.as_datetime(first)).total_seconds()
+    seconds = max(MIN_WINDOW, now - sql.as_datetime(first)).total_seconds()
     return Throughput(seconds, dict(sql.rows(_MOVED, window)), dict(spent))

@@ -1,6 +1,6 @@
-"""The story of one execution in the order it happened: tries, waits between them and why, people's acts.
+"""The history of one execution in order: attempts, the waits between them and why, and what people did.
 
-Made of rows already read; nothing is asked of the database here.
+Made of rows already read; this module queries nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from queuemgr.models import Attempt, AuditEntry, Outcome
 
-SHORTEST_WAIT = timedelta(seconds=1)
-"""Waits shorter than this are no part of the story."""
+MIN_WAIT = timedelta(seconds=1)
+"""Shorter waits are left out."""
 
 GOOD, WARN, BAD, PLAIN = "good", "warn", "bad", ""
 
@@ -24,16 +24,16 @@ _LEVELS: Mapping[str, str] = {
     Outcome.FAILED: BAD,
 }
 
-_BETWEEN: Mapping[str, str] = {
-    Outcome.RETRIED: "held back before it was tried again",
-    Outcome.SNOOZED: "put off, as the step asked",
-    Outcome.LOST: "held back after its worker was lost",
+_WAIT_REASONS: Mapping[str, str] = {
+    Outcome.RETRIED: "waited before the retry",
+    Outcome.SNOOZED: "snoozed by the step",
+    Outcome.LOST: "waited after its worker was lost",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the story. `kind` is try, wait, change or enqueued; `lasted` None for a moment."""
+    """One line. `kind` is try, wait, change or enqueued; `lasted` is None for an instant."""
 
     at: datetime
     kind: str
@@ -48,41 +48,43 @@ class Entry:
 def timeline(
     attempts: Sequence[Attempt], changes: Iterable[AuditEntry], enqueued: datetime | None
 ) -> list[Entry]:
-    """All of it, oldest first; `attempts` in the order they were made, `enqueued` None when older
-    attempts were left out."""
+    """The entries, oldest first; `attempts` in their order, `enqueued` None when older attempts were left
+    out."""
     entries = [Entry(enqueued, "enqueued", "enqueued")] if enqueued else []
     before: Attempt | None = None
     for attempt in attempts:
         entries += _waits(before, attempt)
-        entries.append(_try(attempt))
+        entries.append(_attempt(attempt))
         before = attempt
-    entries += map(_deed, changes)
+    entries += map(_audit_entry, changes)
     return sorted(entries, key=lambda entry: entry.at)
 
 
 def _waits(before: Attempt | None, attempt: Attempt) -> Iterator[Entry]:
-    """Held back until it was due, in line until it was granted a slot, then for a worker to begin."""
+    """The waits until it was due, until it was leased, and until a worker started it."""
     due = attempt.due_at or attempt.leased_at
-    if before is not None and due - before.ended_at >= SHORTEST_WAIT:
-        why = _BETWEEN.get(before.outcome, "held back")
+    if before is not None and due - before.ended_at >= MIN_WAIT:
+        why = _WAIT_REASONS.get(before.outcome, "waited")
         yield Entry(
             before.ended_at, "wait", why, before.error_message, lasted=due - before.ended_at
         )
-    if attempt.leased_at - due >= SHORTEST_WAIT:
-        under = f"for room under {attempt.limit_keys}" if attempt.limit_keys else ""
-        yield Entry(due, "wait", "waited in line", under, lasted=attempt.leased_at - due)
-    if attempt.started_at - attempt.leased_at >= SHORTEST_WAIT:
+    if attempt.leased_at - due >= MIN_WAIT:
+        under = f"for {attempt.limit_keys}" if attempt.limit_keys else ""
+        yield Entry(
+            due, "wait", "waited for limits and slots", under, lasted=attempt.leased_at - due
+        )
+    if attempt.started_at - attempt.leased_at >= MIN_WAIT:
         lasted = attempt.started_at - attempt.leased_at
         yield Entry(attempt.leased_at, "wait", "on its way to a worker", lasted=lasted)
 
 
-def _try(attempt: Attempt) -> Entry:
-    told = ": ".join(filter(None, (attempt.error_kind, attempt.error_message)))
+def _attempt(attempt: Attempt) -> Entry:
+    error = ": ".join(filter(None, (attempt.error_kind, attempt.error_message)))
     return Entry(
         attempt.started_at,
         "try",
         f"{attempt.phase}/{attempt.step} {Outcome(attempt.outcome).label.lower()}",
-        told,
+        error,
         _LEVELS.get(attempt.outcome, PLAIN),
         attempt.ended_at - attempt.started_at,
         attempt.worker,
@@ -90,14 +92,14 @@ def _try(attempt: Attempt) -> Entry:
     )
 
 
-def _deed(change: AuditEntry) -> Entry:
+def _audit_entry(change: AuditEntry) -> Entry:
     who = f"{change.action} by {change.actor or change.source}"
     became = ", ".join(f"{name} {_brief(v)}" for name, v in change.after.items())
     return Entry(change.at, "change", who, "; ".join(filter(None, (became, change.reason))))
 
 
 def _brief(value: Any) -> str:
-    """A value in a word; what is nested is told by the record of changes."""
+    """A value in one word; the audit log has nested ones in full."""
     return "edited" if isinstance(value, dict | list) else str(value)
 
 

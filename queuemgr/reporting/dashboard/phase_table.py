@@ -1,4 +1,4 @@
-"""Phases by priorities: what waits, what runs, how long the oldest waits and when it is aged. Pure."""
+"""Phases by priority: waiting and running executions, the oldest wait, and aging. Pure."""
 
 from __future__ import annotations
 

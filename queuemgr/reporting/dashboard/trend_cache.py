@@ -1,8 +1,8 @@
-"""The minutes of the last week, read once: a process remembers them as hours and reads what is new.
+"""A cache of the minute rollups of the last week: each process adds them up by hour, and reads what is new.
 
-Minutes are rolled up in order, and looked at again for a few minutes at most (`minute_stats.py`); so all
-but the newest can be added up for good. A process that just started reads back `ROWS` rows at a time,
-newest first, and says how far it has come: no page waits for a week of a busy fleet.
+Minutes are rolled up in order and rewritten for a few minutes at most (`minute_stats`), so all but the newest
+can be added up for good. A new process reads back `ROWS` rows at a time, newest first, and says how far it
+has come: no page waits for a week of a busy fleet.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from queuemgr.reporting.dashboard.trends import (
 )
 
 ROWS = 6_000
-"""Rows of older minutes read at a time: less than a tenth of a second."""
+"""Rows of older minutes read at a time, in less than a tenth of a second."""
 
 WEEK = timedelta(days=7)
 UNSETTLED = timedelta(minutes=10)
 """Minutes newer than the newest by less than this may change; they are read each time."""
 
 STALE = timedelta(hours=6)
-"""After so long without a look it is quicker to begin anew than to read all that is new at once."""
+"""After so long without a read it is faster to start anew than to read all that is new at once."""
 
 RECENT = timedelta(minutes=75)
-"""What is kept by the minute."""
+"""How long sums by minute are kept."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class TrendCache:
 
 @dataclass(frozen=True)
 class Recent:
-    """Everything remembered and what is new, at one moment."""
+    """The cached sums and what is new, at one moment."""
 
     now: datetime
     since: datetime
@@ -102,7 +102,7 @@ _memory: TrendCache | None = None
 
 
 def forget() -> None:
-    """Read everything anew next time."""
+    """Empty the cache."""
     global _memory
     with _lock:
         _memory = None
@@ -112,7 +112,7 @@ process_state.register(forget)
 
 
 def recent(now: datetime) -> Recent:
-    """The last week as far as it is read: two statements, whatever there is."""
+    """The last week as far as it is read, in two statements."""
     global _memory
     with _lock:
         memory = _memory if _memory and now - _memory.up_to < STALE else _fresh(now)
@@ -128,13 +128,13 @@ def recent(now: datetime) -> Recent:
 
 
 def _fresh(now: datetime) -> TrendCache:
-    """Nothing read yet. It begins where minutes are rolled up to, which may lie behind now."""
+    """An empty cache. It starts at the last rolled-up minute, which may be before now."""
     begins = min(now, minute_stats.rolled_up_to() or now) - RECENT
     return TrendCache(since=begins, up_to=begins)
 
 
 def _read_new(memory: TrendCache, now: datetime) -> list[MinuteRow]:
-    """Remember what is settled of the minutes since the last look; gives what is not."""
+    """Cache the minutes since the last read that will not change; returns those that may."""
     rows = _rows(minute_stats.since(memory.up_to).order_by("minute"))
     settled = max((row.minute for row in rows), default=memory.up_to) - UNSETTLED
     memory.take([row for row in rows if row.minute < settled], now)
@@ -143,7 +143,7 @@ def _read_new(memory: TrendCache, now: datetime) -> list[MinuteRow]:
 
 
 def _read_older(memory: TrendCache, now: datetime) -> None:
-    """Go back further, so many rows at a time; a minute cut in two by that is left to the next."""
+    """Read further back, `ROWS` rows at a time; a minute cut in two is left to the next call."""
     oldest = memory.since if memory.complete else now - WEEK
     older = minute_stats.since(oldest).filter(minute__lt=memory.since).order_by("-minute")
     rows = _rows(older[:ROWS])
@@ -156,7 +156,7 @@ def _read_older(memory: TrendCache, now: datetime) -> None:
 
 
 def _rows(found: QuerySet[MinuteStats]) -> list[MinuteRow]:
-    """The rows, their histograms read as one text: several times faster than one by one."""
+    """The rows, their histograms parsed as one text: several times faster than one by one."""
     columns = [*MinuteRow._fields[:-2], "waited_text", "ran_text"]
     as_text = {f"{name}_text": Cast(name, TextField()) for name in ("waited", "ran")}
     rows = list(found.annotate(**as_text).values_list(*columns))

@@ -1,6 +1,6 @@
-"""Throughput, waits and run times over an hour, a day and a week, from sums of minutes. Pure.
+"""Throughput, waits and run times over an hour, a day and a week, from minute rollups. Pure.
 
-Tries are counted: attempts that ended otherwise than by being asked to wait or stopped by a shutdown.
+Attempts that were snoozed or interrupted by a shutdown are not counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAILED = (Outcome.FAILED,)
 
 
 class Kind(NamedTuple):
-    """What sums are kept apart by."""
+    """What sums are grouped by."""
 
     phase: str
     priority: int
@@ -30,7 +30,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Sum:
-    """Tries by outcome, requests spent, and histograms of seconds waited and run."""
+    """Attempts by outcome, requests spent, and histograms of seconds waited and run."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     cost: int = 0
@@ -79,9 +79,9 @@ class MinuteRow(NamedTuple):
 def fold(
     rows: Iterable[MinuteRow], bucket_of: Callable[[datetime], datetime]
 ) -> dict[datetime, Sums]:
-    """The rows added up by kind in buckets of time; `bucket_of` gives the one a minute lies in.
+    """The rows added up by kind in buckets of time; `bucket_of` gives the start of a minute's bucket.
 
-    Requests count whatever the outcome, the rest only where it was a try.
+    Requests count whatever the outcome, the rest only for counted attempts.
     """
     alike: defaultdict[tuple[datetime, Kind], list[MinuteRow]] = defaultdict(list)
     for row in rows:
@@ -106,13 +106,13 @@ def _sum(rows: Sequence[MinuteRow]) -> Sum:
 
 
 def _columns(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
-    """Histograms added up; an empty one is a histogram of nothing."""
-    told = [counts for counts in histograms if counts]
-    return [sum(column) for column in zip(*told, strict=True)]
+    """Histograms added up; an empty list counts as one without durations."""
+    filled = [counts for counts in histograms if counts]
+    return [sum(column) for column in zip(*filled, strict=True)]
 
 
 def merge(into: dict[datetime, Sums], more: Buckets) -> None:
-    """Add buckets to others; whoever still reads one of the old ones is not disturbed."""
+    """Add buckets to others, without changing sums that another thread may be reading."""
     for at, sums in more.items():
         into[at] = total((into[at], sums)) if at in into else sums
 
@@ -132,7 +132,7 @@ def hour_of(moment: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """One class of work over one window. Percentiles are seconds; None where nothing was tried."""
+    """Throughput over one window. Percentiles are seconds; None without attempts."""
 
     tries: int
     done: int
@@ -146,7 +146,7 @@ PERCENTILES = (0.5, 0.95)
 
 
 def speed(sums: Iterable[Sum]) -> Speed:
-    """What these sums come to together."""
+    """The throughput of these sums together."""
     one = sum(sums, Sum())
     done, failed = one.ended(*DONE), one.ended(*FAILED)
     return Speed(
@@ -192,7 +192,7 @@ class Window:
 
     @property
     def key(self) -> str:
-        """Its name in an address."""
+        """Its name in a URL."""
         return self.name.replace(" ", "")
 
     @property
@@ -204,7 +204,7 @@ ALL = "all"
 
 
 def speeds(sums: Sums) -> dict[str, Speed]:
-    """Of all work, then of each phase, then of each priority."""
+    """For all work, then for each phase, then for each priority."""
     phases = [*all_phases(), *sorted({kind.phase for kind in sums} - all_phases().keys())]
     found = {ALL: speed(sums.values())}
     for phase in phases:

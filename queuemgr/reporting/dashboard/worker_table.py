@@ -1,4 +1,4 @@
-"""Workers on the board: slots, busy ones, what each consumes, and its last sign of life."""
+"""Workers on the dashboard: slots, busy ones, the queues of each, and its last heartbeat."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from queuemgr.reporting.dashboard.phase_table import HeldLeases
 from queuemgr.scheduling.snapshot import live_since
 
 SHOWN = 12
-REMEMBERED = timedelta(minutes=15)
-"""How long a worker that left or died stays on the board."""
+SHOWN_FOR = timedelta(minutes=15)
+"""How long a stopped or dead worker stays on the dashboard."""
 
 Condition = Literal["live", "draining", "gone", "left"]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One worker. `busy` counts its leases; `lanes` what it consumes, in few words; `silent` how long
-    it gave no sign of life."""
+    """One worker. `busy` counts its leases; `lanes` names its queues; `silent` is the time since its last
+    heartbeat."""
 
     id: int
     name: str
@@ -51,18 +51,18 @@ class Workers:
 
 
 def workers(now: datetime, held: Sequence[HeldLeases]) -> Workers:
-    """Every worker that lives, holds a lease, or was here a quarter of an hour ago."""
+    """Every worker that is live, has a lease, or was live within `SHOWN_FOR`."""
     busy = Counter[int]()
     for lease in held:
         if lease.worker_id is not None:
             busy[lease.worker_id] += lease.count
-    rows = Worker.objects.filter(Q(seen_at__gt=now - REMEMBERED) | Q(pk__in=list(busy)))
+    rows = Worker.objects.filter(Q(seen_at__gt=now - SHOWN_FOR) | Q(pk__in=list(busy)))
     found = [_row(worker, busy[worker.pk], now) for worker in rows.order_by("name", "-seen_at")]
     return _shown(_latest_runs(found))
 
 
 def _latest_runs(rows: Iterable[WorkerRow]) -> list[WorkerRow]:
-    """An earlier run of a worker that is back says nothing, unless it still holds leases."""
+    """Without earlier runs of a worker that is back, unless they still have leases."""
     kept: list[WorkerRow] = []
     names: set[tuple[str, str]] = set()
     for row in sorted(rows, key=lambda row: row.silent):
@@ -101,7 +101,7 @@ def _row(worker: Worker, busy: int, now: datetime) -> WorkerRow:
 
 
 def _condition(worker: Worker, busy: int, now: datetime) -> Condition:
-    """`gone` gave no sign of life and was not told to stop; `left` signed off and is done."""
+    """`gone` has no heartbeat and was not told to stop; `left` was drained and is done."""
     if worker.seen_at > live_since(now) and (busy or not worker.draining_at):
         return "draining" if worker.draining_at else "live"
     return "left" if worker.draining_at and not busy else "gone"
@@ -114,11 +114,11 @@ def lanes(queues: Iterable[str]) -> str:
         phase, _, priority = queue.rpartition(".")
         priorities.setdefault(phase, set()).add(priority)
     every = set(PRIORITY_NAMES.values())
-    said = [
+    words = [
         phase if has == every else ", ".join(f"{phase}.{name}" for name in every_in_order(has))
         for phase, has in priorities.items()
     ]
-    return ", ".join(said) or "none"
+    return ", ".join(words) or "none"
 
 
 def every_in_order(names: set[str]) -> list[str]:

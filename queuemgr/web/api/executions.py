@@ -12,7 +12,7 @@ from ninja import Field, Query, Router, Schema
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import Attempt, Execution, State
-from queuemgr.reporting import explain_one
+from queuemgr.reporting import queue_position
 from queuemgr.reporting.filtering import executions_matching
 from queuemgr.web.api.auth import caller_of, requires
 from queuemgr.web.api.pagination import Page, Paging, page_of, refuse_unknown
@@ -199,7 +199,7 @@ def _attempt(row: Attempt) -> AttemptOut:
 @router.get("/executions/{int:pk}/why", response=Why, **requires("read", "view_execution"))
 def explain_execution(request: HttpRequest, pk: Id) -> Why:
     """Why it waits and when it is likely to start; or how it ended."""
-    return Why(**explain_one.facts(get_execution(pk)))
+    return Why(**queue_position.explain_execution(get_execution(pk)))
 
 
 @router.get("/executions/{int:pk}/links", response=Links, **requires("read", "view_execution"))

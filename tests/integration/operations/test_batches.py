@@ -182,7 +182,7 @@ def test_what_is_beyond_the_window_says_for_what_it_waits_and_has_a_place_and_no
     assert seen.not_before(last) is None
     found = queue_position.estimate(last, seen)
     assert found is not None
-    assert (found.place.position, found.can_change_at) == (6, None)
+    assert (found.position.position, found.can_change_at) == (6, None)
 
 
 def test_a_page_of_members_that_wait_for_their_turn_costs_two_statements_more(

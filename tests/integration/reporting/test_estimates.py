@@ -29,7 +29,7 @@ def _limits_and_nothing_sent(transactional_db: None, sent: list[Any]) -> None:
 def place(key: str) -> queue_position.Position:
     found = queue_position.estimate(Execution.objects.get(key=key), explain.reasons())
     assert found is not None
-    return found.place
+    return found.position
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_resumed_work_is_before_new_work_and_what_is_parked_elsewhere_is_passed_
 def test_beyond_what_is_counted_the_position_is_at_least_that(
     probes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_position, "FAR", 3)
+    monkeypatch.setattr(queue_position, "MAX_OLDER", 3)
     probes(9)
     assert place("p1") == queue_position.Position(2)
     assert place("p8") == queue_position.Position(4, at_least=True)
@@ -108,7 +108,7 @@ def test_a_start_is_expected_by_the_speed_of_late_and_an_end_by_the_steps_left(
     probes(7)
     found = queue_position.estimate(Execution.objects.get(key="p6"), explain.reasons())
     assert found is not None and found.starts_at and found.finishes_at
-    assert found.place.position == 6
+    assert found.position.position == 6
     wait = (found.starts_at - database_now()).total_seconds()
     assert wait == pytest.approx(120, abs=15), "six, at three a minute"
     assert found.finishes_at - found.starts_at == timedelta(seconds=10)

@@ -37,10 +37,10 @@ def test_each_wait_is_told_with_what_it_was_for() -> None:
     )
     assert told(*tries) == [
         ("enqueued", ""),
-        ("waited in line", "30 s"),
+        ("waited for limits and slots", "30 s"),
         ("on its way to a worker", "3.0 s"),
         ("prep/fetch failed, will be retried", "10 s"),
-        ("held back before it was tried again", "1 min 0 s"),
+        ("waited before the retry", "1 min 0 s"),
         ("prep/fetch done", "1.0 s"),
     ]
 

@@ -212,7 +212,7 @@ def test_no_kind_hides_the_others_and_a_large_group_is_counted_so_far(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("queuemgr.reporting.failure_groups.PER_KIND", 3)
-    monkeypatch.setattr("queuemgr.reporting.failure_groups.COUNTED", 8)
+    monkeypatch.setattr("queuemgr.reporting.failure_groups.MAX_COUNTED", 8)
     for n in range(5):
         some_failed(1, "aaa", f"message {n}", f"f{n}", prefix=f"k{n}x")
     some_failed(4, "zzz", "the last kind", "f0", prefix="z")

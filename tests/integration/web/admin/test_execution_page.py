@@ -41,8 +41,8 @@ def test_the_story_tells_tries_waits_and_peoples_acts_in_order(
     assert [line["entry"].what for line in told if line["entry"].kind != "wait"] == [
         "enqueued", "prep/probe snoozed by the step", "cancel by ann", "retry by ann", "prep/probe failed",
     ]  # fmt: skip
-    (in_line, *_) = [line for line in told if line["entry"].what == "waited in line"]
-    assert (in_line["lasted"], in_line["entry"].detail) == ("1 min 0 s", "for room under host:a")
+    (in_line, *_) = [line for line in told if line["entry"].what == "waited for limits and slots"]
+    assert (in_line["lasted"], in_line["entry"].detail) == ("1 min 0 s", "for host:a")
     text = text_of(operator.get(own_page(failed)))
     assert "state waiting; the server is back" in text
     assert "not_found: 404 for page Seven" in text
