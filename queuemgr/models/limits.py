@@ -68,11 +68,10 @@ class Queue(Pausable):
 
 
 class Limit(Pausable):
-    """A rule every start under this name must pass: what people set. Its runtime part is a `LimitState`.
+    """The settings of a limit, which people edit; what workers observe about it is in `LimitState`.
 
     Names: `fleet`, `phase:print`, a key such as `host:api.example.org:443` or `tenant:acme`, a token such as
-    `cpu`, or a pattern such as `host:*` that gives each of its keys these figures where the key has no
-    row of its own.
+    `cpu`, or a pattern such as `host:*`, whose values apply to each matching key without its own row.
     """
 
     name = models.CharField(max_length=255, unique=True)
