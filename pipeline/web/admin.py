@@ -41,7 +41,7 @@ class DocumentAdmin(ReadOnlyAdmin):
     search_help_text = "beginning of a key or a title"
     sortable_by = ()
     ordering = ("-id",)
-    unlisted = ("authors", "lookups", "other_urls", "analysis", "pages_by")
+    deferred = ("authors", "lookups", "other_urls", "analysis", "pages_by")
     fieldsets = (
         (None, {"fields": ("files", "key", "title", "written_by", "year", "execution")}),
         (

@@ -23,7 +23,7 @@ else:
     _ModelAdmin = object
 
 
-class RecordsPeople(_ModelAdmin):
+class AuditedAdmin(_ModelAdmin):
     """To stand before Django's own classes for users and groups."""
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:

@@ -52,7 +52,7 @@ class TaskResultAdmin(KeptResultAdmin):
     )  # fmt: skip
     search_fields = ("task_id__startswith",)
     search_help_text = "The beginning of a task's id."
-    unlisted = ("task_args", "task_kwargs", "result", "traceback", "meta")
+    deferred = ("task_args", "task_kwargs", "result", "traceback", "meta")
     fields = (
         "task_id", "task_name", "periodic_task_name", "status", "worker", "shown_args", "shown_kwargs",
         "shown_result", "shown_traceback", "date_created", "date_started", "date_done",
@@ -70,6 +70,6 @@ class GroupResultAdmin(KeptResultAdmin):
     list_filter = (DoneFilter,)
     search_fields = ("group_id__startswith",)
     search_help_text = "The beginning of a group's id."
-    unlisted = ("result",)
+    deferred = ("result",)
     fields = ("group_id", "shown_result", "date_created", "date_done")
     readonly_fields = ("shown_result",)

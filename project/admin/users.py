@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from project.admin.audited_users import RecordsPeople
+from project.admin.audited_users import AuditedAdmin
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
@@ -45,7 +45,7 @@ def _may_touch(request: HttpRequest, obj: User | None) -> bool:
 
 
 @admin.register(User)
-class UserAdmin(ShieldsSuperusers, RecordsPeople, _UserAdmin, _ModelAdmin):
+class UserAdmin(ShieldsSuperusers, AuditedAdmin, _UserAdmin, _ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -56,7 +56,7 @@ class UserAdmin(ShieldsSuperusers, RecordsPeople, _UserAdmin, _ModelAdmin):
 
 
 @admin.register(Group)
-class GroupAdmin(RecordsPeople, of_django.GroupAdmin, _ModelAdmin):
+class GroupAdmin(AuditedAdmin, of_django.GroupAdmin, _ModelAdmin):
     list_fullwidth = True
     search_help_text = "A part of a name."
     filter_horizontal = ()

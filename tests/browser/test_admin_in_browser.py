@@ -66,7 +66,7 @@ def test_an_operator_retries_a_failure_and_pauses_a_queue_with_a_reason(page: Pa
     expect(rows).to_contain_text("failed: it is a web page")
 
     act(page, "doc:failed", "Retry")
-    expect(page.locator(".messagelist")).to_have_text("1 execution was told to go on.")
+    expect(page.locator(".messagelist")).to_have_text("1 execution was retried.")
     expect(rows).to_have_count(0)
 
     page.get_by_role("link", name="Queue", exact=True).click()

@@ -68,8 +68,8 @@ def test_an_operator_retries_one_cause_and_stops_an_action_half_way(
     page.get_by_role("button", name="Stop now").click()
     expect(page.locator("#bulk-progress")).to_contain_text("Stopped by sam: 50% of 4 executions")
 
-    page.get_by_text("Go on with the rest…").click()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_text("Resume with the rest…").click()
+    page.get_by_role("button", name="Resume").click()
     page.get_by_role("link", name="All bulk actions").click()
     expect(page.locator("#result_list tbody tr")).to_have_count(3)
     expect(page.locator("#result_list tbody tr").first).to_contain_text("0% of 2")

@@ -53,7 +53,7 @@ def test_a_limit_change_is_undone_from_its_page_and_nothing_is_refused_by_the_po
     expect(row).to_contain_text(HOSTILE)
     row.locator("th a, td a").first.click()
 
-    page.get_by_label("Why").fill("it was meant for another host")
+    page.get_by_label("Reason").fill("it was meant for another host")
     page.get_by_role("button", name="Undo this change").click()
     expect(page.locator("body")).to_contain_text("Undone: host:* is max_running 4 again.")
 

@@ -65,7 +65,7 @@ def _retries_what_failed(page: Page) -> None:
     found.locator("input[type=checkbox]").check()
     page.select_option("select[name=action]", label="Retry")
     page.get_by_role("button", name="Run").click()
-    expect(page.locator(".messagelist")).to_have_text("1 execution was told to go on.")
+    expect(page.locator(".messagelist")).to_have_text("1 execution was retried.")
 
 
 def _filters_by_a_link(page: Page) -> None:

@@ -1,4 +1,4 @@
-"""Attempts: what each lease came to."""
+"""Attempts, one row per lease that a worker started."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 
 
 def claims_text(limit_keys: str, tokens: str, weight: int) -> str:
-    """`host:a.example:443 tenant:acme, weight 2, cpu=2`: what a start takes beyond fleet and phase."""
-    said = [limit_keys, f"weight {weight:,}" if weight > 1 else "", tokens]
-    return ", ".join(text for text in said if text)
+    """`host:a.example:443 tenant:acme, weight 2, cpu=2`: limits taken besides fleet and phase."""
+    parts = [limit_keys, f"weight {weight:,}" if weight > 1 else "", tokens]
+    return ", ".join(text for text in parts if text)
 
 
 def step_text(row: Attempt | Execution, takes: str) -> str:
-    """Phase and step, and below them what a start takes."""
+    """Phase and step, and below them the limits taken."""
     step = f"{row.phase}/{row.step}"
     return format_html('{}<br><span class="quiet">{}</span>', step, takes) if takes else step
 
 
-class SaysHowLong:
+class Durations:
     @admin.display(description="takes")
     def takes(self, attempt: Attempt) -> str:
         return claims_text(attempt.limit_keys, attempt.tokens, attempt.weight)
 
     @admin.display(description="waited")
     def waited(self, attempt: Attempt) -> str:
-        """From when it was due until it began."""
+        """From due to start."""
         if attempt.due_at is None:
             return "-"
         return f"{max(0.0, (attempt.started_at - attempt.due_at).total_seconds()):,.1f} s"
@@ -46,17 +46,17 @@ class SaysHowLong:
         return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
 
 
-WELL = frozenset({Outcome.DONE, Outcome.SKIPPED})
+SUCCESS = frozenset({Outcome.DONE, Outcome.SKIPPED})
 
 
-def _errors_of_what_ended_well(asked: Mapping[str, str]) -> bool:
-    """There are none; the database would look at every error of the kind to find that out."""
-    outcomes = {*asked.get("outcome__in", "").split(","), asked.get("outcome__exact", "")} - {""}
-    return bool(asked.get("error_kind")) and bool(outcomes) and outcomes <= WELL
+def _asks_for_errors_of_successes(query: Mapping[str, str]) -> bool:
+    """There are none, but the database would read every error of the kind to find out."""
+    outcomes = {*query.get("outcome__in", "").split(","), query.get("outcome__exact", "")} - {""}
+    return bool(query.get("error_kind")) and bool(outcomes) and outcomes <= SUCCESS
 
 
 @admin.register(Attempt)
-class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
+class AttemptAdmin(Durations, ReadOnlyAdmin):
     list_display = (
         "id", "of", "at", "outcome", "retrying", "error_kind", "worker", "waited", "took", "cost",
         "ended_at",
@@ -66,15 +66,15 @@ class AttemptAdmin(SaysHowLong, ReadOnlyAdmin):
         PhaseFilter, "outcome", "retrying", recent_values("error_kind"), PriorityFilter, EndedFilter,
     )  # fmt: skip
     search_fields = ("execution__key",)
-    search_help_text = "The whole key of an execution."
+    search_help_text = "An execution's full key."
     ordering = ("-ended_at", "-id")
     sortable_by = ()
-    unlisted = ("error_message", "execution__payload", "execution__context")
+    deferred = ("error_message", "execution__payload", "execution__context")
     list_select_related = ("execution",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)
-        return rows.none() if _errors_of_what_ended_well(request.GET) else rows
+        return rows.none() if _asks_for_errors_of_successes(request.GET) else rows
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

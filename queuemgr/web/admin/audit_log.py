@@ -1,4 +1,4 @@
-"""Changes: the record of what people did, through whatever they did it; and undoing one."""
+"""The audit log: list, export as CSV or JSON Lines, and undoing a change."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.undo import check, permission, undo
 from queuemgr.web.admin.days_filter import DaysFilter
-from queuemgr.web.admin.filters import ChangedFilter, recent_values
+from queuemgr.web.admin.filters import WhenFilter, recent_values
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
 
-MOST_IN_A_FILE = 100_000
+MAX_EXPORTED = 100_000
 FILES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
 
 
 @dataclass(frozen=True)
-class Undoing:
-    """What the page offers someone who may undo: what is put back, or why it cannot be."""
+class UndoOffer:
+    """What an undo would restore, or why it is refused."""
 
-    puts_back: str
+    restores: str
     refused: str = ""
 
 
 @admin.register(AuditEntry)
-class ChangeAdmin(ReadOnlyAdmin):
+class AuditLogAdmin(ReadOnlyAdmin):
     list_display = (
         "at", "actor", "source", "action", "target", "was", "became", "reason", "undone",
     )  # fmt: skip
     list_filter = (
-        recent_values("actor"), recent_values("action"), recent_values("source"), ChangedFilter,
+        recent_values("actor"), recent_values("action"), recent_values("source"), WhenFilter,
         DaysFilter,
     )  # fmt: skip
     search_fields = ("target",)
     search_help_text = (
-        "Who; or the beginning of what was changed (a queue, a limit, flow/key); or, where neither is "
-        f"found, words of the reason among the newest {audit_log.MAX_SEARCHED:,}."
+        "An actor; or a prefix of the target (a queue, a limit, flow/key); or, if neither is found, words "
+        f"of the reason among the newest {audit_log.MAX_SEARCHED:,}."
     )
     sortable_by = ()
     fields = (
@@ -69,7 +69,7 @@ class ChangeAdmin(ReadOnlyAdmin):
     readonly_fields = ("was", "became", "undone", "in_full")
     list_after_template = "admin/queuemgr/audit_log_files.html"
     change_form_outer_after_template = "admin/queuemgr/undo.html"
-    most_in_a_file = f"{MOST_IN_A_FILE:,}"
+    max_exported = f"{MAX_EXPORTED:,}"
 
     def get_urls(self) -> list[Any]:
         wrap = self.admin_site.admin_view
@@ -80,10 +80,10 @@ class ChangeAdmin(ReadOnlyAdmin):
         ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Without what was edited of payloads, for those who may not see payloads."""
-        every = super().get_queryset(request)
-        sees = request.user.has_perm("queuemgr.view_payload")
-        return every if sees else every.exclude(action=EDIT_PAYLOAD)
+        """Without edits of payloads for users who may not see payloads."""
+        rows = super().get_queryset(request)
+        sees_payload = request.user.has_perm("queuemgr.view_payload")
+        return rows if sees_payload else rows.exclude(action=EDIT_PAYLOAD)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -98,17 +98,17 @@ class ChangeAdmin(ReadOnlyAdmin):
             ).values_list("undoes", "pk", "actor")
         }
         for row in rows:
-            row.undone_by_whom = undone_by.get(row.pk)
+            row.undone_in = undone_by.get(row.pk)
 
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
-        change = super().get_object(request, *given, **named)
-        if change is not None:
-            self.read_page([change])
-            change.undo = offered(request, change)
-        return change
+        entry = super().get_object(request, *given, **named)
+        if entry is not None:
+            self.read_page([entry])
+            entry.undo = undo_offer(request, entry)
+        return entry
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
-        """What the list's filters leave, newest first, as a file."""
+        """The filtered list as a file, newest first."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if kind not in FILES:
@@ -116,81 +116,79 @@ class ChangeAdmin(ReadOnlyAdmin):
         try:
             listed = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters as error:
-            return HttpResponseBadRequest(
-                f"no such filter: {error}; choose on the list", "text/plain"
-            )
-        rows = audit_log.as_dict(listed.order_by("-pk")[:MOST_IN_A_FILE])
+            return HttpResponseBadRequest(f"invalid filter: {error}", "text/plain")
+        rows = audit_log.as_dict(listed.order_by("-pk")[:MAX_EXPORTED])
         lines = audit_log.as_csv(rows) if kind == "csv" else _json_lines(rows)
         file = StreamingHttpResponse(lines, content_type=FILES[kind])
-        file["Content-Disposition"] = f'attachment; filename="changes.{kind}"'
+        file["Content-Disposition"] = f'attachment; filename="audit-log.{kind}"'
         return file
 
     @method_decorator(require_POST)
     def undo(self, request: HttpRequest, pk: int) -> HttpResponse:
-        change = self.get_object(request, str(pk))
-        if change is None:
+        entry = self.get_object(request, str(pk))
+        if entry is None:
             raise Http404
-        if not may_undo(request, change):
+        if not may_undo(request, entry):
             raise PermissionDenied
         try:
-            undone = undo(change, actor_of(request, request.POST.get("reason", "")[:200]))
+            undone = undo(entry, actor_of(request, request.POST.get("reason", "")[:200]))
         except CannotUndo as error:
             self.message_user(request, f"Not undone: {error}", messages.ERROR)
             return redirect("admin:queuemgr_auditentry_change", pk)
-        said = f"Undone: {undone.target} is {in_words(undone.after)} again."
+        message = f"Undone: {undone.target} is {in_words(undone.after)} again."
         if undone.action_id:
-            said = f"Being undone, in the background, by {undone.target}."
-        self.message_user(request, said)
+            message = f"Being undone in the background by {undone.target}."
+        self.message_user(request, message)
         return redirect("admin:queuemgr_auditentry_change", undone.pk)
 
     @admin.display(description="before", empty_value="")
-    def was(self, change: AuditEntry) -> str:
-        return in_words(change.before)
+    def was(self, entry: AuditEntry) -> str:
+        return in_words(entry.before)
 
     @admin.display(description="after", empty_value="")
-    def became(self, change: AuditEntry) -> str:
-        return in_words(change.after)
+    def became(self, entry: AuditEntry) -> str:
+        return in_words(entry.after)
 
     @admin.display(description="undone", empty_value="")
-    def undone(self, change: Any) -> str:
-        """That it was undone, or is an undoing, with the other change."""
-        said = []
-        if change.undone_by_whom:
-            other, who = change.undone_by_whom
-            said.append(_link(other, f"by {who}"))
-        if change.undoes_id:
-            said.append(_link(change.undoes_id, f"undoes {change.undoes_id}"))
-        return format_html_join("", "{}", ((words,) for words in said))
+    def undone(self, entry: Any) -> str:
+        """Links to the entry that undid this one, and to the one that this one undid."""
+        links = []
+        if entry.undone_in:
+            other, who = entry.undone_in
+            links.append(_link(other, f"by {who}"))
+        if entry.undoes_id:
+            links.append(_link(entry.undoes_id, f"undoes {entry.undoes_id}"))
+        return format_html_join("", "{}", ((link,) for link in links))
 
-    @admin.display(description="all that was kept")
-    def in_full(self, change: AuditEntry) -> str:
-        kept = as_json({"before": change.before, "after": change.after})
-        wraps = (
+    @admin.display(description="in full")
+    def in_full(self, entry: AuditEntry) -> str:
+        values = as_json({"before": entry.before, "after": entry.after})
+        template = (
             '<pre class="sg-quiet" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>'
         )
-        return format_html(wraps, kept)
+        return format_html(template, values)
 
 
-def may_undo(request: HttpRequest, change: AuditEntry) -> bool:
-    """Whether this person holds `undo_auditentry` and the permission of what would be done."""
+def may_undo(request: HttpRequest, entry: AuditEntry) -> bool:
+    """Does the user have `undo_auditentry` and the permission of the change itself?"""
     try:
-        needed = ("queuemgr.undo_auditentry", permission(change))
+        needed = ("queuemgr.undo_auditentry", permission(entry))
     except CannotUndo:
         return False
     return bool(request.user.has_perms(needed))
 
 
-def offered(request: HttpRequest, change: AuditEntry) -> Undoing | None:
-    """What the change's page says about undoing it, to those who may."""
-    if not may_undo(request, change):
+def undo_offer(request: HttpRequest, entry: AuditEntry) -> UndoOffer | None:
+    """None for users who may not undo the change."""
+    if not may_undo(request, entry):
         return None
-    before = in_words(change.before) or "what was before, in the background"
-    puts_back = f"{change.target}: {before}"
+    before = in_words(entry.before) or "the values before, in the background"
+    restores = f"{entry.target}: {before}"
     try:
-        check(change)
+        check(entry)
     except CannotUndo as error:
-        return Undoing(puts_back, str(error))
-    return Undoing(puts_back)
+        return UndoOffer(restores, str(error))
+    return UndoOffer(restores)
 
 
 def _link(pk: int, words: str) -> str:

@@ -1,4 +1,4 @@
-"""Batches: how far each is, when it is likely to be done, what failed first; close and cancel."""
+"""Batches: progress, ETA, first failures; closing and cancelling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
-from django.utils.html import format_html
 from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST, require_safe
 
@@ -20,12 +19,12 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
-from queuemgr.reporting.batch_progress import Progress, progress_of
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
+from queuemgr.reporting.batch_progress import progress_of
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, column, progress_bar
 
 FIRST_FAILURES = 10
 STATES = ("waiting", "running", "done", "failed", "skipped", "cancelled")
-"""What a progress counts, as executions are filtered by it."""
+"""The counts of a progress, which are also states to filter executions by."""
 
 
 class EndFilter(admin.SimpleListFilter):
@@ -46,44 +45,39 @@ class EndFilter(admin.SimpleListFilter):
 
 @admin.register(Batch)
 class BatchAdmin(ReadOnlyAdmin):
-    list_display = ("name", "flow", "standing", "how_far", "failures", "eta", "created_by", "age")
+    list_display = (
+        "name",
+        "flow",
+        "state",
+        "progress_shown",
+        "failures",
+        "eta",
+        "created_by",
+        "age",
+    )
     list_filter = (EndFilter,)
     search_fields = ("name__startswith",)
-    search_help_text = "The beginning of a name."
+    search_help_text = "A prefix of the name."
     sortable_by = ()
-    recorded = True
+    has_history = True
 
     def read_page(self, rows: Sequence[Any]) -> None:
         found, now = progress_of(rows), database_now()
         for row in rows:
-            row.progress = found[row.pk]
+            progress = found[row.pk]
+            row.state = batches.status_of(row)
+            row.progress_shown = progress_bar(
+                progress.percent, f"{progress.ended:,} of {progress.total:,}"
+            )
+            row.failures = f"{progress.failed:,}"
+            row.eta = f"{progress.eta:%Y-%m-%d %H:%M} UTC" if progress.eta else ""
             row.age = timesince(row.created_at, now, depth=1)
 
-    @admin.display(description="is")
-    def standing(self, batch: Batch) -> str:
-        return batches.status_of(batch)
-
-    @admin.display(description="progress")
-    def how_far(self, batch: Any) -> str:
-        found: Progress = batch.progress
-        return format_html(
-            '<span class="sg-bar" role="img" aria-label="{0} percent" style="min-width: 5rem">'
-            '<span style="width: {0}%"></span></span>{1} of {2}',
-            found.percent, f"{found.ended:,}", f"{found.total:,}",
-        )  # fmt: skip
-
-    @admin.display(description="failed")
-    def failures(self, batch: Any) -> str:
-        return f"{batch.progress.failed:,}"
-
-    @admin.display(description="likely done", empty_value="")
-    def eta(self, batch: Any) -> str:
-        eta = batch.progress.eta
-        return f"{eta:%Y-%m-%d %H:%M} UTC" if eta else ""
-
-    @admin.display(description="age")
-    def age(self, batch: Any) -> str:
-        return str(batch.age)
+    state = column("state")
+    progress_shown = column("progress_shown", "progress")
+    failures = column("failures", "failed")
+    eta = column("eta", "ETA")
+    age = column("age")
 
     def get_urls(self) -> list[URLPattern]:
         def page(view: Callable[..., Any]) -> Any:
@@ -99,7 +93,6 @@ class BatchAdmin(ReadOnlyAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """How far it is, and what failed first."""
         batch = self.get_object(request, object_id)
         if batch is None:
             return redirect("admin:queuemgr_batch_changelist")
@@ -108,7 +101,7 @@ class BatchAdmin(ReadOnlyAdmin):
         may = request.user.has_perm("queuemgr.change_batch")
         context = {
             **self.admin_site.each_context(request),
-            **_facts(batch),
+            **_details(batch),
             "title": f"Batch {batch.name}",
             "opts": self.opts,
             "may_close": may and batch.closed_at is None,
@@ -120,14 +113,14 @@ class BatchAdmin(ReadOnlyAdmin):
     def close_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         def act(batch: Batch, who: Actor) -> str:
             closed = batches.close(batch, who)
-            return "Closed: nothing more may be added." if closed else "It was closed before."
+            return "Closed: nothing more may be added." if closed else "It was closed already."
 
         return self._act(request, pk, act)
 
     @method_decorator(require_POST)
     def cancel_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         def act(batch: Batch, who: Actor) -> str:
-            return f"Cancelled: {batches.cancel(batch, who):,} executions had not ended."
+            return f"Cancelled: {batches.cancel(batch, who):,} unfinished executions."
 
         return self._act(request, pk, act)
 
@@ -144,14 +137,14 @@ class BatchAdmin(ReadOnlyAdmin):
         return redirect("admin:queuemgr_batch_change", pk)
 
 
-def _facts(batch: Batch) -> dict[str, Any]:
+def _details(batch: Batch) -> dict[str, Any]:
     found = batches.progress(batch)
     failed = batch.executions.failed().defer("payload", "context").order_by("batch_seq")
     return {
         "batch": batch,
         "progress": found,
         "counts": [(state, getattr(found, state)) for state in STATES],
-        "standing": batches.status_of(batch),
+        "state": batches.status_of(batch),
         "rules": batches.rules_of(batch) or "best effort: everything runs",
         "first_failures": failed[:FIRST_FAILURES],
     }

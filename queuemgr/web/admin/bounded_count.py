@@ -1,4 +1,4 @@
-"""Counting rows as far as a person reads, and no further: tables here may hold millions."""
+"""A paginator that counts up to a bound: tables may hold millions of rows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 else:
     _Paginator = Paginator
 
-MOST = 10_000
+MAX_COUNT = 10_000
 
 
 class AtLeast(int):
-    """A count that was not taken to its end: `10,000+`."""
+    """A lower bound of a count: `10,000+`."""
 
     def __str__(self) -> str:
         return f"{int(self):,}+"
 
 
 class BoundedPaginator(_Paginator):
-    """Counts, and turns pages, up to `MOST` rows; what lies beyond is met by filter and search."""
+    """Counts and pages up to `MAX_COUNT` rows; rows beyond are found by filter and search."""
 
     def __init__(self, *given: Any, counted: int | None = None) -> None:
-        """`counted`: how many rows there are, at least up to the bound, where that is known."""
+        """`counted`: the number of rows, at least up to the bound, if it is known."""
         super().__init__(*given)
         self._counted = counted
 
@@ -34,5 +34,5 @@ class BoundedPaginator(_Paginator):
     def count(self) -> int:
         rows: Any = self.object_list
         known = self._counted
-        found = int(rows.order_by()[: MOST + 1].count()) if known is None else known
-        return AtLeast(MOST) if found > MOST else found
+        found = int(rows.order_by()[: MAX_COUNT + 1].count()) if known is None else known
+        return AtLeast(MAX_COUNT) if found > MAX_COUNT else found

@@ -1,4 +1,4 @@
-"""Bulk actions: what was asked, how far each has come, and what it came to; stop, and go on."""
+"""Bulk actions: request, progress and result of each; stopping and resuming them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
-from django.utils.html import format_html
 from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST
 
@@ -20,8 +19,8 @@ from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ActionState, AuditEntry, BulkAction
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import audit as bulk_record
 from queuemgr.operations.bulk.actions import action_named
+from queuemgr.operations.bulk.audit import START
 from queuemgr.operations.bulk.progress import (
     filter_in_words,
     progress,
@@ -33,7 +32,7 @@ from queuemgr.web.admin.audit_log import may_undo
 from queuemgr.web.admin.bulk_wizard import bulk_new
 from queuemgr.web.admin.failures import failures
 from queuemgr.web.admin.filters import recent_values
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, column, progress_bar
 
 ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
 
@@ -41,7 +40,7 @@ ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
 @admin.register(BulkAction)
 class BulkActionAdmin(ReadOnlyAdmin):
     list_display = (
-        "number", "what", "which", "state", "how_far", "result", "actor", "reason", "age",
+        "number", "what", "which", "state", "progress_shown", "result", "actor", "reason", "age",
     )  # fmt: skip
     list_filter = ("state", recent_values("verb"), recent_values("actor"))
     sortable_by = ()
@@ -51,48 +50,30 @@ class BulkActionAdmin(ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         now = database_now()
         for row in rows:
-            row.progress = progress(row, now)
+            percent = progress(row, now).percent
+            row.number = f"#{row.pk}"
+            row.what, row.which = what_in_words(row), filter_in_words(row)
+            row.progress_shown = progress_bar(percent, f"{percent}% of {row.matched:,}")
+            row.result = result_in_words(row)
             row.age = timesince(row.created_at, now, depth=1)
 
-    @admin.display(description="action")
-    def number(self, action: BulkAction) -> str:
-        return f"#{action.pk}"
-
-    @admin.display(description="does")
-    def what(self, action: BulkAction) -> str:
-        return what_in_words(action)
-
-    @admin.display(description="to executions with")
-    def which(self, action: BulkAction) -> str:
-        return filter_in_words(action)
-
-    @admin.display(description="progress")
-    def how_far(self, action: Any) -> str:
-        percent = action.progress.percent
-        return format_html(
-            '<span class="sg-bar" role="img" aria-label="{0} percent" style="min-width: 5rem">'
-            '<span style="width: {0}%"></span></span>{0}% of {1}',
-            percent, f"{action.matched:,}",
-        )  # fmt: skip
-
-    @admin.display(description="result")
-    def result(self, action: BulkAction) -> str:
-        return result_in_words(action)
-
-    @admin.display(description="age")
-    def age(self, action: Any) -> str:
-        return str(action.age)
+    number = column("number", "action")
+    what = column("what", "does")
+    which = column("which", "filter")
+    progress_shown = column("progress_shown", "progress")
+    result = column("result")
+    age = column("age")
 
     def get_urls(self) -> list[URLPattern]:
-        def page(view: Callable[..., Any]) -> Any:
+        def wrap(view: Callable[..., Any]) -> Any:
             return self.admin_site.admin_view(view)
 
         mine = [
-            path("new/", page(bulk_new), name="bulk_new"),
-            path("failures/", page(failures), name="failures"),
-            path("<int:pk>/progress/", page(self.progress_view), name="bulk_progress"),
-            path("<int:pk>/stop/", page(self.stop_view), name="bulk_stop"),
-            path("<int:pk>/go-on/", page(self.go_on_view), name="bulk_go_on"),
+            path("new/", wrap(bulk_new), name="bulk_new"),
+            path("failures/", wrap(failures), name="failures"),
+            path("<int:pk>/progress/", wrap(self.progress_view), name="bulk_progress"),
+            path("<int:pk>/stop/", wrap(self.stop_view), name="bulk_stop"),
+            path("<int:pk>/resume/", wrap(self.resume_view), name="bulk_resume"),
         ]
         return [*mine, *super().get_urls()]
 
@@ -103,7 +84,6 @@ class BulkActionAdmin(ReadOnlyAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """What was asked, and how far it has come."""
         action = self.get_object(request, object_id)
         if action is None:
             return redirect("admin:queuemgr_bulkaction_changelist")
@@ -115,12 +95,12 @@ class BulkActionAdmin(ReadOnlyAdmin):
             "may_stop": action.state == ActionState.RUNNING
             and request.user.has_perm("queuemgr.stop_bulkaction"),
             "start": self._undoable_start(request, action),
-            "may_go_on": action.state in ENDED_EARLY and self._may_start(request, action),
+            "may_resume": action.state in ENDED_EARLY and self._may_start(request, action),
         }
         return TemplateResponse(request, "admin/queuemgr/bulk_action.html", context)
 
     def progress_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The part of the page that moves, for the page to fetch again."""
+        """The part of the page that is refreshed."""
         action = self.get_object(request, str(pk))
         if action is None:
             return HttpResponse(status=404)
@@ -147,7 +127,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
         return self._act(request, pk, lambda who: f"Stopped: {bulk.stop(pk, who)}.")
 
     @method_decorator(require_POST)
-    def go_on_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+    def resume_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         action = BulkAction.objects.filter(pk=pk).first()
         if action is None or not self._may_start(request, action):
             raise PermissionDenied
@@ -160,17 +140,17 @@ class BulkActionAdmin(ReadOnlyAdmin):
         return request.user.has_perms(needed)
 
     def _undoable_start(self, request: HttpRequest, action: BulkAction) -> AuditEntry | None:
-        """The change by which what it did is undone, for those who may and as long as it is not."""
+        """The audit entry by which the action can be undone; None if it cannot, or was."""
         if action.verb not in bulk.UNDOABLE or action.state == ActionState.RUNNING:
             return None
-        starts = AuditEntry.objects.filter(action_id=action.pk, action=bulk_record.START)
+        starts = AuditEntry.objects.filter(action_id=action.pk, action=START)
         start = starts.filter(undone_by=None).first()
         return start if start and may_undo(request, start) else None
 
     def _act(self, request: HttpRequest, pk: int, act: Callable[[Actor], str]) -> HttpResponse:
         try:
-            said = act(actor_of(request, request.POST.get("reason", "").strip()[:200]))
-            messages.success(request, said)
+            message = act(actor_of(request, request.POST.get("reason", "").strip()[:200]))
+            messages.success(request, message)
         except BadInput as error:
             messages.error(request, f"{error}.")
         return redirect("admin:queuemgr_bulkaction_change", pk)

@@ -1,4 +1,4 @@
-"""The form of a new bulk action: a filter, a verb and what it wants to know, read from an address."""
+"""The form of a new bulk action: a filter, an action and its argument, filled from the query string."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from queuemgr.operations.bulk.actions import Action
 from queuemgr.reporting.filtering import FILTERS
 
 ARGUMENT = "to_"
-"""Before the name of a verb's argument: `priority` alone is the filter of that name."""
+"""Prefix of the field of an action's argument: `priority` is the filter."""
 
-OWN = ("verb", "per_minute", "reason", "up_to", "csrfmiddlewaretoken")
-MOST_PER_MINUTE = 2_000_000
+NOT_FILTERS = ("verb", "per_minute", "reason", "up_to", "csrfmiddlewaretoken")
+MAX_PER_MINUTE = 2_000_000
 
 _HELP = {
-    "key_prefix": "The beginning of a key.",
+    "key_prefix": "A prefix of the key.",
     "limit": "As host:api.example.org:443, tenant:acme.",
-    "text": "Words of its error message.",
+    "text": "Words in its error message.",
     "batch": "Its name or number.",
-    "ids": "Numbers with commas between them.",
-    "created_before": "As 2026-11-28 06:00, UTC.",
-    "created_after": "As 2026-11-28 06:00, UTC.",
+    "ids": "Comma-separated numbers.",
+    "created_before": "Format: 2026-11-28 06:00, UTC.",
+    "created_after": "Format: 2026-11-28 06:00, UTC.",
 }
 
 
 class BulkForm(forms.Form):
-    """Offers each filter there is; what it holds is shown as it was typed."""
+    """All filters, with their values as they were entered."""
 
-    verb = forms.ChoiceField(label="Verb")
+    verb = forms.ChoiceField(label="Action")
     to_priority = forms.ChoiceField(
-        label="New priority", help_text="For priority only.", required=False
+        label="New priority", help_text="Only for priority.", required=False
     )
     to_run_after = forms.CharField(
         label="Not before",
-        help_text="For move only; as 2026-11-28 06:00, UTC. A past time: now.",
+        help_text="Only for reschedule. Format: 2026-11-28 06:00, UTC. A past time: now.",
         required=False,
     )
 
@@ -55,12 +55,10 @@ class BulkForm(forms.Form):
         field: Any = self.fields[name]
         field.choices = choices
 
-    def doing(self) -> list[forms.BoundField]:
-        """The fields of the verb."""
+    def action_fields(self) -> list[forms.BoundField]:
         return [self[name] for name in ("verb", "to_priority", "to_run_after")]
 
-    def which(self) -> list[forms.BoundField]:
-        """The fields of the filter."""
+    def filter_fields(self) -> list[forms.BoundField]:
         return [self[name] for name in FILTERS]
 
 
@@ -81,19 +79,21 @@ def _any_of(values: Iterable[str]) -> list[tuple[str, str]]:
     return [("", "any"), *((value, value) for value in values)]
 
 
-def wanted(given: Any) -> BulkRequest:
-    """What an address or a posted form asks for. A name nobody knows is taken for a filter, which
-    refuses it: a mistyped one must not mean "every execution". Raises `BadInput`."""
+def read_request(given: Any) -> BulkRequest:
+    """The bulk action of a query or a posted form. Unknown names are passed as filters and refused
+    there: a mistyped filter must not match every execution. Raises `BadInput`."""
     names = [name for name in given if given[name].strip()]
     arguments = {n.removeprefix(ARGUMENT): given[n] for n in names if n.startswith(ARGUMENT)}
-    filters = {n: given[n].strip() for n in names if n not in OWN and not n.startswith(ARGUMENT)}
+    filters = {
+        n: given[n].strip() for n in names if n not in NOT_FILTERS and not n.startswith(ARGUMENT)
+    }
     if "ids" in filters:
         filters["ids"] = _ids(filters["ids"])
     return BulkRequest(
         verb=given.get("verb", ""),
         filters=filters,
         arguments=arguments,
-        per_minute=_number(given, "per_minute", MOST_PER_MINUTE),
+        per_minute=_number(given, "per_minute", MAX_PER_MINUTE),
         up_to=_number(given, "up_to", 2**63 - 1),
     )
 
@@ -102,13 +102,13 @@ def _ids(text: str) -> Any:
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
-        raise BadInput(f"ids {text[:60]!r} are not numbers with commas between them") from None
+        raise BadInput(f"ids {text[:60]!r} are not comma-separated numbers") from None
 
 
-def _number(given: Any, name: str, most: int) -> int | None:
+def _number(given: Any, name: str, maximum: int) -> int | None:
     text = given.get(name, "").strip()
     if not text:
         return None
-    if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > most:
-        raise BadInput(f"{name} {text[:60]!r} is not a whole number from 0 to {most:,}")
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > maximum:
+        raise BadInput(f"{name} {text[:60]!r} is not a whole number from 0 to {maximum:,}")
     return int(text)

@@ -1,5 +1,4 @@
-"""A new bulk action: choose, see what it would meet, give a reason, start. Only the last changes
-anything, and only the last is a POST."""
+"""A new bulk action: choose it, preview what it would change, start it. Only the start is a POST."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from queuemgr.base.errors import SluiceError
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import BulkRequest, Preview
 from queuemgr.operations.bulk.actions import ACTIONS, Action
-from queuemgr.web.admin.bulk_form import BulkForm, wanted
+from queuemgr.web.admin.bulk_form import BulkForm, read_request
 from queuemgr.web.admin.read_only_admin import actor_of
 
 
 def bulk_new(request: HttpRequest) -> HttpResponse:
-    """GET: the form, and the preview of what it holds. POST: create and start."""
+    """GET: the form and a preview. POST: create and start the action."""
     if not request.user.has_perms(("queuemgr.add_bulkaction", "queuemgr.view_execution")):
         raise PermissionDenied
     if request.method == "POST":
@@ -31,7 +30,6 @@ def bulk_new(request: HttpRequest) -> HttpResponse:
 
 
 def allowed_verbs(request: HttpRequest) -> list[Action]:
-    """Those this person may use."""
     user = request.user
     return [verb for verb in ACTIONS.values() if user.has_perm(f"queuemgr.{verb.permission}")]
 
@@ -42,7 +40,7 @@ def _start(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     try:
         reason = request.POST.get("reason", "").strip()[:200]
-        action = bulk.begin(wanted(request.POST), actor_of(request, reason))
+        action = bulk.begin(read_request(request.POST), actor_of(request, reason))
     except SluiceError as error:
         messages.error(request, f"Not started: {error}.")
         return _page(request, request.POST)
@@ -51,13 +49,13 @@ def _start(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, given: Any) -> HttpResponse:
-    """The page for what is asked so far; a bad filter or verb is named in it."""
+    """The form with a preview, or with the error of an invalid filter or action."""
     verbs = allowed_verbs(request)
-    seen, asked, problem = None, None, ""
+    preview, asked, problem = None, None, ""
     if given.get("verb") and any(verb.name == given["verb"] for verb in verbs):
         try:
-            asked = wanted(given)
-            seen = bulk.preview(asked)
+            asked = read_request(given)
+            preview = bulk.preview(asked)
         except SluiceError as error:
             problem = str(error)
     context = {
@@ -66,26 +64,26 @@ def _page(request: HttpRequest, given: Any) -> HttpResponse:
         "form": BulkForm(given, verbs),
         "may": verbs,
         "problem": problem,
-        "seen": seen,
-        "hidden": _hidden(given, seen) if seen else [],
+        "preview": preview,
+        "hidden": _hidden(given, preview) if preview else [],
         "everything": asked is not None and not asked.filters,
-        "count": _count(seen) if seen else "",
-        "per_minute": _pace(asked, seen) if asked and seen else "",
+        "count": _count(preview) if preview else "",
+        "per_minute": _per_minute(asked, preview) if asked and preview else "",
         "reason": given.get("reason", ""),
     }
     return TemplateResponse(request, "admin/queuemgr/bulk_new.html", context)
 
 
-def _hidden(given: Any, seen: Preview) -> list[tuple[str, str]]:
-    """What was previewed is what is started: its filter, its verb and its last id."""
+def _hidden(given: Any, preview: Preview) -> list[tuple[str, str]]:
+    """The preview's filter, action and highest id, so that exactly these are started."""
     others = ("per_minute", "reason", "up_to", "csrfmiddlewaretoken")
-    kept = [(name, given[name]) for name in given if name not in others and given[name]]
-    return [*kept, ("up_to", str(seen.up_to))]
+    values = [(name, given[name]) for name in given if name not in others and given[name]]
+    return [*values, ("up_to", str(preview.up_to))]
 
 
-def _count(seen: Preview) -> str:
-    return f"{'more than ' if seen.more else ''}{seen.matched:,}"
+def _count(preview: Preview) -> str:
+    return f"{'more than ' if preview.more else ''}{preview.matched:,}"
 
 
-def _pace(asked: BulkRequest, seen: Preview) -> str:
-    return str(seen.per_minute if asked.per_minute is None else asked.per_minute)
+def _per_minute(asked: BulkRequest, preview: Preview) -> str:
+    return str(preview.per_minute if asked.per_minute is None else asked.per_minute)

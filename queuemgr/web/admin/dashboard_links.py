@@ -1,7 +1,4 @@
-"""Where the figures of the dashboard lead: to the list that shows their rows.
-
-A link is left out where the page is not there, or not for this person.
-"""
+"""Links from the values on the dashboard to the lists of their rows."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from django.utils.http import urlencode
 
 @dataclass(frozen=True)
 class Links:
-    """Addresses for one person; empty ones are no links."""
+    """Addresses for one user; empty if the page does not exist or the user may not see it."""
 
     person: Any
 
     def to(self, page: str, *args: Any, may: str, **query: Any) -> str:
-        """An admin page, filtered; `may` is the permission it takes."""
+        """An admin page with filters; `may` is the permission it needs."""
         if not self.person.has_perm(f"queuemgr.{may}"):
             return ""
         try:

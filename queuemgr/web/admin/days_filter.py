@@ -1,4 +1,4 @@
-"""A filter from one day to another, typed in: works without JavaScript, and in a link."""
+"""A filter by a range of days that works without JavaScript and in links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST_AND_LAST = ("first_day", "last_day")
 
 
 class DaysFilter(admin.ListFilter):
-    """Days of the column `at`, in UTC, both ends included."""
+    """Days of the column `at` in UTC, both inclusive."""
 
     title = "day"
     template = "admin/queuemgr/days_filter.html"
@@ -24,8 +24,8 @@ class DaysFilter(admin.ListFilter):
     ) -> None:
         super().__init__(request, params, model, model_admin)
         self.first, self.last = (_day(params.pop(name, None)) for name in FIRST_AND_LAST)
-        self.kept: list[tuple[str, str]] = []
-        """The list's other parameters, which the form sends along."""
+        self.other_parameters: list[tuple[str, str]] = []
+        """The other parameters of the list, for hidden fields of the form."""
 
     def expected_parameters(self) -> list[str | None]:
         return [*FIRST_AND_LAST]
@@ -34,32 +34,32 @@ class DaysFilter(admin.ListFilter):
         return True
 
     def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
-        mine = FIRST_AND_LAST
-        self.kept = [(n, v[0]) for n, v in changelist.filter_params.items() if n not in mine]
-        self.kept += [("q", changelist.query)] if changelist.query else []
-        everything = changelist.get_query_string(remove=mine)
+        others = changelist.filter_params.items()
+        self.other_parameters = [(n, v[0]) for n, v in others if n not in FIRST_AND_LAST]
+        self.other_parameters += [("q", changelist.query)] if changelist.query else []
+        everything = changelist.get_query_string(remove=FIRST_AND_LAST)
         used = self.first or self.last
         yield {"selected": not used, "query_string": everything, "display": "any day"}
         if used:
-            said = f"{self.first or '…'} to {self.last or 'today'}"
+            days = f"{self.first or '…'} to {self.last or 'today'}"
             here = changelist.get_query_string({})
-            yield {"selected": True, "query_string": here, "display": said}
+            yield {"selected": True, "query_string": here, "display": days}
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.first:
-            queryset = queryset.filter(at__gte=_begins(self.first))
+            queryset = queryset.filter(at__gte=_start_of(self.first))
         if self.last:
-            queryset = queryset.filter(at__lt=_begins(self.last) + timedelta(days=1))
+            queryset = queryset.filter(at__lt=_start_of(self.last) + timedelta(days=1))
         return queryset
 
 
 def _day(given: Any) -> date | None:
-    """A day out of a query; what is none is no filter."""
+    """The day in a parameter; None for an invalid one."""
     try:
         return date.fromisoformat((given or [""])[0])
     except ValueError:
         return None
 
 
-def _begins(day: date) -> datetime:
+def _start_of(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)

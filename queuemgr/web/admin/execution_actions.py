@@ -1,4 +1,4 @@
-"""What the admin offers to do with executions: a verb, who may, what it asks, and what it says after."""
+"""The actions on executions in the admin: permission, form, function and messages of each."""
 
 from __future__ import annotations
 
@@ -19,29 +19,25 @@ from queuemgr.operations import executions
 from queuemgr.operations.controls import Actor
 
 Rows = Iterable[Execution]
-Verb = Callable[[QuerySet[Execution], Actor, Mapping[str, Any]], int]
+Apply = Callable[[QuerySet[Execution], Actor, Mapping[str, Any]], int]
 
 
-class ActForm(forms.Form):
-    """The reason, which the record of changes keeps."""
-
-    reason = forms.CharField(
-        required=False, max_length=200, help_text="Kept in the record of changes."
-    )
+class ActionForm(forms.Form):
+    reason = forms.CharField(required=False, max_length=200, help_text="Recorded in the audit log.")
 
 
-class ReasonForm(ActForm):
-    """A reason that must be given: what is done cannot be taken back."""
+class ReasonRequiredForm(ActionForm):
+    """For actions that cannot be undone."""
 
-    reason = forms.CharField(max_length=200, help_text="Kept in the record of changes.")
+    reason = forms.CharField(max_length=200, help_text="Recorded in the audit log.")
 
 
-class RunAfterForm(ActForm):
+class RunAfterForm(ActionForm):
     when = forms.DateTimeField(
         label="Not before (UTC)",
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
-        help_text="As 2026-11-28 06:00. A time that has passed: as soon as it may.",
+        help_text="Format: 2026-11-28 06:00. A past time: as soon as possible.",
     )
     field_order = ("when", "reason")
 
@@ -50,12 +46,12 @@ class RunAfterForm(ActForm):
         return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
-class PriorityForm(ActForm):
+class PriorityForm(ActionForm):
     priority = forms.TypedChoiceField(choices=Priority.choices, coerce=int)
     field_order = ("priority", "reason")
 
 
-class PayloadForm(ReasonForm):
+class PayloadForm(ReasonRequiredForm):
     payload = forms.CharField(
         strip=False,
         widget=forms.Textarea(attrs={"rows": 12, "spellcheck": "false", "class": "sg-code"}),
@@ -64,7 +60,7 @@ class PayloadForm(ReasonForm):
     from_start = forms.BooleanField(
         required=False,
         label="from the start",
-        help_text="What its steps learnt is forgotten; else it goes on from the step it stopped at.",
+        help_text="Discards the stored context; otherwise it continues at the step where it stopped.",
     )
     field_order = ("payload", "from_start", "reason")
 
@@ -76,45 +72,46 @@ class PayloadForm(ReasonForm):
 
 
 @dataclass(frozen=True)
-class Act:
-    """One verb as people meet it. `permission` is what they need, `states` those it can change;
-    `asks` is the form to be filled in first, None where the verb is done at once; `bulk` is the verb of
-    a bulk action that does the same with many."""
+class ExecutionAction:
+    """`states`: those it can change; `form`: to be filled in first (None: applied at once); `bulk`: the
+    bulk action that does the same."""
 
     name: str
     label: str
     permission: str
     states: Collection[str]
-    verb: Verb
-    became: str
-    says: str = ""
-    asks: type[ActForm] | None = None
+    apply: Apply
+    result: str
+    description: str = ""
+    form: type[ActionForm] | None = None
     danger: bool = False
     bulk: str = ""
-    sees: str = ""
-    """What its form shows of the execution, which takes a permission of its own."""
+    also_needs: str = ""
+    """A further permission, for what its form shows of the execution."""
 
     def allowed_to(self, user: AbstractBaseUser | AnonymousUser) -> bool:
-        needed = [f"queuemgr.{codename}" for codename in (self.permission, self.sees) if codename]
+        needed = [
+            f"queuemgr.{codename}" for codename in (self.permission, self.also_needs) if codename
+        ]
         return bool(user.has_perms(needed))  # type: ignore[union-attr]  # every user of ours has permissions
 
-    def told(self, changed: int) -> str:
+    def message(self, changed: int) -> str:
         """`1,200 executions were cancelled or asked to stop.`"""
         noun = "execution was" if changed == 1 else "executions were"
-        return f"{changed:,} {noun} {self.became}."
+        return f"{changed:,} {noun} {self.result}."
 
 
 def rows(queryset: QuerySet[Execution]) -> Rows:
-    """The chosen rows, of which the verbs only want the ids: never their payloads."""
+    """The selected rows without their payloads: only their ids are needed."""
     return queryset.select_related(None).only("pk").order_by("pk").iterator()
 
 
-def _plain(verb: Callable[[Rows, Actor], int]) -> Verb:
-    return lambda queryset, by, given: verb(rows(queryset), by)
+def _plain(act: Callable[[Rows, Actor], int]) -> Apply:
+    return lambda queryset, by, given: act(rows(queryset), by)
 
 
-def _shift(moves: Iterable[tuple[int, int]]) -> Verb:
-    """Moves from one priority to the next, the far end first so that nothing is moved twice."""
+def _shift(moves: Iterable[tuple[int, int]]) -> Apply:
+    """Moves from one priority to the next, the furthest first so that nothing is moved twice."""
 
     def shift(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
         unfinished = queryset.exclude(state=State.DONE)
@@ -130,7 +127,7 @@ def _prioritise(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, An
     return executions.set_priority(rows(queryset), given["priority"], by)
 
 
-def _put_off(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
+def _reschedule(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
     return executions.set_run_after(rows(queryset), given["when"], by)
 
 
@@ -139,58 +136,62 @@ def _with_payload(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, 
     return executions.retry_with_payload(execution, payload, by, from_start=given["from_start"])
 
 
-ACTS = (
-    Act(
-        "retry", "Retry", "retry_execution", UNSUCCESSFUL, _plain(executions.retry), "told to go on",
-        "Goes on from the step it stopped at.", bulk="retry",
+EXECUTION_ACTIONS = (
+    ExecutionAction(
+        "retry", "Retry", "retry_execution", UNSUCCESSFUL, _plain(executions.retry), "retried",
+        "Continues at the step where it stopped.", bulk="retry",
     ),
-    Act(
+    ExecutionAction(
         "retry_from_start", "Retry from the start", "retry_execution", UNSUCCESSFUL,
-        _plain(executions.retry_from_start), "told to begin anew",
-        "Begins at the first step and forgets what the steps learnt. Files stay until a step makes "
-        "them again; what was paid for may be paid for once more.",
-        ReasonForm, danger=True, bulk="restart",
+        _plain(executions.retry_from_start), "retried from the start",
+        "Starts again at the first step and discards the stored context. Files stay until a step replaces "
+        "them; paid requests may be made and paid for again.",
+        ReasonRequiredForm, danger=True, bulk="restart",
     ),
-    Act(
+    ExecutionAction(
         "cancel", "Cancel", "cancel_execution", UNFINISHED, _plain(executions.cancel),
         "cancelled or asked to stop",
-        "What waits ends at once; what runs is asked to stop, which takes seconds.",
-        ReasonForm, danger=True, bulk="cancel",
+        "A waiting execution ends at once; a running one is asked to stop, which takes seconds.",
+        ReasonRequiredForm, danger=True, bulk="cancel",
     ),
-    Act(
+    ExecutionAction(
         "skip", "Skip", "skip_execution", frozenset({State.WAITING, State.LEASED, State.FAILED}),
         _plain(executions.skip), "skipped",
-        "Leaves out what waits, and what failed and nobody wants any more. What runs is left alone.",
-        ReasonForm, danger=True, bulk="skip",
+        "Ends a waiting or failed execution without doing it. A running one is left unchanged.",
+        ReasonRequiredForm, danger=True, bulk="skip",
     ),
-    Act(
+    ExecutionAction(
         "raise_priority", "Raise priority", "prioritise_execution", UNFINISHED,
         _shift(((NORMAL, HIGH), (LOW, NORMAL))), "raised in priority", bulk="priority",
     ),
-    Act(
+    ExecutionAction(
         "lower_priority", "Lower priority", "prioritise_execution", UNFINISHED,
         _shift(((NORMAL, LOW), (HIGH, NORMAL))), "lowered in priority", bulk="priority",
     ),
-    Act(
+    ExecutionAction(
         "set_priority", "Set priority", "prioritise_execution", UNFINISHED, _prioritise,
-        "given another priority", "Work under way keeps its slot.", PriorityForm, bulk="priority",
+        "given another priority", "Running work keeps its slot.", PriorityForm, bulk="priority",
     ),
-    Act(
-        "run_after", "Run after", "prioritise_execution",
-        frozenset({State.WAITING, State.LEASED}), _put_off, "given another time",
-        "What waits starts no earlier; what runs is left alone.", RunAfterForm,
+    ExecutionAction(
+        "reschedule", "Reschedule", "prioritise_execution",
+        frozenset({State.WAITING, State.LEASED}), _reschedule, "rescheduled",
+        "A waiting execution starts no earlier; a running one is left unchanged.", RunAfterForm,
         bulk="reschedule",
     ),
-    Act(
+    ExecutionAction(
         "retry_with_payload", "Retry with an edited payload", "edit_payload", UNSUCCESSFUL, _with_payload,
-        "told to go on with another payload", "", PayloadForm, danger=True,
-        sees="view_payload",
+        "retried with another payload", "", PayloadForm, danger=True,
+        also_needs="view_payload",
     ),
 )  # fmt: skip
 
-BY_NAME: Mapping[str, Act] = {act.name: act for act in ACTS}
+ACTIONS_BY_NAME: Mapping[str, ExecutionAction] = {act.name: act for act in EXECUTION_ACTIONS}
 
-OF_A_LIST = tuple(act for act in ACTS if act.name not in ("set_priority", "retry_with_payload"))
-"""Those offered for the rows of a list; the others are of one execution's own page."""
+LIST_ACTIONS = tuple(
+    act for act in EXECUTION_ACTIONS if act.name not in ("set_priority", "retry_with_payload")
+)
+"""Those of the list; the others are only on an execution's page."""
 
-OF_A_PAGE = tuple(act for act in ACTS if act.name not in ("raise_priority", "lower_priority"))
+PAGE_ACTIONS = tuple(
+    act for act in EXECUTION_ACTIONS if act.name not in ("raise_priority", "lower_priority")
+)

@@ -1,8 +1,8 @@
-"""The filters of the list of executions: a form in the address, the same filter as a bulk action's.
+"""The filters of the list of executions, kept in the query string and shared with bulk actions.
 
-Every filter of `reporting.filtering` may stand in the address, under its own name; the form offers those
-people use. A filter that would read every row reads the newest only here, and the form says so; a
-bulk action with the same filter reads all.
+Every filter of `reporting.filtering` works in the query string, under its own name; the form has the most
+useful ones. Filters that would read every row read only the newest rows here, which the form says; bulk
+actions with the same filter read them all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from queuemgr.reporting.filtering import (
     executions_matching,
     statuses,
 )
-from queuemgr.web.admin.read_only_admin import Page
+from queuemgr.web.admin.read_only_admin import BulkReadList
 
 SEARCH, AGE = "q", "age"
 IN_ADDRESS = frozenset({*FILTERS, AGE} - {"ids"})
@@ -42,45 +42,45 @@ AGES = {
     "older": ("older than a day", timedelta(days=1), "created_before"),
     "old": ("older than 7 days", timedelta(days=7), "created_before"),
 }
-"""By what people call it: how long ago, and which side of that moment."""
+"""Label, age, and the filter that takes the time so long ago."""
 
 
-def asked_of(request: HttpRequest) -> dict[str, Any]:
-    """The filter an address asks for, as `executions_matching` and bulk actions take it.
+def read_filters(request: HttpRequest) -> dict[str, Any]:
+    """The filters of a query string, for `executions_matching` and bulk actions.
 
-    Raises `BadInput` for an age nobody knows.
+    Raises `BadInput` for an unknown age.
     """
     given = request.GET
-    asked: dict[str, Any] = {name: given[name] for name in FILTERS if given.get(name)}
-    asked.pop("ids", None)
+    filters: dict[str, Any] = {name: given[name] for name in FILTERS if given.get(name)}
+    filters.pop("ids", None)
     if prefix := given.get(SEARCH, "").strip():
-        asked["key_prefix"] = prefix
+        filters["key_prefix"] = prefix
     if age := given.get(AGE):
         if age not in AGES:
             raise BadInput(f"age {age[:60]!r} is not one of {', '.join(AGES)}")
         _, ago, side = AGES[age]
-        asked[side] = (database_now() - ago).isoformat(timespec="seconds")
-    return asked
+        filters[side] = (database_now() - ago).isoformat(timespec="seconds")
+    return filters
 
 
 class ExecutionFilters(forms.Form):
-    """The form above the list. What it holds is shown as it was typed; `asked_of` reads it."""
+    """The form above the list, with the values as they were entered; `read_filters` reads them."""
 
-    q = forms.CharField(label="Key begins with", max_length=255)
+    q = forms.CharField(label="Key prefix", max_length=255)
     flow = forms.ChoiceField()
     status = forms.ChoiceField()
     phase = forms.ChoiceField()
     priority = forms.ChoiceField()
     error_kind = forms.ChoiceField(label="Error")
     text = forms.CharField(
-        label="In its error message", max_length=255,
-        help_text=f"Of the newest {MAX_FAILURES_READ:,} of each kind, {MAX_FOUND:,} at most.",
+        label="Words in its error", max_length=255,
+        help_text=f"Searches the newest {MAX_FAILURES_READ:,} of each kind, {MAX_FOUND:,} at most.",
     )  # fmt: skip
     limit = forms.CharField(
         label="Host, tenant or other limit", max_length=255,
-        help_text=f"As host:a.example:443. Ended ones: of the last {MAX_ATTEMPTS_READ:,} attempts.",
+        help_text=f"As host:a.example:443. Ended executions: among the last {MAX_ATTEMPTS_READ:,} attempts.",
     )  # fmt: skip
-    worker = forms.CharField(max_length=150, help_text="Its whole name.")
+    worker = forms.CharField(max_length=150, help_text="Its full name.")
     batch = forms.CharField(max_length=150, help_text="Its name or number.")
     age = forms.ChoiceField(label="Enqueued")
 
@@ -102,27 +102,25 @@ class ExecutionFilters(forms.Form):
             field.required = False
 
     def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
-        held = self.data.get(name, "")
-        unheard = [(held, held)] if held and held not in dict(choices) else []
+        value = self.data.get(name, "")
+        unknown = [(value, value)] if value and value not in dict(choices) else []
         field: Any = self.fields[name]
-        field.choices = [("", "any"), *choices, *unheard]
+        field.choices = [("", "any"), *choices, *unknown]
 
     def others(self) -> list[tuple[str, str]]:
-        """Filters the address holds and the form does not offer: a link brought them."""
-        mine = {*self.fields}
-        return [
-            (name, self.data[name]) for name in FILTERS if self.data.get(name) and name not in mine
-        ]
+        """Filters in the query string that the form does not have, from a link."""
+        others = [name for name in FILTERS if name not in self.fields]
+        return [(name, self.data[name]) for name in others if self.data.get(name)]
 
 
-class MatchingPage(Page):
-    """The list of what the filter in the address meets; `asked` is that filter."""
+class FilteredList(BulkReadList):
+    """The executions that match the filters of the query string."""
 
-    asked: Mapping[str, Any] = {}
+    filters: Mapping[str, Any] = {}
     form: ExecutionFilters
 
     def get_filters_params(self, params: Any = None) -> Any:
-        """Without our own, which Django would take for columns."""
+        """Without our own filters, which Django would take for columns."""
         others = super().get_filters_params(params)
         return {name: value for name, value in others.items() if name not in IN_ADDRESS}
 
@@ -130,21 +128,21 @@ class MatchingPage(Page):
         found = super().get_queryset(request, exclude_parameters)
         self.form = ExecutionFilters(request.GET)
         try:
-            self.asked = asked_of(request)
-            return executions_matching(self.asked, among=found, bounded=True)
+            self.filters = read_filters(request)
+            return executions_matching(self.filters, among=found, bounded=True)
         except BadInput as error:
             messages.error(request, f"Nothing is shown: {error}.")
             return found.none()
 
     def bulk_address(self, verb: str = "") -> str:
-        """Where a bulk action on all that match begins; empty where the site has none."""
-        return bulk_address(self.asked, verb)
+        """The page of a new bulk action with these filters; empty if the site has none."""
+        return bulk_address(self.filters, verb)
 
 
-def bulk_address(asked: Mapping[str, Any], verb: str = "") -> str:
+def bulk_address(filters: Mapping[str, Any], verb: str = "") -> str:
     try:
         page = reverse("admin:bulk_new")
     except NoReverseMatch:
         return ""
-    given = {**asked, **({"verb": verb} if verb else {})}
+    given = {**filters, **({"verb": verb} if verb else {})}
     return f"{page}?{urlencode(given)}" if given else page

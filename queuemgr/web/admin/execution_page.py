@@ -1,6 +1,6 @@
-"""One execution's own page: where it stands and why, its story, what it takes, what it was given.
+"""The page of one execution: state, reasons, history, limits, payload and actions.
 
-Read in a constant number of statements. What can be done with it is in `acts`.
+It is read in a constant number of statements.
 """
 
 from __future__ import annotations
@@ -27,41 +27,39 @@ from queuemgr.reporting.timeline import Entry, lasting, timeline
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import NO_USE, Snapshot
 from queuemgr.scheduling.claims import claims_of, rule_resolver
-from queuemgr.web.admin.execution_actions import OF_A_PAGE, Act, ActForm
+from queuemgr.web.admin.execution_actions import PAGE_ACTIONS, ActionForm, ExecutionAction
 
 SHOWN = 100
-"""The newest attempts, and the newest changes, a page tells of: a step may have snoozed for weeks."""
+"""Maximum number of attempts, and of audit entries: a step may snooze for weeks."""
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A limit it takes of, how that stands, and why it stops it, if it does."""
+class LimitRow:
+    """A limit that applies to it, its usage, and the reason if it blocks the execution."""
 
     name: str
     weight: int
     running: int
     cap: int
     address: str
-    stops: str = ""
+    blocks: str = ""
 
     @property
     def share(self) -> int:
-        """How full it is, in percent; 0 where there is no cap."""
+        """Usage in percent of the cap; 0 without one."""
         return min(100, round(100 * self.running / self.cap)) if self.cap else 0
 
 
 @dataclass(frozen=True)
-class Offered:
-    """An act with its form, to be filled in."""
-
-    act: Act
-    form: ActForm
+class OfferedAction:
+    action: ExecutionAction
+    form: ActionForm
 
 
-def told_of(
-    execution: Execution, user: AbstractBaseUser | AnonymousUser, typed: Offered | None = None
+def context(
+    execution: Execution, user: AbstractBaseUser | AnonymousUser, typed: OfferedAction | None = None
 ) -> dict[str, Any]:
-    """What the page's template shows; `typed` is a form that was sent and could not be used."""
+    """The template's context; `typed`: a submitted form with errors."""
     seen = snapshot.read(database_now())
     reasons = explain.reasons(seen)
     lease: Lease | None = getattr(execution, "lease", None)  # Django raises where there is none
@@ -73,11 +71,11 @@ def told_of(
         "why": reasons.of(execution),
         "not_before": _not_before(execution, reasons),
         "estimate": queue_position.estimate(execution, reasons),
-        "taken": _taken(execution, lease, attempts, seen, reasons),
+        "limits": _limits(execution, lease, attempts, seen, reasons),
         "lease": lease,
         "lease_left": lease and lasting(lease.expires_at - seen.now),
         "worker": lease and lease.worker and _page("worker", lease.worker.pk),
-        "story": [_shown(entry) for entry in _story(execution, attempts, older)],
+        "history": [_line(entry) for entry in _history(execution, attempts, older)],
         "older": older,
         "attempts_address": _list("attempt", q=execution.key),
         "changes_address": _list("auditentry", target=str(execution)),
@@ -92,53 +90,53 @@ def told_of(
 
 
 def as_text(given: Any) -> str:
-    """JSON for people: indented, names in order."""
+    """Indented JSON with sorted names."""
     return json.dumps(given, indent=2, ensure_ascii=False, sort_keys=True)
 
 
 def _offers(
-    execution: Execution, user: AbstractBaseUser | AnonymousUser, typed: Offered | None
+    execution: Execution, user: AbstractBaseUser | AnonymousUser, typed: OfferedAction | None
 ) -> dict[str, Any]:
     offered = {
-        act.name: typed if typed and typed.act is act else _offered(act, execution)
-        for act in OF_A_PAGE
+        act.name: typed if typed and typed.action is act else _offered(act, execution)
+        for act in PAGE_ACTIONS
         if act.allowed_to(user) and execution.state in act.states
     }
-    # What was typed is kept even where the execution has moved on meanwhile.
-    if typed and typed.act.name not in offered:
-        offered[typed.act.name] = typed
-    simple = [o for o in offered.values() if o.act.name in SIMPLE]
-    asking = [o for o in offered.values() if o.act.name not in SIMPLE]
-    refused = typed if typed and typed.act.name in SIMPLE else None
+    # Entered values are kept even if the execution has changed meanwhile.
+    if typed and typed.action.name not in offered:
+        offered[typed.action.name] = typed
+    simple = [o for o in offered.values() if o.action.name in SIMPLE]
+    asking = [o for o in offered.values() if o.action.name not in SIMPLE]
+    refused = typed if typed and typed.action.name in SIMPLE else None
     return {"offered": offered, "simple": simple, "asking": asking, "refused": refused}
 
 
 SIMPLE = ("retry", "retry_from_start", "cancel", "skip")
-"""Those that ask for no more than a reason, and share one field for it."""
+"""Actions with a reason only, which share one field for it."""
 
 
-def _offered(act: Act, execution: Execution) -> Offered:
+def _offered(act: ExecutionAction, execution: Execution) -> OfferedAction:
     given = {
         "priority": execution.priority,
         "when": execution.run_after,
         "payload": as_text(masked(execution.payload)),
     }
-    form = act.asks or ActForm
-    return Offered(act, form(initial=given, auto_id=f"id_{act.name}_%s", label_suffix=""))
+    form = act.form or ActionForm
+    return OfferedAction(act, form(initial=given, auto_id=f"id_{act.name}_%s", label_suffix=""))
 
 
 def _attempts(execution: Execution) -> tuple[list[Attempt], bool]:
-    """The newest, oldest first, and whether there are older ones."""
+    """The newest ones, in order of time, and whether there are older ones."""
     newest = list(Attempt.objects.filter(execution=execution).order_by("-pk")[: SHOWN + 1])
     return list(reversed(newest[:SHOWN])), len(newest) > SHOWN
 
 
-def _story(execution: Execution, attempts: Sequence[Attempt], older: bool) -> list[Entry]:
+def _history(execution: Execution, attempts: Sequence[Attempt], older: bool) -> list[Entry]:
     changes = AuditEntry.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
     return timeline(attempts, changes, None if older else execution.created_at)
 
 
-def _shown(entry: Entry) -> dict[str, Any]:
+def _line(entry: Entry) -> dict[str, Any]:
     return {
         "entry": entry,
         "lasted": lasting(entry.lasted) if entry.lasted is not None else "",
@@ -150,44 +148,44 @@ def _not_before(execution: Execution, reasons: RouteReasons) -> datetime | None:
     return reasons.not_before(execution) if execution.state == State.WAITING else None
 
 
-def _taken(
+def _limits(
     execution: Execution,
     lease: Lease | None,
     attempts: Sequence[Attempt],
     seen: Snapshot,
     reasons: RouteReasons,
-) -> list[Taken]:
-    """What it holds, waits for, or held last."""
+) -> list[LimitRow]:
+    """The limits it holds, waits for, or held last."""
     waiting = execution.state == State.WAITING
     last = attempts[-1] if attempts and execution.state not in HELD else None
     holder: Lease | Route | Attempt | None = lease or (execution.route if waiting else last)
     if holder is None:
         return []
-    stops = {r.limit: r.text for r in reasons.by_route.get(execution.route_id or 0, ())}
+    blocking = {r.limit: r.text for r in reasons.by_route.get(execution.route_id or 0, ())}
     claims = claims_of(holder.phase, holder.limit_keys, holder.tokens, holder.weight)
     own_or_pattern = Q(name__in=[name for name, _ in claims]) | Q(name__endswith="*")
     rows = dict(Limit.objects.filter(own_or_pattern).values_list("name", "pk"))
     owner = rule_resolver(rows)
     return [
-        Taken(
+        LimitRow(
             name,
             weight,
             seen.use.get(name, NO_USE).running,
             seen.rule(name).max_running,
             _page("limit", rows[row]) if (row := owner(name)) else "",
-            stops.get(name, "") if waiting else "",
+            blocking.get(name, "") if waiting else "",
         )
         for name, weight in claims
     ]
 
 
 def _links(execution: Execution) -> list[Link]:
-    """What its flow has about it: its page and files."""
+    """Links from its flow: its item's page and files."""
     flow = _flow(execution)
     if flow is None:
         return []
     page = flow.link(execution.key)
-    return [*([Link("about it", page)] if page else []), *flow.artifacts(execution.key)]
+    return [*([Link("page", page)] if page else []), *flow.artifacts(execution.key)]
 
 
 def _flow(execution: Execution) -> Flow | None:
@@ -198,7 +196,7 @@ def _flow(execution: Execution) -> Flow | None:
 
 
 def _page(model: str, pk: Any) -> str:
-    """The admin's page of a row; empty where the admin has none of the kind."""
+    """The admin's page of a row; empty if the admin has none for the model."""
     try:
         return reverse(f"admin:queuemgr_{model}_change", args=[pk])
     except NoReverseMatch:

@@ -1,4 +1,4 @@
-"""Executions: where each stands and why it waits, and everything a person may do with them."""
+"""Executions: their state, why they wait, and the actions on them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,19 @@ from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
 from queuemgr.reporting import explain
 from queuemgr.web.admin import execution_page
 from queuemgr.web.admin.attempts import step_text
-from queuemgr.web.admin.execution_actions import BY_NAME, OF_A_LIST, Act, ActForm, PayloadForm
-from queuemgr.web.admin.execution_filters import MatchingPage, asked_of, bulk_address
-from queuemgr.web.admin.execution_page import Offered
-from queuemgr.web.admin.read_only_admin import Page, ReadOnlyAdmin, actor_of
+from queuemgr.web.admin.execution_actions import (
+    ACTIONS_BY_NAME,
+    LIST_ACTIONS,
+    ActionForm,
+    ExecutionAction,
+    PayloadForm,
+)
+from queuemgr.web.admin.execution_filters import FilteredList, bulk_address, read_filters
+from queuemgr.web.admin.execution_page import OfferedAction
+from queuemgr.web.admin.read_only_admin import BulkReadList, ReadOnlyAdmin, actor_of, column
 
 AT_ONCE = 1_000
-"""Rows an action changes while its page is waited for; more are handed to a bulk action."""
+"""Maximum number of rows that an action changes within its request; for more it is a bulk action."""
 
 
 @admin.register(Execution)
@@ -41,15 +47,15 @@ class ExecutionAdmin(ReadOnlyAdmin):
     list_before_template = "admin/queuemgr/execution_filters.html"
     ordering = ("-id",)
     sortable_by = ()
-    unlisted = ("payload", "context")
-    recorded = True
+    deferred = ("payload", "context")
+    has_history = True
     list_select_related = ("route",)
 
     class Media:
         css = {"all": ("queuemgr/executions.css",)}
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[Page]:
-        return MatchingPage
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BulkReadList]:
+        return FilteredList
 
     def read_page(self, rows: Sequence[Any]) -> None:
         tries, reasons = _tries(rows), explain.reasons()
@@ -58,70 +64,71 @@ class ExecutionAdmin(ReadOnlyAdmin):
             row.tries = tries.get(row.pk, 0)
             row.age = timesince(row.created_at, reasons.now, depth=1)
 
-    @admin.display(description="why it waits")
-    def why(self, row: Any) -> str:
-        return str(row.why)
-
-    @admin.display(description="tries")
-    def tries(self, row: Any) -> int:
-        return int(row.tries)
-
-    @admin.display(description="age")
-    def age(self, row: Any) -> str:
-        return str(row.age)
+    why = column("why", "why it waits")
+    tries = column("tries", "attempts")
+    age = column("age")
 
     @admin.display(description="step and limits")
     def at(self, row: Execution) -> str:
         return step_text(row, row.route.limit_keys if row.route else "")
 
     def get_actions(self, request: HttpRequest) -> Any:
-        """Those this person may do, by the permission of each."""
         if "_popup" in request.GET:
             return {}
-        mine = (act for act in OF_A_LIST if act.allowed_to(request.user))
-        return {act.name: (_action(act), act.name, _label(act)) for act in mine}
+        allowed = (a for a in LIST_ACTIONS if a.allowed_to(request.user))
+        return {a.name: (_as_admin_action(a), a.name, _label(a)) for a in allowed}
 
     def act(
-        self, request: HttpRequest, queryset: QuerySet[Execution], act: Act
+        self, request: HttpRequest, queryset: QuerySet[Execution], act: ExecutionAction
     ) -> HttpResponse | None:
-        """Do it with the chosen rows: at once, after its questions, or as a bulk action if many."""
+        """Act on the selected rows: at once, after a form, or as a bulk action if there are many."""
         if not act.allowed_to(request.user):
             raise PermissionDenied
         if bulk := self._bulk_instead(request, queryset, act):
             return redirect(bulk)
-        form = (act.asks or ActForm)(
+        form = (act.form or ActionForm)(
             request.POST if "reason" in request.POST else None, label_suffix=""
         )
-        if act.asks and not form.is_valid():
-            return self._ask(request, queryset, act, form)
-        given = form.cleaned_data if act.asks else {}
+        if act.form and not form.is_valid():
+            return self._show_form(request, queryset, act, form)
+        given = form.cleaned_data if act.form else {}
         self._do(request, queryset, act, given)
         return None
 
-    def _bulk_instead(self, request: HttpRequest, queryset: QuerySet[Any], act: Act) -> str:
-        """Where to go on with "all that match" when they are too many to be waited for."""
+    def _bulk_instead(
+        self, request: HttpRequest, queryset: QuerySet[Any], act: ExecutionAction
+    ) -> str:
+        """The page of a new bulk action, if all matching rows are selected and they are too many."""
         across = request.POST.get("select_across") == "1"
         if not across or not act.bulk or not request.user.has_perm("queuemgr.add_bulkaction"):
             return ""
         many = queryset.order_by()[: AT_ONCE + 1].count() > AT_ONCE
         try:
-            return bulk_address(asked_of(request), act.bulk) if many else ""
+            return bulk_address(read_filters(request), act.bulk) if many else ""
         except BadInput:
             return ""
 
     def _do(
-        self, request: HttpRequest, queryset: QuerySet[Execution], act: Act, given: dict[str, Any]
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Execution],
+        act: ExecutionAction,
+        given: dict[str, Any],
     ) -> None:
         try:
-            changed = act.verb(queryset, actor_of(request, given.get("reason", "")), given)
+            changed = act.apply(queryset, actor_of(request, given.get("reason", "")), given)
         except SluiceError as error:
-            self.message_user(request, f"Stopped before the end: {error}", messages.ERROR)
+            self.message_user(request, f"Stopped early: {error}", messages.ERROR)
             return
         level = messages.SUCCESS if changed else messages.WARNING
-        self.message_user(request, act.told(changed), level)
+        self.message_user(request, act.message(changed), level)
 
-    def _ask(
-        self, request: HttpRequest, queryset: QuerySet[Execution], act: Act, form: ActForm
+    def _show_form(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Execution],
+        act: ExecutionAction,
+        form: ActionForm,
     ) -> HttpResponse:
         chosen = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
         across = request.POST.get("select_across") == "1"
@@ -143,9 +150,9 @@ class ExecutionAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/queuemgr/action.html", context)
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.act_view)
-        name = "queuemgr_execution_act"
-        return [path("<int:object_id>/act/", view, name=name), *super().get_urls()]
+        view = self.admin_site.admin_view(self.action_view)
+        name = "queuemgr_execution_action"
+        return [path("<int:object_id>/action/", view, name=name), *super().get_urls()]
 
     def change_view(
         self,
@@ -154,7 +161,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         form_url: str = "",
         extra_context: Any = None,
     ) -> HttpResponse:
-        execution = self._found(request, unquote(object_id))
+        execution = self._get(request, unquote(object_id))
         if execution is None:
             return self._gone(request, object_id)
         if request.method not in ("GET", "HEAD"):
@@ -162,20 +169,23 @@ class ExecutionAdmin(ReadOnlyAdmin):
         return self._page(request, execution)
 
     @method_decorator(require_POST)
-    def act_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
-        """Do what a button of the page says; back to the page, or the page again with what is wrong."""
-        execution, act = self._found(request, object_id), BY_NAME.get(request.POST.get("act", ""))
+    def action_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """Apply the action of a button; shows the page again with the errors of its form."""
+        execution = self._get(request, object_id)
+        act = ACTIONS_BY_NAME.get(request.POST.get("act", ""))
         if execution is None:
             return self._gone(request, object_id)
         if act is None or not act.allowed_to(request.user):
             raise PermissionDenied
-        form = (act.asks or ActForm)(request.POST, auto_id=f"id_{act.name}_%s", label_suffix="")
-        if not form.is_valid() or not self._done(request, execution, act, form):
-            return self._page(request, execution, Offered(act, form))
+        form = (act.form or ActionForm)(request.POST, auto_id=f"id_{act.name}_%s", label_suffix="")
+        if not form.is_valid() or not self._apply(request, execution, act, form):
+            return self._page(request, execution, OfferedAction(act, form))
         return redirect(self._address(execution))
 
-    def _done(self, request: HttpRequest, execution: Execution, act: Act, form: ActForm) -> bool:
-        """Do it; False, with the reason on the form, when what was typed cannot be used."""
+    def _apply(
+        self, request: HttpRequest, execution: Execution, act: ExecutionAction, form: ActionForm
+    ) -> bool:
+        """False, with an error in the form, if the input is invalid."""
         rows = Execution.objects.filter(pk=execution.pk)
         try:
             if isinstance(form, PayloadForm):
@@ -183,21 +193,21 @@ class ExecutionAdmin(ReadOnlyAdmin):
                     form.cleaned_data["payload"], execution.payload
                 )
                 form.cleaned_data["payload"] = payload
-            changed = act.verb(
+            changed = act.apply(
                 rows, actor_of(request, form.cleaned_data["reason"]), form.cleaned_data
             )
         except SluiceError as error:
             form.add_error("payload" if "payload" in form.fields else None, str(error))
             return False
         if changed:
-            self.message_user(request, f"{execution} was {act.became}.", messages.SUCCESS)
+            self.message_user(request, f"{execution} was {act.result}.", messages.SUCCESS)
         else:
             now = Execution.objects.get(pk=execution.pk)
-            said = f"Nothing was changed: {execution} is {now.status} now."
-            self.message_user(request, said, messages.WARNING)
+            message = f"Nothing was changed: {execution} is {now.status} now."
+            self.message_user(request, message, messages.WARNING)
         return True
 
-    def _found(self, request: HttpRequest, pk: Any) -> Execution | None:
+    def _get(self, request: HttpRequest, pk: Any) -> Execution | None:
         execution: Execution | None = self.get_object(request, str(pk))
         if execution is not None and not self.has_view_permission(request, execution):
             raise PermissionDenied
@@ -211,14 +221,14 @@ class ExecutionAdmin(ReadOnlyAdmin):
         return reverse("admin:queuemgr_execution_change", args=[execution.pk])
 
     def _page(
-        self, request: HttpRequest, execution: Execution, typed: Offered | None = None
+        self, request: HttpRequest, execution: Execution, typed: OfferedAction | None = None
     ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "title": str(execution),
             "opts": self.opts,
-            "act_address": reverse("admin:queuemgr_execution_act", args=[execution.pk]),
-            **execution_page.told_of(execution, request.user, typed),
+            "action_address": reverse("admin:queuemgr_execution_action", args=[execution.pk]),
+            **execution_page.context(execution, request.user, typed),
         }
         return TemplateResponse(request, "admin/queuemgr/execution.html", context)
 
@@ -227,22 +237,22 @@ class ExecutionAdmin(ReadOnlyAdmin):
 
 
 SAMPLE = 10
-"""How many of the chosen rows the page between names."""
+"""Number of selected rows that the form's page names."""
 
 
-def _action(act: Act) -> Any:
+def _as_admin_action(act: ExecutionAction) -> Any:
     def run(admin: ExecutionAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
         return admin.act(request, queryset, act)
 
     return run
 
 
-def _label(act: Act) -> str:
-    return f"{act.label}…" if act.asks else act.label
+def _label(act: ExecutionAction) -> str:
+    return f"{act.label}…" if act.form else act.label
 
 
 def _tries(rows: Sequence[Execution]) -> dict[int, int]:
-    """Tries of the step each stands at, since it came there or a person last retried it."""
+    """Attempts at the current step of each, since it reached the step or was last retried."""
     at_its_step = {"phase": F("execution__phase"), "step": F("execution__step")}
     tried = (
         Attempt.objects.filter(execution__in=[row.pk for row in rows], **at_its_step)

@@ -1,4 +1,4 @@
-"""What failed, by cause: groups to look at and to retry, and each kind's last day by the hour."""
+"""Failed executions grouped by cause, with links to show and retry them, and trends by hour."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SHOWN = 50
 
 @dataclass(frozen=True)
 class Row:
-    """A group, and where to see and to retry its executions."""
+    """A group, with the addresses of its executions and of their retry."""
 
     group: FailureGroup
-    shown_at: str
-    retried_at: str
-    sample_at: str
+    list_url: str
+    retry_url: str
+    sample_url: str
 
 
 def failures(request: HttpRequest) -> HttpResponse:
@@ -47,13 +47,13 @@ def failures(request: HttpRequest) -> HttpResponse:
 
 
 def _row(group: FailureGroup) -> Row:
-    alike = {"error_kind": group.kind, "error_fingerprint": group.fingerprint}
-    filters = {"state": "failed", **{name: value for name, value in alike.items() if value}}
+    group_filters = {"error_kind": group.kind, "error_fingerprint": group.fingerprint}
+    filters = {"state": "failed", **{name: value for name, value in group_filters.items() if value}}
     return Row(
         group=group,
-        shown_at=_address("admin:queuemgr_execution_changelist", filters),
-        retried_at=_address("admin:bulk_new", {**filters, "verb": "retry"}),
-        sample_at=reverse("admin:queuemgr_execution_change", args=[group.sample_id]),
+        list_url=_address("admin:queuemgr_execution_changelist", filters),
+        retry_url=_address("admin:bulk_new", {**filters, "verb": "retry"}),
+        sample_url=reverse("admin:queuemgr_execution_change", args=[group.sample_id]),
     )
 
 
@@ -62,7 +62,7 @@ def _address(page: str, given: dict[str, Any]) -> str:
 
 
 def _bars(hours: Sequence[int]) -> list[tuple[int, int, int]]:
-    """For a drawing 20 high: of each hour its place, where its bar begins, and how high it is."""
-    most = max(hours) or 1
-    heights = [max(1 if n else 0, round(20 * n / most)) for n in hours]
-    return [(5 * at, 20 - height, height) for at, height in enumerate(heights)]
+    """x, y and height of each hour's bar in a drawing 20 units high."""
+    highest = max(hours) or 1
+    heights = [max(1 if n else 0, round(20 * n / highest)) for n in hours]
+    return [(5 * hour, 20 - height, height) for hour, height in enumerate(heights)]

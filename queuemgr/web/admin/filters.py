@@ -1,4 +1,4 @@
-"""Filters that offer their choices without reading the table they filter."""
+"""List filters whose choices do not need a scan of the table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ValueFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
-        if value is not None and "\x00" in value:  # which PostgreSQL takes in no text
+        if value is not None and "\x00" in value:  # PostgreSQL accepts no NUL in text
             return queryset.none()
         return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
 
@@ -48,7 +48,7 @@ class PriorityFilter(admin.SimpleListFilter):
 
 
 class AgeFilter(admin.SimpleListFilter):
-    """Compared by the database's clock, as everything that is timed."""
+    """By the database's clock."""
 
     title = "age"
     parameter_name = "age"
@@ -72,13 +72,13 @@ class EndedFilter(AgeFilter):
     column = "ended_at"
 
 
-class ChangedFilter(AgeFilter):
+class WhenFilter(AgeFilter):
     title = "when"
     column = "at"
 
 
 def recent_values(column: str) -> type[ValueFilter]:
-    """A filter that offers the values the newest rows hold in a column without an index."""
+    """A filter that offers the values of the newest rows, for a column without an index."""
 
     class RecentValues(ValueFilter):
         title = column.replace("_", " ")

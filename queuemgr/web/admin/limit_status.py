@@ -1,7 +1,4 @@
-"""How limits stand now, in words: what is in use, their breakers, and what waits on them.
-
-Read once for a page, from one snapshot, whatever the number of limits on it.
-"""
+"""The status of limits in words: usage, breakers, and what waits; read for all limits of a page at once."""
 
 from __future__ import annotations
 
@@ -30,13 +27,13 @@ from queuemgr.scheduling.admission import (
 from queuemgr.scheduling.claims import rule_resolver
 
 NAMED = 3
-"""How many keys, or sentences, a cell of a list names; more are counted."""
+"""Keys or reasons that a cell of a list names; further ones are counted."""
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One limit as it stands: usage and breaker of each of its keys (a limit that is no pattern has only
-    its own), and what waits on it, most waited on first."""
+class LimitStatus:
+    """A limit with usage and breaker of each of its keys (only its own name unless it is a pattern), and
+    the reasons why work waits on it, most frequent first."""
 
     limit: Limit
     now: datetime
@@ -56,15 +53,15 @@ class Standing:
 
     @property
     def keys(self) -> list[str]:
-        """Its keys with something to tell of them, the fullest first."""
+        """Its keys with usage, or whose breaker is not closed, the most used first."""
         if not self.is_pattern:
             return [self.limit.name]
-        told = {key for key, use in self.uses.items() if use.leases or use.spent or use.reserved}
-        told |= {key for key in self.breaker_states if self.breaker(key) or self.next_start(key)}
-        return sorted(told, key=lambda key: (-self.use(key).running, not self.breaker(key), key))
+        keys = {key for key, use in self.uses.items() if use.leases or use.spent or use.reserved}
+        keys |= {key for key in self.breaker_states if self.breaker(key) or self.next_start(key)}
+        return sorted(keys, key=lambda key: (-self.use(key).running, not self.breaker(key), key))
 
     def in_use(self) -> str:
-        """`3 / 10`; for a pattern, how many keys are in use under it and how full the fullest is."""
+        """`3 / 10`; for a pattern, the number of keys in use and the highest usage."""
         cap = f"{self.limit.max_running:,}" if self.limit.max_running else "no cap"
         if not self.is_pattern:
             return f"{self.use(self.limit.name).running:,} / {cap}"
@@ -74,7 +71,7 @@ class Standing:
         return f"{_keys(len(running))}, the fullest {max(running):,} / {cap}"
 
     def rate(self) -> str:
-        """As it was written, and when it lets the next start through if that is not now."""
+        """The rate as written, and when it allows the next start if not now."""
         if not self.limit.rate:
             return ""
         if self.is_pattern:
@@ -83,7 +80,7 @@ class Standing:
         return f"{self.limit.rate}\n{next_start}" if next_start else self.limit.rate
 
     def next_start(self, key: str) -> str:
-        """`next in 2.4 s, 12:00:03 UTC`; empty when the rate lets one through now."""
+        """`next in 2.4 s, 12:00:03 UTC`; empty if the rate allows a start now."""
         rate = parse_rate(self.limit.rate)
         if rate is None:
             return ""
@@ -94,7 +91,7 @@ class Standing:
         return f"next in {wait:,.1f} s, {moment(self.now + timedelta(seconds=wait), self.now)}"
 
     def budget(self) -> str:
-        """What was spent and is reserved of the day's budget, and when that begins anew."""
+        """Requests spent and reserved of the day's budget, and when it resets."""
         budget = self.limit.daily_budget
         if budget is None:
             return ""
@@ -121,18 +118,17 @@ class Standing:
         """The same of all its keys, the first few by name."""
         if not self.is_pattern:
             return self.breaker(self.limit.name)
-        said = [
+        texts = [
             f"{key} {text}" for key in sorted(self.breaker_states) if (text := self.breaker(key))
         ]
-        return "\n".join(some_of(said, "more keys"))
+        return "\n".join(some_of(texts, "more keys"))
 
     def waits_on_it(self) -> list[str]:
-        said = [f"{stop.waiting:,} wait: {stop.text}" for stop in self.waits]
-        return some_of(said, "more reasons")
+        return some_of([f"{s.waiting:,} wait: {s.text}" for s in self.waits], "more reasons")
 
 
-def standings(limits: Iterable[Limit]) -> list[Standing]:
-    """How each of these rows stands at this moment."""
+def limit_statuses(limits: Iterable[Limit]) -> list[LimitStatus]:
+    """The current status of these limits."""
     rows, seen = list(limits), snapshot.read(database_now())
     owner = rule_resolver(Limit.objects.values_list("name", flat=True))
     uses: defaultdict[str, dict[str, Usage]] = defaultdict(dict)
@@ -146,12 +142,13 @@ def standings(limits: Iterable[Limit]) -> list[Standing]:
         waits[owner(stop.limit) or stop.limit].append(stop)
     _add_spent(rows, uses, seen)
     return [
-        Standing(row, seen.now, uses[row.name], states[row.name], waits[row.name]) for row in rows
+        LimitStatus(row, seen.now, uses[row.name], states[row.name], waits[row.name])
+        for row in rows
     ]
 
 
 def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], seen: Snapshot) -> None:
-    """What was spent today where nothing runs or waits any more: a snapshot does not look there."""
+    """Add requests spent today on limits without leases or waiting work: a snapshot omits them."""
     today = {
         row.name: day_of(seen.now, zone_of(row)) for row in rows if row.daily_budget is not None
     }
@@ -162,7 +159,7 @@ def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], seen
 
 
 def zone_of(limit: Limit) -> str:
-    """The time zone its day is kept in."""
+    """The time zone of its budget's day."""
     return limit.budget_zone or queue_settings().budget_zone
 
 
@@ -172,14 +169,14 @@ def requests(use: Usage) -> str:
 
 
 def moment(when: datetime, now: datetime) -> str:
-    """The time of day, with the date when that is another one."""
+    """The time, with the date if it is not today."""
     return f"{when:%H:%M:%S} UTC" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-def some_of(said: Sequence[str], what: str, most: int = NAMED) -> list[str]:
-    """The first few, and how many there are besides."""
-    left = len(said) - most
-    return [*said[:most], f"and {left:,} {what}"] if left > 0 else list(said)
+def some_of(texts: Sequence[str], what: str, maximum: int = NAMED) -> list[str]:
+    """The first few, and the number of the others."""
+    left = len(texts) - maximum
+    return [*texts[:maximum], f"and {left:,} {what}"] if left > 0 else list(texts)
 
 
 def _keys(count: int) -> str:

@@ -1,4 +1,4 @@
-"""Limits: their figures, how they stand now, who waits on them, and resetting their breakers."""
+"""Limits: fields, current status, what waits on them, pausing, and closing their breakers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling.admission import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_names import check_name, is_token
-from queuemgr.web.admin.limit_status import Standing, moment, requests, some_of, standings
+from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, moment, requests, some_of
 from queuemgr.web.admin.pausing import PausingAdmin
-from queuemgr.web.admin.read_only_admin import actor_of
+from queuemgr.web.admin.read_only_admin import actor_of, column
 from queuemgr.web.admin.reason_form import ReasonForm
 
 SHOWN = 20
-"""How many rows of what uses a limit, or waits on it, its page shows."""
+"""Maximum number of rows in the tables of a limit's page."""
+
+PERCENTS = ("reserved_for_high_percent", "blocked_for_low_percent")
 
 NOW = ("service_now", "used_now", "waits_now")
 
@@ -62,14 +64,7 @@ class LimitAdmin(PausingAdmin):
         ("Over time", {"fields": ("rate",)}),
         (
             "Requests a day",
-            {
-                "fields": (
-                    "daily_budget",
-                    "budget_zone",
-                    "reserved_for_high_percent",
-                    "blocked_for_low_percent",
-                )
-            },
+            {"fields": ("daily_budget", "budget_zone", *PERCENTS)},
         ),
         ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
         (None, {"fields": ("reason",)}),
@@ -82,12 +77,12 @@ class LimitAdmin(PausingAdmin):
         return bool(request.user.has_perm("queuemgr.add_limit"))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        name, *figures = self.fieldsets
+        name, *fields = self.fieldsets
         if obj is None:
-            return [name, *figures]
+            return [name, *fields]
         paused = ("paused",) if obj.paused else ()
-        now = ("How it stands now", {"fields": (*NOW, *paused)})
-        return [now, *(figures if self.has_change_permission(request, obj) else figures[:-1])]
+        now = ("Status", {"fields": (*NOW, *paused)})
+        return [now, *(fields if self.has_change_permission(request, obj) else fields[:-1])]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("name", *NOW, "paused") if obj else ()
@@ -99,17 +94,18 @@ class LimitAdmin(PausingAdmin):
         return limit
 
     def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
-        figures = form.figures(*LIMIT_FIELDS)
-        if figures:
-            why = actor_of(request, form.cleaned_data["reason"])
-            obj.pk = controls.edit_limit(obj.name, why, **figures).pk
+        values = form.changed_values(*LIMIT_FIELDS)
+        if values:
+            actor = actor_of(request, form.cleaned_data["reason"])
+            obj.pk = controls.edit_limit(obj.name, actor, **values).pk
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)
-        for row, standing in zip(rows, standings(rows), strict=True):
-            row.standing = standing
-            row.in_use, row.spent = standing.in_use(), standing.budget()
-            row.waits = "\n".join(standing.waits_on_it())
+        for row, status in zip(rows, limit_statuses(rows), strict=True):
+            row.limit_status = status
+            row.in_use, row.rate_now = status.in_use(), _lines(status.rate())
+            row.budget, row.breaker = _lines(status.budget()), _lines(status.breakers())
+            row.waits = _lines("\n".join(status.waits_on_it()))
 
     @admin.action(description="Close the breaker now", permissions=["pause"])
     def reset_breaker(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
@@ -120,108 +116,94 @@ class LimitAdmin(PausingAdmin):
         else:
             self.message_user(request, "No breaker of these was open.", messages.WARNING)
 
-    @admin.display(description="in use / cap")
-    def in_use(self, row: Any) -> str:
-        return str(row.in_use)
+    in_use = column("in_use", "in use / cap")
+    rate_now = column("rate_now", "rate")
+    budget = column("budget", "requests today")
+    breaker = column("breaker")
+    waits = column("waits", "what waits on it")
 
     @admin.display(description="reserved", empty_value="")
     def reserved(self, row: Limit) -> str:
         return f"{row.reserved_high:,} for high" if row.reserved_high else ""
 
-    @admin.display(description="rate", empty_value="")
-    def rate_now(self, row: Any) -> str:
-        return _lines(row.standing.rate())
-
-    @admin.display(description="requests today", empty_value="")
-    def budget(self, row: Any) -> str:
-        return _lines(row.spent)
-
-    @admin.display(description="breaker", empty_value="")
-    def breaker(self, row: Any) -> str:
-        return _lines(row.standing.breakers())
-
-    @admin.display(description="who waits on it", empty_value="")
-    def waits(self, row: Any) -> str:
-        return _lines(row.waits)
-
-    @admin.display(description="The service behind it")
+    @admin.display(description="Service")
     def service_now(self, limit: Any) -> str:
-        standing: Standing = limit.standing
-        if standing.is_pattern:
-            return _lines(standing.breakers()) or "breaker closed for every key"
-        said = [
-            standing.breaker(standing.limit.name) or "breaker closed",
-            standing.rate(),
-            _failures(standing),
+        status: LimitStatus = limit.limit_status
+        if status.is_pattern:
+            return _lines(status.breakers()) or "breaker closed for every key"
+        texts = [
+            status.breaker(status.limit.name) or "breaker closed",
+            status.rate(),
+            _failures(status),
         ]
-        return _lines("\n".join(text for text in said if text))
+        return _lines("\n".join(text for text in texts if text))
 
     @admin.display(description="In use now")
     def used_now(self, limit: Any) -> str:
-        standing: Standing = limit.standing
-        said = [standing.in_use(), standing.budget() and f"requests today: {standing.budget()}"]
-        table = _table_of_keys(standing) if standing.is_pattern else _table_of_leases(standing)
-        return format_html("{}{}", _lines("\n".join(text for text in said if text)), table)
+        status: LimitStatus = limit.limit_status
+        texts = [status.in_use(), status.budget() and f"requests today: {status.budget()}"]
+        table = _table_of_keys(status) if status.is_pattern else _table_of_leases(status)
+        return format_html("{}{}", _lines("\n".join(text for text in texts if text)), table)
 
     @admin.display(description="Waits on it")
     def waits_now(self, limit: Any) -> str:
-        standing: Standing = limit.standing
+        status: LimitStatus = limit.limit_status
         rows = [
-            (f"{stop.waiting:,}", stop.text, _can_change(stop, standing))
-            for stop in standing.waits[:SHOWN]
+            (f"{stop.waiting:,}", stop.text, _can_change(stop, status))
+            for stop in status.waits[:SHOWN]
         ]
         if not rows:
             return "nothing"
-        return _table(("waiting", "because", "can change"), rows, len(standing.waits))
+        return _table(("waiting", "reason", "until"), rows, len(status.waits))
 
 
-def _failures(standing: Standing) -> str:
-    """How close its breaker is to opening."""
-    state = LimitState.objects.filter(name=standing.limit.name).first()
+def _failures(status: LimitStatus) -> str:
+    """Failures in a row, and how many open its breaker."""
+    state = LimitState.objects.filter(name=status.limit.name).first()
     if state is None or not state.failures:
         return ""
-    most = standing.limit.breaker_after
+    most = status.limit.breaker_after
     opens = f"; {most:,} open its breaker" if most else ""
     return f"{state.failures:,} failures to reach it in a row{opens}"
 
 
-def _table_of_keys(standing: Standing) -> str:
-    keys = standing.keys
+def _table_of_keys(status: LimitStatus) -> str:
+    keys = status.keys
     rows = [
         (
             key,
-            f"{standing.use(key).running:,}",
-            requests(standing.use(key)),
-            standing.breaker(key) or standing.next_start(key) or "breaker closed",
+            f"{status.use(key).running:,}",
+            requests(status.use(key)),
+            status.breaker(key) or status.next_start(key) or "breaker closed",
         )
         for key in keys[:SHOWN]
     ]
     return _table(("key", "in use", "requests", "service"), rows, len(keys)) if rows else ""
 
 
-def _table_of_leases(standing: Standing) -> str:
-    """What holds it, the longest first."""
-    held = Lease.objects.filter(_under(standing.limit.name)).order_by("leased_at")
+def _table_of_leases(status: LimitStatus) -> str:
+    """Its leases, oldest first."""
+    held = Lease.objects.filter(_under(status.limit.name)).order_by("leased_at")
     leases = held.select_related("execution").defer("execution__payload", "execution__context")
     rows = [
         (
             _link(lease.execution),
             f"{lease.phase}/{lease.step}",
             lease.weight,
-            f"since {moment(lease.started_at or lease.leased_at, standing.now)}"
-            + ("" if lease.started_at else ", not begun"),
+            f"since {moment(lease.started_at or lease.leased_at, status.now)}"
+            + ("" if lease.started_at else ", not started"),
         )
         for lease in leases[:SHOWN]
     ]
     if not rows:
         return ""
     return _table(
-        ("execution", "step", "weight", "held"), rows, standing.use(standing.limit.name).leases
+        ("execution", "step", "weight", "held"), rows, status.use(status.limit.name).leases
     )
 
 
 def _under(name: str) -> Q:
-    """The leases that pass a limit, which is no pattern."""
+    """The leases under a limit that is not a pattern."""
     if name == FLEET:
         return Q()
     if name.startswith("phase:"):
@@ -244,22 +226,22 @@ WITHOUT_A_TIME = {
 }
 
 
-def _can_change(stop: Stopped, standing: Standing) -> str:
-    """The earliest time, or the event, that may end this."""
+def _can_change(stop: Stopped, status: LimitStatus) -> str:
+    """The earliest time, or the event, that may end the wait."""
     if stop.until:
-        return moment(stop.until, standing.now)
-    return WITHOUT_A_TIME.get(stop.kind, "at any moment")
+        return moment(stop.until, status.now)
+    return WITHOUT_A_TIME.get(stop.kind, "at any time")
 
 
 def _lines(text: str) -> SafeString:
     return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in text.split("\n")))
 
 
-def _table(head: Iterable[str], rows: Sequence[Iterable[Any]], there_are: int) -> SafeString:
-    """Rows under a head, and how many there are besides."""
-    left = there_are - len(rows)
+def _table(head: Iterable[str], rows: Sequence[Iterable[Any]], total: int) -> SafeString:
+    """A table of the first rows, with the number of the others."""
+    left = total - len(rows)
     return format_html(
-        '<div class="standing sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}</div>',
+        '<div class="sg-status sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}</div>',
         format_html_join("", '<th scope="col">{}</th>', ((word,) for word in head)),
         format_html_join("", "<tr>{}</tr>", ((_cells(row),) for row in rows)),
         f"and {left:,} more" if left > 0 else "",

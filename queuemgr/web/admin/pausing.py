@@ -1,4 +1,4 @@
-"""Pausing and resuming rows of a list: the reason is asked on a page in between."""
+"""Pausing and resuming rows of a list; the reason for a pause is asked on a page of its own."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import Pausable
 from queuemgr.operations import controls
-from queuemgr.web.admin.read_only_admin import KeptAdmin, actor_of
+from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of, column
 
 
 class PauseForm(forms.Form):
     reason = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"class": "vTextField", "autofocus": True}),
-        help_text="Shown wherever work waits because of it.",
+        help_text="Shown as the reason why work waits.",
     )
     until = forms.DateTimeField(
         required=False,
         label="Until (UTC)",
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
-        help_text="Then it goes on by itself; empty: until someone resumes it.",
+        help_text="End of the pause; empty: until resumed.",
     )
 
     def clean_until(self) -> Any:
@@ -44,14 +44,14 @@ class PauseForm(forms.Form):
         return until
 
 
-class PausingAdmin(KeptAdmin):
+class PausingAdmin(BaseAdmin):
     """A list of queues or limits that can be paused and resumed."""
 
     actions: Any = ("pause", "resume")
-    recorded = True
+    has_history = True
 
     def has_pause_permission(self, request: HttpRequest) -> bool:
-        """What the actions ask for: `pause_queue` or `pause_limit`."""
+        """The permission `pause_queue` or `pause_limit`."""
         return bool(request.user.has_perm(f"queuemgr.pause_{self.opts.model_name}"))
 
     def read_page(self, rows: Any) -> None:
@@ -59,19 +59,16 @@ class PausingAdmin(KeptAdmin):
         for row in rows:
             row.paused = row.pause_sentence() if row.is_paused(now) else ""
 
-    @admin.display(description="paused", empty_value="")
-    def paused(self, row: Any) -> str:
-        return str(row.paused)
+    paused: Any = column("paused")
 
     @admin.action(description="Pause…", permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> HttpResponse | None:
-        asked = "reason" in request.POST
-        form = PauseForm(request.POST if asked else None)
-        if not asked or not form.is_valid():
-            return self._ask_why(request, queryset, form)
-        why = actor_of(request, form.cleaned_data["reason"])
+        form = PauseForm(request.POST if "reason" in request.POST else None)
+        if not form.is_valid():
+            return self._show_form(request, queryset, form)
+        actor = actor_of(request, form.cleaned_data["reason"])
         for name in _names(queryset):
-            controls.pause(name, why, form.cleaned_data["until"])
+            controls.pause(name, actor, form.cleaned_data["until"])
         self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")
         return None
 
@@ -83,7 +80,7 @@ class PausingAdmin(KeptAdmin):
         text = f"Resumed: {', '.join(names)}." if names else "None of these was paused."
         self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
 
-    def _ask_why(
+    def _show_form(
         self, request: HttpRequest, queryset: QuerySet[Pausable], form: PauseForm
     ) -> HttpResponse:
         context = {

@@ -1,4 +1,4 @@
-"""Retry policies: how each kind of error is tried again, and what that comes to."""
+"""Retry policies, with a preview of the waits they result in."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from queuemgr.operations import controls
 from queuemgr.reporting.failure_groups import trends
 from queuemgr.scheduling import retry_budget, retry_policies
 from queuemgr.scheduling.retry_policies import POLICY_FIELDS
-from queuemgr.web.admin.read_only_admin import KeptAdmin, actor_of
+from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of
 from queuemgr.web.admin.reason_form import ReasonForm
 
 PREVIEW = "_preview"
-"""The button that shows what figures come to, and saves nothing."""
+"""The button that previews the waits and saves nothing."""
+
+SHOWN = ("kind", "for_phase", "meaning", "failed_lately", "last_changed")
 
 NAMED = 6
-"""How many waits a preview spells out."""
+"""Maximum number of waits that a preview lists."""
 
 
 class PolicyForm(ReasonForm):
@@ -40,7 +42,7 @@ class PolicyForm(ReasonForm):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         if self.instance.pk is None:
-            self.fields["phase"].help_text = "Every phase together has its row already."
+            self.fields["phase"].help_text = "The row for every phase exists already."
             for name in POLICY_FIELDS:
                 self.initial.pop(name, None)
                 self.fields[name].initial = None
@@ -48,7 +50,7 @@ class PolicyForm(ReasonForm):
                 self.fields[name].help_text += " Empty: as for every phase."
 
     def is_valid(self) -> bool:
-        """A preview is checked as if it were to be saved, and shown instead."""
+        """False for a preview, which is validated and then shown instead of saved."""
         valid = super().is_valid()
         self.instance.previewed = valid and PREVIEW in self.data
         return valid and PREVIEW not in self.data
@@ -56,11 +58,11 @@ class PolicyForm(ReasonForm):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         if self.instance.pk is None and "kind" in given:
-            self._as_for_every_phase(given)
+            self._fill_from_every_phase(given)
         return given
 
-    def _as_for_every_phase(self, given: dict[str, Any]) -> None:
-        """A new row takes the figures left empty from the row its kind goes by so far."""
+    def _fill_from_every_phase(self, given: dict[str, Any]) -> None:
+        """Copy the fields left empty from the policy for every phase."""
         try:
             retry_policies.check(given["kind"], given.get("phase", ""))
         except BadInput as error:
@@ -73,7 +75,7 @@ class PolicyForm(ReasonForm):
 
 
 @admin.register(RetryPolicy)
-class RetryPolicyAdmin(KeptAdmin):
+class RetryPolicyAdmin(BaseAdmin):
     form = PolicyForm
     list_display = (
         "kind", "for_phase", "tries", "base_seconds", "ceiling_seconds", "jitter_seconds", "waits",
@@ -83,7 +85,7 @@ class RetryPolicyAdmin(KeptAdmin):
     change_form_after_template = "admin/queuemgr/preview_policy.html"
     search_fields = ("kind",)
     sortable_by = ()
-    recorded = True
+    has_history = True
 
     def read_page(self, rows: Sequence[Any]) -> None:
         changed = _last_changes([str(row) for row in rows])
@@ -106,21 +108,18 @@ class RetryPolicyAdmin(KeptAdmin):
         return bool(request.user.has_perm("queuemgr.add_retrypolicy"))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """The rows for every phase stay; those for one phase may go, one at a time."""
-        held = bool(request.user.has_perm("queuemgr.delete_retrypolicy"))
-        return held and obj is not None and bool(obj.phase)
+        """Only rows for one phase can be deleted, one at a time."""
+        may = bool(request.user.has_perm("queuemgr.delete_retrypolicy"))
+        return may and obj is not None and bool(obj.phase)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        figures = ("kind", "phase", *POLICY_FIELDS)
         if obj is None:
-            return (*figures, "waits", "reason")
+            return ("kind", "phase", *POLICY_FIELDS, "waits", "reason")
         reason = ("reason",) if self.has_change_permission(request, obj) else ()
-        standing = ("kind", "for_phase", "meaning", "failed_lately", "last_changed")
-        return (*standing, *POLICY_FIELDS, "waits", *reason)
+        return (*SHOWN, *POLICY_FIELDS, "waits", *reason)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        standing = ("kind", "for_phase", "meaning", "failed_lately", "last_changed", "waits")
-        return standing if obj else ("waits",)
+        return (*SHOWN, "waits") if obj else ("waits",)
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **given: Any) -> Any:
         if db_field.name in ("kind", "phase"):
@@ -131,10 +130,10 @@ class RetryPolicyAdmin(KeptAdmin):
     def save_model(
         self, request: HttpRequest, obj: RetryPolicy, form: PolicyForm, change: bool
     ) -> None:
-        figures = form.figures(*POLICY_FIELDS)
-        if figures:
-            why = actor_of(request, form.cleaned_data["reason"])
-            obj.pk = controls.edit_policy(obj.kind, obj.phase, why, **figures).pk
+        values = form.changed_values(*POLICY_FIELDS)
+        if values:
+            actor = actor_of(request, form.cleaned_data["reason"])
+            obj.pk = controls.edit_policy(obj.kind, obj.phase, actor, **values).pk
 
     def delete_model(self, request: HttpRequest, obj: RetryPolicy) -> None:
         controls.delete_policy(obj.kind, obj.phase, actor_of(request))
@@ -147,7 +146,7 @@ class RetryPolicyAdmin(KeptAdmin):
     def for_phase(self, policy: RetryPolicy) -> str:
         return policy.phase or "every phase"
 
-    @admin.display(description="tries")
+    @admin.display(description="attempts")
     def tries(self, policy: RetryPolicy) -> str:
         return f"{policy.max_attempts:,}"
 
@@ -163,58 +162,55 @@ class RetryPolicyAdmin(KeptAdmin):
     def jitter_seconds(self, policy: RetryPolicy) -> str:
         return _seconds(policy, policy.jitter)
 
-    @admin.display(description="waits before the next tries")
+    @admin.display(description="waits before retries")
     def waits(self, policy: Any) -> str:
         if policy.max_attempts is None:
             return "press Preview"
-        said = waits_of(Policy(policy.max_attempts, policy.base, policy.ceiling, policy.jitter))
-        return f"{said} (not saved yet)" if getattr(policy, "previewed", False) else said
+        waits = waits_of(Policy(policy.max_attempts, policy.base, policy.ceiling, policy.jitter))
+        return f"{waits} (not saved yet)" if getattr(policy, "previewed", False) else waits
 
     @admin.display(description="failed in 24 h")
     def failed_lately(self, policy: Any) -> str:
-        """Of its kind, in every phase."""
+        """Failures of this kind in every phase."""
         return f"{policy.failed_lately:,}"
 
     @admin.display(description="last changed", empty_value="")
     def last_changed(self, policy: Any) -> str:
-        change = policy.last_change
-        if change is None:
+        entry = policy.last_change
+        if entry is None:
             return ""
-        page = reverse("admin:queuemgr_auditentry_change", args=[change.pk])
-        said = f"{change.at:%Y-%m-%d %H:%M} by {change.actor}"
-        return format_html('<a href="{}">{}</a>', page, said)
+        page = reverse("admin:queuemgr_auditentry_change", args=[entry.pk])
+        text = f"{entry.at:%Y-%m-%d %H:%M} by {entry.actor}"
+        return format_html('<a href="{}">{}</a>', page, text)
 
 
 def _last_changes(names: Sequence[str]) -> dict[str, AuditEntry]:
-    """The newest change of each of these policies, by its name."""
+    """The newest audit entry of each of these policies, by name."""
     theirs = AuditEntry.objects.filter(target__in=names, action__endswith="retry policy").order_by()
     newest = theirs.values("target").annotate(newest=Max("pk")).values("newest")
     return {change.target: change for change in AuditEntry.objects.filter(pk__in=newest)}
 
 
 def _seconds(policy: RetryPolicy, seconds: float) -> str:
-    """Nothing where no try follows that could wait."""
+    """Empty if there is no retry."""
     return f"{seconds:g} s" if policy.max_attempts > 1 else ""
 
 
 def waits_of(policy: Policy) -> str:
-    """`5-10 s, 10-15 s, 20-25 s`: from the backoff alone to the backoff with all of its jitter.
-
-    The same wait over and over is said once.
-    """
+    """`5-10 s, 10-15 s, 20-25 s`: the backoff without and with its full jitter; equal waits once."""
     if policy.max_attempts < 2:
-        return "never tried again"
-    said: list[str] = []
+        return "never retried"
+    waits: list[str] = []
     for attempt in range(1, policy.max_attempts):
         shortest = backoff(policy, attempt)
         left = policy.max_attempts - attempt
         if shortest >= policy.ceiling and left > 1:
-            return ", ".join([*said, f"{_span(shortest, policy.jitter)} each of {left} times"])
-        if len(said) == NAMED:
+            return ", ".join([*waits, f"{_span(shortest, policy.jitter)} each of {left} times"])
+        if len(waits) == NAMED:
             longest = backoff(policy, policy.max_attempts - 1)
-            return ", ".join([*said, f"and so on to {_span(longest, policy.jitter)}"])
-        said.append(_span(shortest, policy.jitter))
-    return ", ".join(said)
+            return ", ".join([*waits, f"and so on to {_span(longest, policy.jitter)}"])
+        waits.append(_span(shortest, policy.jitter))
+    return ", ".join(waits)
 
 
 def _span(shortest: float, jitter: float) -> str:

@@ -1,4 +1,4 @@
-"""Queues: what waits and what is held in each, how many may wait, and pausing them."""
+"""Queues: waiting executions and leases of each, the cap on waiting ones, and pausing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from queuemgr.models import Lease, Queue, Route
 from queuemgr.operations import controls
 from queuemgr.reporting import explain
 from queuemgr.web.admin.pausing import PausingAdmin
-from queuemgr.web.admin.read_only_admin import actor_of
+from queuemgr.web.admin.read_only_admin import actor_of, column
 from queuemgr.web.admin.reason_form import ReasonForm
 
 
@@ -35,8 +35,8 @@ class QueueAdmin(PausingAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         reason = ("reason",) if self.has_change_permission(request, obj) else ()
-        standing = [name for name in self.readonly_fields if name != "paused" or obj.paused]
-        return (*standing, "max_pending", *reason)
+        shown = [name for name in self.readonly_fields if name != "paused" or obj.paused]
+        return (*shown, "max_pending", *reason)
 
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         queue = super().get_object(request, *given, **named)
@@ -45,28 +45,24 @@ class QueueAdmin(PausingAdmin):
         return queue
 
     def save_model(self, request: HttpRequest, obj: Queue, form: QueueForm, change: bool) -> None:
-        figures = form.figures("max_pending")
-        if figures:
-            controls.edit_queue(obj.name, actor_of(request, form.cleaned_data["reason"]), **figures)
+        values = form.changed_values("max_pending")
+        if values:
+            controls.edit_queue(obj.name, actor_of(request, form.cleaned_data["reason"]), **values)
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)
         waiting, held = waiting_by_queue(), held_by_queue()
         for row in rows:
-            row.waiting, row.held = waiting[row.name], held.get(row.name, 0)
-            row.cap = row.max_pending
+            cap = f"{row.max_pending:,}" if row.max_pending else "no cap"
+            row.waiting = f"{waiting[row.name]:,} / {cap}"
+            row.held = f"{held.get(row.name, 0):,}"
 
-    @admin.display(description="waiting / cap")
-    def waiting(self, row: Any) -> str:
-        return f"{row.waiting:,} / {row.cap:,}" if row.cap else f"{row.waiting:,} / no cap"
-
-    @admin.display(description="held by workers")
-    def held(self, row: Any) -> str:
-        return f"{row.held:,}"
+    waiting = column("waiting", "waiting / cap")
+    held = column("held", "leases")
 
 
 def waiting_by_queue() -> Counter[str]:
-    """How many executions wait in each queue."""
+    """The number of waiting executions by queue."""
     by_route, waiting = explain.waiting_by_route(), Counter[str]()
     for pk, phase, priority in Route.objects.values_list("pk", "phase", "priority"):
         waiting[queue_name(phase, priority)] += by_route.get(pk, 0)
@@ -74,6 +70,6 @@ def waiting_by_queue() -> Counter[str]:
 
 
 def held_by_queue() -> dict[str, int]:
-    """How many leases each queue's work holds."""
+    """The number of leases by queue."""
     held = Lease.objects.order_by().values_list("phase", "priority").annotate(n=Count("*"))
     return {queue_name(phase, priority): n for phase, priority, n in held}

@@ -1,4 +1,4 @@
-"""The base of every page: nothing is added, deleted or edited, and counting has an end."""
+"""Base classes of the admin pages: no adding, deleting or editing, bounded counts, rows read in bulk."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.http import urlencode
 
 from queuemgr.base.redaction import clean
@@ -24,13 +25,13 @@ else:
     from unfold.admin import ModelAdmin as _ModelAdmin
 
 
-class Page(ChangeList):
-    """A list whose admin reads what it says of the page's rows all at once, in `read_page`."""
+class BulkReadList(ChangeList):
+    """A list whose admin reads further data of a page's rows at once, in `read_page`."""
 
-    model_admin: KeptAdmin
+    model_admin: BaseAdmin
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        return super().get_queryset(request, exclude_parameters).defer(*self.model_admin.unlisted)
+        return super().get_queryset(request, exclude_parameters).defer(*self.model_admin.deferred)
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -39,8 +40,8 @@ class Page(ChangeList):
         self.result_list = rows
 
 
-class KeptAdmin(_ModelAdmin):
-    """Rows that stay: `change` permission gives their actions, never a way to add or delete."""
+class BaseAdmin(_ModelAdmin):
+    """No adding or deleting; the `change` permission allows the list's actions."""
 
     class Media:
         css = {"all": ("queuemgr/lists.css",)}
@@ -52,25 +53,24 @@ class KeptAdmin(_ModelAdmin):
     list_max_show_all = 200
     list_fullwidth = True
 
-    unlisted: Sequence[str] = ()
-    """Columns too large to read for a list."""
+    deferred: Sequence[str] = ()
+    """Columns that lists do not read, because they are large."""
 
-    recorded = False
-    """Whether people change such rows, so that there is a history to show."""
+    has_history = False
+    """Whether the audit log has entries about such rows."""
 
     def read_page(self, rows: Sequence[Any]) -> None:
-        """Put on the rows of one page what the list says of them beyond their columns."""
+        """Set attributes on the rows of a page, for columns made by `column`."""
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         title = str(self.opts.verbose_name_plural).capitalize()
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return Page
+        return BulkReadList
 
     def changeform_view(self, request: HttpRequest, *given: Any, **named: Any) -> HttpResponse:
-        """What was right when the form was checked can be wrong when it is saved: a row may change in
-        between, and the verb then refuses."""
+        """A row may change between the form's validation and its saving, which then fails."""
         try:
             return super().changeform_view(request, *given, **named)
         except ValidationError as error:
@@ -86,7 +86,7 @@ class KeptAdmin(_ModelAdmin):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
-        """The record of changes, which knows of commands and the API as well."""
+        """The audit log, which also has changes by commands and the API."""
         row = self.get_object(request, unquote(object_id))
         if row is None or not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
@@ -94,13 +94,31 @@ class KeptAdmin(_ModelAdmin):
         return redirect(f"{changes}?{urlencode({'target': str(row)})}")
 
 
-class ReadOnlyAdmin(KeptAdmin):
-    """A row's own page is only ever read; `change` permission still gives the list's actions."""
+class ReadOnlyAdmin(BaseAdmin):
+    """Rows cannot be edited; the `change` permission still allows the list's actions."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return obj is None and super().has_change_permission(request)
 
 
 def actor_of(request: HttpRequest, reason: str = "") -> Actor:
-    """The person of this request, as the record of changes names them."""
+    """The user of this request, for the audit log."""
     return Actor(request.user.get_username(), "admin", clean(reason)[:200])
+
+
+def column(name: str, title: str = "") -> Any:
+    """A list column of an attribute that `read_page` sets on each row."""
+
+    @admin.display(description=title or name.replace("_", " "), empty_value="")
+    def show(self: Any, row: Any) -> Any:
+        return getattr(row, name)
+
+    return show
+
+
+def progress_bar(percent: int, text: str) -> str:
+    return format_html(
+        '<span class="sg-bar" role="img" aria-label="{0} percent" style="min-width: 5rem">'
+        '<span style="width: {0}%"></span></span>{1}',
+        percent, text,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A form that asks why, for rows whose edits are kept in the record of changes."""
+"""A form with a reason, for rows whose edits are recorded in the audit log."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ReasonForm(_ModelForm):
         max_length=200,
         required=False,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Why; kept in the record of changes.",
+        help_text="Recorded in the audit log.",
     )
 
-    def figures(self, *names: str) -> dict[str, Any]:
-        """Those of these figures the person changed; of a new row, all."""
+    def changed_values(self, *names: str) -> dict[str, Any]:
+        """The fields among `names` that were changed; all of them for a new row."""
         new = self.instance.pk is None
         return {n: self.cleaned_data[n] for n in names if new or n in self.changed_data}

@@ -1,4 +1,4 @@
-"""API tokens: made here with their secret shown once, listed, revoked. The digest is never shown."""
+"""API tokens: creating them with the secret shown once, listing and revoking them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TokenForm(ReasonForm):
         choices=[(scope, f"{scope}: {meaning}") for scope, meaning in SCOPES.items()],
         widget=forms.CheckboxSelectMultiple,
         initial=["read"],
-        help_text="What it may be used for; its owner's permissions bound it further.",
+        help_text="What it may do, within its owner's permissions.",
     )
     expires_at = forms.DateTimeField(
         required=False,
@@ -40,8 +40,8 @@ class TokenForm(ReasonForm):
         model = ApiToken
         fields = ("name", "owner", "scopes", "rate", "expires_at")
         help_texts = {
-            "name": "What it is for, such as the program that will hold it.",
-            "rate": "Requests it may send: 600/minute, 10/s burst 50; empty: no limit.",
+            "name": "Its purpose, such as the program that uses it.",
+            "rate": "Rate limit. Format: 600/minute or 10/s burst 50; empty: none.",
         }
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -73,14 +73,14 @@ class TokenForm(ReasonForm):
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
     form = TokenForm
-    list_display = ("name", "owner", "scopes_given", "rate", "used_at", "expires_at", "standing")
+    list_display = ("name", "owner", "scopes_given", "rate", "used_at", "expires_at", "state")
     list_select_related = ("owner",)
     search_fields = ("name",)
     sortable_by = ()
     actions = ("revoke",)
-    recorded = True
+    has_history = True
     shown = (
-        "name", "owner", "scopes_given", "rate", "created_at", "used_at", "expires_at", "standing",
+        "name", "owner", "scopes_given", "rate", "created_at", "used_at", "expires_at", "state",
     )  # fmt: skip
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -93,7 +93,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         return self.shown if obj else ()
 
     def formfield_for_foreignkey(self, db_field: Any, request: Any, **given: Any) -> Any:
-        """A token opens what its owner may do, so only a superuser makes one for someone else."""
+        """A token has its owner's permissions, so only a superuser may create one for another user."""
         if db_field.name == "owner":
             people = db_field.remote_field.model._default_manager.filter(is_active=True)
             own = people if request.user.is_superuser else people.filter(pk=request.user.pk)
@@ -103,17 +103,17 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """One button: whichever is pressed, what follows is the page with the secret."""
+        """With one save button, since the page with the secret always follows."""
         others = {"show_save_and_continue": False, "show_save_and_add_another": False}
         return super().add_view(request, form_url, {**others, **(extra_context or {})})
 
     def save_model(
         self, request: HttpRequest, obj: ApiToken, form: TokenForm, change: bool
     ) -> None:
-        told = form.cleaned_data
+        values = form.cleaned_data
         made, secret = api_tokens.make(
-            told["name"], told["owner"], told["scopes"], actor_of(request, told["reason"]),
-            rate=told["rate"], expires_at=told["expires_at"],
+            values["name"], values["owner"], values["scopes"], actor_of(request, values["reason"]),
+            rate=values["rate"], expires_at=values["expires_at"],
         )  # fmt: skip
         obj.pk = made.pk
         request.secret = secret  # type: ignore[attr-defined]  # for the one page that shows it
@@ -121,13 +121,13 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     def response_add(
         self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """The page with the secret: the answer to the post itself, so it is kept nowhere."""
+        """The page with the secret, as the response to the POST: the secret is stored nowhere."""
         context = {
             **self.admin_site.each_context(request),
             "title": f"Token {obj.name}",
             "opts": self.opts,
             "token": obj,
-            "secret": request.secret,  # type: ignore[attr-defined]  # put there by `save_model`
+            "secret": request.secret,  # type: ignore[attr-defined]  # set by `save_model`
         }
         return TemplateResponse(request, "admin/queuemgr/token_created.html", context)
 
@@ -137,7 +137,9 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     @admin.action(description="Revoke", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         revoked = api_tokens.revoke(queryset, actor_of(request))
-        text = f"Revoked: {', '.join(revoked)}." if revoked else "All of these had been revoked."
+        text = (
+            f"Revoked: {', '.join(revoked)}." if revoked else "All of these were revoked already."
+        )
         self.message_user(request, text, messages.SUCCESS if revoked else messages.WARNING)
 
     @admin.display(description="scopes")
@@ -145,5 +147,5 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         return ", ".join(token.scopes)
 
     @admin.display(description="state")
-    def standing(self, token: ApiToken) -> str:
+    def state(self, token: ApiToken) -> str:
         return api_tokens.blocking_reasons(token, database_now()) or "valid"

@@ -1,4 +1,4 @@
-"""Daily usage: requests spent, by day and limit, beside the budget there is today."""
+"""Daily usage: requests spent by day and limit, with the current budget."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from queuemgr.models import DailyUsage, Limit
 from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.web.admin.filters import Choices
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, column
 
 OFFERED = 50
-"""Limits the filter names; the others are met by search."""
+"""Maximum number of limits in the filter; others are found by search."""
 
 
 class LimitFilter(admin.SimpleListFilter):
-    """By a limit there is a row for; a pattern stands for all of its keys."""
+    """By a limit with a row; a pattern includes all of its keys."""
 
     title = "limit"
     parameter_name = "limit"
@@ -43,14 +43,13 @@ class DailyUsageAdmin(ReadOnlyAdmin):
     list_display = ("day", "limit", "spent", "budget")
     list_filter = ("day", LimitFilter)
     search_fields = ("limit__startswith",)
-    search_help_text = "The beginning of a limit's name."
+    search_help_text = "A prefix of a limit's name."
     sortable_by = ("day", "spent")
 
     def read_page(self, rows: Sequence[Any]) -> None:
         rules = rules_of({row.limit for row in rows}, database_now()) if rows else {}
         for row in rows:
-            row.budget = rule_for(rules, row.limit).daily_budget
+            budget = rule_for(rules, row.limit).daily_budget
+            row.budget = "" if budget is None else f"{budget:,}"
 
-    @admin.display(description="budget today", empty_value="")
-    def budget(self, row: Any) -> str:
-        return "" if row.budget is None else f"{row.budget:,}"
+    budget = column("budget", "budget today")

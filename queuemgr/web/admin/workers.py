@@ -1,4 +1,4 @@
-"""Workers: their slots, how many are busy, and whether they live."""
+"""Workers: slots, busy slots, and whether their heartbeat is recent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db.models import Count
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Lease, Worker
 from queuemgr.scheduling.snapshot import live_since
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, column
 
 
 @admin.register(Worker)
@@ -30,13 +30,8 @@ class WorkerAdmin(ReadOnlyAdmin):
         for row in rows:
             row.busy, row.condition = busy.get(row.pk, 0), condition(row, now)
 
-    @admin.display(description="condition")
-    def condition(self, row: Any) -> str:
-        return str(row.condition)
-
-    @admin.display(description="busy")
-    def busy(self, row: Any) -> int:
-        return int(row.busy)
+    condition = column("condition")
+    busy = column("busy")
 
     @admin.display(description="queues")
     def consumes(self, row: Worker) -> str:
@@ -44,7 +39,7 @@ class WorkerAdmin(ReadOnlyAdmin):
 
 
 def condition(worker: Worker, now: datetime) -> str:
-    """Live; draining, when it takes no more work; gone, when it gave no sign of life."""
+    """`live`, `draining` (it takes no more work) or `gone` (no recent heartbeat)."""
     if worker.seen_at <= live_since(now):
         return "gone"
     return "draining" if worker.draining_at else "live"

@@ -1,4 +1,4 @@
-"""What the admin's templates ask for beyond the theme's own tags."""
+"""Template tags of the admin, besides those of the theme."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ register = template.Library()
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A filter in force: its title, what was chosen, and the query without it."""
+class ActiveFilter:
+    """An active filter: title, choice, and the query string without it."""
 
     title: str
     choice: str
@@ -21,19 +21,21 @@ class Chosen:
 
 
 @register.simple_tag
-def chosen_filters(cl: ChangeList) -> list[Chosen]:
-    """The filters of a list that are not at their first choice, which is all of it."""
+def active_filters(cl: ChangeList) -> list[ActiveFilter]:
+    """The filters of a list that are not at their first choice, which means no filter."""
     found = []
     for spec in cl.filter_specs:
         first, *others = spec.choices(cl)
         names = [str(choice["display"]) for choice in others if choice["selected"]]
         if names and not first["selected"]:
-            found.append(Chosen(str(spec.title), ", ".join(names), str(first["query_string"])))
+            found.append(
+                ActiveFilter(str(spec.title), ", ".join(names), str(first["query_string"]))
+            )
     return found
 
 
 @register.filter
-def headed(part: object) -> str:
-    """A part of the page's heading: names of models begin with a capital, a row's own name stays."""
+def heading(part: object) -> str:
+    """A part of the page's heading; names of models are capitalized, those of rows are not."""
     text = str(part)
     return text if isinstance(part, Model) else text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""How the dashboard writes its figures."""
+"""Number formats and links of the dashboard."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def span(value: timedelta | float | None) -> str:
 
 
 def _two(seconds: int, place: int, size: int, unit: str) -> str:
-    """The largest unit, with the next smaller one behind hours and days."""
+    """In the largest unit; hours and days with the next smaller unit."""
     whole, rest = divmod(seconds, size)
     if size < 3600:
         return f"{whole} {unit}"
@@ -64,45 +64,39 @@ def percent(share: float | None) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def figure(context: Any, value: int, **filters: str) -> str:
-    """A number of executions, linked to the list of just these."""
+def execution_count(context: Any, value: int, **filters: str) -> str:
+    """A number of executions, linked to the list of them."""
     return linked(context["links"].executions(**filters) if value else "", number(value))
 
 
 @register.simple_tag(takes_context=True)
-def tried(context: Any, value: int, **filters: str) -> str:
-    """A number of attempts, linked to the list that shows them."""
+def attempt_count(context: Any, value: int, **filters: str) -> str:
+    """A number of attempts, linked to the list of them."""
     return linked(context["links"].attempts(**filters) if value else "", number(value))
 
 
 @register.simple_tag(takes_context=True)
-def to(context: Any, text: str, page: str, *args: Any, may: str, **query: str) -> str:
-    """A text, linked to a page of the admin where it is there and this person may see it."""
+def link_to(context: Any, text: str, page: str, *args: Any, may: str, **query: str) -> str:
+    """A text, linked to a page of the admin if it exists and the user may see it."""
     return linked(context["links"].to(page, *args, may=may, **query), text)
 
 
 @register.simple_tag(takes_context=True)
-def address_of(context: Any, page: str, *args: Any, may: str, **query: str) -> str:
-    """The address of such a page, or nothing."""
-    return str(context["links"].to(page, *args, may=may, **query))
-
-
-@register.simple_tag(takes_context=True)
 def waits_on(context: Any, bar: LimitBar) -> str:
-    """How many wait on a limit, linked to them: by key, by phase, or all that waits."""
+    """The number of executions waiting on a limit, linked to the list of them."""
     phase = bar.name.removeprefix("phase:")
     if bar.name == FLEET:
-        return figure(context, bar.waiting, state=State.WAITING)
+        return execution_count(context, bar.waiting, state=State.WAITING)
     if phase != bar.name:
-        return figure(context, bar.waiting, state=State.WAITING, phase=phase)
+        return execution_count(context, bar.waiting, state=State.WAITING, phase=phase)
     if ":" not in bar.name:
         return number(bar.waiting)
-    return figure(context, bar.waiting, state=State.WAITING, limit=bar.name)
+    return execution_count(context, bar.waiting, state=State.WAITING, limit=bar.name)
 
 
 @register.simple_tag(takes_context=True)
-def retry_these(context: Any, group: FailureGroup) -> str:
-    """A link to the preview of a bulk retry of these, for who may start one."""
+def retry_link(context: Any, group: FailureGroup) -> str:
+    """A link to the preview of a bulk retry of a group, for users who may start one."""
     links = context["links"]
     if not links.person.has_perm("queuemgr.retry_execution"):
         return ""

@@ -11,7 +11,7 @@ from queuemgr.web.admin.policies import waits_of
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        (Policy(1), "never tried again"),
+        (Policy(1), "never retried"),
         (Policy(4, 5, 600, 5), "5-10 s, 10-15 s, 20-25 s"),
         (Policy(3, 2.5, 9), "2.5 s, 5 s"),
         (Policy(6, 10, 20, 1), "10-11 s, 20-21 s each of 4 times"),

@@ -22,7 +22,7 @@ def own_page(execution: Execution) -> str:
 
 def press(client: Client, execution: Execution, name: str, **typed: Any) -> str:
     """Press a button of an execution's own page; what comes back as text."""
-    url = page("execution", execution.pk, view="act")
+    url = page("execution", execution.pk, view="action")
     return text_of(client.post(url, {"act": name, **typed}, follow=True))
 
 

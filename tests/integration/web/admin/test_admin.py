@@ -155,7 +155,7 @@ def test_errors_of_attempts_that_ended_well_are_not_looked_for(
 
 
 def test_a_count_past_the_bound_says_so(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_count, "MOST", 4)
+    monkeypatch.setattr(bounded_count, "MAX_COUNT", 4)
     enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(9)])
     text = text_of(operator.get(page("execution")))
     assert "4+ executions" in text
@@ -304,7 +304,7 @@ def test_not_even_a_superuser_deletes(
 
 def test_retry_lets_failed_work_go_on_and_is_recorded(operator: Client) -> None:
     failed = a_failed("doc:1")
-    assert "1 execution was told to go on" in text_of(act(operator, "execution", "retry", failed))
+    assert "1 execution was retried" in text_of(act(operator, "execution", "retry", failed))
     failed.refresh_from_db()
     assert failed.state == State.WAITING
     change = AuditEntry.objects.get()
@@ -339,7 +339,7 @@ def test_priority_moves_one_rung_each(operator: Client, action: str, after: list
 def test_an_action_on_nothing_that_can_change_says_so(operator: Client) -> None:
     enqueue("probe", "doc:1")
     text = text_of(act(operator, "execution", "retry", Execution.objects.get()))
-    assert "0 executions were told to go on" in text
+    assert "0 executions were retried" in text
     assert not AuditEntry.objects.exists()
 
 
@@ -347,7 +347,7 @@ def test_work_of_a_flow_that_is_gone_is_left_alone_and_stops_no_other(operator: 
     Execution.objects.filter(pk=a_failed("doc:1").pk).update(flow="gone")
     a_failed("doc:2")
     text = text_of(act(operator, "execution", "retry", *Execution.objects.all()))
-    assert "1 execution was told to go on" in text
+    assert "1 execution was retried" in text
     assert [change.target for change in AuditEntry.objects.all()] == ["probe/doc:2"]
 
 
@@ -465,8 +465,8 @@ def test_queues_say_what_waits_and_what_is_held(
 
     dispatch()
     rows = {row.name: row for row in operator.get(page("queue")).context["cl"].result_list}
-    assert (rows["prep.normal"].waiting, rows["prep.normal"].held) == (3, 2)
-    assert (rows["prep.high"].waiting, rows["prep.high"].held) == (0, 0)
+    assert (rows["prep.normal"].waiting, rows["prep.normal"].held) == ("3 / no cap", "2")
+    assert (rows["prep.high"].waiting, rows["prep.high"].held) == ("0 / no cap", "0")
 
 
 def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client) -> None:
@@ -556,7 +556,7 @@ def test_limits_say_how_full_they_are_and_who_waits(
     rows = {row.name: row for row in operator.get(page("limit")).context["cl"].result_list}
     assert rows["host:*"].in_use == "1 key, the fullest 2 / 2"
     assert rows["host:*"].waits == "3 wait: host:a.example:443 2/2"
-    assert rows["phase:wrap"].spent.startswith("0 and 1 reserved of 1\nresets ")
+    assert rows["phase:wrap"].limit_status.budget().startswith("0 and 1 reserved of 1\nresets ")
     assert rows["phase:wrap"].waits.startswith("1 wait: phase:wrap budget 0/1 spent")
     assert rows["fleet"].in_use == "3 / 200"
 

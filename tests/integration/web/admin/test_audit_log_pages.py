@@ -97,7 +97,7 @@ def test_what_the_filters_leave_is_downloaded_as_csv_and_as_lines_of_json(
     def downloaded(kind: str) -> str:
         url = reverse("admin:queuemgr_auditentry_export", args=[kind])
         response = operator.get(url, {"actor": "bob"})
-        assert f'filename="changes.{kind}"' in response["Content-Disposition"]
+        assert f'filename="audit-log.{kind}"' in response["Content-Disposition"]
         return b"".join(response).decode()
 
     rows = list(csv.DictReader(downloaded("csv").splitlines()))
@@ -121,7 +121,7 @@ def test_a_change_is_undone_from_its_page_with_a_reason(operator: Client) -> Non
     controls.edit_limit("host:*", ANN, max_running=9)
     change = AuditEntry.objects.get()
     text = text_of(operator.get(page("auditentry", change.pk, view="change")))
-    assert "Puts back: host:*: max_running 4" in text
+    assert "Restores: host:*: max_running 4" in text
     done = operator.post(undo_page(change), {"reason": "wrong host"}, follow=True)
     assert "Undone: host:* is max_running 4 again." in text_of(done)
     assert Limit.objects.get(name="host:*").max_running == 4
@@ -187,4 +187,4 @@ def test_a_filter_that_cannot_be_is_refused_for_files_as_for_the_list(superuser:
         address = reverse("admin:queuemgr_auditentry_export", args=[kind], query={"id": "abc"})
         answer = superuser.get(address)
         assert answer.status_code == 400
-        assert "choose on the list" in answer.content.decode()
+        assert "invalid filter" in answer.content.decode()

@@ -75,7 +75,7 @@ def test_cancelling_and_closing_take_a_post_the_permission_and_keep_the_reason(
     assert client.get(cancel).status_code == 405
     assert "Closed: nothing more" in text_of(client.post(close, {"reason": "all in"}, follow=True))
     said = text_of(client.post(cancel, {"reason": "wrong list"}, follow=True))
-    assert "Cancelled: 2 executions had not ended." in said
+    assert "Cancelled: 2 unfinished executions." in said
     assert "cancelled: by sam: wrong list" in said
     assert "Cancel the batch" not in said
     recorded = AuditEntry.objects.exclude(action="open batch").order_by("pk")

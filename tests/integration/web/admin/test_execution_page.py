@@ -37,7 +37,7 @@ def test_the_story_tells_tries_waits_and_peoples_acts_in_order(
         due_at=failed.created_at - timedelta(seconds=90),
         leased_at=failed.created_at - timedelta(seconds=30),
     )
-    told = operator.get(own_page(failed)).context["story"]
+    told = operator.get(own_page(failed)).context["history"]
     assert [line["entry"].what for line in told if line["entry"].kind != "wait"] == [
         "enqueued", "prep/probe snoozed by the step", "cancel by ann", "retry by ann", "prep/probe failed",
     ]  # fmt: skip
@@ -86,9 +86,11 @@ def test_a_waiting_page_says_why_where_it_stands_and_what_stops_it(
     assert "host:a paused by ann: the server is back" in text
     assert "position 2 in prep.normal" in text
     (taken,) = [
-        limit for limit in operator.get(own_page(second)).context["taken"] if limit.name == "host:a"
+        limit
+        for limit in operator.get(own_page(second)).context["limits"]
+        if limit.name == "host:a"
     ]
-    assert "paused by ann" in taken.stops
+    assert "paused by ann" in taken.blocks
     assert taken.address in text
 
 
@@ -161,7 +163,7 @@ def test_an_edited_payload_keeps_what_was_masked_and_is_recorded(
     assert "hidden1" not in shown["url"]
     typed = json.dumps({**shown, "limit_key": "host:b"})
     said = press(operator, failed, "retry_with_payload", payload=typed, reason="another host")
-    assert "told to go on with another payload" in said
+    assert "retried with another payload" in said
     again = Execution.objects.get()
     assert again.payload == {"limit_key": "host:b", "url": secret}
     assert not AuditEntry.objects.filter(after__icontains="hidden1").exists()
@@ -180,7 +182,7 @@ REFUSED = (
 def test_a_payload_that_cannot_be_used_is_refused_and_stays_as_typed(
     failed: Execution, operator: Client
 ) -> None:
-    url = page("execution", failed.pk, view="act")
+    url = page("execution", failed.pk, view="action")
     for typed, says in REFUSED:
         posted = {"act": "retry_with_payload", "payload": typed, "reason": "x"}
         response = operator.post(url, posted)
@@ -205,7 +207,7 @@ def test_buttons_put_off_prioritise_and_begin_anew(
     press(operator, failed, "retry_from_start", reason="again")
     assert Execution.objects.get().state in (State.WAITING, State.LEASED)
     press(operator, failed, "set_priority", priority="0")
-    press(operator, failed, "run_after", when="2029-01-02T06:00")
+    press(operator, failed, "reschedule", when="2029-01-02T06:00")
     put_off = Execution.objects.get()
     assert put_off.run_after == datetime(2029, 1, 2, 6, tzinfo=UTC)
     assert put_off.priority == HIGH
@@ -222,10 +224,10 @@ def test_a_button_pressed_too_late_says_what_became_of_it(
 
 
 def test_reading_and_wrong_addresses_change_nothing(failed: Execution, operator: Client) -> None:
-    url = page("execution", failed.pk, view="act")
+    url = page("execution", failed.pk, view="action")
     assert operator.get(url, {"act": "retry"}).status_code == 405
     assert operator.post(url, {"act": "nonsense"}).status_code == 403
-    gone = reverse("admin:queuemgr_execution_act", args=[10**9])
+    gone = reverse("admin:queuemgr_execution_action", args=[10**9])
     assert "There is no execution" in text_of(operator.post(gone, {"act": "retry"}, follow=True))
     assert Execution.objects.get().state == State.FAILED
 
@@ -238,6 +240,6 @@ def test_a_payload_is_offered_for_editing_only_to_who_may_see_it(
     assert "Retry" in text
     assert "Retry with an edited payload" not in text
     act = {"act": "retry_with_payload", "payload": "{}"}
-    assert client.post(page("execution", failed.pk, view="act"), act).status_code == 403
+    assert client.post(page("execution", failed.pk, view="action"), act).status_code == 403
     failed.refresh_from_db()
     assert failed.state == State.FAILED

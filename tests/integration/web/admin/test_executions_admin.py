@@ -19,7 +19,7 @@ from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.operations.executions import cancel
 from queuemgr.reporting import filtering
 from queuemgr.web.admin import execution_filters, executions
-from queuemgr.web.admin.execution_actions import ACTS, OF_A_LIST
+from queuemgr.web.admin.execution_actions import EXECUTION_ACTIONS, LIST_ACTIONS
 from tests.integration.web.admin.admin_pages import act, page, text_of
 from tests.integration.web.admin.execution_pages import ANN, a_failed_one, listed, own_page
 
@@ -146,7 +146,7 @@ def test_many_chosen_across_pages_pass_the_page_between_without_naming_each(
     assert AuditEntry.objects.filter(action="skip", reason="not wanted").count() == 60
 
 
-@pytest.mark.parametrize("name", ["cancel", "skip", "retry_from_start", "run_after"])
+@pytest.mark.parametrize("name", ["cancel", "skip", "retry_from_start", "reschedule"])
 def test_what_needs_an_answer_asks_first_and_does_nothing_until_then(
     probes: Any, operator: Client, name: str
 ) -> None:
@@ -159,7 +159,7 @@ def test_what_needs_an_answer_asks_first_and_does_nothing_until_then(
     assert not AuditEntry.objects.exists()
 
 
-@pytest.mark.parametrize("act_of", ACTS, ids=lambda act_of: act_of.name)
+@pytest.mark.parametrize("act_of", EXECUTION_ACTIONS, ids=lambda act_of: act_of.name)
 def test_every_act_needs_its_own_permission(
     probes: Any, staff: Callable[..., Client], act_of: Any
 ) -> None:
@@ -167,20 +167,20 @@ def test_every_act_needs_its_own_permission(
     (execution,) = probes(1)
     if act_of.states == frozenset(UNSUCCESSFUL):
         cancel([execution], ANN)
-    others = {other.permission for other in ACTS} - {act_of.permission}
+    others = {other.permission for other in EXECUTION_ACTIONS} - {act_of.permission}
     client = staff("view_execution", *others)
     before = Execution.objects.values().get(), AuditEntry.objects.count()
     typed = {"reason": "x", "when": "2030-01-01T06:00", "priority": "0", "payload": "{}"}
     assert act_of.label + "</" not in text_of(client.get(own_page(execution)))
-    url = page("execution", execution.pk, view="act")
+    url = page("execution", execution.pk, view="action")
     assert client.post(url, {"act": act_of.name, **typed}).status_code == 403
-    if act_of in OF_A_LIST:
+    if act_of in LIST_ACTIONS:
         act(client, "execution", act_of.name, execution, **typed)
     assert (Execution.objects.values().get(), AuditEntry.objects.count()) == before
 
 
 def test_every_act_on_a_list_hands_over_to_a_verb_bulk_actions_know() -> None:
-    assert {act_of.bulk for act_of in OF_A_LIST} <= {*ACTIONS}
-    assert {(act_of.bulk, act_of.permission) for act_of in OF_A_LIST} <= {
+    assert {act_of.bulk for act_of in LIST_ACTIONS} <= {*ACTIONS}
+    assert {(act_of.bulk, act_of.permission) for act_of in LIST_ACTIONS} <= {
         (verb.name, verb.permission) for verb in ACTIONS.values()
     }

@@ -86,10 +86,10 @@ def test_the_list_says_when_a_rate_lets_the_next_start_through(
     worker = make_worker()
     probe(limit_key=HOST)
     dispatch()
-    assert listed(operator, "limit")[HOST].standing.rate().startswith("1/30s\nnext in 30.0 s")
+    assert listed(operator, "limit")[HOST].limit_status.rate().startswith("1/30s\nnext in 30.0 s")
     begin(list(Lease.objects.values_list("pk", flat=True)), worker.pk)
     LimitState.objects.update(rate_clock=database_now().timestamp())
-    assert listed(operator, "limit")[HOST].standing.rate() == "1/30s"
+    assert listed(operator, "limit")[HOST].limit_status.rate() == "1/30s"
 
 
 def test_a_budget_is_told_with_its_reset_even_when_nothing_runs_or_waits(operator: Client) -> None:
@@ -98,7 +98,7 @@ def test_a_budget_is_told_with_its_reset_even_when_nothing_runs_or_waits(operato
     today = (database_now() + timedelta(hours=14)).date()
     DailyUsage.objects.create(day=today, limit=HOST, spent=80)
     DailyUsage.objects.create(day=today - timedelta(days=1), limit=HOST, spent=99)
-    spent = listed(operator, "limit")[HOST].spent
+    spent = listed(operator, "limit")[HOST].limit_status.budget()
     assert spent == f"80 of 100\nresets {today + timedelta(days=1):%-d %b} 00:00 {zone}"
 
 
@@ -110,8 +110,8 @@ def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many(
     open_breaker(HOST, -1, "429, Retry-After 30 s")
     rows = listed(operator, "limit")
     half_open = "breaker half-open after 429, Retry-After 30 s: 1 at a time"
-    assert rows[HOST].standing.breakers() == half_open
-    text = rows["host:*"].standing.breakers()
+    assert rows[HOST].limit_status.breakers() == half_open
+    text = rows["host:*"].limit_status.breakers()
     assert text.startswith("host:b.example:443 breaker open until ")
     assert text.endswith(": 5 x timeout in a row")
 
@@ -338,7 +338,7 @@ def test_an_execution_tells_its_keys_and_the_earliest_time_it_could_start(
     assert {(HOST, "3"), ("host:b", "3"), ("cpu", "2")} <= set(taken)
     assert f"{HOST} host:b" in text_of(operator.get(page("execution")))
     LimitState.objects.update(open_until=None, half_open_starts=0)
-    assert "at any moment" in page_of(operator, execution)
+    assert "at any time" in page_of(operator, execution)
 
 
 def test_an_attempt_tells_what_it_took_whether_it_was_a_retry_and_how_long_it_waited(

@@ -16,7 +16,7 @@ from queuemgr.base.errors import BadInput
 from queuemgr.models import AuditEntry
 from queuemgr.operations import roles
 from queuemgr.operations.controls import Actor
-from queuemgr.web.admin.execution_actions import BY_NAME
+from queuemgr.web.admin.execution_actions import ACTIONS_BY_NAME
 from tests.integration.web.admin import every_model
 from tests.integration.web.admin.every_model import AdminPage, admin_pages, fingerprint
 
@@ -50,13 +50,13 @@ OWN_PAGES = {
     "queuemgr_auditentry_undo": (NOBODY, ADMIN),
     "failures": (VIEWER, VIEWER),
     "queuemgr_bulkaction_change": (VIEWER, VIEWER),
-    "queuemgr_execution_act": (NOBODY, OPERATOR),
+    "queuemgr_execution_action": (NOBODY, OPERATOR),
     "batch_close": (NOBODY, OPERATOR),
     "batch_cancel": (NOBODY, OPERATOR),
     "bulk_new": (OPERATOR, OPERATOR),
     "bulk_progress": (VIEWER, VIEWER),
     "bulk_stop": (NOBODY, OPERATOR),
-    "bulk_go_on": (NOBODY, OPERATOR),
+    "bulk_resume": (NOBODY, OPERATOR),
 }
 """Pages of their own: the least who may open them, and who may send them something. (The change
 undone here is that of a limit, which an admin alone may edit.)"""
@@ -90,13 +90,13 @@ ACTIONS = {
     ("execution", "raise_priority"): OPERATOR,
     ("execution", "lower_priority"): OPERATOR,
     ("execution", "retry_from_start"): OPERATOR,
-    ("execution", "run_after"): OPERATOR,
+    ("execution", "reschedule"): OPERATOR,
     ("apitoken", "revoke"): ADMIN,
 }
 """The least who may choose an action in a list."""
 
 
-OF_A_PAGE = {
+PAGE_ACTIONS = {
     **{name: least for (model, name), least in ACTIONS.items() if model == "execution"},
     "set_priority": OPERATOR,
     "retry_with_payload": ADMIN,
@@ -187,9 +187,9 @@ def test_every_button_of_an_execution_acts_for_those_it_was_decided_for_and_no_o
     person: str, client_of: Callable[[str], Client]
 ) -> None:
     made, client = every_model.make(), client_of(person)
-    url = reverse("admin:queuemgr_execution_act", args=[made["execution"].pk])
-    assert set(BY_NAME) == {*OF_A_PAGE}, "decide who may"
-    for act, least in OF_A_PAGE.items():
+    url = reverse("admin:queuemgr_execution_action", args=[made["execution"].pk])
+    assert set(ACTIONS_BY_NAME) == {*PAGE_ACTIONS}, "decide who may"
+    for act, least in PAGE_ACTIONS.items():
         before = fingerprint()
         taken = passed(client.post(url, {"act": act, "reason": "x"}))
         assert taken == may(person, least), act
