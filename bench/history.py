@@ -102,7 +102,7 @@ def _make_originals() -> None:
     rows = [_execution(number, now, dice) for number in range(ORIGINALS)]
     Execution.objects.bulk_create(rows)
     Document.objects.bulk_create(
-        Document(key=e.key, kind="arxiv", source=e.key, begun=True, title=f"On sluices {e.pk}",
+        Document(key=e.key, kind="arxiv", source=e.key, enqueued=True, title=f"On sluices {e.pk}",
                  year=2020 + e.pk % 6, pages=12, references=30)
         for e in rows
     )  # fmt: skip

@@ -26,7 +26,7 @@ from rich.console import Console
 from bench.measures import Aim, Spread, spread, table
 from pipeline.steps.llm.client import Endpoint
 from pipeline.steps.ocr.ocr import OcrOptions, ocr
-from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.page_map import Pacing
 from pipeline.steps.ocr.vision import RemoteOptions
 from queuemgr.flows.abort_signal import NEVER
 
@@ -86,7 +86,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--latency", type=float, default=2, help="seconds an answer takes (2)")
     parser.add_argument("--inflight", type=int, default=64, help="pages at once (64)")
     parser.add_argument("--pages", type=int, default=72, help="pages of the document (72)")
-    parser.add_argument("--drawers", type=int, default=1, help="processes that draw the pages (1)")
+    parser.add_argument(
+        "--renderers", type=int, default=1, help="processes that draw the pages (1)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (3)")
     parser.add_argument(
         "--single", type=int, default=4, help="pages that are read one at a time, a round (4)"
@@ -103,10 +105,10 @@ def measured(options: argparse.Namespace) -> Figures:
         pdf = pages_of_sample(Path(folder) / "pages.pdf", options.pages)
         with stub(options.latency) as slow, stub(0) as fast:
             for _ in range(options.rounds):
-                many.append(run(pdf, options.pages, options.inflight, slow, options.drawers))
+                many.append(run(pdf, options.pages, options.inflight, slow, options.renderers))
                 single.append(run(pdf, options.single, 1, slow).rate)
                 drawing.append(
-                    run(pdf, options.pages, options.inflight, fast, options.drawers).rate
+                    run(pdf, options.pages, options.inflight, fast, options.renderers).rate
                 )
     rates = [each.rate for each in many]
     return Figures(
@@ -147,10 +149,10 @@ def stub(latency: float) -> Iterator[str]:
         process.stdin.close()
 
 
-def run(pdf: Path, pages: int, inflight: int, base_url: str, drawers: int = 1) -> Run:
+def run(pdf: Path, pages: int, inflight: int, base_url: str, renderers: int = 1) -> Run:
     """Read the first pages of a document. Raises `RuntimeError` when one could not be read."""
-    tempo = Tempo(inflight, max(2 * inflight, 2))
-    remote = RemoteOptions(Endpoint(base_url, "stub"), tempo, drawers=drawers)
+    pacing = Pacing(inflight, max(2 * inflight, 2))
+    remote = RemoteOptions(Endpoint(base_url, "stub"), pacing, renderers=renderers)
     options = OcrOptions("remote", remote=remote)
     began = time.perf_counter()
     with most_memory() as seen:

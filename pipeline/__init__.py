@@ -1,0 +1,1 @@
+"""The reference application: papers are found, fetched, read, analysed and reported."""

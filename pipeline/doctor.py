@@ -1,4 +1,4 @@
-"""What the papers pipeline needs and may lack."""
+"""Checks of the papers pipeline's configuration, for `manage.py doctor`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from queuemgr import CheckResult, StepFailed
 
 
 def checkup() -> Iterator[CheckResult]:
-    """The OCR engine, the model's endpoint, and the address the sources ask for."""
+    """The OCR engine, the model's endpoint, and the contact address for the sources."""
     config = pipeline_settings()
     yield _ocr()
     yield _model()
@@ -24,7 +24,7 @@ def checkup() -> Iterator[CheckResult]:
 
 
 def _ocr() -> CheckResult:
-    """The engine these settings come to. An endpoint is not asked: that would cost a request."""
+    """The engine that these settings select. An endpoint is not called, which would cost a request."""
     config = pipeline_settings()
     if config.ocr_api_key.get_secret_value() and not config.ocr_base_url:
         return CheckResult(

@@ -1,4 +1,4 @@
-"""The kinds of failure only papers have, beside the generic ones of the queue."""
+"""The error kinds of papers, in addition to the generic ones of the queue."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from queuemgr import Policy, no_retry
 
 ERROR_KINDS: Mapping[str, Policy] = {
     "not_pdf": no_retry("what was fetched is not a PDF"),
-    "encrypted": no_retry("the PDF asks for a password"),
+    "encrypted": no_retry("the PDF requires a password"),
     "damaged": no_retry("the PDF cannot be read"),
     "no_pages": no_retry("the PDF has no pages"),
-    "no_text": no_retry("neither a text layer nor OCR gave any text"),
-    "no_engine": no_retry("no OCR engine is installed where the step ran"),
-    "refused_address": no_retry("the address may not be fetched: private, local, or not http(s)"),
-    "too_long": no_retry("more text than the model takes at once, also when halved"),
-    "cut_off": no_retry("the model's answer did not fit, also at twice the length"),
+    "no_text": no_retry("neither the text layer nor OCR gave any text"),
+    "no_engine": no_retry("no OCR engine is installed on the worker"),
+    "refused_address": no_retry("the address is not allowed: private, local, or not http(s)"),
+    "too_long": no_retry("the model refuses the prompt as too long, also with smaller chunks"),
+    "cut_off": no_retry("the model's answer was cut off, also at twice the length"),
     "withheld": no_retry("the model refused to answer, or its answer was filtered"),
     "unresolvable": no_retry("no source offers a PDF for this identifier"),
 }
-"""None is tried again: the document, or the set-up, must change first."""
+"""None is retried: the document or the configuration must change first."""

@@ -1,4 +1,4 @@
-"""What is known of documents, for programs: the part of an exported line that is about the paper."""
+"""Document metadata for programs: the paper's part of an exported line."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FILES = (
 
 
 def export(keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-    """The documents of these keys, by key; `files` are names on the storage, of those made so far."""
+    """The documents of these keys, by key; `files` are names on the storage, of existing files."""
     rows = Document.objects.filter(key__in=keys).values("key", *COLUMNS, *ADDRESSES, *FILES)
     return {row["key"]: _facts(row) for row in rows}
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Addresses without their queries, which may hold a signature."""
+    """URLs without their queries, which may contain a signature."""
     return {
         **{name: row[name] for name in COLUMNS},
         "source": shown(row["source"]) if row["kind"] == "url" else row["source"],

@@ -1,4 +1,4 @@
-"""Putting files on Django's storage: made beside, promoted only while the lease holds."""
+"""Files on Django's storage: written to a scratch folder, stored only while the lease is held."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ from queuemgr import StepFailed, Work
 
 logger = logging.getLogger(__name__)
 
-LEFT_BEHIND_SECONDS = 24 * 3600
-"""Longer than any step may take, so no file still being written is removed."""
+SCRATCH_SECONDS = 24 * 3600
+"""Longer than any step may take, so that no file still being written is removed."""
 
-PARTS = "ocr"
-"""Folder of the storage for pages OCR has read of documents it is not through with."""
+OCR_CHECKPOINTS = "ocr"
+"""Folder of the storage with the pages read of documents whose OCR is not finished."""
 
-PART_DAYS = 30
-"""Longer than any wait between two attempts; a person may still have a failed document retried, and
-pays for its pages again after that."""
+CHECKPOINT_DAYS = 30
+"""Longer than any backoff. A person may retry a failed document later, and pays for its pages again."""
 
-PARTS_LOOKED_AT = 1000
+CHECKPOINTS_PER_CLEANUP = 1000
 
 _rng = random.SystemRandom()
 
 
 def scratch() -> Path:
-    """Where files are made: on the disk of the local storage, so that promoting is a rename.
+    """The folder for new files, on the disk of the local storage, so that storing them is a rename.
 
     Raises `StepFailed("storage")`.
     """
@@ -46,47 +45,47 @@ def scratch() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StepFailed("storage", f"{folder} could not be made: {error.strerror}") from error
+        raise StepFailed("storage", f"{folder} could not be created: {error.strerror}") from error
     return folder
 
 
-class _Made(File):  # type: ignore[type-arg]  # Django's File is not generic at run time
-    """A finished file; the storage renames it into place where it can, instead of copying."""
+class _ScratchFile(File):  # type: ignore[type-arg]  # Django's File is not generic at run time
+    """A finished file that the storage can rename instead of copying."""
 
     def temporary_file_path(self) -> str:
         return str(self.name)
 
 
-def promote(work: Work, made: Path, name: str) -> str:
-    """Put a finished file in its final place; returns its name there.
+def promote(work: Work, scratch_file: Path, name: str) -> str:
+    """Move a finished file to the storage; returns its name there.
 
-    Raises `LeaseLost` or `Aborted` when it is no longer ours to place, and `StepFailed("storage")`.
-    The file made is gone either way.
+    Raises `LeaseLost` or `Aborted` if the lease is no longer held, and `StepFailed("storage")`. The
+    scratch file is removed either way.
     """
     try:
         work.raise_if_lost()
-        with made.open("rb") as handle:
-            return str(default_storage.save(name, _Made(handle, name=str(made))))
+        with scratch_file.open("rb") as handle:
+            return str(default_storage.save(name, _ScratchFile(handle, name=str(scratch_file))))
     except OSError as error:
         raise StepFailed("storage", f"{name} could not be stored: {error.strerror}") from error
     finally:
-        made.unlink(missing_ok=True)
+        scratch_file.unlink(missing_ok=True)
 
 
-def promote_once(work: Work, made: Path, name: str) -> str:
-    """Promote a file named by its bytes; one of that name and size is already it, and is left alone.
+def promote_once(work: Work, scratch_file: Path, name: str) -> str:
+    """Promote a file named by the hash of its bytes, unless one of that name and size is stored.
 
     Raises as `promote` does.
     """
     try:
-        size = made.stat().st_size
-        there = default_storage.exists(name) and default_storage.size(name) == size
+        size = scratch_file.stat().st_size
+        stored = default_storage.exists(name) and default_storage.size(name) == size
     except OSError as error:
-        made.unlink(missing_ok=True)
-        raise StepFailed("storage", f"{name} could not be looked at: {error.strerror}") from error
-    if not there:
-        return promote(work, made, name)
-    made.unlink(missing_ok=True)
+        scratch_file.unlink(missing_ok=True)
+        raise StepFailed("storage", f"{name} could not be read: {error.strerror}") from error
+    if not stored:
+        return promote(work, scratch_file, name)
+    scratch_file.unlink(missing_ok=True)
     work.raise_if_lost()
     return name
 
@@ -103,16 +102,16 @@ def promote_text(work: Work, text: str, name: str) -> str:
 
 
 def local_path(name: str) -> Path | None:
-    """Where a stored file lies, or would, on this machine; None where the storage is elsewhere."""
+    """The path of a stored file; None if the storage is not on a local disk."""
     try:
         return Path(default_storage.path(name))
-    except NotImplementedError:  # what Django's storages raise that have no paths
+    except NotImplementedError:  # raised by storages without local paths
         return None
 
 
 @contextmanager
 def on_disk(file: Any) -> Iterator[Path]:
-    """A path of a stored file: its own on local storage, else of a copy that is removed again."""
+    """A local path of a stored file: its own, or of a temporary copy."""
     if path := local_path(file.name):
         yield path
         return
@@ -124,17 +123,17 @@ def on_disk(file: Any) -> Iterator[Path]:
 
 
 def exists(file: Any) -> bool:
-    """Is there a stored file behind this field?"""
+    """Whether this field has a stored file."""
     return bool(file) and default_storage.exists(file.name)
 
 
 def holds(file: Any, size: int | None) -> bool:
-    """Is there a stored file behind this field, of this size (None: of any)?"""
+    """Whether this field has a stored file of this size (None: of any)."""
     return exists(file) and size in (None, default_storage.size(file.name))
 
 
 def remove(name: str) -> None:
-    """Remove a stored file nothing names any more; one that cannot be is left, and logged."""
+    """Remove a stored file that is no longer used; a failure is only logged."""
     try:
         default_storage.delete(name)
     except OSError:
@@ -142,34 +141,36 @@ def remove(name: str) -> None:
 
 
 def cleanup() -> int:
-    """Remove half-made files of workers that were killed: those untouched for a day; and pages of OCR
-    kept for a retry that never came."""
-    old = time.time() - LEFT_BEHIND_SECONDS
+    """Remove scratch files that killed workers left a day ago, and old OCR checkpoints; returns how
+    many files."""
+    old = time.time() - SCRATCH_SECONDS
     left = [path for path in scratch().iterdir() if path.is_file() and path.stat().st_mtime < old]
     for path in left:
         path.unlink(missing_ok=True)
-    return len(left) + tidy_parts()
+    return len(left) + remove_old_checkpoints()
 
 
-def tidy_parts() -> int:
-    """Remove files under `PARTS` untouched for `PART_DAYS`, where the storage can list them.
+def remove_old_checkpoints() -> int:
+    """Remove OCR checkpoints that are `CHECKPOINT_DAYS` old, if the storage can list them.
 
-    At most `PARTS_LOOKED_AT` are looked at, by chance, so that each has its turn in time.
+    Checks a random sample of at most `CHECKPOINTS_PER_CLEANUP`, so that each is checked eventually.
     """
-    before = timezone.now() - timedelta(days=PART_DAYS)
+    before = timezone.now() - timedelta(days=CHECKPOINT_DAYS)
     try:
-        names = [f"{PARTS}/{name}" for name in default_storage.listdir(PARTS)[1]]
-        some = _rng.sample(names, min(len(names), PARTS_LOOKED_AT))
-        old = [name for name in some if _touched(name) < before]
-    except (NotImplementedError, OSError):  # it cannot list, or holds none, or is away
+        names = [
+            f"{OCR_CHECKPOINTS}/{name}" for name in default_storage.listdir(OCR_CHECKPOINTS)[1]
+        ]
+        sample = _rng.sample(names, min(len(names), CHECKPOINTS_PER_CLEANUP))
+        old = [name for name in sample if _modified(name) < before]
+    except (NotImplementedError, OSError):  # it cannot list files, has none, or does not answer
         return 0
     for name in old:
         remove(name)
     return len(old)
 
 
-def _touched(name: str) -> datetime:
-    """When a file was last written; now for one that is gone meanwhile."""
+def _modified(name: str) -> datetime:
+    """When a file was last written; now for one that has been removed meanwhile."""
     try:
         found = default_storage.get_modified_time(name)
     except FileNotFoundError:

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import intake
-from pipeline.config import parts_at_once, pipeline_settings
+from pipeline.config import chunks_at_once, pipeline_settings
 from pipeline.doctor import checkup
 from pipeline.error_kinds import ERROR_KINDS
 from pipeline.export import export
 from pipeline.files import cleanup
 from pipeline.host_limits import HOST_LIMITS, limits_for_pdf
 from pipeline.ocr_config import (
-    KEY,
-    REQUESTS,
+    OCR_LIMIT,
+    OCR_REQUESTS,
     is_remote,
     pages_at_once,
     requests_reserved,
     rounded_up,
 )
-from pipeline.steps.analyse.chunks import known_parts, requests_for
+from pipeline.steps.analyse.chunks import known_chunks, requests_for
 from pipeline.steps.resolve.sources.source import limit_of
 from pipeline.web.artifact_links import artifacts
 from queuemgr import Context, Flow, Phase, Step
@@ -46,19 +46,19 @@ def _host(context: Context) -> tuple[str, ...]:
     return (*limits_for_pdf(context, pipeline_settings().arxiv_url), *_tenant(context))
 
 
-def _has_bare_pages(context: Context) -> bool:
+def _has_pages_without_text(context: Context) -> bool:
     return bool(context.get("pages_without_text"))
 
 
 def _ocr(context: Context) -> tuple[str, ...]:
     """The limit key of the vision endpoint, or of the OCR engine on this machine."""
-    return (KEY if is_remote(pipeline_settings()) else "engine:ocr", *_tenant(context))
+    return (OCR_LIMIT if is_remote(pipeline_settings()) else "engine:ocr", *_tenant(context))
 
 
 def _ocr_cost(context: Context) -> int:
     """A request for each page and some for retries, refunded when unused. The local engine costs nothing."""
     config = pipeline_settings()
-    return requests_reserved(config, _bare_pages(context)) if is_remote(config) else 0
+    return requests_reserved(config, _pages_without_text(context)) if is_remote(config) else 0
 
 
 def _ocr_tokens(context: Context) -> dict[str, int]:
@@ -66,10 +66,10 @@ def _ocr_tokens(context: Context) -> dict[str, int]:
     config = pipeline_settings()
     if not is_remote(config):
         return _cpu(context)
-    return {**_cpu(context), REQUESTS: pages_at_once(config, _bare_pages(context))}
+    return {**_cpu(context), OCR_REQUESTS: pages_at_once(config, _pages_without_text(context))}
 
 
-def _bare_pages(context: Context) -> int:
+def _pages_without_text(context: Context) -> int:
     return len(context.get("pages_without_text") or ())
 
 
@@ -83,7 +83,7 @@ def _model_tokens(context: Context) -> dict[str, int]:
     config = pipeline_settings()
     if not (config.llm_base_url and config.max_llm_requests):
         return {}
-    return {LLM_REQUESTS: min(parts_at_once(config), rounded_up(known_parts(context)))}
+    return {LLM_REQUESTS: min(chunks_at_once(config), rounded_up(known_chunks(context)))}
 
 
 def _cpu(context: Context) -> dict[str, int]:
@@ -97,7 +97,7 @@ def _io(context: Context) -> dict[str, int]:
 def _analysis_cost(context: Context) -> int:
     """One request for the local analyser. For a model, one for each part, one to merge them, and one to
     repair an answer; unused ones are refunded."""
-    return requests_for(known_parts(context)) if pipeline_settings().llm_base_url else 1
+    return requests_for(known_chunks(context)) if pipeline_settings().llm_base_url else 1
 
 
 def _limits() -> dict[str, Mapping[str, Any]]:
@@ -109,8 +109,8 @@ def _limits() -> dict[str, Mapping[str, Any]]:
         "resolver:*": {"max_running": config.max_per_resolver},
         **HOST_LIMITS,
         "engine:ocr": {"max_running": config.max_ocr},
-        KEY: {"max_running": 0},
-        REQUESTS: {"max_running": config.max_ocr_requests},
+        OCR_LIMIT: {"max_running": 0},
+        OCR_REQUESTS: {"max_running": config.max_ocr_requests},
         "llm:chat": {"max_running": config.max_llm},
         LLM_REQUESTS: {"max_running": config.max_llm_requests},
     }
@@ -120,7 +120,7 @@ LIMIT_SETTINGS: Mapping[str, str] = {
     "max_per_host": "host:*",
     "max_per_resolver": "resolver:*",
     "max_ocr": "engine:ocr",
-    "max_ocr_requests": REQUESTS,
+    "max_ocr_requests": OCR_REQUESTS,
     "max_llm": "llm:chat",
     "max_llm_requests": LLM_REQUESTS,
 }
@@ -137,7 +137,7 @@ PAPERS = Flow(
                 Step("fetch", "papers.fetch", key=_host, tokens=_io),
                 Step("extract", "papers.extract", key=_tenant, tokens=_cpu),
                 Step(
-                    "ocr", "papers.ocr", key=_ocr, needed=_has_bare_pages, cost=_ocr_cost,
+                    "ocr", "papers.ocr", key=_ocr, needed=_has_pages_without_text, cost=_ocr_cost,
                     tokens=_ocr_tokens,
                 ),
             ),

@@ -1,7 +1,7 @@
-"""How the services papers come from want to be asked, as the default figures of their limits.
+"""Default limits for the services papers come from, according to their terms of use.
 
-An operator may change every figure while work runs. Each key is per service, not per host: arXiv
-counts requests over all machines one controls, its API, its export host and its PDFs together.
+An operator can change every value at run time. Each key is for a service, not a host: arXiv counts all
+requests from one operator together, to its API, its export host and its PDFs.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ HOST_LIMITS: Mapping[str, Mapping[str, Any]] = {
     OPENALEX: {"max_running": 4, "rate": "1/s"},
     SEMANTIC_SCHOLAR: {"max_running": 1, "rate": "1/s"},
 }
-"""Limits by service, and where their figures come from:
+"""Limits by service, and the source of their values:
 
 - arXiv: one request every three seconds over one connection, terms of use of the API
   (info.arxiv.org/help/api/tou.html).
-- Crossref: its answers name the limit in force (`x-rate-limit-limit`); since 2025-12 the public pool
+- Crossref: its responses state the current limit (`x-rate-limit-limit`); since 2025-12 the public pool
   allows 5 a second and one at a time, the polite pool 10 and three (crossref.org, documentation of the
-  REST API). One a second stays below both.
+  REST API). One a second is below both.
 - Unpaywall: 100,000 a day (unpaywall.org/products/api), spread evenly, five at once after a pause.
 - OpenAlex: at most 100 a second; single works cost nothing, a key is needed for more than a few a day
-  since 2026-02 (developers.openalex.org, authentication). One a second is ours.
-- Semantic Scholar: one a second over all endpoints with a key; without one a pool shared by everybody,
-  in which 429 is an everyday answer (semanticscholar.org/product/api). One at a time is ours.
+  since 2026-02 (developers.openalex.org, authentication). One a second is our choice.
+- Semantic Scholar: one a second over all endpoints with a key; without one all clients share a pool,
+  in which 429 is common (semanticscholar.org/product/api). One at a time is our choice.
 """
 
 
 def limits_for_pdf(given: Context, arxiv_url: str) -> tuple[str, ...]:
-    """The limits of fetching a PDF: its host's, and arXiv's for all of arXiv's hosts and for the one
-    an operator chose in its place."""
+    """The limits for fetching a PDF: that of its host, and arXiv's for all arXiv hosts and for the
+    configured mirror."""
     host = str(given.get("host_key", ""))
     name = host.removeprefix("host:").rpartition(":")[0]
     on_arxiv = name == "arxiv.org" or name.endswith(".arxiv.org") or host == _host_of(arxiv_url)

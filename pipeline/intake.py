@@ -1,4 +1,4 @@
-"""From what a person typed to a Document and its execution, the same thing typed twice being one."""
+"""Create documents and executions from user input; the same input twice is one document."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from queuemgr.extend.models import Execution
 logger = logging.getLogger(__name__)
 
 SETTLED_SECONDS = 2.0
-"""A file in the inbox is taken once it has not changed for so long: it may still be copied."""
+"""A file in the inbox is used once it has not changed for this long: it may still be being copied."""
 
 
 def parse_item(item: str) -> NewExecution:
-    """Know the document an item, or a line of a list, names.
+    """Register the document that an item, or a line of a list, names.
 
-    Raises `BadInput` quoting what cannot be understood.
+    Raises `BadInput` quoting what cannot be parsed.
     """
     found = identify(item_of(item))
     register([found])
-    return intake_of(key_of(found), found.kind)
+    return new_execution(key_of(found), found.kind)
 
 
 def parse_remote_item(item: str) -> NewExecution:
-    """The same for an item that came over the network: a path would name a file of this machine."""
+    """The same for input from the network, which may not name files of this machine."""
     if identify(item_of(item)).kind == "file":
-        raise BadInput("a path names a file of the server: give an arXiv id, a DOI or a URL")
+        raise BadInput("paths are not accepted here: give an arXiv id, a DOI or a URL")
     return parse_item(item)
 
 
 def key_of(found: Identifier) -> str:
-    """The document's key. A URL's query, which may hold a signature, is left out, and a key too long
-    for a row is cut; both are told apart by the hash of the whole."""
+    """The document's key. The query of a URL, which may contain a signature, is left out, and a key that
+    is too long is cut; a hash of the whole keeps such keys unique."""
     readable = found.key.partition("?")[0] if found.kind == "url" else found.key
     if readable == found.key and len(found.key) <= MAX_KEY:
         return found.key
@@ -52,65 +52,65 @@ def key_of(found: Identifier) -> str:
     return f"{readable[: MAX_KEY - 33]}~{digest}"
 
 
-def intake_of(key: str, kind: str) -> NewExecution:
+def new_execution(key: str, kind: str) -> NewExecution:
     return NewExecution(key, {"kind": kind})
 
 
 def register(items: Iterable[Identifier]) -> None:
-    """Remember documents without starting them."""
+    """Create documents without enqueueing them."""
     Document.objects.bulk_create(
         [Document(key=key_of(i), kind=i.kind, source=i.text) for i in items], ignore_conflicts=True
     )
 
 
 def register_items(items: Iterable[str]) -> None:
-    """Remember what these items name; raises `BadInput` on the first that cannot be understood."""
+    """Create the documents these items name; raises `BadInput` on the first that cannot be parsed."""
     register([identify(item_of(item)) for item in items])
 
 
 def backfill(limit: int) -> int:
-    """Make executions of at most `limit` known documents, oldest first; returns how many."""
+    """Enqueue at most `limit` documents that have no execution, oldest first; returns how many."""
     register(inbox())
-    _mark_begun()
-    chosen = list(Document.objects.not_under_way().order_by("pk")[:limit])
+    _mark_enqueued()
+    chosen = list(Document.objects.not_enqueued().order_by("pk")[:limit])
     return start(chosen).new
 
 
-def _mark_begun() -> None:
-    """Documents enqueued by name leave the index of those not under way."""
-    begun = Execution.objects.filter(flow=FLOW, key=OuterRef("key"))
-    Document.objects.filter(Exists(begun), begun=False).update(begun=True)
+def _mark_enqueued() -> None:
+    """Update the flag of documents that were enqueued by name."""
+    executions = Execution.objects.filter(flow=FLOW, key=OuterRef("key"))
+    Document.objects.filter(Exists(executions), enqueued=False).update(enqueued=True)
 
 
 def start(documents: Iterable[Document]) -> Enqueued:
-    """Enqueue known documents."""
+    """Enqueue documents."""
     chosen = list(documents)
-    intakes = [intake_of(document.key, document.kind) for document in chosen]
+    intakes = [new_execution(document.key, document.kind) for document in chosen]
     with transaction.atomic():
         chosen_ids = [document.pk for document in chosen]
-        Document.objects.filter(pk__in=chosen_ids).update(begun=True)
+        Document.objects.filter(pk__in=chosen_ids).update(enqueued=True)
         return enqueue_many(FLOW, intakes)
 
 
 def inbox() -> list[Identifier]:
-    """What PDFs lie in the inbox and have come to rest."""
+    """The PDFs in the inbox that no longer change."""
     folder: Path = settings.SLUICE_INBOX
     folder.mkdir(parents=True, exist_ok=True)
     found = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() == ".pdf")
-    return list(filter(None, (_named(path) for path in found if _at_rest(path))))
+    return list(filter(None, (_identified(path) for path in found if _is_settled(path))))
 
 
-def _named(path: Path) -> Identifier | None:
-    """The file as an identifier; one whose name no row can hold stays where it is, and is named."""
+def _identified(path: Path) -> Identifier | None:
+    """The file as an identifier; one whose name the database cannot store is skipped and logged."""
     try:
         return identify(str(path))
     except BadInput as error:
-        logger.warning("left in the inbox: %s", error)
+        logger.warning("file in the inbox skipped: %s", error)
         return None
 
 
-def _at_rest(path: Path) -> bool:
-    """A file nobody wrote to lately. It may also be gone by now."""
+def _is_settled(path: Path) -> bool:
+    """Whether a file has not been written to lately. It may also be gone by now."""
     try:
         return path.is_file() and time.time() - path.stat().st_mtime > SETTLED_SECONDS
     except FileNotFoundError:
@@ -131,7 +131,7 @@ def item_of(line: str) -> str:
     for name in ("source", "id", "arxiv_id", "arxiv", "doi", "url", "path"):
         if isinstance(record.get(name), str) and record[name].strip():
             return str(record[name])
-    raise BadInput('no "id", "doi", "url", "path" or "source" in it')
+    raise BadInput('it has no "id", "doi", "url", "path" or "source"')
 
 
 def link(key: str) -> str:

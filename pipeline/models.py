@@ -1,4 +1,4 @@
-"""A document: what it is known by, and what each step made of it."""
+"""A document, and what each step has stored about it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from queuemgr.extend.models import Execution
 FLOW = "papers"
 
 METHOD_CHARACTERS = 120
-"""Room for `Document.method`; a longer name of a model is cut before it is stored."""
+"""Size of `Document.method`; a longer model name is cut before it is stored."""
 
 
 class DocumentQuerySet(models.QuerySet["Document"]):
-    def not_under_way(self) -> Self:
-        """Known, but no execution was ever made of them."""
-        begun = Execution.objects.filter(flow=FLOW, key=OuterRef("key"))
-        return self.filter(~Exists(begun), begun=False)
+    def not_enqueued(self) -> Self:
+        """Documents that never had an execution."""
+        executions = Execution.objects.filter(flow=FLOW, key=OuterRef("key"))
+        return self.filter(~Exists(executions), enqueued=False)
 
 
 class Document(models.Model):
-    """One paper. Files live on Django's storage; every column is written by the step that made it."""
+    """One paper. Its files are on Django's storage; each step writes its own columns."""
 
     key = models.CharField(max_length=255, unique=True)
     kind = models.CharField(max_length=8)
     source = models.TextField(help_text="As it was given.")
-    begun = models.BooleanField(default=False, help_text="An execution was made of it.")
+    enqueued = models.BooleanField(default=False, help_text="It has an execution.")
     added_at = models.DateTimeField(default=timezone.now)
 
     title = models.CharField(max_length=500, blank=True)
@@ -42,17 +42,21 @@ class Document(models.Model):
     open_access = models.CharField(max_length=20, blank=True, help_text="As its source calls it.")
     doi = models.CharField(max_length=255, blank=True)
     arxiv_id = models.CharField(max_length=40, blank=True)
-    lookups = models.JSONField(default=list, blank=True, help_text="Who was asked, and what came.")
+    lookups = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="The sources asked and their results, and the downloads tried.",
+    )
     pdf_url = models.TextField(blank=True)
     other_urls = models.JSONField(
-        default=list, blank=True, help_text="Still to be tried, in order."
+        default=list, blank=True, help_text="Tried in this order if the first URL fails."
     )
     local_path = models.TextField(blank=True)
 
     pdf = models.FileField(max_length=300, blank=True)
     sha256 = models.CharField(max_length=64, blank=True)
     size = models.PositiveBigIntegerField(null=True, blank=True)
-    fetched_from = models.TextField(blank=True, help_text="After all redirects.")
+    fetched_from = models.TextField(blank=True, help_text="The URL after all redirects.")
     etag = models.CharField(max_length=255, blank=True)
     last_modified = models.CharField(max_length=64, blank=True)
 
@@ -64,7 +68,7 @@ class Document(models.Model):
     references_file = models.FileField(max_length=300, blank=True)
     references = models.PositiveIntegerField(null=True, blank=True)
     references_style = models.CharField(max_length=40, blank=True)
-    problem = models.TextField(blank=True, help_text="What of it could not be read, and why.")
+    problem = models.TextField(blank=True, help_text="What could not be read, and why.")
 
     analysis = models.JSONField(default=dict, blank=True)
     method = models.CharField(max_length=METHOD_CHARACTERS, blank=True)
@@ -83,7 +87,7 @@ class Document(models.Model):
         ordering = ("-id",)
         indexes = (
             models.Index(
-                fields=("id",), condition=models.Q(begun=False), name="document_not_under_way"
+                fields=("id",), condition=models.Q(enqueued=False), name="document_not_enqueued"
             ),
         )
 
@@ -92,18 +96,18 @@ class Document(models.Model):
 
     @property
     def source_shown(self) -> str:
-        """As it was given, without the query of a URL, which may hold a signature."""
+        """As it was given, without the query of a URL, which may contain a signature."""
         return shown(self.source) if self.kind == "url" else self.source
 
     @property
     def file_stem(self) -> str:
-        """A file name for it: readable, without a slash or dots to climb by, and unique to its key."""
+        """A file name: readable, without slashes or dots, and unique for the key."""
         readable = re.sub(r"[^\w-]+", "_", self.key.rpartition("/")[2] or self.key).strip("_")[:60]
         return f"{readable}-{hashlib.sha256(self.key.encode()).hexdigest()[:10]}"
 
 
 class Lookup(models.Model):
-    """What a service answered about an identifier: not asked again while it is fresh."""
+    """A source's answer about an identifier; it is not asked again while the answer is fresh."""
 
     source = models.CharField(max_length=32)
     name = models.CharField(max_length=255)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from pipeline.steps.analyse.analyse import Analysis
-from pipeline.steps.report.report import Asked, PagesRead, Reference, ReportFacts
+from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, SourceLookup
 
 FACTS = ReportFacts(
     key="arxiv:2101.00001",
@@ -49,7 +49,7 @@ FULL = replace(
         Reference("[2] E. Weir. Gates.", arxiv_id="hep-th/9901001"),
         Reference("[3] Nobody. Lost."),
     ),
-    asked=(Asked("crossref", "found: yes"), Asked("unpaywall", "status: 404")),
+    lookups=(SourceLookup("crossref", "found: yes"), SourceLookup("unpaywall", "status: 404")),
     prompt_version="2026-11-1",
     prompt_tokens=9_000,
     completion_tokens=300,
@@ -65,5 +65,5 @@ def with_every_text(text: str) -> ReportFacts:
         authors=(text,), licence=text, open_access=text, arxiv_id=text, fetched_from=text,
         method=f"model:{text}", references_style=text, prompt_version=text,
         read=(PagesRead("failed", (1,), text), PagesRead(text, (2,))),
-        reference_list=(Reference(text, text, text),), asked=(Asked(text, text),),
+        reference_list=(Reference(text, text, text),), lookups=(SourceLookup(text, text),),
     )  # fmt: skip

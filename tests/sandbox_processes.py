@@ -1,4 +1,4 @@
-"""The sandbox_processes children of a process, to see that none is left."""
+"""The sandboxed children of a process, to see that none is left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psutil
 
 
 def family(of: int | None = None) -> list[psutil.Process]:
-    """The sandbox_processes children of a process (ours unless told), and their own children."""
+    """The sandboxed children of a process (ours unless told), and their own children."""
     found: list[psutil.Process] = []
     for child in psutil.Process(of).children():
         with suppress(psutil.NoSuchProcess):

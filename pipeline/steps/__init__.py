@@ -1,0 +1,1 @@
+"""The steps of the papers flow as plain Python, without Django and Celery: one package a step."""

@@ -1,6 +1,7 @@
-"""What a person means by the text they gave: an arXiv id, a DOI, a URL or a file.
+"""Identify a document by user input: an arXiv id, a DOI, a URL or a file.
 
-Pure: no network and no look at the disk. Two spellings of one document get one key.
+Not a step, but shared by the intake and several steps. Pure: uses neither the network nor the disk. Two
+spellings of one document get one key.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from queuemgr import BadInput
 Kind = Literal["arxiv", "doi", "url", "file"]
 
 MAX_LENGTH = 4096
-"""Characters: the longest path Linux opens, and longer than any URL that works."""
+"""Characters: the longest path that Linux accepts, and longer than any usable URL."""
 
 _ARCHIVES = (
     "acc-phys|adap-org|alg-geom|ao-sci|astro-ph|atom-ph|bayes-an|chao-dyn|chem-ph|cmp-lg|comp-gas|"
     "cond-mat|cs|dg-ga|funct-an|gr-qc|hep-ex|hep-lat|hep-ph|hep-th|math|math-ph|mtrl-th|nlin|"
     "nucl-ex|nucl-th|patt-sol|physics|plasm-ph|q-alg|q-bio|quant-ph|solv-int|supr-con"
 )
-"""The archives of arXiv ids before April 2007; they tell `math/0309136` from a path."""
+"""The archives in arXiv ids before April 2007; they distinguish `math/0309136` from a path."""
 
 _ASCII = re.IGNORECASE | re.ASCII
 _NEW_ID = re.compile(r"(\d{4})\.(\d{4,5})(?:v(\d+))?", _ASCII)
@@ -49,9 +50,9 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Identifier:
-    """One document: its kind, a key no other document has, and the value a source is asked for.
+    """One document: its kind, its unique key, and the value to ask sources for.
 
-    `version` is the arXiv version; None means "the latest", and for other kinds nothing at all.
+    `version`: the arXiv version, or None for the latest; always None for other kinds.
     """
 
     kind: Kind
@@ -61,7 +62,7 @@ class Identifier:
 
     @property
     def text(self) -> str:
-        """The value with its version: identified again, it gives the same key."""
+        """The value with its version, which identifies the same document again."""
         return self.value if self.version is None else f"{self.value}v{self.version}"
 
 
@@ -102,7 +103,7 @@ def _required(found: Identifier | None, given: str, remedy: str) -> Identifier:
 
 
 def _cleaned(text: str) -> str:
-    # Lists saved on Windows begin with a byte order mark; copied text carries zero-width spaces.
+    # Lists saved on Windows begin with a byte order mark; copied text may have zero-width spaces.
     given = text.strip().strip("\ufeff\u200b").strip()
     if not given:
         raise _bad(given, "it is empty; give an arXiv id, a DOI, a URL or a path")
@@ -114,7 +115,7 @@ def _cleaned(text: str) -> str:
 
 def _refuse_controls(part: str, given: str) -> None:
     if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in part):
-        raise _bad(given, "it holds control characters; remove them")
+        raise _bad(given, "it contains control characters; remove them")
 
 
 # arXiv
@@ -151,7 +152,7 @@ def _new_arxiv(match: re.Match[str], given: str) -> Identifier:
 def _old_arxiv(match: re.Match[str], given: str) -> Identifier:
     archive, month, number = match[1].lower(), match[2], match[3]
     _check_month(month, given)
-    # The years wrap at 2000, so the two spans are compared one by one.
+    # The years wrap at 2000, so there are two ranges.
     if not ("9107" <= month <= "9912" or "0001" <= month <= "0703") or int(number) == 0:
         raise _bad(given, f"ids such as {archive}/9901001 run from 9107 to 0703, numbered from 001")
     return _paper(f"{archive}/{month}{number}", match[4], given)
@@ -196,7 +197,7 @@ def _doi_name(text: str, given: str) -> Identifier | None:
 
 
 def _without_closing(name: str) -> str:
-    """Drop the sentence's punctuation after a DOI; brackets only when none opened them."""
+    """Drop the punctuation of a sentence after a DOI, and unmatched closing brackets."""
     pairs = {")": "(", "]": "[", ">": "<"}
     while name and (
         name[-1] in ".,;"
@@ -268,26 +269,26 @@ def _doi_of(url: httpx.URL, given: str) -> Identifier:
 
 
 def _parsed(text: str) -> httpx.URL:
-    """The URL normalised: case, default port, dot segments, escapes; no fragment."""
+    """The normalised URL: case, default port, dot segments, escapes; without fragment."""
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[1].lower() not in _DEFAULT_PORTS:
         raise _bad(text, "only http and https URLs are fetched")
     try:
-        given = httpx.URL(_ESCAPE.sub(_tidied, text))
+        given = httpx.URL(_ESCAPE.sub(_normalised_escape, text))
         # `raw_path` is "/" where the text has no path at all.
         url = given.copy_with(fragment=None, raw_path=given.raw_path)
         host = url.raw_host.decode("ascii")
     except (httpx.InvalidURL, ValueError) as error:
-        raise _bad(text, f"it is not a URL ({error})") from error
+        raise _bad(text, f"it is not a valid URL ({error})") from error
     if url.userinfo:
         raise _bad(text, "a URL may not carry a user name or a password")
     if not _HOST.fullmatch(host) or not 0 < (url.port or 80) < 65536:
-        raise _bad(text, "it names no usable host and port; write https://example.org/paper.pdf")
+        raise _bad(text, "it has no usable host and port; write https://example.org/paper.pdf")
     return url
 
 
-def _tidied(escape: re.Match[str]) -> str:
-    """RFC 3986, 6.2.2: letters that need no escape have none, and escapes are upper case."""
+def _normalised_escape(escape: re.Match[str]) -> str:
+    """RFC 3986, 6.2.2: unreserved characters are not escaped, and escapes are upper case."""
     letter = chr(int(escape[1], 16))
     plain = letter.isascii() and (letter.isalnum() or letter in "-._~")
     return letter if plain else escape[0].upper()

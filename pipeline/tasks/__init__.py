@@ -1,5 +1,8 @@
-"""One Celery task per step: load, do the plain step, say what to store. No connection is held while
-a step works; what it found is stored in the transaction that ends its lease."""
+"""One Celery task per step: load the document, run the plain step, return what to store.
+
+No database connection is held while a step works; its result is stored in the transaction that ends
+its lease.
+"""
 
 from pipeline.tasks.analyse import analyse_step
 from pipeline.tasks.extract import extract_step

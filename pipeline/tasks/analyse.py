@@ -1,87 +1,117 @@
-"""The step that says what the paper says."""
+"""The step that analyses the paper."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from celery import shared_task
-from django.db import transaction
 
-from pipeline.config import parts_at_once, pipeline_settings
+from pipeline.config import chunks_at_once, pipeline_settings
 from pipeline.models import METHOD_CHARACTERS, Document
 from pipeline.steps.analyse.analyse import (
     Analysed,
     AnalyseOptions,
-    ComeAgain,
-    Learnt,
+    KnownLimits,
+    Reschedule,
     analyse,
-    parts_in,
+    count_chunks,
 )
-from pipeline.steps.llm.client import Tally
+from pipeline.steps.llm.client import Usage
 from pipeline.steps.llm.endpoint import Endpoint
-from pipeline.tasks.analysis_checkpoint import KeptNotes
+from pipeline.tasks.checkpoint import JsonLinesCheckpoint
 from pipeline.tasks.documents import done, load
-from pipeline.tasks.request_accounting import UNBOOKED, NotBooked, book, counted, failed, used
+from pipeline.tasks.request_accounting import (
+    CHARGE_FAILED,
+    ChargeFailed,
+    charge_request,
+    failed_result,
+    recorded_on_failure,
+    usage_columns,
+)
 from queuemgr import Done, LeasedTask, Result, Snoozed, Work
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task(base=LeasedTask, name="papers.analyse")
 def analyse_step(work: Work) -> Result:
     """Title, summary, keywords and contributions: by the model, or locally without one."""
-    tally = Tally()
+    usage = Usage()
     try:
-        return _analysed(work, tally)
-    except ComeAgain as again:
-        return Snoozed(0, again.reason, again.learnt)
-    except NotBooked:
-        return UNBOOKED
+        return _analysed(work, usage)
+    except Reschedule as again:
+        return Snoozed(0, again.reason, again.context)
+    except ChargeFailed:
+        return CHARGE_FAILED
     except Exception as error:
-        return failed(error, work, _cost(tally))
+        return failed_result(error, work, _cost(usage))
 
 
-def _analysed(work: Work, tally: Tally) -> Done:
+def _analysed(work: Work, usage: Usage) -> Done:
     document = load(work)
-    options = replace(_options(work.inputs), before_request=lambda _: book(work), tally=tally)
-    several = options.endpoint is not None and options.learnt.parts > 1
-    with KeptNotes(document) if several else nullcontext() as kept, counted(document, tally):
-        if kept is not None:
-            options = replace(options, notes=dict(kept.notes), keep_note=kept.keep)
-        analysed = analyse(_text(document), document.title, options, work.signal)
-    made = _stored(document, analysed, tally)
-    return made if kept is None else replace(made, store=partial(_store_and_forget, made, kept))
+    options = replace(
+        _options(work.inputs), before_request=lambda _: charge_request(work), usage=usage
+    )
+    with recorded_on_failure(document, usage):
+        if options.endpoint is None or options.known.chunks == 1:
+            return _stored(document, _analysis(document, options, work), usage)
+        checkpoint = JsonLinesCheckpoint(f"analysis/{document.file_stem}.notes.jsonl")
+        options = replace(
+            options, notes=_notes(checkpoint), save_note=partial(_save_note, checkpoint)
+        )
+        with checkpoint.saved_on_failure():
+            analysed = _analysis(document, options, work)
+        done = _stored(document, analysed, usage)
+        return replace(done, store=checkpoint.deleted_after(done))
 
 
-def _store_and_forget(made: Done, kept: KeptNotes) -> None:
-    """The notes go when the analysis made of them is stored for good, and not before."""
-    if made.store is not None:
-        made.store()
-    transaction.on_commit(kept.forget, robust=True)
+def _analysis(document: Document, options: AnalyseOptions, work: Work) -> Analysed:
+    return analyse(_text(document), document.title, options, work.signal)
 
 
-def _cost(tally: Tally) -> int | None:
-    """Requests sent, where there is somebody to send them to."""
-    return tally.requests if pipeline_settings().llm_base_url else None
+def _notes(checkpoint: JsonLinesCheckpoint) -> dict[str, str]:
+    """The notes that earlier attempts made, by the digest of their request."""
+    return {
+        str(record["digest"]): str(record["note"])
+        for record in checkpoint.records()
+        if record.keys() >= {"digest", "note"}
+    }
 
 
-def expected_parts(text: str) -> dict[str, int]:
-    """What admission must know of a paper's text to reserve its requests, for the context."""
+def _save_note(checkpoint: JsonLinesCheckpoint, digest: str, note: str) -> None:
+    """Without the checkpoint only a retry costs more, so a failure to write it is not one of the step."""
+    try:
+        checkpoint.add({"digest": digest, "note": note})
+    except Exception as error:  # storages raise exceptions of any kind
+        logger.warning(
+            "checkpoint %s could not be written: %s", checkpoint.name, type(error).__name__
+        )
+
+
+def _cost(usage: Usage) -> int | None:
+    """Requests sent; None without an endpoint."""
+    return usage.requests if pipeline_settings().llm_base_url else None
+
+
+def expected_chunks(text: str) -> dict[str, int]:
+    """For the context: the number of chunks, from which the requests to reserve follow."""
     options = _options({})
-    return {"llm_parts": parts_in(text, options)} if options.endpoint else {}
+    return {"llm_chunks": count_chunks(text, options)} if options.endpoint else {}
 
 
-def _stored(document: Document, analysed: Analysed, tally: Tally) -> Done:
-    found = done(
+def _stored(document: Document, analysed: Analysed, usage: Usage) -> Done:
+    stored = done(
         document,
         title=document.title or analysed.analysis.title[:500],
         analysis=analysed.analysis.model_dump(),
         method=analysed.method[:METHOD_CHARACTERS],
         prompt_version=analysed.prompt_version,
-        **used(tally),
+        **usage_columns(usage),
     )
-    return Done(found.context, found.store, _cost(tally))
+    return Done(stored.context, stored.store, _cost(usage))
 
 
 def _text(document: Document) -> str:
@@ -89,15 +119,15 @@ def _text(document: Document) -> str:
         return str(stored.read().decode("utf-8"))
 
 
-def _options(given: dict[str, Any]) -> AnalyseOptions:
+def _options(inputs: dict[str, Any]) -> AnalyseOptions:
     config = pipeline_settings()
     return AnalyseOptions(
         endpoint=_endpoint(),
         context_tokens=config.llm_context_tokens,
         max_tokens=config.llm_max_tokens,
-        max_parts=config.llm_max_parts,
-        parts_inflight=parts_at_once(config),
-        learnt=Learnt.of(given),
+        max_chunks=config.llm_max_chunks,
+        chunks_inflight=chunks_at_once(config),
+        known=KnownLimits.from_context(inputs),
     )
 
 

@@ -1,4 +1,4 @@
-"""Loading the document a step works on, and storing what the step made of it."""
+"""Load the document a step works on, and store the result."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def load(work: Work) -> Document:
 OWN_FILES = (
     "pages_file", "text", "references_file", "report_markdown", "report_json", "report_html",
 )  # fmt: skip
-"""Files of one document only; a PDF may be another document's as well."""
+"""Files of one document only; several documents may share a PDF."""
 
 
 def done(document: Document, context: dict[str, Any] | None = None, **columns: Any) -> Done:
-    """Done, storing these columns when the lease ends, and then removing files they took the place of.
+    """Done, storing these columns when the lease ends, and then removing the files they replace.
 
-    Most storages replace a file of the same name; one that keeps both gave the new one another name.
+    Most storages overwrite a file of the same name; others give the new one a different name.
     """
     earlier = {name: getattr(document, name).name for name in OWN_FILES if name in columns}
     replaced = [old for name, old in earlier.items() if old and old != columns[name]]
 
-    def store_and_tidy() -> None:
+    def store_and_remove() -> None:
         store(document.pk, columns)
         for old in replaced:
             transaction.on_commit(partial(files.remove, old), robust=True)
 
-    return Done(context or {}, store=store_and_tidy)
+    return Done(context or {}, store=store_and_remove)
 
 
 def store(pk: int, columns: dict[str, Any]) -> None:
-    """Write these columns; to be called in the transaction that ends the lease."""
+    """Write these columns; called in the transaction that ends the lease."""
     Document.objects.filter(pk=pk).update(**columns)

@@ -15,7 +15,7 @@ from queuemgr.steptools.lane_slots import lane_slot
 
 @shared_task(base=LeasedTask, name="papers.extract")
 def extract_step(work: Work) -> Done:
-    """Read the text layer, page by page. Pages that failed go to OCR, which says what it made of them."""
+    """Read the text layer, page by page. Pages without text go to the OCR step."""
     document, config = load(work), pipeline_settings()
     options = ExtractOptions(
         config.page_seconds, config.document_seconds, config.extract_memory, config.extract_pages

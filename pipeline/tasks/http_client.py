@@ -1,4 +1,4 @@
-"""The one HTTP client of this process, by the settings."""
+"""The HTTP client of this process, configured by the settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from queuemgr.steptools.process_lanes import lanes
 
 
 def http_client() -> HttpClient:
-    """Made on first use, shared by every step of this process."""
+    """Created on first use, shared by every step of this process."""
     config, lanes_here = pipeline_settings(), lanes()
     contact = f" (mailto:{config.contact_email})" if config.contact_email else ""
     return shared(

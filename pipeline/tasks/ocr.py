@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from celery import shared_task
-from django.db import transaction
 
 from pipeline import files
 from pipeline.config import pipeline_settings
 from pipeline.models import Document
-from pipeline.ocr_config import KEY, is_remote, ocr_options, pages_at_once, requests_reserved
+from pipeline.ocr_config import OCR_LIMIT, is_remote, ocr_options, pages_at_once, requests_reserved
 from pipeline.steps.extract.extract import PageText
-from pipeline.steps.llm.client import Tally
+from pipeline.steps.llm.client import Usage
 from pipeline.steps.ocr.ocr import (
-    FOR_GOOD,
-    PATIENCE,
+    MAX_WAIT_SECONDS,
+    PERMANENT_KINDS,
     OcrOptions,
     OcrResult,
     engine_for,
@@ -30,114 +29,147 @@ from pipeline.steps.ocr.ocr import (
     raise_for_outage,
 )
 from pipeline.steps.pdf.page_outcomes import PageOutcome, PdfError
+from pipeline.tasks.checkpoint import JsonLinesCheckpoint
 from pipeline.tasks.documents import load
-from pipeline.tasks.ocr_checkpoint import Part
 from pipeline.tasks.pages import has_text, pages_done, read_pages
-from pipeline.tasks.request_accounting import UNBOOKED, NotBooked, book, counted, failed, used
+from pipeline.tasks.request_accounting import (
+    CHARGE_FAILED,
+    ChargeFailed,
+    charge_request,
+    failed_result,
+    recorded_on_failure,
+    usage_columns,
+)
 from queuemgr import AbortSignal, Done, LeasedTask, Result, StepFailed, Work
 from queuemgr.steptools.lane_slots import lane_slot
 from queuemgr.steptools.lanes import LaneName
 
 LANES: Mapping[str, LaneName] = {"rapidocr": "embedding", "tesseract": "proc"}
-"""The lanes of the engines that run on this machine."""
+"""The lane of each local engine."""
 
 
 @shared_task(base=LeasedTask, name="papers.ocr")
 def ocr_step(work: Work) -> Result:
-    """Read the pages without text by OCR. What it cannot read is named, and fails no other page."""
-    with Booking(work) as booking:
+    """Read the pages without text by OCR. A page that cannot be read is named, and fails no other page."""
+    with RequestCharger(work) as charger:
         try:
-            return _ocr(work, booking)
-        except NotBooked:
-            return UNBOOKED
+            return _ocr(work, charger)
+        except ChargeFailed:
+            return CHARGE_FAILED
         except Exception as error:
-            return failed(error, work, booking.paid)
+            return failed_result(error, work, charger.cost)
 
 
-def _ocr(work: Work, booking: Booking) -> Done:
+def _ocr(work: Work, charger: RequestCharger) -> Done:
     document, wanted = load(work), list(work.inputs["pages_without_text"])
-    options = _options(len(wanted), booking)
-    part = Part(document, _reader(options))
-    with part.saved_on_failure(), counted(document, booking.tally):
-        outcomes = _read(work, document, wanted, options, part)
-        done = _stored(work, document, outcomes, used(booking.tally))
-    return Done(done.context, _and_forget(done, part), booking.paid)
+    options = _options(len(wanted), charger)
+    checkpoint = JsonLinesCheckpoint(_checkpoint_name(document, _reader(options)))
+    with checkpoint.saved_on_failure(), recorded_on_failure(document, charger.usage):
+        outcomes = _read(work, document, wanted, options, checkpoint)
+        done = _stored(work, document, outcomes, usage_columns(charger.usage))
+    return Done(done.context, checkpoint.deleted_after(done), charger.cost)
 
 
-class Booking:
-    """Says each request before it is sent, in one thread of its own: the engine's event loop must
-    not wait for the database, and Django's connections belong to threads. `tally` counts what was
-    really sent, and the tokens it took."""
+class RequestCharger:
+    """Charges each request before it is sent, in a thread of its own: the engine's event loop must not
+    wait for the database, and Django's connections belong to threads. `usage` counts what was really
+    sent, and the tokens it took."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="booking")
-        self._booked = 0
-        self.tally = Tally()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="charge")
+        self._charged = 0
+        self.usage = Usage()
 
-    def __enter__(self) -> Booking:
+    def __enter__(self) -> RequestCharger:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown()
 
     @property
-    def paid(self) -> int | None:
-        """Requests booked; None where there is no endpoint to send them to."""
-        return self._booked if is_remote(pipeline_settings()) else None
+    def cost(self) -> int | None:
+        """Requests charged; None without an endpoint."""
+        return self._charged if is_remote(pipeline_settings()) else None
 
-    async def one(self) -> None:
-        """Book one request. Raises as `booking.book` does."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._spend)
+    async def charge(self) -> None:
+        """Charge one request. Raises as `charge_request` does."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._charge)
 
-    def _spend(self) -> None:
-        book(self._work)
-        self._booked += 1
+    def _charge(self) -> None:
+        charge_request(self._work)
+        self._charged += 1
+
+
+def _checkpoint_name(document: Document, reader: str) -> str:
+    """Of the pages that this reader has read of this file."""
+    source = f"{document.sha256} {document.pdf.name} {reader}"
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    return f"{files.OCR_CHECKPOINTS}/{document.file_stem}-{digest[:10]}.jsonl"
+
+
+def _read_before(checkpoint: JsonLinesCheckpoint) -> dict[int, PageOutcome]:
+    """The pages that earlier attempts read, by number."""
+    fields = {"page", "attempts", "text", "blank"}
+    records = (record for record in checkpoint.records() if record.keys() == fields)
+    return {record["page"]: PageOutcome(**record) for record in records}
 
 
 def _read(
-    work: Work, document: Document, wanted: Sequence[int], options: OcrOptions, part: Part
+    work: Work,
+    document: Document,
+    wanted: Sequence[int],
+    options: OcrOptions,
+    checkpoint: JsonLinesCheckpoint,
 ) -> list[PageOutcome]:
-    """The outcome of every page wanted; those an attempt before this one read are not read again."""
-    left = [page for page in wanted if page not in part.outcomes]
+    """The outcome of every page wanted; those an earlier attempt read are not read again."""
+    known = _read_before(checkpoint)
+
+    def keep(outcome: PageOutcome) -> None:
+        known[outcome.page] = outcome
+        checkpoint.add({"page": outcome.page, "attempts": outcome.attempts, "text": outcome.text,
+                        "blank": outcome.blank})  # fmt: skip
+
+    left = [page for page in wanted if page not in known]
     try:
-        with _place(options, work.signal), files.on_disk(document.pdf) as pdf:
-            read = ocr(pdf, left, options, work.signal, part.add) if left else OcrResult(())
-        raise_for_outage(read, KEY)
+        with _lane_slot(options, work.signal), files.on_disk(document.pdf) as pdf:
+            read = ocr(pdf, left, options, work.signal, keep) if left else OcrResult(())
+        raise_for_outage(read, OCR_LIMIT)
     except StepFailed as error:
-        if error.kind not in FOR_GOOD or not has_text(read_pages(document)):
+        if error.kind not in PERMANENT_KINDS or not has_text(read_pages(document)):
             raise
-        # The text there is is worth more than a failure over pages no attempt will ever read.
+        # The text of the other pages is worth more than a failure over pages that cannot be read.
         failed = PdfError(error.message, kind=error.kind)
-        left = [page for page in left if page not in part.outcomes]
+        left = [page for page in left if page not in known]
         read = OcrResult(tuple(PageOutcome(page, 0, error=failed) for page in left))
-    return [*read.outcomes, *(each for page, each in part.outcomes.items() if page in wanted)]
+    kept = (outcome for page, outcome in known.items() if page in wanted)
+    return list({outcome.page: outcome for outcome in (*kept, *read.outcomes)}.values())
 
 
-def _place(options: OcrOptions, signal: AbortSignal) -> AbstractContextManager[None]:
-    """The place an engine of this machine takes in its lane; a model elsewhere takes none."""
+def _lane_slot(options: OcrOptions, signal: AbortSignal) -> AbstractContextManager[None]:
+    """A slot in the lane of a local engine; a remote model needs none."""
     lane = LANES.get(engine_for(options).engine)
     return lane_slot(lane, signal) if lane else nullcontext()
 
 
-def _options(pages: int, booking: Booking) -> OcrOptions:
+def _options(pages: int, charger: RequestCharger) -> OcrOptions:
     config = pipeline_settings()
     return ocr_options(
         config,
         inflight=pages_at_once(config, pages),
         spare=requests_reserved(config, pages) - pages,
-        patience=PATIENCE,
-        before_request=booking.one,
-        tally=booking.tally,
+        max_wait=MAX_WAIT_SECONDS,
+        before_request=charger.charge,
+        usage=charger.usage,
     )
 
 
 def _reader(options: OcrOptions) -> str:
-    """Who reads, by name: what one model read is not mixed with what another did."""
+    """The engine and its model or languages: their results are not mixed."""
     try:
         engine = engine_for(options)
     except StepFailed:
-        return "nobody"  # reading says why
+        return "none"  # reading raises the reason
     model = options.remote.endpoint.model if options.remote else ""
     return f"{engine.engine} {engine.languages or model}"
 
@@ -145,7 +177,7 @@ def _reader(options: OcrOptions) -> str:
 def _stored(
     work: Work, document: Document, outcomes: Sequence[PageOutcome], columns: dict[str, Any]
 ) -> Done:
-    """All pages of the document, those read here in the place of the empty ones."""
+    """All pages of the document, with those read here instead of the empty ones."""
     pages = {page.number: page for page in read_pages(document)}
     for outcome in outcomes:
         before = pages.get(outcome.page, PageText(outcome.page, "", "blank"))
@@ -161,14 +193,5 @@ def _problem(outcomes: Sequence[PageOutcome]) -> str:
     if not failed:
         return ""
     first = min(failed)
-    named = ", ".join(map(str, sorted(failed)))
-    return f"OCR could not read page(s) {named}: {failed[first].message}"
-
-
-def _and_forget(done: Done, part: Part) -> Callable[[], None]:
-    def store() -> None:
-        if done.store is not None:
-            done.store()
-        transaction.on_commit(partial(files.remove, part.name), robust=True)
-
-    return store
+    numbers = ", ".join(map(str, sorted(failed)))
+    return f"OCR could not read page(s) {numbers}: {failed[first].message}"

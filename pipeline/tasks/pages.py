@@ -12,7 +12,7 @@ from pipeline import files
 from pipeline.models import Document
 from pipeline.steps.extract.extract import PageText, letters, with_page_marks
 from pipeline.steps.extract.references import References, find_references
-from pipeline.tasks.analyse import expected_parts
+from pipeline.tasks.analyse import expected_chunks
 from pipeline.tasks.documents import done
 from queuemgr import Done, StepFailed, Work
 
@@ -24,23 +24,26 @@ def pages_done(
     context: dict[str, Any],
     columns: dict[str, Any],
 ) -> Done:
-    """Store the pages read so far, their text as one, and what follows from it."""
+    """Store the pages read so far, their combined text, and its references."""
     pages = list(pages)
     bare = context.get("pages_without_text")
     if not has_text(pages) and not bare:
         raise StepFailed("no_text", columns.get("problem") or "No page of it has any text.")
     stem, text = document.file_stem, with_page_marks(pages)
     found = find_references(text)
-    if not bare:  # else OCR comes next, and the list may be on its pages
-        columns["problem"] = " ".join(filter(None, (columns.get("problem", ""), untold(found))))
+    if not bare:  # else OCR follows, and the list may be on its pages
+        problems = (columns.get("problem", ""), references_problem(found))
+        columns["problem"] = " ".join(filter(None, problems))
     return done(
         document,
         {
             **context,
-            **expected_parts(text),
+            **expected_chunks(text),
             "characters_cleaned": sum(page.cleaned for page in pages),
         },
-        pages_file=files.promote_text(work, as_lines(map(as_plain, pages)), f"pages/{stem}.jsonl"),
+        pages_file=files.promote_text(
+            work, json_lines(map(page_record, pages)), f"pages/{stem}.jsonl"
+        ),
         text=files.promote_text(work, text, f"text/{stem}.txt"),
         pages_by=dict(Counter(page.source for page in pages)),
         characters=sum(len(page.text) for page in pages),
@@ -52,20 +55,20 @@ def pages_done(
 
 
 def references_file(work: Work, found: References, stem: str) -> str:
-    """Store the entries of the list, one JSON line each; "" when none could be told apart."""
+    """Store the entries of the list, one JSON line each; "" if none could be separated."""
     if not found.entries:
         return ""
     return files.promote_text(
-        work, as_lines(map(asdict, found.entries)), f"references/{stem}.jsonl"
+        work, json_lines(map(asdict, found.entries)), f"references/{stem}.jsonl"
     )
 
 
-def untold(found: References) -> str:
-    """What to say when the list has more entries than could be told apart."""
+def references_problem(found: References) -> str:
+    """A sentence about entries that could not be separated; "" if there are none."""
     missing = (found.count or 0) - len(found.entries)
     if found.section and found.count is None:
-        return "The references were found, but could not be told apart."
-    return f"{missing} of {found.count} references are in the text of another." * bool(missing)
+        return "The references were found, but could not be separated."
+    return f"{missing} of {found.count} references are merged with another one." * bool(missing)
 
 
 def read_pages(document: Document) -> list[PageText]:
@@ -77,15 +80,15 @@ def read_pages(document: Document) -> list[PageText]:
 
 
 def has_text(pages: Iterable[PageText]) -> bool:
-    """Has any page a letter?"""
+    """Whether any page has a letter."""
     return any(letters(page.text) for page in pages)
 
 
-def as_plain(page: PageText) -> dict[str, Any]:
-    """A page as it is stored: its text, where that came from and why, and how long it is."""
+def page_record(page: PageText) -> dict[str, Any]:
+    """A page as it is stored: its text, the engine and its reason, and the length."""
     return asdict(page) | {"characters": len(page.text)}
 
 
-def as_lines(items: Iterable[dict[str, Any]]) -> str:
-    """JSON lines, letters of any script as they are."""
+def json_lines(items: Iterable[dict[str, Any]]) -> str:
+    """JSON lines, without escaping letters of other scripts."""
     return "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items)

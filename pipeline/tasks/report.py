@@ -16,7 +16,13 @@ from pipeline.steps.extract.extract import clean
 from pipeline.steps.http.safe_addresses import shown
 from pipeline.steps.report.json_report import render_json
 from pipeline.steps.report.markdown_report import render_markdown
-from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, asked_of, read_alike
+from pipeline.steps.report.report import (
+    PagesRead,
+    Reference,
+    ReportFacts,
+    group_pages,
+    source_lookup,
+)
 from pipeline.tasks.documents import done, load
 from pipeline.web.report_page import render_html
 from queuemgr import Done, LeasedTask, Work
@@ -24,7 +30,7 @@ from queuemgr import Done, LeasedTask, Work
 
 @shared_task(base=LeasedTask, name="papers.report")
 def report_step(work: Work) -> Done:
-    """Write the report in its three forms; all are rendered before the first is put in its place."""
+    """Write the report in its three formats; all are rendered before the first is stored."""
     document = load(work)
     facts, stem = report_facts(document), document.file_stem
     markdown, json_text, page = render_markdown(facts), render_json(facts), render_html(facts)
@@ -37,7 +43,7 @@ def report_step(work: Work) -> Done:
 
 
 def report_facts(document: Document) -> ReportFacts:
-    """What a report says of a document, as it is known now."""
+    """The facts about a document that its report shows."""
     return ReportFacts(
         key=document.key,
         source=shown(document.pdf_url) if document.pdf_url else document.source_shown,
@@ -63,7 +69,9 @@ def report_facts(document: Document) -> ReportFacts:
         characters=document.characters,
         read=_read(document),
         reference_list=tuple(_references(document)),
-        asked=tuple(asked_of(record) for record in document.lookups if isinstance(record, dict)),
+        lookups=tuple(
+            source_lookup(record) for record in document.lookups if isinstance(record, dict)
+        ),
         prompt_version=document.prompt_version,
         prompt_tokens=document.prompt_tokens,
         completion_tokens=document.completion_tokens,
@@ -71,13 +79,13 @@ def report_facts(document: Document) -> ReportFacts:
 
 
 def _after(prefix: str, key: str) -> str:
-    """The identifier a key was made of; "" for keys of another kind."""
+    """The identifier in a key; "" for keys of another kind."""
     return key.removeprefix(prefix) if key.startswith(prefix) else ""
 
 
 def _read(document: Document) -> tuple[PagesRead, ...]:
     pages = _records(document.pages_file)
-    return read_alike((p["number"], p["source"], clean(p.get("reason", ""))[0]) for p in pages)
+    return group_pages((p["number"], p["source"], clean(p.get("reason", ""))[0]) for p in pages)
 
 
 def _references(document: Document) -> Iterator[Reference]:
@@ -89,7 +97,7 @@ def _references(document: Document) -> Iterator[Reference]:
 
 
 def _records(file: Any) -> Iterator[dict[str, Any]]:
-    """A stored file's JSON lines; none where the step that writes it made none, or it was removed."""
+    """A stored file's JSON lines; none if there is no file."""
     if not files.exists(file):
         return
     with file.open("rb") as lines:

@@ -1,4 +1,4 @@
-"""Requests a step pays for: booked before they are sent, and noted with the document afterwards."""
+"""Paid requests of a step: charged before they are sent, and recorded with the document afterwards."""
 
 from __future__ import annotations
 
@@ -8,60 +8,62 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from django.db import Error as DatabaseAway
+from django.db import Error as DatabaseError
 from django.db.models import F
 
 from pipeline.models import Document
-from pipeline.steps.llm.client import Tally
+from pipeline.steps.llm.client import Usage
 from pipeline.tasks.documents import store
 from queuemgr import Failed, Result, Snoozed, Work, as_result
 
 logger = logging.getLogger(__name__)
 
-UNBOOKED = Snoozed(15.0, "the database did not take the booking of a request")
-"""Seconds until a request is tried again that the database did not let us book."""
+CHARGE_FAILED = Snoozed(15.0, "the database did not accept the charge for a request")
+"""Retry in 15 seconds when a request could not be charged."""
 
 
-class NotBooked(Exception):
-    """The database did not take the booking of a request, so the request was not sent."""
+class ChargeFailed(Exception):
+    """The database did not accept the charge for a request, so the request was not sent."""
 
 
-def book(work: Work) -> None:
-    """Book one request, in whatever thread; with none booked none is sent.
+def charge_request(work: Work) -> None:
+    """Charge one request, in any thread; it is sent only after that.
 
-    Raises `NotBooked`, `LeaseLost`, and `StepFailed` when none of those reserved is left.
+    Raises `ChargeFailed`, `LeaseLost`, and `StepFailed` when no reserved request is left.
     """
     try:
         work.spend()
-    except DatabaseAway as error:
-        raise NotBooked from error
+    except DatabaseError as error:
+        raise ChargeFailed from error
 
 
-def failed(error: Exception, work: Work, cost: int | None) -> Result:
-    """What an exception out of a step means; a failure costs what was booked, not what was reserved."""
+def failed_result(error: Exception, work: Work, cost: int | None) -> Result:
+    """The result for an exception out of a step; a failure costs what was charged, not the reservation."""
     result = as_result(error, work.signal)
     return replace(result, cost=cost) if isinstance(result, Failed) else result
 
 
 @contextmanager
-def counted(document: Document, tally: Tally) -> Iterator[None]:
-    """Add what was asked and used to the document when the block fails: it was paid for. Not guarded
-    by the lease, since it is a fact whoever holds that now."""
+def recorded_on_failure(document: Document, usage: Usage) -> Iterator[None]:
+    """Add the usage to the document if the block fails, since it was paid for.
+
+    The lease does not guard this: it is true whoever holds the lease now.
+    """
     try:
         yield
     except Exception:
         try:
-            if tally.requests:
-                store(document.pk, used(tally))
-        except DatabaseAway:
-            logger.warning("tokens used for %s could not be noted", document.key)
+            if usage.requests:
+                store(document.pk, usage_columns(usage))
+        except DatabaseError:
+            logger.warning("usage for %s could not be recorded", document.key)
         raise
 
 
-def used(tally: Tally) -> dict[str, Any]:
-    """Columns that grow by what was asked and used."""
+def usage_columns(usage: Usage) -> dict[str, Any]:
+    """The columns that the usage is added to."""
     return {
-        "requests": F("requests") + tally.requests,
-        "prompt_tokens": F("prompt_tokens") + tally.prompt_tokens,
-        "completion_tokens": F("completion_tokens") + tally.completion_tokens,
+        "requests": F("requests") + usage.requests,
+        "prompt_tokens": F("prompt_tokens") + usage.prompt_tokens,
+        "completion_tokens": F("completion_tokens") + usage.completion_tokens,
     }

@@ -1,0 +1,1 @@
+"""The web pages of papers: the admin, the collection, and reports."""

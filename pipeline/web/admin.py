@@ -1,7 +1,7 @@
-"""Documents in the admin: to be read, with links to their files; steps alone write them.
+"""Documents in the admin: read-only, with links to their files.
 
-What strangers wrote (titles, names, addresses, answers of services) is shown without the characters
-that hide or reverse text, and always escaped.
+Untrusted text (titles, names, URLs, answers of services) is shown without the characters that hide or
+reverse text, and always escaped.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from pipeline.steps.http.safe_addresses import shown
 from pipeline.steps.report.report import (
     PAGE_SOURCES,
     arxiv_link,
-    asked_of,
     doi_link,
     one_line,
     plain,
+    source_lookup,
 )
 from pipeline.steps.resolve.fallback_urls import untried
 from pipeline.web.artifact_links import links_of
-from pipeline.web.document_filters import KindFilter, MethodFilter, OpenAccessFilter, WholeFilter
+from pipeline.web.document_filters import (
+    CompletenessFilter,
+    KindFilter,
+    MethodFilter,
+    OpenAccessFilter,
+)
 from queuemgr.extend.admin import ReadOnlyAdmin
 
 
@@ -36,26 +41,26 @@ class DocumentAdmin(ReadOnlyAdmin):
     list_display = (
         "key", "title", "year", "pages", "references", "method", "problem", "files",
     )  # fmt: skip
-    list_filter = (KindFilter, WholeFilter, OpenAccessFilter, MethodFilter)
+    list_filter = (KindFilter, CompletenessFilter, OpenAccessFilter, MethodFilter)
     search_fields = ("key__startswith", "title__istartswith")
     search_help_text = "beginning of a key or a title"
     sortable_by = ()
     ordering = ("-id",)
     deferred = ("authors", "lookups", "other_urls", "analysis", "pages_by")
     fieldsets = (
-        (None, {"fields": ("files", "key", "title", "written_by", "year", "execution")}),
+        (None, {"fields": ("files", "key", "title", "author_names", "year", "execution")}),
         (
-            "Where it came from",
+            "Origin",
             {
                 "fields": (
-                    "source", "doi_linked", "arxiv_linked", "licence", "open_access", "asked",
-                    "pdf_url", "still_to_try", "fetched_from", "local_path",
-                    ("added_at", "begun"), ("etag", "last_modified"),
+                    "source", "doi_linked", "arxiv_linked", "licence", "open_access", "sources_asked",
+                    "pdf_url", "other_addresses", "fetched_from", "local_path",
+                    ("added_at", "enqueued"), ("etag", "last_modified"),
                 )
             },
         ),
         (
-            "What was read",
+            "Content",
             {
                 "fields": (
                     "problem", "pages_read", ("pages", "characters"),
@@ -64,7 +69,7 @@ class DocumentAdmin(ReadOnlyAdmin):
             },
         ),
         (
-            "What was made of it",
+            "Analysis",
             {
                 "fields": (
                     "summary", "contributions", "keywords", ("method", "prompt_version"),
@@ -83,12 +88,12 @@ class DocumentAdmin(ReadOnlyAdmin):
 
     def read_page(self, rows: Sequence[Any]) -> None:
         for row in rows:
-            show_plainly(row)
+            make_displayable(row)
 
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         document = super().get_object(request, *given, **named)
         if document is not None:
-            show_plainly(document)
+            make_displayable(document)
         return document
 
     @admin.display(description="files")
@@ -102,7 +107,7 @@ class DocumentAdmin(ReadOnlyAdmin):
         return format_html('<a href="{}?q={}">{}</a>', url, document.key, document.key)
 
     @admin.display(description="authors")
-    def written_by(self, document: Document) -> str:
+    def author_names(self, document: Document) -> str:
         return one_line(", ".join(map(str, document.authors))) or "-"
 
     @admin.display(description="DOI")
@@ -113,19 +118,19 @@ class DocumentAdmin(ReadOnlyAdmin):
     def arxiv_linked(self, document: Document) -> str:
         return linked(document.arxiv_id, arxiv_link(document.arxiv_id))
 
-    @admin.display(description="who was asked")
-    def asked(self, document: Document) -> str:
-        found = [asked_of(record) for record in records(document.lookups)]
-        rows = ((one_line(asked.who), one_line(asked.what)) for asked in found)
-        return table(("source", "what came of it"), rows)
+    @admin.display(description="sources asked")
+    def sources_asked(self, document: Document) -> str:
+        lookups = [source_lookup(record) for record in records(document.lookups)]
+        rows = ((one_line(lookup.source), one_line(lookup.result)) for lookup in lookups)
+        return table(("source", "result"), rows)
 
-    @admin.display(description="still to be tried")
-    def still_to_try(self, document: Document) -> str:
+    @admin.display(description="other URLs")
+    def other_addresses(self, document: Document) -> str:
         rows = (
-            (one_line(address.source), one_line(shown(address.url)))
-            for address in untried(records(document.other_urls))
+            (one_line(candidate.source), one_line(shown(candidate.url)))
+            for candidate in untried(records(document.other_urls))
         )
-        return table(("named by", "address"), rows)
+        return table(("named by", "URL"), rows)
 
     @admin.display(description="pages by how they were read")
     def pages_read(self, document: Document) -> str:
@@ -138,10 +143,10 @@ class DocumentAdmin(ReadOnlyAdmin):
     def summary(self, document: Document) -> str:
         return one_line(str(document.analysis.get("summary", ""))) or "-"
 
-    @admin.display(description="what it adds")
+    @admin.display(description="contributions")
     def contributions(self, document: Document) -> str:
-        said = ((one_line(str(item)),) for item in document.analysis.get("contributions", ()))
-        items = format_html_join("", "<li>{}</li>", said)
+        texts = ((one_line(str(item)),) for item in document.analysis.get("contributions", ()))
+        items = format_html_join("", "<li>{}</li>", texts)
         return format_html("<ul>{}</ul>", items) if items else "-"
 
     @admin.display(description="keywords")
@@ -150,15 +155,15 @@ class DocumentAdmin(ReadOnlyAdmin):
 
 
 OWN_ROWS = (
-    "files", "execution", "written_by", "doi_linked", "arxiv_linked", "asked", "still_to_try",
+    "files", "execution", "author_names", "doi_linked", "arxiv_linked", "sources_asked", "other_addresses",
     "pages_read", "summary", "contributions", "keywords",
 )  # fmt: skip
-"""What the page says beyond the columns."""
+"""Rows of the page that are not columns."""
 
 
-def show_plainly(document: Document) -> None:
-    """Take out of its texts what hides or reverses what stands there, and the queries of its URLs; to
-    be shown, never saved."""
+def make_displayable(document: Document) -> None:
+    """Remove characters that hide or reverse text, and the queries of URLs, from a row that is only shown
+    and never saved."""
     if document.__dict__.get("source"):
         document.source = document.source_shown
     for name in ("pdf_url", "fetched_from"):
@@ -171,19 +176,19 @@ def show_plainly(document: Document) -> None:
 
 
 def linked(text: str, address: str) -> str:
-    """A link to one of the two places identifiers lead to; anything else is text."""
+    """A link to the URL of an identifier; without one, text."""
     if not address:
         return text or "-"
     return format_html('<a href="{}" rel="noreferrer noopener">{}</a>', address, text)
 
 
 def records(value: Any) -> Iterable[Mapping[str, Any]]:
-    """The mappings in a JSON column, whatever else got into it."""
+    """The mappings in a JSON column, ignoring anything else."""
     return [record for record in value if isinstance(record, Mapping)] if value else []
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A small table, or a dash when there is nothing in it."""
+    """A small table, or a dash if it is empty."""
     body = format_html_join("", "<tr>{}</tr>", ((cells("td", row),) for row in rows))
     if not body:
         return "-"

@@ -1,4 +1,4 @@
-"""Links to what was made of a document: its report in each form, the PDF, its text."""
+"""Links to a document's files: its report in each format, the PDF, the text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ NAMES = {
     "page": "report", "pdf": "PDF", "text": "text", "report": "Markdown", "references": "references",
     "json": "JSON",
 }  # fmt: skip
-"""What people call each kind of file."""
+"""The label of each kind of file."""
 
 
 def links_of(document: Document) -> list[Link]:
-    """A link for each file there is."""
+    """A link for each existing file."""
     made = [kind for kind, (field, _) in KINDS.items() if getattr(document, field)]
     return [Link(NAMES[kind], reverse("artifact", args=[document.pk, kind])) for kind in made]
 
 
 def artifacts(key: str) -> list[Link]:
-    """The same by the key of the document; none where it is not known."""
+    """The same by the document's key; none if it does not exist."""
     fields = [field for field, _ in KINDS.values()]
     document = Document.objects.filter(key=key).only(*fields).first()
     return links_of(document) if document else []

@@ -1,4 +1,4 @@
-"""The papers as a collection: rows of a table, counts by status, failures by kind and what they mean."""
+"""The collection of papers: rows of a table, counts by status, and failures by kind."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pipeline.steps.report.report import one_line
 from queuemgr import operator_status
 from queuemgr.extend.models import FINAL, Execution, State, meaning_of
 
-NOT_BEGUN = "not begun"
-"""The status of a document that is only known so far."""
+NOT_ENQUEUED = "not enqueued"
+"""The status of a document without an execution."""
 
 SORTS = {
     "added": "pk", "title": "title", "year": "year", "pages": "pages", "references": "references",
     "key": "key",
 }  # fmt: skip
-"""What a collection may be sorted by, and the column that stands for it."""
+"""Names of sort orders, and their columns."""
 
 LISTED = (
     "pk", "key", "title", "year", "pages", "references", "method", "problem", "open_access",
@@ -31,7 +31,7 @@ LISTED = (
 
 @dataclass(frozen=True)
 class Row:
-    """One paper in the table. `note` says what failed or is missing; `report` is a storage name or ""."""
+    """One paper in the table. `note`: what failed or is missing; `report`: a storage name, or ""."""
 
     pk: int
     key: str
@@ -48,15 +48,15 @@ class Row:
 
     @property
     def state(self) -> str:
-        """One word the table colours it by."""
+        """The CSS class that colours its status."""
         if self.status == State.DONE:
             return "partial" if self.note else "done"
-        return self.status if self.status in FINAL else "going"
+        return self.status if self.status in FINAL else "unfinished"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How many failed with one kind of error, and what that kind means."""
+    """The number of papers that failed with one kind of error, and its meaning."""
 
     kind: str
     count: int
@@ -64,7 +64,7 @@ class Failure:
 
 
 def rows_of(documents: QuerySet[Document]) -> list[Row]:
-    """These documents with the standing of their executions, in their order: two queries in all."""
+    """These documents with the state of their executions, in their order, by two queries."""
     found = list(documents.only(*LISTED))
     keys = [document.key for document in found]
     executions = {
@@ -82,7 +82,7 @@ def _row(document: Document, execution: Execution | None) -> Row:
         pk=document.pk,
         key=one_line(document.key),
         title=one_line(document.title) or one_line(document.key),
-        status=execution.status if execution else NOT_BEGUN,
+        status=execution.status if execution else NOT_ENQUEUED,
         year=document.year,
         pages=document.pages,
         references=document.references,
@@ -95,27 +95,27 @@ def _row(document: Document, execution: Execution | None) -> Row:
 
 
 def counts() -> Counter[str]:
-    """Papers by the operator's word for where they stand; those only known so far are not counted."""
-    by_word: Counter[str] = Counter()
-    # All flows: the index that counts begins with the state, and is read to its end in any case.
-    places = Execution.objects.order_by().values_list("flow", "state", "phase")
-    for flow, state, phase, count in places.annotate(n=Count("*")):
+    """The number of papers by status, without those that have no execution."""
+    by_status: Counter[str] = Counter()
+    # Of all flows: the index begins with the state, so all of it is read anyway.
+    states = Execution.objects.order_by().values_list("flow", "state", "phase")
+    for flow, state, phase, count in states.annotate(n=Count("*")):
         if flow == FLOW:
-            by_word[operator_status(state, phase)] += count
-    return by_word
+            by_status[operator_status(state, phase)] += count
+    return by_status
 
 
 def failures() -> list[Failure]:
-    """Failed papers by kind of error, the most frequent first."""
+    """Failed papers by error kind, the most frequent first."""
     failed = Execution.objects.failed().filter(flow=FLOW).order_by().values_list("error_kind")
     found = failed.annotate(n=Count("*")).order_by("-n", "error_kind")
     return [Failure(kind, n, meaning_of(kind)) for kind, n in found]
 
 
 def in_order(documents: QuerySet[Document], sort: str) -> QuerySet[Document]:
-    """Sorted by a name of `SORTS`, downwards with a dash before it; what has no value comes last."""
+    """Sorted by a name of `SORTS`, descending with a dash before it; missing values come last."""
     name = SORTS[sort.removeprefix("-")]
-    if name == "pk":  # never without a value; said plainly, the order of an index
+    if name == "pk":  # never missing, so that an index gives the order
         return documents.order_by("-pk" if sort.startswith("-") else "pk")
     column = F(name)
     order = column.desc(nulls_last=True) if sort.startswith("-") else column.asc(nulls_last=True)
@@ -124,7 +124,7 @@ def in_order(documents: QuerySet[Document], sort: str) -> QuerySet[Document]:
 
 @dataclass(frozen=True)
 class Heading:
-    """A column of the table: `sort` is its name in `SORTS`, `link` where a click on it leads."""
+    """A column of the table: `sort`: its name in `SORTS`; `link`: the URL that sorts by it."""
 
     label: str
     sort: str = ""

@@ -1,6 +1,6 @@
-"""The collection as files that need no server: a table to sort, counts, failures, and every report.
+"""The collection as static files: a sortable table, counts, failures, and every report.
 
-Each file is written beside and renamed, so a reader meets the earlier one or the new one.
+Each file is replaced atomically, so that a reader sees either the old or the new one.
 """
 
 from __future__ import annotations
@@ -22,42 +22,43 @@ from django.template.loader import render_to_string
 from pipeline.models import Document
 from pipeline.web.collection import HEADINGS, Row, counts, failures, rows_of
 
-A_FILE = 10_000
-"""Rows in one file: as many as a browser still shows and sorts within a second."""
+ROWS_PER_FILE = 10_000
+"""Rows in one file: as many as a browser can show and sort within a second."""
 
-CHUNK = 500
-"""Documents read at once."""
+ROWS_PER_QUERY = 500
+"""Documents read by one query."""
 
 
 def write(directory: Path, shown: Callable[[Iterable[Row]], Iterable[Row]]) -> tuple[int, int]:
-    """Write `index.html`, `index-2.html` and so on, and `reports/`; returns papers and pages.
+    """Write `index.html`, `index-2.html` and so on, and `reports/`; returns the numbers of papers and
+    pages.
 
-    `shown` is passed every row, to show progress by. Raises `OSError`.
+    `shown` wraps the rows, to show progress. Raises `OSError`.
     """
     (directory / "reports").mkdir(parents=True, exist_ok=True)
     rows = iter(shown(_with_copied_report(row, directory) for row in every_row()))
-    told = {
+    common = {
         "counts": [(word, count, "") for word, count in counts().most_common()],
         "failures": [(failure, "") for failure in failures()],
     }
     papers = pages = 0
-    some = list(islice(rows, A_FILE))
-    while some or not pages:
-        pages, papers, following = pages + 1, papers + len(some), list(islice(rows, A_FILE))
+    batch = list(islice(rows, ROWS_PER_FILE))
+    while batch or not pages:
+        pages, papers, following = pages + 1, papers + len(batch), list(islice(rows, ROWS_PER_FILE))
         links = {
             "earlier": page_name(pages - 1) if pages > 1 else "",
             "later": page_name(pages + 1) if following else "",
         }
-        with beside(directory / page_name(pages)) as file:
-            file.write(page_of(some, {**told, **links}).encode())
-        some = following
+        with replaced_file(directory / page_name(pages)) as file:
+            file.write(page_of(batch, {**common, **links}).encode())
+        batch = following
     return papers, pages
 
 
 def every_row() -> Iterator[Row]:
-    """Every paper, the oldest first, a chunk at a time."""
+    """Every paper, the oldest first."""
     after = 0
-    while rows := rows_of(Document.objects.filter(pk__gt=after).order_by("pk")[:CHUNK]):
+    while rows := rows_of(Document.objects.filter(pk__gt=after).order_by("pk")[:ROWS_PER_QUERY]):
         after = rows[-1].pk
         yield from rows
 
@@ -66,25 +67,28 @@ def page_name(number: int) -> str:
     return "index.html" if number == 1 else f"index-{number}.html"
 
 
-def page_of(rows: list[Row], told: dict[str, Any]) -> str:
-    """One page of the table. Its policy lets the one script run that sorts it, and nothing else."""
+def page_of(rows: list[Row], common: dict[str, Any]) -> str:
+    """One page of the table. Its policy allows only the script that sorts it."""
     script = render_to_string("papers/sort.js").encode()
     digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    page = {"rows": rows, "headings": HEADINGS, "policy": policy, **told}
+    page = {"rows": rows, "headings": HEADINGS, "policy": policy, **common}
     return render_to_string("papers/collection.html", page)
 
 
 def _with_copied_report(row: Row, directory: Path) -> Row:
-    """The row with its report as a file of the collection; without one where it is not on the storage."""
+    """The row with a copy of its report, or without a report if there is none on the storage."""
     if not row.report:
         return row
     name = f"reports/{PurePosixPath(row.report).name}"
     try:
-        with default_storage.open(row.report, "rb") as stored, beside(directory / name) as file:
+        with (
+            default_storage.open(row.report, "rb") as stored,
+            replaced_file(directory / name) as file,
+        ):
             shutil.copyfileobj(stored, file)
     except FileNotFoundError:
         return replace(row, report="")
@@ -92,8 +96,8 @@ def _with_copied_report(row: Row, directory: Path) -> Row:
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` once it is whole; else what was there stays."""
+def replaced_file(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file that replaces `path` if the block succeeds."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:

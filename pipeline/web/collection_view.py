@@ -1,4 +1,4 @@
-"""The collection live, at `/papers/`: sorted, filtered and paged by the server, no script needed."""
+"""The collection at `/papers/`: sorted, filtered and paged by the server, without scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.shortcuts import render
 from pipeline.models import FLOW, Document
 from pipeline.web.collection import (
     HEADINGS,
-    NOT_BEGUN,
+    NOT_ENQUEUED,
     SORTS,
     Failure,
     Heading,
@@ -30,9 +30,9 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-A_PAGE = 100
-SORTED_UP_TO = 100_000
-"""Papers that are sorted for one page; more are shown newest first, which an index gives."""
+PAGE_SIZE = 100
+MAX_SORTED = 100_000
+"""The most papers that are sorted; more are shown newest first, which an index gives."""
 
 NEWEST_FIRST = "-added"
 
@@ -40,35 +40,35 @@ NEWEST_FIRST = "-added"
 @login_required(login_url="admin:login")
 @permission_required("pipeline.view_document", raise_exception=True)
 def collection(request: HttpRequest) -> HttpResponse:
-    """A page of the collection. What cannot be understood in the address is left out of account."""
-    asked, words, broken = Asked(request.GET), counts(), failures()
-    many = asked.matching(words, broken) > SORTED_UP_TO
-    documents = asked.documents(many=many)
-    enough = SORTED_UP_TO + 1
-    counted = enough if many and not asked.q else documents.order_by()[:enough].count()
-    sortable = counted <= SORTED_UP_TO
-    sort = asked.sort if sortable else NEWEST_FIRST
-    pages = BoundedPaginator(in_order(documents, sort), A_PAGE, counted=counted)
-    page: Any = pages.get_page(asked.page)
+    """A page of the collection. Invalid query parameters are ignored."""
+    query, by_status, by_kind = CollectionQuery(request.GET), counts(), failures()
+    is_large = query.matching(by_status, by_kind) > MAX_SORTED
+    documents = query.documents(is_large=is_large)
+    bound = MAX_SORTED + 1
+    counted = bound if is_large and not query.q else documents.order_by()[:bound].count()
+    sortable = counted <= MAX_SORTED
+    sort = query.sort if sortable else NEWEST_FIRST
+    pages = BoundedPaginator(in_order(documents, sort), PAGE_SIZE, counted=counted)
+    page: Any = pages.get_page(query.page)
     shown: dict[str, Any] = {
         "rows": rows_of(page.object_list),
         "page": page,
-        "earlier": asked.address(page=page.number - 1) if page.has_previous() else "",
-        "later": asked.address(page=page.number + 1) if page.has_next() else "",
-        "headings": [asked.heading(heading, sort, sortable) for heading in HEADINGS],
-        "counts": [(word, n, asked.only(status=word)) for word, n in words.most_common()],
-        "failures": [(failure, asked.only(kind=failure.kind)) for failure in broken],
-        "asked": asked,
+        "earlier": query.address(page=page.number - 1) if page.has_previous() else "",
+        "later": query.address(page=page.number + 1) if page.has_next() else "",
+        "headings": [query.heading(heading, sort, sortable) for heading in HEADINGS],
+        "counts": [(status, n, query.only(status=status)) for status, n in by_status.most_common()],
+        "failures": [(failure, query.only(kind=failure.kind)) for failure in by_kind],
+        "query": query,
         "sortable": sortable,
-        "sorted_up_to": SORTED_UP_TO,
+        "sorted_up_to": MAX_SORTED,
     }
     response = render(request, "papers/collection.html", shown)
     response["Content-Security-Policy"] = POLICY
     return response
 
 
-class Asked:
-    """What an address asks for: `status`, `kind` (of error), `q` (beginning of key or title), `sort`."""
+class CollectionQuery:
+    """Query parameters: `status`, `kind` (of error), `q` (prefix of key or title), `sort`, `page`."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.status = given.get("status", "")
@@ -78,29 +78,29 @@ class Asked:
         self.sort = wanted if wanted.removeprefix("-") in SORTS else NEWEST_FIRST
         self.page = given.get("page", "1")
 
-    def matching(self, words: Mapping[str, int], broken: Iterable[Failure]) -> int:
-        """How many have the status or the kind of error asked for, of what was counted; 0 without one."""
+    def matching(self, by_status: Mapping[str, int], by_kind: Iterable[Failure]) -> int:
+        """The number of papers with the requested status or error kind; 0 if none is requested."""
         if self.kind:
-            return next((failure.count for failure in broken if failure.kind == self.kind), 0)
-        return words.get(self.status, 0)
+            return next((failure.count for failure in by_kind if failure.kind == self.kind), 0)
+        return by_status.get(self.status, 0)
 
-    def documents(self, *, many: bool) -> QuerySet[Document]:
-        """Those asked for. Where many match, each is looked up as it is met; a few are fetched by their
-        keys: SQLite keeps to what the statement says, and either is seconds slower where it is wrong."""
+    def documents(self, *, is_large: bool) -> QuerySet[Document]:
+        """The matching documents. If many match, each document is checked in order; a few are fetched by
+        key. SQLite does not choose between the two itself, and the wrong one takes seconds longer."""
         rows = Document.objects.all()
         if self.q:
             rows = rows.filter(Q(key__startswith=self.q) | Q(title__istartswith=self.q))
-        if self.status == NOT_BEGUN:
-            return rows.not_under_way()
+        if self.status == NOT_ENQUEUED:
+            return rows.not_enqueued()
         chosen = self._executions()
         if chosen is None:
             return rows
-        if many:
+        if is_large:
             return rows.filter(Exists(chosen.filter(key=OuterRef("key"))))
         return rows.filter(key__in=chosen.values("key"))
 
     def _executions(self) -> QuerySet[Execution] | None:
-        """Those whose documents are asked for; None when all are."""
+        """The executions to match; None for all documents."""
         rows = Execution.objects.filter(flow=FLOW)
         if self.kind:
             return rows.filter(state=State.FAILED, error_kind=self.kind)
@@ -109,17 +109,17 @@ class Asked:
         return None
 
     def address(self, **changed: Any) -> str:
-        """The same page with something changed; "" and None are left out of the address."""
-        words = {"status": self.status, "kind": self.kind, "q": self.q, "sort": self.sort}
-        told = QueryDict(mutable=True)
-        told.update({name: str(v) for name, v in {**words, **changed}.items() if v})
-        return f"?{told.urlencode()}"
+        """The URL of the same page with some parameters changed; without empty ones."""
+        parameters = {"status": self.status, "kind": self.kind, "q": self.q, "sort": self.sort}
+        query = QueryDict(mutable=True)
+        query.update({name: str(v) for name, v in {**parameters, **changed}.items() if v})
+        return f"?{query.urlencode()}"
 
     def only(self, **chosen: str) -> str:
         return self.address(**{"status": "", "kind": "", **chosen})
 
     def heading(self, heading: Heading, sort: str, sortable: bool) -> Heading:
-        """With the address that sorts by it, the other way when it is sorted by already."""
+        """The heading with the URL that sorts by it, in reverse if it is sorted by it already."""
         if not heading.sort or not sortable:
             return heading
         now = {heading.sort: "ascending", f"-{heading.sort}": "descending"}.get(sort, "")

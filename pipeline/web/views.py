@@ -1,4 +1,4 @@
-"""Serving a document's files to those who may see it."""
+"""Serve a document's files to users with permission to view it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KINDS = {
     "references": ("references_file", "text/plain; charset=utf-8"),
     "json": ("report_json", "application/json"),
 }
-"""What may be asked for: the document's field, and the type it is served as. The one page is of our own
-making and has the text of a paper, a stranger's, escaped in it."""
+"""The kinds of files: the document's field, and the content type. The HTML page is rendered by us, with
+the untrusted text of the paper escaped."""
 
 SANDBOX = "sandbox"
 PAGE_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
-"""Whatever got into the page all the same: no script runs, nothing is loaded, no form is sent, and it
-is of no origin, so our cookies are out of its reach."""
+"""Whatever the page contains: no script runs, nothing is loaded, no form is sent, and it has no origin,
+so that it cannot use our cookies."""
 
 
 @login_required(login_url="admin:login")
@@ -35,7 +35,7 @@ def artifact(request: HttpRequest, pk: int, kind: str) -> FileResponse:
     field, content_type = KINDS[kind]
     file = getattr(get_object_or_404(Document, pk=pk), field)
     if not exists(file):
-        raise Http404("not made yet")
+        raise Http404("this file does not exist yet")
     response = FileResponse(file.open("rb"), content_type=content_type)
     response["Content-Security-Policy"] = PAGE_POLICY if kind == "page" else SANDBOX
     response["X-Content-Type-Options"] = "nosniff"

@@ -38,7 +38,7 @@ SAMPLES = {
 }
 TROUBLED = {
     "damaged.pdf": ("damaged", "The PDF is damaged and could not be opened"),
-    "encrypted.pdf": ("encrypted", "The PDF asks for a password"),
+    "encrypted.pdf": ("encrypted", "The PDF requires a password"),
     "html-named.pdf": ("not_pdf", "an HTML page titled 'Sign in to continue"),
 }
 STEPS = ["resolve", "fetch", "extract", "analyse", "report"]
@@ -173,7 +173,7 @@ def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 
     ("arguments", "variables", "complaint"),
     [
         (["samples/none.pdf"], {}, "there is no file or folder samples/none.pdf"),
-        (["tests/acceptance"], {}, "folder tests/acceptance holds no .pdf file"),
+        (["tests/acceptance"], {}, "folder tests/acceptance contains no .pdf file"),
         (["--max-workers", "none"], {}, "SLUICE_MAX_WORKERS='none'"),
         ([], {"BROKER_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1/0 does not answer"),
         ([], {"DATABASE_URL": "postgres://x@127.0.0.1:1/x"}, "the database does not answer"),
@@ -255,8 +255,8 @@ def test_ctrl_c_stops_everything_and_says_that_the_next_start_goes_on(
     stopped: Stopped, interrupted: Run
 ) -> None:
     assert (interrupted.code, interrupted.complaints) == (130, [])
-    assert interrupted.printed("^taken in: 1 new, 3 known from before")
-    assert interrupted.printed("^stopped; the next start goes on from here")
+    assert interrupted.printed("^enqueued: 1 new, 3 already known")
+    assert interrupted.printed("^stopped; the next start continues")
     assert stopped.home.left_running() == []
     assert stopped.home.states()["done"] < 4, "it was stopped in the middle"
 
@@ -264,7 +264,7 @@ def test_ctrl_c_stops_everything_and_says_that_the_next_start_goes_on(
 def test_the_next_start_goes_on_from_there_and_redoes_nothing(
     stopped: Stopped, serving: Run
 ) -> None:
-    assert serving.printed("^taken in: 0 new, 4 known from before")
+    assert serving.printed("^enqueued: 0 new, 4 already known")
     assert stopped.home.states() == {"done": 4}
     attempts = stopped.home.attempts()
     done = Counter((key, step) for key, step, outcome in attempts if outcome == "done")
@@ -345,7 +345,7 @@ def again(home: Home, attempts_of_the_first: Any) -> Run:
 def test_the_samples_are_done_and_it_ends_with_0(home: Home, finished: Run) -> None:
     assert (finished.code, finished.complaints) == (0, [])
     assert home.states() == {"done": len(SAMPLES)}
-    assert finished.printed("^taken in: 5 new, 0 known from before$")
+    assert finished.printed("^enqueued: 5 new, 0 already known$")
 
 
 def test_without_a_terminal_progress_is_plain_lines_up_to_the_end(finished: Run) -> None:
@@ -396,7 +396,7 @@ def test_after_the_drain_every_process_is_gone(home: Home, finished: Run) -> Non
 def test_a_second_run_redoes_nothing(
     home: Home, again: Run, attempts_of_the_first: list[tuple[str, str, str]]
 ) -> None:
-    assert again.printed("^taken in: 3 new, 5 known from before$")
+    assert again.printed("^enqueued: 3 new, 5 already known$")
     of_samples = [row for row in home.attempts() if Path(row[0]).name in SAMPLES]
     assert of_samples == attempts_of_the_first
     assert again.table.keys() == SAMPLES.keys() | TROUBLED.keys()

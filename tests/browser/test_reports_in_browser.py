@@ -83,7 +83,7 @@ def document(settings: Any, tmp_path: Path, elsewhere: Elsewhere) -> Document:
     bad = elsewhere.attack
     name = default_storage.save("reports/r.html", ContentFile(f"<h1>report</h1>{bad}".encode()))
     return Document.objects.create(
-        key="doi:10.1/x", kind="doi", source="x", title=bad[:500], report_html=name, begun=True,
+        key="doi:10.1/x", kind="doi", source="x", title=bad[:500], report_html=name, enqueued=True,
         lookups=[{"source": bad, "status": bad}], analysis={"summary": bad}, pages_by={bad: 1},
         doi='javascript:alert("x")', problem=bad,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`manage.py index DIR`: the collection as files that need no server."""
+"""`manage.py index DIR`: write the collection as static files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ COULD_NOT_RUN = 3
 
 class Command(BaseCommand):
     help = (
-        "Write the collection to a directory: index.html, a table to sort with counts and failures by "
-        "kind, and a copy of every report. Each file is written beside and renamed. "
-        "Exit codes: 0 written, 3 could not (why)."
+        "Write the collection to a directory: index.html, a sortable table with counts and failures by "
+        "kind, and a copy of every report. Each file is replaced atomically. "
+        "Exit codes: 0 written, 3 could not write."
     )
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument("directory", type=Path, help="made if it is not there")
+        parser.add_argument("directory", type=Path, help="created if it does not exist")
 
     def handle(self, *args: Any, **options: Any) -> None:
         directory: Path = options["directory"]

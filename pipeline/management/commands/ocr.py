@@ -1,4 +1,4 @@
-"""`manage.py ocr`: the pages of one PDF as text, a JSON line each; needs no database, no broker."""
+"""`manage.py ocr`: the pages of one PDF as text, one JSON line each; needs no database or broker."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from queuemgr.extend.settings import LaneSettings
 
 logger = logging.getLogger(__name__)
 
-ALL_FINE, SOME_FAILED, COULD_NOT_RUN, NOBODY_READS = 0, 2, 3, 141
+ALL_DONE, SOME_FAILED, COULD_NOT_RUN, BROKEN_PIPE = 0, 2, 3, 141
 
 OPTIONS = (
     "ocr_engine", "ocr_base_url", "ocr_model", "ocr_max_tokens", "ocr_inflight", "ocr_window",
     "ocr_timeout", "ocr_max_retries", "ocr_base_delay", "ocr_max_delay", "ocr_languages",
-    "ocr_page_seconds", "ocr_drawers",
+    "ocr_page_seconds", "ocr_renderers",
 )  # fmt: skip
 
 EXAMPLES = """\
@@ -42,22 +42,22 @@ examples:
   manage.py ocr scan.pdf --all-pages --engine rapidocr | jq -r .text
   SLUICE_OCR_API_KEY=... manage.py ocr scan.pdf --all-pages --ocr-base-url https://ocr.example.org/v1
 
-Standard output holds JSON lines and nothing else, one a page, in page order, each as soon as it is
-due: {"page": 4, "status": "ok", "attempts": 1, "text": "..."}, with "blank": true for a page without
+Standard output contains only JSON lines, one per page, in page order, each as soon as possible:
+{"page": 4, "status": "ok", "attempts": 1, "text": "..."}, with "blank": true for a page without
 ink, or {"page": 5, "status": "error", "attempts": 3, "error_kind": "Timeout", "error_message": "...",
 "http_status": 504}. Logs go to standard error.
 
-exit codes: 0 all fine, 2 some pages failed, 3 could not run, 130 and 143 stopped by SIGINT and
-SIGTERM, 141 whoever read the lines is gone
+exit codes: 0 all pages read, 2 some pages failed, 3 could not run, 130 and 143 stopped by SIGINT and
+SIGTERM, 141 the reader of standard output has closed it
 """
 
 
 class Formatter(DjangoHelpFormatter, RawDescriptionHelpFormatter):
-    """Keeps the examples' lines as they are."""
+    """Keeps the line breaks of the examples."""
 
 
 class Command(BaseCommand):
-    help = "Read pages of a PDF by OCR: by a vision model where an endpoint is set, else locally."
+    help = "Read pages of a PDF by OCR: by a vision model if an endpoint is set, else locally."
     requires_system_checks = ()
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ def could_not_run(message: str) -> NoReturn:
 
 
 async def run(pdf: Path, page_list: str | None, options: OcrOptions) -> int:
-    """Print a line for each page; the exit code."""
+    """Print a line for each page; returns the exit code."""
     stopped, signal = Stopped(), AbortSignal()
     work = asyncio.ensure_future(print_pages(pdf, page_list, options, signal))
     for number in (signals.SIGINT, signals.SIGTERM):
@@ -119,7 +119,7 @@ async def run(pdf: Path, page_list: str | None, options: OcrOptions) -> int:
 
 
 class Stopped:
-    """Which signal told the command to stop."""
+    """The signal that stopped the command."""
 
     number = 0
 
@@ -133,7 +133,7 @@ async def print_pages(
     pdf: Path, page_list: str | None, options: OcrOptions, signal: AbortSignal
 ) -> int:
     if page_list is not None:
-        ranges(page_list)  # a list that cannot be right is refused before the file is opened
+        ranges(page_list)  # refuse an invalid list before opening the file
     with pdf.open("rb"):
         engine = engine_for(options).engine
     count = await count_pages(pdf, signal)
@@ -147,7 +147,7 @@ async def print_pages(
 
 
 async def stream(pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal) -> int:
-    """The lines, and how it ended."""
+    """Write the lines; returns the exit code."""
     writer, failed = LineWriter(sys.stdout.fileno()), 0
     progress = Progress(len(pages))
     try:
@@ -157,13 +157,13 @@ async def stream(pdf: Path, pages: Sequence[int], options: OcrOptions, signal: A
                 await writer.write(json.dumps(outcome.as_line(), ensure_ascii=False))
                 progress.one_more(failed)
     except BrokenPipeError:
-        return NOBODY_READS
+        return BROKEN_PIPE
     logger.info("%d pages, %d failed", len(pages), failed)
-    return SOME_FAILED if failed else ALL_FINE
+    return SOME_FAILED if failed else ALL_DONE
 
 
 class Progress:
-    """A line on standard error that counts, where a person looks at it."""
+    """A counter on standard error, if it is a terminal."""
 
     def __init__(self, pages: int) -> None:
         self._pages, self._done = pages, 0

@@ -1,4 +1,4 @@
-"""`manage.py up`: the whole system on this machine, with documents to try it on."""
+"""`manage.py up`: run the whole system on this machine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from queuemgr.extend.models import Attempt, Execution
 from queuemgr.extend.settings import set_default
 
 GRACE_SECONDS = 2
-"""Ctrl-C stops at once: steps under way get this long, and resume at the next start."""
+"""Seconds for running steps after Ctrl-C; they resume at the next start."""
 
 SHOWN = 40
 ROWS_PER_TRANSACTION = 500
@@ -60,20 +60,22 @@ ROWS_PER_TRANSACTION = 500
 
 class Command(BaseCommand):
     help = (
-        "Run everything on this machine: broker, workers, beat, admin and Flower; take in documents, "
-        "follow them to their reports, then keep serving. Ctrl-C stops it all; the next start goes on. "
-        "Exit codes with --drain: 0 all done, 2 something failed, 3 could not run, 4 stopped with work left."
+        "Run everything on this machine: broker, workers, beat, admin and Flower. Enqueue the documents, "
+        "show their progress, then keep serving. Ctrl-C stops everything; the next start continues. "
+        "Exit codes with --drain: 0 all done, 2 some failed, 3 could not run, 4 stopped with work left."
     )
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
             "documents", nargs="*", help="PDFs, folders of PDFs, arXiv ids, DOIs, URLs"
         )
-        parser.add_argument("--drain", action="store_true", help="end when all is done or failed")
+        parser.add_argument(
+            "--drain", action="store_true", help="exit when all work is done or failed"
+        )
         parser.add_argument("--workers", type=positive, default=8, help="slots (default 8)")
         parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
         parser.add_argument(
-            "--port", type=int, default=0, help="of the admin (default: a free one)"
+            "--port", type=int, default=0, help="port of the admin (default: a free one)"
         )
         add_settings(parser, phase_settings_group())
         add_settings(parser, QueueSettings, daily_budget="--budget")
@@ -88,11 +90,11 @@ class Command(BaseCommand):
             raise _could_not_run(str(error)) from None
         except DatabaseError as error:
             raise _could_not_run(
-                f"the database does not answer as it should ({str(error).strip()}): mend DATABASE_URL, "
-                "or unset it for SQLite in the data directory"
+                f"the database does not work ({str(error).strip()}): correct DATABASE_URL, or unset it "
+                "for SQLite in the data directory"
             ) from None
         except KeyboardInterrupt:
-            self.stdout.write("\nstopped; the next start goes on from here")
+            self.stdout.write("\nstopped; the next start continues")
             code = 0 if not options["drain"] else 130
         if code:
             sys.exit(code)
@@ -110,50 +112,50 @@ class Command(BaseCommand):
             began = database_now()
             wait_for_port(web.port)
             wait_for_port(flower.port)
-            self._say_where(login, web.port, flower.port)
-            self._say_taken(_taken_in(items))
+            self._print_addresses(login, web.port, flower.port)
+            self._print_enqueued(_enqueue(items))
             drained = drain(self.stdout, check=fleet.check)
             show(self.stdout, _results())
             print_summary(drained, began, self.stdout)
             if options["drain"]:
                 return drained.exit_code
-            self._say_where(login, web.port, flower.port)
+            self._print_addresses(login, web.port, flower.port)
             self.stdout.write(f"logs in {fleet.logs}; Ctrl-C stops everything")
             self.stdout.flush()
             while True:
                 fleet.check()
                 time.sleep(1)
 
-    def _say_where(self, login: tuple[str, str], web: int, flower: int) -> None:
+    def _print_addresses(self, login: tuple[str, str], web: int, flower: int) -> None:
         self.stdout.write(f"admin   http://127.0.0.1:{web}/admin/  login {login[0]} / {login[1]}")
         self.stdout.write(f"Flower  http://127.0.0.1:{flower}/  same login")
         self.stdout.flush()
 
-    def _say_taken(self, taken: Enqueued) -> None:
-        if taken.new or taken.already:
-            self.stdout.write(f"taken in: {taken.new} new, {taken.already} known from before")
+    def _print_enqueued(self, enqueued: Enqueued) -> None:
+        if enqueued.new or enqueued.already:
+            self.stdout.write(f"enqueued: {enqueued.new} new, {enqueued.already} already known")
             self.stdout.flush()
 
 
-def _taken_in(items: list[str]) -> Enqueued:
-    """Register and enqueue documents in one transaction, a few hundred at a time: the periodic backfill
-    could else enqueue registered ones first, and new documents would be counted as known."""
-    taken = Enqueued()
+def _enqueue(items: list[str]) -> Enqueued:
+    """Register and enqueue documents in one transaction, a few hundred at a time. Otherwise the periodic
+    backfill could enqueue registered ones first, and new documents would count as known."""
+    enqueued = Enqueued()
     with audited_enqueue(FLOW, by_command()) as counted:
         for start in range(0, len(items), ROWS_PER_TRANSACTION):
             some = map(intake.parse_item, items[start : start + ROWS_PER_TRANSACTION])
-            taken += counted(atomically(partial(enqueue_many, FLOW, some)))
-    return taken
+            enqueued += counted(atomically(partial(enqueue_many, FLOW, some)))
+    return enqueued
 
 
-def _could_not_run(why: str) -> CommandError:
-    return CommandError(f"could not run: {why}", returncode=COULD_NOT_RUN)
+def _could_not_run(reason: str) -> CommandError:
+    return CommandError(f"could not run: {reason}", returncode=COULD_NOT_RUN)
 
 
 def _items(documents: list[str]) -> Iterator[str]:
-    """Folders stand for the PDFs in them (not in theirs); anything else for itself.
+    """The documents, with each folder replaced by the PDFs directly in it.
 
-    Raises `BadInput` on what cannot be understood, and on a file that is not there.
+    Raises `BadInput` for what cannot be parsed, and for a missing file.
     """
     for document in documents:
         folder = Path(document)
@@ -169,29 +171,29 @@ def _items(documents: list[str]) -> Iterator[str]:
 def _pdfs_in(folder: Path) -> list[str]:
     found = sorted(str(path) for path in folder.iterdir() if path.suffix.lower() == ".pdf")
     if not found:
-        raise BadInput(f"folder {folder} holds no .pdf file")
+        raise BadInput(f"folder {folder} contains no .pdf file")
     return found
 
 
-class _Served:
-    """A web program and the port it serves on."""
+class _WebProgram:
+    """A web program and its port."""
 
     def __init__(self, program: Program, port: int) -> None:
         self.program, self.port = program, port
 
 
-def _web(port: int, flower: int) -> _Served:
+def _web(port: int, flower: int) -> _WebProgram:
     port = _free(port) if port else free_port()
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "gunicorn", "project.wsgi", "--bind", f"127.0.0.1:{port}",
                "--threads", "4", "--worker-tmp-dir", str(settings.SLUICE_DATA_DIR),
                "--log-level", "warning", "--no-control-socket"]  # fmt: skip
     linked = {"SLUICE_FLOWER_URL": settings.SLUICE_FLOWER_URL or f"http://127.0.0.1:{flower}/"}
-    return _Served(Program("web", command, order=60, environment=linked), port)
+    return _WebProgram(Program("web", command, order=60, environment=linked), port)
 
 
 def _free(port: int) -> int:
-    """The port, when we may listen there."""
+    """The port, if this process can listen on it."""
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except (OSError, OverflowError) as error:
@@ -199,30 +201,30 @@ def _free(port: int) -> int:
     return port
 
 
-def _flower(login: tuple[str, str]) -> _Served:
-    """Flower behind the admin's login; it only looks, unless FLOWER_READ_ONLY says otherwise."""
+def _flower(login: tuple[str, str]) -> _WebProgram:
+    """Flower with the admin's login; read-only unless FLOWER_READ_ONLY says otherwise."""
     port = free_port()
     command = [*celery(), "flower", "--address=127.0.0.1", f"--port={port}", "--logging=warning"]
-    told = {
+    environment = {
         "FLOWER_BASIC_AUTH": ":".join(login),
         "FLOWER_READ_ONLY": os.environ.get("FLOWER_READ_ONLY", "true"),
     }
-    return _Served(Program("flower", command, order=70, environment=told), port)
+    return _WebProgram(Program("flower", command, order=70, environment=environment), port)
 
 
 def _login() -> tuple[str, str]:
-    """The admin's name and password, made once for this data directory."""
-    kept = Path(settings.SLUICE_DATA_DIR) / "admin-password"
-    if not kept.exists():
-        kept.touch(mode=0o600)
-        kept.write_text(secrets.token_urlsafe(9))
-    password = kept.read_text()
+    """The admin's name and password, created once per data directory."""
+    password_file = Path(settings.SLUICE_DATA_DIR) / "admin-password"
+    if not password_file.exists():
+        password_file.touch(mode=0o600)
+        password_file.write_text(secrets.token_urlsafe(9))
+    password = password_file.read_text()
     ensure_superuser("admin", password, by_command())
     return "admin", password
 
 
 def _results() -> Any:
-    """A line per document: pages, references, requests, seconds of work, and its report."""
+    """A table row per document: pages, references, requests, seconds of work, and its report."""
     documents = list(Document.objects.order_by("-pk")[:SHOWN])
     work = _work([document.key for document in documents])
     rows = (
@@ -241,13 +243,13 @@ def _row(document: Document, requests: int, seconds: Any, status: str) -> list[A
 
 
 def _shown(path: Path) -> str:
-    """A path as short as it can be opened from here."""
+    """A path relative to the current directory, if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _work(keys: list[str]) -> dict[str, tuple[int, Any, str]]:
-    """Requests, time under way and status, by key."""
+    """Requests, working time and status, by key."""
     executions = {e.pk: e for e in Execution.objects.filter(flow=FLOW, key__in=keys)}
     spent = (
         Attempt.objects.filter(execution_id__in=executions)

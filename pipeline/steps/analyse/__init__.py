@@ -1,0 +1,1 @@
+"""Analyse a paper: by a language model, or by selecting its own sentences."""

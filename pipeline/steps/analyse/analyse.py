@@ -1,7 +1,7 @@
-"""What a paper says: by a language model where one is configured, else by picking its sentences.
+"""Analyse a paper: by a language model if one is configured, else by selecting its own sentences.
 
-The two are never confused: `Analysed.method` says which it was, and the report repeats it.
-Nothing of the paper is logged, nor quoted in an error.
+`Analysed.method` names the method, and the report shows it. Nothing of the paper is logged, nor
+quoted in an error.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from pydantic import ValidationError
 
 from pipeline.steps.analyse.answers import Analysis, reasons_of
 from pipeline.steps.analyse.chunks import (
-    LEAST_NOTES,
-    LEAST_ROOM,
+    MIN_CHUNK_TOKENS,
+    MIN_NOTE_TOKENS,
     Plan,
-    known_parts,
-    planned,
+    chunk_tokens_for,
+    known_chunks,
+    plan_chunks,
     requests_for,
-    room_for,
     tokens_in,
 )
-from pipeline.steps.analyse.extractive import picked
+from pipeline.steps.analyse.extractive import extractive_analysis
 from pipeline.steps.analyse.prompts import (
     OVERHEAD_TOKENS,
     PROMPT_VERSION,
     Message,
-    merged,
-    one_part,
+    merge_notes,
+    one_chunk,
     whole_paper,
 )
-from pipeline.steps.analyse.requests import Asking, ComeAgain
+from pipeline.steps.analyse.requests import PaperRequests, Reschedule
 from pipeline.steps.extract.references import before_references
-from pipeline.steps.llm.client import Tally, abortable, connected
-from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_of
+from pipeline.steps.llm.client import Usage, abortable, connected
+from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_from_json
 from queuemgr import AbortSignal, StepFailed
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.ordered_map import run_with_queue
@@ -49,10 +49,10 @@ __all__ = [
     "AnalyseOptions",
     "Analysed",
     "Analysis",
-    "ComeAgain",
-    "Learnt",
+    "KnownLimits",
+    "Reschedule",
     "analyse",
-    "parts_in",
+    "count_chunks",
 ]
 
 EXTRACTIVE = "extractive"
@@ -68,186 +68,191 @@ class Analysed:
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """What is known of this paper at this endpoint before it is asked: in how many parts it goes,
-    how many tokens a part may have after a refusal, and how requests are to be written."""
+class KnownLimits:
+    """What is known before the model is asked about this paper: the number of chunks, the tokens a
+    chunk may have after a refusal for length, and the dialect of the endpoint."""
 
-    parts: int = 1
-    room: int | None = None
+    chunks: int = 1
+    chunk_tokens: int | None = None
     dialect: Dialect | None = None
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> Learnt:
-        """Out of what the execution knows, in which `ComeAgain.learnt` was merged."""
+    def from_context(cls, context: Mapping[str, Any]) -> KnownLimits:
+        """From an execution's context, with which `Reschedule.context` was merged."""
         return cls(
-            known_parts(given),
-            given.get("llm_room"),
-            dialect_of(given.get("llm_dialect")),
+            known_chunks(context),
+            context.get("llm_chunk_tokens"),
+            dialect_from_json(context.get("llm_dialect")),
         )
 
     @property
     def requests(self) -> int:
-        """Requests to reserve for it."""
-        return requests_for(self.parts)
+        """Requests that were reserved."""
+        return requests_for(self.chunks)
 
 
-def nothing(_number: int) -> None:
-    """For callers that book no requests."""
+def charge_nothing(_number: int) -> None:
+    """For callers that charge no requests."""
 
 
-def unkept(_digest: str, _note: str) -> None:
-    """For callers that keep no notes."""
+def save_nothing(_digest: str, _note: str) -> None:
+    """For callers that store no notes."""
 
 
 @dataclass(frozen=True)
 class AnalyseOptions:
-    """Without an `endpoint` the local analyser does it, in `sentences` of the paper.
+    """Without an `endpoint` the local analyser selects `sentences` of the paper.
 
-    The model takes `context_tokens`, question and answer together; `max_tokens` may come back. A
-    longer paper goes in at most `max_parts` parts, `parts_inflight` at once. `before_request` is
-    called with 1, 2, … before each request goes out, in a thread: it books the request, and may
-    refuse it by raising. `tally` counts what was asked and used, whatever comes of it.
+    The model's context has `context_tokens`, prompt and answer together; an answer has up to
+    `max_tokens`. A longer paper is sent in at most `max_chunks` chunks, `chunks_inflight` at once.
+    `before_request` is called in a thread with 1, 2, … before each request: it charges the request,
+    and may refuse it by raising. `usage` counts requests and tokens, also those of failures.
 
-    `notes` are those an earlier attempt paid for, by `digest_of` what was asked; no part is asked
-    that is among them. `keep_note` is called with each new one as it comes, in a thread.
+    `notes`: those an earlier attempt paid for, by `digest_of` their request; they are not requested
+    again. `save_note` is called in a thread with each new one.
     """
 
     endpoint: Endpoint | None = None
     context_tokens: int = 32_768
     max_tokens: int = 2_000
-    max_parts: int = 32
-    parts_inflight: int = 4
+    max_chunks: int = 32
+    chunks_inflight: int = 4
     sentences: int = 6
-    learnt: Learnt = Learnt()
-    before_request: Callable[[int], object] = nothing
-    tally: Tally = field(default_factory=Tally)
+    known: KnownLimits = KnownLimits()
+    before_request: Callable[[int], object] = charge_nothing
+    usage: Usage = field(default_factory=Usage)
     notes: Mapping[str, str] = field(default_factory=dict)
-    keep_note: Callable[[str, str], object] = unkept
+    save_note: Callable[[str, str], object] = save_nothing
 
 
 def analyse(text: str, title_hint: str, options: AnalyseOptions, signal: AbortSignal) -> Analysed:
     """Analyse a paper given as text, with or without `[PAGE n]` lines.
 
-    Raises `StepFailed` (`no_text`, `too_large` for more parts than allowed, or what `llm.chat`
-    raises), `ComeAgain` when more requests must be reserved or fewer tokens sent, and `Aborted`.
+    Raises `StepFailed` (`no_text`, `too_large` for more chunks than allowed, or what `llm.chat`
+    raises), `Reschedule` when more requests must be reserved or smaller ones sent, and `Aborted`.
     """
     body = before_references(text)
     if not body.strip():
         raise StepFailed("no_text", "There is no text to analyse.")
     signal.raise_if_aborted()
     if options.endpoint is None:
-        return Analysed(by_extraction(body, title_hint, options.sentences), EXTRACTIVE)
-    plan = affordable(planned(body, room(options)), options)
+        return Analysed(analyse_by_extraction(body, title_hint, options.sentences), EXTRACTIVE)
+    plan = check_plan(plan_chunks(body, chunk_tokens(options)), options)
     found = asyncio.run(
-        abortable(by_model(plan, title_hint, options, options.endpoint, signal), signal)
+        abortable(analyse_by_model(plan, title_hint, options, options.endpoint, signal), signal)
     )
     return Analysed(found, f"model:{options.endpoint.model}", PROMPT_VERSION)
 
 
-def parts_in(text: str, options: AnalyseOptions) -> int:
-    """In how many parts a paper will go to the model; what admission must know beforehand."""
-    return len(planned(before_references(text), room(options)).parts)
+def count_chunks(text: str, options: AnalyseOptions) -> int:
+    """The number of chunks a paper is sent in, from which the requests to reserve follow."""
+    return len(plan_chunks(before_references(text), chunk_tokens(options)).chunks)
 
 
-def by_extraction(body: str, title_hint: str, sentences: int) -> Analysis:
-    """The paper's own sentences. Raises `no_text` when it has none worth the name."""
+def analyse_by_extraction(body: str, title_hint: str, sentences: int) -> Analysis:
+    """The paper's own sentences. Raises `no_text` if it has none that are usable."""
     try:
-        return Analysis.model_validate(picked(body, title_hint, sentences))
+        return Analysis.model_validate(extractive_analysis(body, title_hint, sentences))
     except ValidationError as error:
         raise StepFailed("no_text", f"The text gives no analysis ({reasons_of(error)}).") from None
 
 
-def room(options: AnalyseOptions) -> int:
-    """Tokens of paper a request may hold. Raises `bad_request` when settings leave next to none."""
-    found = room_for(options.context_tokens, options.max_tokens)
-    if found < LEAST_ROOM:
+def chunk_tokens(options: AnalyseOptions) -> int:
+    """Tokens of paper per request. Raises `bad_request` if the settings leave almost none."""
+    tokens = chunk_tokens_for(options.context_tokens, options.max_tokens)
+    if tokens < MIN_CHUNK_TOKENS:
         raise StepFailed(
             "bad_request",
             f"A context of {options.context_tokens} tokens with answers of {options.max_tokens} "
-            f"leaves room for {max(0, found)} tokens of paper; raise SLUICE_LLM_CONTEXT_TOKENS (the "
-            "model's own figure) or lower SLUICE_LLM_MAX_TOKENS.",
+            f"leaves room for {max(0, tokens)} tokens of paper; raise SLUICE_LLM_CONTEXT_TOKENS (up to "
+            "the model's own limit) or lower SLUICE_LLM_MAX_TOKENS.",
         )
-    return min(found, options.learnt.room or found)
+    return min(tokens, options.known.chunk_tokens or tokens)
 
 
-def affordable(plan: Plan, options: AnalyseOptions) -> Plan:
-    """The plan, if it is allowed and reserved for."""
-    parts = len(plan.parts)
-    if parts > options.max_parts or not plan.can_be_merged:
+def check_plan(plan: Plan, options: AnalyseOptions) -> Plan:
+    """The plan, if it is allowed and its requests are reserved."""
+    chunks = len(plan.chunks)
+    if chunks > options.max_chunks or not plan.can_be_merged:
         raise StepFailed(
             "too_large",
-            f"The text takes {parts} requests of {plan.room} tokens; at most {options.max_parts} "
-            f"are allowed, and {plan.room // LEAST_NOTES} can be summed up: raise SLUICE_LLM_MAX_PARTS or "
-            "SLUICE_LLM_CONTEXT_TOKENS.",
+            f"The text takes {chunks} requests of {plan.chunk_tokens} tokens; at most "
+            f"{options.max_chunks} are allowed, and {plan.chunk_tokens // MIN_NOTE_TOKENS} can be merged: "
+            "raise SLUICE_LLM_MAX_CHUNKS or SLUICE_LLM_CONTEXT_TOKENS.",
         )
-    if plan.requests > options.learnt.requests:
-        raise ComeAgain(
-            f"it goes in {parts} parts, which take up to {plan.requests} requests",
-            {"llm_parts": parts},
+    if plan.requests > options.known.requests:
+        raise Reschedule(
+            f"the text has {chunks} chunks, which take up to {plan.requests} requests",
+            {"llm_chunks": chunks},
         )
     return plan
 
 
-async def by_model(
+async def analyse_by_model(
     plan: Plan, title_hint: str, options: AnalyseOptions, endpoint: Endpoint, signal: AbortSignal
 ) -> Analysis:
-    """One request for a paper that fits; else one a part, and one that makes their notes one."""
-    inflight = min(options.parts_inflight, len(plan.parts))
-    async with connected(endpoint, options.tally, inflight) as model:
-        asking = Asking(model, options.before_request, options.max_tokens, options.learnt.dialect)
+    """One request for a paper that fits; else one a chunk, and one that merges the notes."""
+    inflight = min(options.chunks_inflight, len(plan.chunks))
+    async with connected(endpoint, options.usage, inflight) as model:
+        requests = PaperRequests(
+            model, options.before_request, options.max_tokens, options.known.dialect
+        )
         try:
-            if len(plan.parts) == 1:
-                return await asking.analysis(whole_paper(plan.parts[0], title_hint))
-            notes = await notes_on(plan, asking, options, signal)
-            return await asking.analysis(merged(notes, title_hint))
+            if len(plan.chunks) == 1:
+                return await requests.analysis(whole_paper(plan.chunks[0], title_hint))
+            notes = await notes_for_chunks(plan, requests, options, signal)
+            return await requests.analysis(merge_notes(notes, title_hint))
         except StepFailed as refusal:
             if refusal.kind == "too_long":
-                raise smaller(plan, asking, refusal, options) from None
+                raise after_too_long(plan, requests, refusal, options) from None
             raise
 
 
-async def notes_on(
-    plan: Plan, asking: Asking, options: AnalyseOptions, signal: AbortSignal
+async def notes_for_chunks(
+    plan: Plan, requests: PaperRequests, options: AnalyseOptions, signal: AbortSignal
 ) -> list[str]:
-    """What each part says, in order. The first failure stops the rest: without it nothing can be
-    summed up; the notes there are by then are kept for the next attempt."""
-    count, tokens = len(plan.parts), min(asking.max_tokens, plan.note_tokens)
+    """Notes on each chunk, in order. The first failure stops the others, since all notes are needed;
+    those made by then are kept for the next attempt."""
+    count, tokens = len(plan.chunks), min(requests.max_tokens, plan.note_tokens)
 
     async def note(numbered: tuple[int, str]) -> str:
-        number, part = numbered
-        messages = one_part(part, number, count, tokens)
-        digest = digest_of(messages, tokens, asking.model_name)
+        number, chunk = numbered
+        messages = one_chunk(chunk, number, count, tokens)
+        digest = digest_of(messages, tokens, requests.model_name)
         if digest in options.notes:
             return options.notes[digest]
-        made = await asking.notes(messages, tokens)
-        # In a thread: it writes to a file, which may be far away.
-        await asyncio.to_thread(options.keep_note, digest, made)
+        made = await requests.notes(messages, tokens)
+        # In a thread: it writes to a storage, which may be slow.
+        await asyncio.to_thread(options.save_note, digest, made)
         return made
 
-    lane = Lane("llm_parts", min(options.parts_inflight, count), count)
-    notes = await run_with_queue(lane, enumerate(plan.parts, 1), note, signal=signal)
+    lane = Lane("llm_chunks", min(options.chunks_inflight, count), count)
+    notes = await run_with_queue(lane, enumerate(plan.chunks, 1), note, signal=signal)
     return [note for note in notes if note is not None]
 
 
 def digest_of(messages: Sequence[Message], tokens: int, model: str) -> str:
-    """What notes are kept under: the whole request, the part's text in it, the model that answers,
-    and the version of the prompts. Notes on anything else are not taken for it."""
-    asked = [PROMPT_VERSION, model, tokens, [dict(message) for message in messages]]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    """The key of notes: a hash of the whole request, including the chunk's text, the model and the
+    version of the prompts."""
+    request = [PROMPT_VERSION, model, tokens, [dict(message) for message in messages]]
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def smaller(plan: Plan, asking: Asking, refusal: StepFailed, options: AnalyseOptions) -> Exception:
-    """What follows a prompt refused for its length: once, parts of half as many tokens as we
-    counted in it; then the end, with the numbers."""
-    counted = tokens_in(asking.refused, 2 * plan.room + OVERHEAD_TOKENS)
-    said = (
+def after_too_long(
+    plan: Plan, requests: PaperRequests, refusal: StepFailed, options: AnalyseOptions
+) -> Exception:
+    """After a prompt was refused for its length: the first time, reschedule with chunks of half the
+    tokens we counted in it; after that, fail with the numbers."""
+    counted = tokens_in(requests.refused, 2 * plan.chunk_tokens + OVERHEAD_TOKENS)
+    message = (
         f"{refusal.message} By our count the text sent had at most {counted} tokens, of "
         f"{options.context_tokens} allowed by SLUICE_LLM_CONTEXT_TOKENS"
     )
-    half = min(counted, plan.room) // 2
-    if options.learnt.room is not None or half < LEAST_ROOM:
-        return StepFailed("too_long", f"{said}; lower that to what the model takes.")
-    parts = len(planned(plan.body, half).parts)
-    return ComeAgain(
-        f"{said}; once more in parts of {half}.", {"llm_room": half, "llm_parts": parts}
+    half = min(counted, plan.chunk_tokens) // 2
+    if options.known.chunk_tokens is not None or half < MIN_CHUNK_TOKENS:
+        return StepFailed("too_long", f"{message}; lower that to what the model takes.")
+    chunks = len(plan_chunks(plan.body, half).chunks)
+    return Reschedule(
+        f"{message}; trying again with chunks of {half}.",
+        {"llm_chunk_tokens": half, "llm_chunks": chunks},
     )

@@ -1,4 +1,4 @@
-"""What a model's answer must hold, and reading it out of what the model wrote. Pure."""
+"""The schema of a model's answer, and parsing it from what the model wrote. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 def storable(value: object) -> object:
-    """A model may answer with NUL or half a surrogate pair, which no database takes."""
+    """Remove NUL and lone surrogates, which models send and databases refuse."""
     return clean(value)[0] if isinstance(value, str) else value
 
 
@@ -34,7 +34,7 @@ Texts = Annotated[tuple[Text, ...], Field(max_length=30)]
 
 
 class Analysis(BaseModel):
-    """What a model and the local analyser both give. Lists may be empty, texts may not."""
+    """The result of a model and of the local analyser. Lists may be empty, texts may not."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -61,13 +61,12 @@ ANALYSIS_SCHEMA: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
-"""`Analysis` for `response_format`. Written out, since strict endpoints take neither lengths nor
-defaults in a schema; those are left to the validation of the answer."""
+"""`Analysis` for `response_format`. Written out, since strict endpoints accept neither lengths nor
+defaults in a schema; the validation of the answer checks those."""
 
 
 class BadAnalysis(Exception):
-    """An answer that is none; `reasons` name fields and faults, never their content, which stands
-    in `answer` alone."""
+    """An invalid answer; `reasons` name fields and errors, never content, which only `answer` has."""
 
     def __init__(self, reasons: str, answer: str) -> None:
         super().__init__(reasons)
@@ -75,13 +74,13 @@ class BadAnalysis(Exception):
 
 
 def parsed(answer: str) -> Analysis:
-    """The analysis in a model's answer, which may stand in a code fence or behind its thoughts.
+    """The analysis in a model's answer, which may be in a code fence or follow its reasoning.
 
     Raises `BadAnalysis`.
     """
     found = json_object(THINKING.sub("", answer))
     if found is None:
-        raise BadAnalysis("it is no JSON object", answer)
+        raise BadAnalysis("it is not a JSON object", answer)
     try:
         return Analysis.model_validate(found)
     except ValidationError as error:
@@ -89,7 +88,7 @@ def parsed(answer: str) -> Analysis:
 
 
 def plain(answer: str) -> str:
-    """Notes on a part, without the model's thoughts. Raises `BadAnalysis` when nothing is left."""
+    """Notes on a chunk, without the model's reasoning. Raises `BadAnalysis` if nothing is left."""
     notes = clean(THINKING.sub("", answer))[0].strip()
     if not notes:
         raise BadAnalysis("it is empty", answer)
@@ -106,7 +105,7 @@ def json_object(text: str) -> Any:
 
 
 def reasons_of(error: ValidationError) -> str:
-    """Which fields are wrong and how; the values stay out, they are the paper's."""
+    """Which fields are invalid and why, without their values, which are the paper's."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return "; ".join(
         f"{'.'.join(map(str, fault['loc'])) or 'the answer'}: {fault['msg']}" for fault in found[:5]

@@ -1,8 +1,8 @@
-"""Cutting a paper into parts a model can take, by tokens, at headings, lines and sentences. Pure.
+"""Split a paper into chunks that fit a model's context, at headings, lines and sentences. Pure.
 
-Tokens are counted by the o200k vocabulary, which ships inside the library. Other models count
-otherwise, so the room is made smaller by `MARGIN`; an endpoint that still refuses is asked once
-more, with parts of half the size.
+Tokens are counted with the o200k vocabulary, which ships inside the library. Other models count
+differently, so chunks are smaller by `MARGIN`; if an endpoint still refuses one, it is asked once
+more with chunks of half the size.
 """
 
 from __future__ import annotations
@@ -19,85 +19,86 @@ if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
 
 MODEL = "gpt-4o"
-"""Names the vocabulary, o200k: the widest there is, and the nearest to those of newer models."""
+"""Selects the vocabulary, o200k: the largest, and the closest to those of newer models."""
 
 MARGIN = 1.15
-"""How much more than ours other models may count before a prompt is refused: Llama 3 and Qwen
-count up to about a tenth more on English papers; older vocabularies much more on other scripts,
-which the one adapted try is for."""
+"""How many times our count another model may count before a prompt is refused: Llama 3 and Qwen
+count up to about a tenth more on English papers. Older vocabularies count much more on other
+scripts, for which there is the retry with smaller chunks."""
 
-LEAST_ROOM = 256
-"""Tokens of a part below which nothing sensible can be said of it."""
+MIN_CHUNK_TOKENS = 256
+"""Tokens of a chunk below which a model can say nothing useful about it."""
 
-LEAST_NOTES = 100
-"""Tokens of notes on a part below which they say nothing."""
+MIN_NOTE_TOKENS = 100
+"""Tokens of notes on a chunk below which they are useless."""
 
 HEADING = re.compile(
     r"^(?=(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,4}\.)[ \t]+[^\W\d_][^.!?]{2,70}$)", re.MULTILINE
 )
-"""Before a numbered section heading alone on its line."""
+"""Matches before a numbered section heading on a line of its own."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a paper is to be put to a model: its parts, each of at most `room` tokens by our count."""
+    """How a paper is sent to a model: its chunks, each of at most `chunk_tokens` by our count."""
 
     body: str
-    room: int
-    parts: tuple[str, ...]
+    chunk_tokens: int
+    chunks: tuple[str, ...]
 
     @property
     def requests(self) -> int:
-        return requests_for(len(self.parts))
+        return requests_for(len(self.chunks))
 
     @property
     def note_tokens(self) -> int:
-        """What the notes on one part may take, so that all of them fit where a part does."""
-        return max(LEAST_NOTES, self.room // len(self.parts))
+        """Tokens that the notes on one chunk may have, so that all notes together fit in a chunk."""
+        return max(MIN_NOTE_TOKENS, self.chunk_tokens // len(self.chunks))
 
     @property
     def can_be_merged(self) -> bool:
-        return self.note_tokens * len(self.parts) <= max(self.room, LEAST_NOTES)
+        return self.note_tokens * len(self.chunks) <= max(self.chunk_tokens, MIN_NOTE_TOKENS)
 
 
-def requests_for(parts: int) -> int:
-    """Requests that must be reserved: one a part, one to merge several, and one to spare, which is
-    given back when no answer had to be asked for twice."""
-    return parts + (parts > 1) + 1
+def requests_for(chunks: int) -> int:
+    """Requests to reserve: one a chunk, one to merge the notes on several, and a spare one for a
+    retry, which is given back if it is not used."""
+    return chunks + (chunks > 1) + 1
 
 
-def known_parts(given: Mapping[str, Any]) -> int:
-    """In how many parts an execution goes, by what it knows; 1 when nobody has looked yet."""
-    return max(1, int(given.get("llm_parts", 1)))
+def known_chunks(context: Mapping[str, Any]) -> int:
+    """The number of chunks an execution's context states; 1 if they were not counted yet."""
+    return max(1, int(context.get("llm_chunks", 1)))
 
 
-def room_for(context_tokens: int, max_tokens: int) -> int:
-    """Tokens of paper a request may hold, by our count: what the model takes less the answer, which
-    may be asked for again at double length, less the instructions. Below `LEAST_ROOM`: too few."""
+def chunk_tokens_for(context_tokens: int, max_tokens: int) -> int:
+    """Tokens of paper that fit in a request, by our count: the model's context minus twice the answer
+    (for a retry at double length) minus the instructions. May be below `MIN_CHUNK_TOKENS`."""
     return int((context_tokens - 2 * max_tokens - OVERHEAD_TOKENS) / MARGIN)
 
 
-def planned(body: str, room: int) -> Plan:
+def plan_chunks(body: str, chunk_tokens: int) -> Plan:
     """The plan for a paper without its references."""
-    return Plan(body, room, tuple(split(HEADING.sub("\n", body), room)) or (body,))
+    chunks = tuple(split(HEADING.sub("\n", body), chunk_tokens))
+    return Plan(body, chunk_tokens, chunks or (body,))
 
 
 def split(text: str, tokens: int) -> Sequence[str]:
-    """Pieces of at most so many tokens, cut at the widest gap that serves: blank lines (they stand
-    before headings), line ends, sentences, words."""
+    """Pieces of at most `tokens`, split at the largest boundary possible: blank lines (which precede
+    headings), line ends, sentences, words."""
     return list(_splitter(tokens).chunks(text))
 
 
 @lru_cache(maxsize=8)
 def _splitter(tokens: int) -> TextSplitter:
-    # Imported here: 18 MB of vocabularies that only a process which asks a model needs.
+    # Imported here: 18 MB of vocabularies that only processes using a model need.
     from semantic_text_splitter import TextSplitter
 
     return TextSplitter.from_tiktoken_model(MODEL, tokens)
 
 
 def tokens_in(text: str, ceiling: int) -> int:
-    """Tokens of a text known to have at most `ceiling`, rounded up by a 32nd at most."""
+    """Tokens of a text that has at most `ceiling`, rounded up by at most 1/32."""
     low, high = 0, ceiling
     while high - low > max(16, high // 32):
         middle = (low + high) // 2

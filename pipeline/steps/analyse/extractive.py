@@ -1,8 +1,8 @@
-"""An analysis without a model: the abstract as printed, and the sentences that say most.
+"""An analysis without a model: the printed abstract, and the most important sentences.
 
-Everything here is the paper's own words, chosen and ordered; nothing is written. Sentences are
-ranked by latent semantic analysis (sumy's), split and tokenised by rules of our own: sumy's
-tokenizer wants a download, and knows no Chinese or Japanese.
+The result consists of the paper's own words. Sentences are ranked by latent semantic analysis (sumy),
+but split and tokenised by our own rules: sumy's tokenizer needs a download, and supports neither
+Chinese nor Japanese.
 """
 
 # ruff: noqa: RUF001 - full-width and typographic signs are what papers print
@@ -18,16 +18,16 @@ from typing import Any
 from pipeline.steps.extract.references import unbroken
 
 MAX_SENTENCES = 300
-"""Ranked at most: the matrix grows with words times sentences, and 300 take well under a second."""
+"""Sentences that are ranked: the matrix grows with words times sentences, and 300 take under a second."""
 
 LONGEST = 450
-"""Characters of the longest sentence picked; longer ones are lists or broken tables."""
+"""Characters of the longest selected sentence; longer ones are lists or broken tables."""
 
 MAX_CHARS = 400_000
-"""Read at most: 100 pages of a paper; a book's first chapters stand for the rest."""
+"""Characters read: about 100 pages of a paper, or the first chapters of a book."""
 
 ABSTRACT_CHARS = 2_000
-"""A printed abstract is seldom longer; what follows it then is the introduction."""
+"""A printed abstract is rarely longer; further text is the introduction."""
 
 CJK = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
@@ -46,14 +46,14 @@ JOURNAL = re.compile(
     r"proceedings|open access",
     re.I,
 )
-"""What stands above a title: the journal, its number, the licence."""
+"""Lines above a title: the journal, its number, the licence."""
 
 MORE_TITLE_LINES = 3
 TITLE_OPEN = re.compile(
     r"(?:[:–-]|\b(?:of|the|an?|and|for|with|in|on|to|by|from|via|using))$", re.I
 )
 NO_TITLE = re.compile(r"@|https?:|\d\s*[,*]|^(?:abstract|summary|keywords)\b|[^\W\d_]\d\b", re.I)
-"""Addresses, names with their footnote marks, and the headings that follow a title."""
+"""Addresses, names with footnote marks, and the headings after a title."""
 
 ABSTRACT = re.compile(
     r"^\s*(?:abstract|summary|摘\s*要|概\s*要|要\s*旨|초\s*록)\b\s*[.:：—–-]*\s*", re.I
@@ -90,12 +90,12 @@ STOP_WORDS = frozenset(
 )
 
 
-def picked(text: str, title_hint: str, sentences: int) -> dict[str, Any]:
-    """The parts of an analysis, from a paper's text without its references."""
+def extractive_analysis(text: str, title_hint: str, sentences: int) -> dict[str, Any]:
+    """The fields of an `Analysis`, from a paper's text without its references."""
     lines = [line.strip() for line in text[:MAX_CHARS].split("\n") if line.strip()]
     abstract, body = abstract_and_body(lines)
-    sentences_found = split_sentences(unbroken(without_headings(body)))
-    candidates = list(filter(is_prose, sentences_found))[:MAX_SENTENCES]
+    found = split_sentences(unbroken(without_headings(body)))
+    candidates = list(filter(is_prose, found))[:MAX_SENTENCES]
     ranked = best_sentences(candidates, sentences)
     return {
         "title": title_hint.strip() or first_title(lines),
@@ -106,8 +106,8 @@ def picked(text: str, title_hint: str, sentences: int) -> dict[str, Any]:
 
 
 def abstract_and_body(lines: Sequence[str]) -> tuple[str, list[str]]:
-    """The printed abstract ("" without one) and the lines behind it: names and addresses before
-    the abstract are no sentences of the paper's."""
+    """The printed abstract ("" if there is none) and the lines after it, without the names and addresses
+    before it."""
     start = next((i for i, line in enumerate(lines[:120]) if ABSTRACT.match(line)), None)
     if start is None:
         return "", list(lines)
@@ -120,7 +120,7 @@ def abstract_and_body(lines: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def without_headings(lines: Sequence[str]) -> Iterator[str]:
-    """The lines but headings: short, unpunctuated, between a sentence's end and a capital."""
+    """The lines except headings: short, unpunctuated, between the end of a sentence and a capital."""
     for before, line, after in zip((".", *lines), lines, (*lines[1:], "."), strict=False):
         ends, starts = before[-1] in ".!?:", not after[0].islower()
         furniture = ABSTRACT_END.fullmatch(line) or KEYWORDS.match(line)
@@ -133,14 +133,14 @@ def size(lines: Iterable[str]) -> int:
 
 
 def whole_sentences(text: str) -> str:
-    """At most `ABSTRACT_CHARS`, and no sentence cut in the middle."""
+    """At most `ABSTRACT_CHARS`, without cutting a sentence."""
     text = text.strip()[:ABSTRACT_CHARS]
     end = max(text.rfind(mark) for mark in ".!?。！？")
     return text[: end + 1] if end > 0 else text
 
 
 def split_sentences(text: str) -> list[str]:
-    """Sentences of running text; a piece that ends in an abbreviation goes on in the next."""
+    """Sentences of running text; a piece that ends in an abbreviation is joined with the next."""
     sentences: list[str] = []
     for piece in SENTENCE_END.split(text):
         open_end = sentences and len(sentences[-1]) < LONGEST
@@ -152,7 +152,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether it reads as a sentence: no caption, formula, address, or line of a table."""
+    """Whether it is a sentence, not a caption, formula, address, or line of a table."""
     shortest, longest = (15, 250) if re.search(f"[{CJK}]", sentence) else (50, LONGEST)
     letters = sum(char.isalpha() for char in sentence)
     return (
@@ -165,15 +165,15 @@ def is_prose(sentence: str) -> bool:
 
 
 def best_sentences(candidates: Sequence[str], count: int) -> list[str]:
-    """The sentences that carry most of what is said, in the order of the paper."""
+    """The most important sentences, in the order of the paper."""
     if len(candidates) <= count:
         return list(candidates)
-    # Imported here: numpy and nltk take the better part of a second.
+    # Imported here: numpy and nltk take most of a second.
     from sumy.models.dom import ObjectDocumentModel, Paragraph, Sentence
     from sumy.summarizers.lsa import LsaSummarizer
 
     vocabulary = {word for sentence in candidates for word in words_of(sentence)}
-    if len(vocabulary) <= len(candidates):  # too repetitive for the ranking to mean anything
+    if len(vocabulary) <= len(candidates):  # too repetitive to rank
         return list(candidates[:count])
     sentences = [Sentence(text, Words()) for text in candidates]
     document = ObjectDocumentModel([Paragraph(sentences)])
@@ -181,14 +181,14 @@ def best_sentences(candidates: Sequence[str], count: int) -> list[str]:
 
 
 class Words:
-    """The tokenizer sumy asks for."""
+    """The tokenizer interface that sumy requires."""
 
     def to_words(self, sentence: str) -> tuple[str, ...]:
         return tuple(words_of(sentence))
 
 
 def words_of(sentence: str) -> Iterator[str]:
-    """Lower-case words without stop words; of scripts without spaces, pairs of characters."""
+    """Lower-case words without stop words; for scripts without spaces, pairs of characters."""
     for word in WORD.findall(sentence.lower()):
         if re.match(f"[{CJK}]", word):
             yield from map("".join, pairwise(word))
@@ -197,20 +197,19 @@ def words_of(sentence: str) -> Iterator[str]:
 
 
 def first_title(lines: Sequence[str]) -> str:
-    """The first line that could be a title, with the lines it goes on in; the first one at all when
-    none could."""
+    """The first line that may be a title, with its continuation lines; else the first line."""
     at = next((i for i, line in enumerate(lines[:15]) if could_be_title(line)), 0)
     title = lines[at][:250]
     for line in lines[at + 1 : at + 1 + MORE_TITLE_LINES]:
-        if not goes_on(title, line):
+        if not continues(title, line):
             break
         title = f"{title} {line}"
     return title
 
 
-def goes_on(title: str, line: str) -> bool:
-    """Whether a title broken over lines goes on in this one: it stops where none can end, or the
-    line starts small, as no author and no heading does."""
+def continues(title: str, line: str) -> bool:
+    """Whether a title continues in this line: it ends in a word that cannot end a title, or the line
+    starts with a lower-case letter, unlike authors and headings."""
     started = bool(TITLE_OPEN.search(title)) or line[0].islower()
     return started and len(line) < 120 and not NO_TITLE.search(line)
 
@@ -220,18 +219,18 @@ def could_be_title(line: str) -> bool:
 
 
 def fallback(lines: Sequence[str]) -> str:
-    """The beginning, of a document that has no sentences (a table, slides, a poster)."""
+    """The beginning of a document without sentences (a table, slides, a poster)."""
     return unbroken(lines)[:600].strip()
 
 
 def claims(abstract: Sequence[str], body: Sequence[str]) -> list[str]:
-    """Up to five sentences in which the paper says what it adds, those of the abstract first."""
+    """Up to five sentences in which the paper states its contribution, those of the abstract first."""
     found = [sentence for sentence in (*abstract, *body) if CLAIM.search(sentence)]
     return list(dict.fromkeys(found))[:5]
 
 
 def printed_keywords(lines: Sequence[str]) -> list[str]:
-    """The keywords a paper prints itself."""
+    """The keywords printed in the paper."""
     for line in lines[:150]:
         if match := KEYWORDS.match(line):
             found = re.split(r"[,;，；、·•]|\s{2,}", match[1])
@@ -240,7 +239,7 @@ def printed_keywords(lines: Sequence[str]) -> list[str]:
 
 
 def frequent_terms(text: str, count: int = 8) -> list[str]:
-    """The words and pairs of words met most often, none part of another."""
+    """The most frequent words and pairs of words, none part of another."""
     words = list(words_of(text))
     scores = Counter(words)
     scores.update({" ".join(pair): 2 * n for pair, n in Counter(pairs(text)).items() if n > 2})
@@ -252,7 +251,7 @@ def frequent_terms(text: str, count: int = 8) -> list[str]:
 
 
 def pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Words that follow each other in one sentence, for scripts with spaces."""
+    """Consecutive words of a sentence, for scripts with spaces."""
     for sentence in split_sentences(text):
         words = [word for word in words_of(sentence) if not re.match(f"[{CJK}]", word)]
         yield from pairwise(words)

@@ -1,8 +1,8 @@
-"""The requests one analysis is made of: each booked before it goes out, and one of them to spare.
+"""The requests of one analysis: each charged before it is sent, and one of them spare.
 
-The spare one is for what asking again can mend, if it is asked otherwise: an answer cut off (with
-twice the room), one off the schema (with what is wrong with it), a request the endpoint does not
-take as it is written. It goes to whoever needs it first; a second need ends the analysis.
+The spare request is for failures that a changed request can fix: an answer cut off (with twice the
+tokens), one that violates the schema (with its errors), a request in a dialect the endpoint does not
+accept. The first such failure uses it; a second one ends the analysis.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any, Generic, TypeVar
 from pipeline.steps.analyse.answers import ANALYSIS_SCHEMA, Analysis, BadAnalysis, parsed, plain
 from pipeline.steps.analyse.prompts import Message, repair
 from pipeline.steps.llm.client import DialectRefused, Model
-from pipeline.steps.llm.endpoint import Dialect, known, remember
+from pipeline.steps.llm.endpoint import Dialect, dialect_for, save_dialect
 from pipeline.steps.llm.response import AnswerCutOff, PromptTooLong
 from queuemgr import StepFailed
 
 T = TypeVar("T")
 
 
-class ComeAgain(Exception):
-    """This cannot be done with what is reserved and known now; it can be by who knows `learnt`.
+class Reschedule(Exception):
+    """The analysis needs another lease: with more requests, or with what is known now.
 
-    `learnt` is plain data for the execution's context; `reason` is a sentence for an operator.
+    `context`: JSON data for the execution's context; `reason`: a sentence for the operator.
     """
 
-    def __init__(self, reason: str, learnt: Mapping[str, Any]) -> None:
+    def __init__(self, reason: str, context: Mapping[str, Any]) -> None:
         super().__init__(reason)
-        self.reason, self.learnt = reason, dict(learnt)
+        self.reason, self.context = reason, dict(context)
 
 
 @dataclass(frozen=True)
-class Wanted(Generic[T]):
-    """An answer to be had: what to ask, how long it may be in tokens, and how to read it.
+class WantedAnswer(Generic[T]):
+    """A request for an answer: the messages, the maximum tokens, and how to parse it.
 
-    `schema` is None for plain text; `cut_at` are the lengths it was cut off at so far.
+    `schema` is None for plain text; `cut_at`: the lengths at which it was cut off so far.
     """
 
     messages: Sequence[Message]
@@ -46,33 +46,33 @@ class Wanted(Generic[T]):
     schema: Mapping[str, Any] | None = None
     cut_at: tuple[int, ...] = ()
 
-    def mended(self, fault: Exception) -> Wanted[T]:
-        """How to ask once more, after what asking otherwise can mend."""
+    def retried(self, fault: Exception) -> WantedAnswer[T]:
+        """The changed request to send after this failure."""
         if isinstance(fault, AnswerCutOff):
             return replace(self, tokens=2 * self.tokens, cut_at=(*self.cut_at, self.tokens))
         if isinstance(fault, BadAnalysis):
             return replace(self, messages=[*self.messages, *repair(fault.answer, fault.reasons)])
-        return self  # the model's endpoint has a new dialect by now
+        return self  # the endpoint has a new dialect by now
 
     def failed(self, fault: Exception) -> StepFailed:
-        """What it means when there is no more asking. A cut-off is final: the next lease would pay
+        """The final failure when no retry is left. A cut-off is permanent: the next lease would pay
         in full to be cut off at the same length."""
         if isinstance(fault, BadAnalysis):
-            said = f"The model's answer does not fit the schema: {fault.reasons}."
-            return StepFailed("bad_answer", said)
+            message = f"The model's answer does not fit the schema: {fault.reasons}."
+            return StepFailed("bad_answer", message)
         lengths = " and at ".join(map(str, (*self.cut_at, self.tokens)))
         return StepFailed(
             "cut_off",
             f"The model's answer was cut off at {lengths} tokens; raise SLUICE_LLM_MAX_TOKENS, or "
-            "use a model that thinks less before it answers.",
+            "use a model with shorter reasoning.",
         )
 
 
-MENDABLE = (AnswerCutOff, BadAnalysis, DialectRefused)
+RETRYABLE = (AnswerCutOff, BadAnalysis, DialectRefused)
 
 
-class Asking:
-    """Asks one model about one paper. `refused` is the text of a prompt refused for its length."""
+class PaperRequests:
+    """The requests to one model about one paper. `refused`: the prompt that was refused for length."""
 
     def __init__(
         self,
@@ -84,38 +84,38 @@ class Asking:
         self.max_tokens = max_tokens
         self.refused = ""
         self._model, self._before_request = model, before_request
-        self._booked, self._spare = 0, True
-        if dialect is not None and known(model.endpoint) == Dialect():
-            remember(model.endpoint, dialect)
+        self._charged, self._spare = 0, True
+        if dialect is not None and dialect_for(model.endpoint) == Dialect():
+            save_dialect(model.endpoint, dialect)
 
     @property
     def model_name(self) -> str:
         return self._model.endpoint.model
 
     async def analysis(self, messages: Sequence[Message]) -> Analysis:
-        """The analysis a model gives. Raises `StepFailed` and `ComeAgain`."""
-        return await self._answered(Wanted(messages, self.max_tokens, parsed, ANALYSIS_SCHEMA))
+        """The model's analysis. Raises `StepFailed` and `Reschedule`."""
+        return await self._answer(WantedAnswer(messages, self.max_tokens, parsed, ANALYSIS_SCHEMA))
 
     async def notes(self, messages: Sequence[Message], tokens: int) -> str:
-        """Notes of at most so many tokens, or twice that. Raises as `analysis` does."""
-        return await self._answered(Wanted(messages, tokens, plain))
+        """Notes of at most `tokens`, or twice that. Raises as `analysis` does."""
+        return await self._answer(WantedAnswer(messages, tokens, plain))
 
-    async def _answered(self, wanted: Wanted[T]) -> T:
+    async def _answer(self, wanted: WantedAnswer[T]) -> T:
         try:
-            return await self._asked(wanted)
-        except MENDABLE as fault:
+            return await self._send(wanted)
+        except RETRYABLE as fault:
             if not self._spare:
                 raise self._final(wanted, fault) from None
-            self._spare, again = False, wanted.mended(fault)
+            self._spare, again = False, wanted.retried(fault)
         try:
-            return await self._asked(again)
-        except MENDABLE as fault:
+            return await self._send(again)
+        except RETRYABLE as fault:
             raise self._final(again, fault) from None
 
-    async def _asked(self, wanted: Wanted[T]) -> T:
-        self._booked += 1
-        # In a thread: it writes to a database, which must not be done on an event loop.
-        await asyncio.to_thread(self._before_request, self._booked)
+    async def _send(self, wanted: WantedAnswer[T]) -> T:
+        self._charged += 1
+        # In a thread: it writes to the database, which would block the event loop.
+        await asyncio.to_thread(self._before_request, self._charged)
         try:
             answer = await self._model.ask(wanted.messages, wanted.tokens, wanted.schema)
         except PromptTooLong:
@@ -123,8 +123,10 @@ class Asking:
             raise
         return wanted.read(answer.text)
 
-    def _final(self, wanted: Wanted[Any], fault: Exception) -> Exception:
+    def _final(self, wanted: WantedAnswer[Any], fault: Exception) -> Exception:
         if not isinstance(fault, DialectRefused):
             return wanted.failed(fault)
-        learnt = known(self._model.endpoint).plain()
-        return ComeAgain(f"{fault.message} It is asked otherwise.", {"llm_dialect": learnt})
+        dialect = dialect_for(self._model.endpoint).to_json()
+        return Reschedule(
+            f"{fault.message} Trying again in another dialect.", {"llm_dialect": dialect}
+        )

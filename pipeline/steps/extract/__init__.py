@@ -1,0 +1,1 @@
+"""Read the text layer of a PDF, and its list of references."""

@@ -1,4 +1,4 @@
-"""Text of a PDF, page by page: by a sandboxed pypdf, and by PDFium where pypdf does not do."""
+"""Text of a PDF, page by page: by a sandboxed pypdf, or by PDFium if pypdf fails."""
 
 from __future__ import annotations
 
@@ -8,33 +8,38 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.steps.extract.clean_text import clean
-from pipeline.steps.extract.engine_choice import Heard, chosen, heard, is_doubtful
+from pipeline.steps.extract.engine_choice import EngineText, choose_text, engine_text, is_doubtful
 from pipeline.steps.extract.legibility import ENOUGH_LETTERS, letters
 from pipeline.steps.extract.page_text import PageText, with_page_marks
 from pipeline.steps.pdf.errors import refuse_other_files, refuse_unread
-from pipeline.steps.pdf.sandbox import Limits, Reading, read_pages
+from pipeline.steps.pdf.sandbox import Limits, ReadResult, output_limit, read_pages
 from queuemgr import AbortSignal
 
-__all__ = ["PROTOCOL_BYTES", "ExtractOptions", "Extracted", "PageText", "clean", "extract", "letters",
-           "with_page_marks"]  # fmt: skip
+__all__ = [
+    "ExtractOptions",
+    "Extracted",
+    "PageText",
+    "clean",
+    "extract",
+    "letters",
+    "with_page_marks",
+]
 
 PYPDF = Path(__file__).parent.parent / "pdf" / "pypdf_child.py"
 PDFIUM = Path(__file__).parent.parent / "pdf" / "pdfium_child.py"
 
-PROTOCOL_BYTES = 1 << 20
-"""Room for what surrounds the text in the child's lines."""
 
 FIRST_SHARE = 0.75
-"""Of a document's time what pypdf may use; PDFium, ten times as fast, has the rest at least."""
+"""Share of a document's time that pypdf may use; PDFium is ten times as fast."""
 
 
 @dataclass(frozen=True)
 class ExtractOptions:
-    """Limits per document. Of 91 real papers none took above 5.4 s, 64 pages or 400 MB.
+    """Limits per document. Of 91 real papers none took more than 5.4 s or 400 MB.
 
     Seconds are wall time, `document_seconds` for both engines together; `memory_bytes` is a child's
     address space; `max_pages`, `max_chars` and `max_page_chars` bound what is read, and
-    `Extracted.problem` says what was left out.
+    `Extracted.problem` states what was left out.
     """
 
     page_seconds: float = 20.0
@@ -47,10 +52,10 @@ class ExtractOptions:
 
 @dataclass(frozen=True)
 class Extracted:
-    """What was read: `pages`, of the `page_count` there are.
+    """The `pages` read, of `page_count`.
 
-    `document_problem` is "" or says what is missing that no later step will bring. `without_text`
-    are the pages with fewer than 50 letters: blank, scanned or unreadable.
+    `document_problem`: what is missing that no later step can add, or "". `without_text`: the pages
+    with fewer than 50 letters: blank, scanned or unreadable.
     """
 
     pages: tuple[PageText, ...]
@@ -60,36 +65,34 @@ class Extracted:
 
     @property
     def problem(self) -> str:
-        """Empty when all was read, else a sentence for each way in which the result is partial."""
+        """Empty if all was read, else a sentence for each way in which the result is incomplete."""
         return " ".join(filter(None, (*failures(self.pages), self.document_problem)))
 
     @property
     def cleaned(self) -> int:
-        """Characters removed or replaced because no database, or none of our marks, bears them."""
+        """Characters removed or replaced by `clean`."""
         return sum(page.cleaned for page in self.pages)
 
     @property
     def full_text(self) -> str:
-        """All pages, a line `[PAGE n]` before each."""
+        """All pages, with a line `[PAGE n]` before each."""
         return with_page_marks(self.pages)
 
 
 def extract(pdf: Path, options: ExtractOptions, signal: AbortSignal) -> Extracted:
     """Read `pdf`. Raises `StepFailed` (`not_pdf`, `encrypted`, `damaged`, `no_pages`,
-    `resource_limit`, `crashed`, `storage`) when no page could be read, and `Aborted` when the
-    signal is set.
-    """
+    `resource_limit`, `crashed`, `storage`) if no page could be read, and `Aborted`."""
     refuse_other_files(pdf)
     deadline = time.monotonic() + options.document_seconds
     first = reading_by(PYPDF, pdf, options, FIRST_SHARE * options.document_seconds, signal)
-    heard_first = {n: heard(first, n) for n in pages_of(first, options)}
+    first_texts = {n: engine_text(first, n) for n in pages_of(first, options)}
     readings = {"pypdf": first}
-    if must_be_read_again(first, heard_first):
-        again = [n for n, page in heard_first.items() if is_doubtful(page)] or None
+    if must_be_read_again(first, first_texts):
+        again = [n for n, page in first_texts.items() if is_doubtful(page)] or None
         left = max(1.0, deadline - time.monotonic())
         readings["PDFium"] = reading_by(PDFIUM, pdf, options, left, signal, again)
     refuse_unread(readings, in_words(options))
-    return extracted(readings, heard_first, options)
+    return extracted(readings, first_texts, options)
 
 
 def reading_by(
@@ -99,27 +102,27 @@ def reading_by(
     seconds: float,
     signal: AbortSignal,
     pages: Sequence[int] | None = None,
-) -> Reading:
-    """What one engine makes of `pages` (None: all) within `seconds` of wall time."""
-    order = {
+) -> ReadResult:
+    """Read `pages` (None: all) with one engine within `seconds` of wall time."""
+    job = {
         "pdf": str(pdf.resolve()),
         "max_chars": options.max_chars,
         "max_page_chars": options.max_page_chars,
         "max_pages": options.max_pages,
     }
-    # six bytes for a character JSON has to escape
-    output_bytes = 6 * options.max_chars + PROTOCOL_BYTES
-    limits = Limits(options.page_seconds, seconds, options.memory_bytes, output_bytes)
-    return read_pages(child, order, limits, signal, pages=pages, max_pages=options.max_pages)
+    limits = Limits(
+        options.page_seconds, seconds, options.memory_bytes, output_limit(options.max_chars)
+    )
+    return read_pages(child, job, limits, signal, pages=pages, max_pages=options.max_pages)
 
 
-def pages_of(reading: Reading, options: ExtractOptions) -> range:
-    """The numbers of the pages to be read, none when they could not be counted."""
+def pages_of(reading: ReadResult, options: ExtractOptions) -> range:
+    """The numbers of the pages to read, none if they could not be counted."""
     return range(1, min(reading.count or 0, options.max_pages) + 1)
 
 
-def must_be_read_again(first: Reading, pages: dict[int, Heard]) -> bool:
-    """Whether the second engine may do better; a password it has no more than the first."""
+def must_be_read_again(first: ReadResult, pages: dict[int, EngineText]) -> bool:
+    """Whether the second engine may do better; it has no password either."""
     if first.refused is not None and first.refused["refused"] == "encrypted":
         return False
     return not pages or any(map(is_doubtful, pages.values()))
@@ -133,13 +136,17 @@ def in_words(options: ExtractOptions) -> str:
 
 
 def extracted(
-    readings: dict[str, Reading], heard_first: dict[int, Heard], options: ExtractOptions
+    readings: dict[str, ReadResult], first_texts: dict[int, EngineText], options: ExtractOptions
 ) -> Extracted:
-    """Choose a text for every page, and say what is missing."""
+    """Choose a text for every page, and state what is missing."""
     first, second = readings["pypdf"], readings.get("PDFium")
     counted = first if first.count or second is None else second
     choices = [
-        chosen(n, heard_first.get(n) or heard(first, n), heard_again(second, heard_first.get(n), n))
+        choose_text(
+            n,
+            first_texts.get(n) or engine_text(first, n),
+            second_text(second, first_texts.get(n), n),
+        )
         for n in pages_of(counted, options)
     ]
     pages = within(options.max_chars, [page for page, _ in choices])
@@ -149,18 +156,21 @@ def extracted(
     return Extracted(tuple(pages), counted.count or 0, " ".join(missing), bare)
 
 
-def heard_again(second: Reading | None, first: Heard | None, number: int) -> Heard | None:
-    asked = second is not None and (first is None or is_doubtful(first))
-    return heard(second, number) if second is not None and asked else None
+def second_text(
+    second: ReadResult | None, first: EngineText | None, number: int
+) -> EngineText | None:
+    if second is None or not (first is None or is_doubtful(first)):
+        return None
+    return engine_text(second, number)
 
 
 def within(room: int, pages: Iterable[PageText]) -> list[PageText]:
-    """The pages, the text of all of them cut to so many characters."""
-    kept = []
+    """The pages, cut so that their text has at most `room` characters in total."""
+    shortened = []
     for page in pages:
-        kept.append(page if len(page.text) <= room else replace(page, text=page.text[:room]))
-        room -= len(kept[-1].text)
-    return kept
+        shortened.append(page if len(page.text) <= room else replace(page, text=page.text[:room]))
+        room -= len(shortened[-1].text)
+    return shortened
 
 
 def cut_short(options: ExtractOptions) -> str:
@@ -171,15 +181,15 @@ def cut_short(options: ExtractOptions) -> str:
 
 
 def uncounted(
-    readings: dict[str, Reading], counted: Reading, options: ExtractOptions
+    readings: dict[str, ReadResult], counted: ReadResult, options: ExtractOptions
 ) -> Iterator[str]:
-    """What is to be said of pages beyond those looked at."""
+    """Sentences about pages that were not read."""
     count = counted.count or 0
     if count > options.max_pages:
         yield f"Only the first {options.max_pages:,} of {count:,} pages were read."
     counts = {name: reading.count for name, reading in readings.items() if reading.count}
     if len(set(counts.values())) > 1:
-        yield "Its pages cannot be counted for sure: " + ", ".join(
+        yield "The number of pages is uncertain: " + ", ".join(
             f"{count:,} by {name}" for name, count in counts.items()
         ) + "."  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Whether a page's text can be what the page says, or is letters out of a broken font. Pure."""
+"""Whether a page's text is legible, or garbage from a broken font. Pure."""
 
 # ruff: noqa: RUF001 - typographic apostrophes and dashes are what papers print
 
@@ -7,20 +7,20 @@ from __future__ import annotations
 import re
 
 ENOUGH_LETTERS = 50
-"""A page with fewer letters than this has no usable text layer: a number and a running head."""
+"""A page with fewer letters than this has no usable text layer: a page number and a running head."""
 
 JUDGED_FROM = 200
-"""Characters from which the share of words is judged; below, tables and titles would be caught."""
+"""Characters from which the share of words is checked; shorter texts may be tables or titles."""
 
 WORDS_SHARE = 0.5
-"""Under this share of word-like tokens a page is junk. Of 799 readings of good pages, lists of
-authors and pages of formulas among them, the lowest had 0.69; Chinese read as Latin-1 has 0.2."""
+"""With a smaller share of word-like tokens a page is garbage. Of 799 good pages, including lists of
+authors and formulas, the lowest share was 0.69; Chinese read as Latin-1 has 0.2."""
 
 LOST_SHARE = 0.05
-"""Over this share of characters a reader could not name (U+FFFD, `(cid:7)`) a page is junk."""
+"""With a larger share of unknown characters (U+FFFD, `(cid:7)`) a page is garbage."""
 
 LONGEST_WORD = 40
-"""Letters of the longest token taken for a word in scripts that put spaces between words."""
+"""Letters of the longest token that counts as a word, in scripts with spaces between words."""
 
 TOKEN = re.compile(r"\S+")
 EDGES = re.compile(r"^[\W_]+|[\W_]+$")
@@ -35,22 +35,22 @@ LOST = re.compile(r"\ufffd|\(cid:\d+\)")
 
 
 def letters(text: str) -> int:
-    """How many letters of any script it has."""
+    """The number of letters, of any script."""
     return sum(map(str.isalpha, text))
 
 
-def why_junk(text: str) -> str:
-    """What is wrong with the text, in words; "" when it may be what the page says."""
+def problem_with(text: str) -> str:
+    """Why the text is illegible, in words; "" if it is legible."""
     lost = sum(len(match[0]) for match in LOST.finditer(text))
     if lost > LOST_SHARE * len(text):
-        return "many of its characters could not be named"
+        return "many of its characters are unknown"
     if len(text) >= JUDGED_FROM and word_share(text) < WORDS_SHARE:
         return "few of its words look like words"
     return ""
 
 
 def word_share(text: str) -> float:
-    """The share of tokens that may be words or numbers, of those that are more than signs."""
+    """The share of words and numbers among the tokens that are not only punctuation."""
     tokens = [token for token in map(bare, TOKEN.findall(text)) if token]
     return sum(map(is_wordlike, tokens)) / len(tokens) if tokens else 1.0
 

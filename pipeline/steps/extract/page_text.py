@@ -1,4 +1,4 @@
-"""One page as it was read, and pages as one text. Pure."""
+"""The text of one page, and of several pages together. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 class PageText:
     """One page, numbered from 1.
 
-    `source` names what read it: `pypdf`, `pdfium`, `ocr`; `blank` has no ink, `failed` could not
-    be read. `reason` says why not the engine before it, or why nothing was read; "" when the first
-    engine did well. `cleaned` counts characters that were removed or replaced.
+    `source`: the engine (`pypdf`, `pdfium`, `ocr`), or `blank` (no ink) or `failed`. `reason`: why an
+    earlier engine was not used, or why the page failed; else "". `cleaned`: characters that were
+    removed or replaced.
     """
 
     number: int
@@ -23,5 +23,5 @@ class PageText:
 
 
 def with_page_marks(pages: Iterable[PageText]) -> str:
-    """The pages as one text, a line `[PAGE n]` before each."""
+    """The pages as one text, with a line `[PAGE n]` before each."""
     return "\n".join(f"[PAGE {page.number}]\n{page.text}" for page in pages)

@@ -1,7 +1,7 @@
-"""Tell the entries of a reference list apart and count them: by numbers, labels or years. Pure.
+"""Separate and count the entries of a reference list: by numbers, labels or years. Pure.
 
-The strictest style that fits wins: a chain of numbers, labels, and last the years of author-year
-entries. Every pattern here is our own; their order follows a survey of 35 papers counted by eye.
+The strictest style that fits is used: a sequence of numbers, labels, and last the years of author-year
+entries. The patterns are our own; their order follows a survey of 35 papers counted by hand.
 """
 
 # ruff: noqa: RUF001 - full-width and typographic signs are what papers print
@@ -17,10 +17,10 @@ from itertools import accumulate, pairwise
 from pipeline.steps.extract.reference_ids import arxiv_id_of, doi_of
 
 MAX_GAP = 3
-"""Numbers a chain may miss in a row: a marker lost in a bad line break."""
+"""Consecutive numbers that a sequence may miss: a marker lost in a bad line break."""
 
 LONGEST_ENTRY = 25
-"""Lines without a next year after which an author-year list is over: what follows is an appendix."""
+"""Lines without another year after which an author-year list has ended: an appendix follows."""
 
 YEAR = r"(?:1[5-9]|20)\d\d[a-z]?"
 
@@ -40,7 +40,7 @@ AUTHOR_YEAR = (
     re.compile(rf"(?<=[.\w])\s{YEAR},\s(?=[A-Z])"),  # AAS: A. 2004, ApJ
     re.compile(rf"\({YEAR}\)\s(?=\w)"),  # Springer: Name A (2004) Title
 )
-"""How the year stands in an entry, by style; the style found most often is the list's own."""
+"""Where an entry has its year, by style; the most frequent style is the list's."""
 
 NAME = r"(?:(?:v[ao]n|de[nlr]?|di|da|du|la|le|ter)\s)*[^\W\d_a-z][\w'’\-]*"
 
@@ -55,23 +55,23 @@ FULL_STOP = re.compile(r"(?<!\b[^\W\d_a-z])\.$")
 """The end of a sentence, not of an initial."""
 
 ENTRY_END = re.compile(rf"{FULL_STOP.pattern}|[)\]”\"/\d]$|://|\bdoi\b|\bDOI\b")
-"""How an entry's last line ends: a full stop, an address, a page."""
+"""How an entry's last line ends: a full stop, a URL, a page number."""
 
 NEW_SENTENCE = re.compile(r"^(?!.*(?:\bdoi\b|://|arXiv))[^\W\d_a-z(].*\s")
-"""A line that does not go on with an address, as what follows the list's last entry."""
+"""A line that does not continue a URL, such as the text after the last entry."""
 
 SPACELESS = "\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
 """Scripts written without spaces: Chinese and Japanese with their punctuation."""
 
 BREAK = re.compile(rf"(?<=[^\W\d])- (?=[a-z])|(?<=[{SPACELESS}]) (?=[{SPACELESS}])")
-"""What joining lines leaves behind: a hyphen in a word, a space in a script that has none."""
+"""What joining lines leaves: a hyphen inside a word, a space in a script without spaces."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """One entry: its text on one line, and the DOI and arXiv id it gives, "" when it gives none.
+    """One entry: its text on one line, and its DOI and arXiv id, or "".
 
-    `number` is the one printed, else the entry's place in the list, from 1.
+    `number`: as printed, else the entry's position in the list, from 1.
     """
 
     text: str
@@ -90,10 +90,10 @@ class Start:
 
 @dataclass(frozen=True)
 class Entries:
-    """`count` entries in a list of this style, and those that could be told apart.
+    """The number of entries in a list, its style, and the entries that could be separated.
 
-    (None, "", ()) when nothing tells any apart. Fewer `entries` than `count` means that numbers
-    are missing at the lines' starts; their text is in the entry before.
+    (None, "", ()) if none could be. Fewer `entries` than `count` means that numbers are missing at the
+    start of lines; their text is part of the entry before.
     """
 
     count: int | None = None
@@ -125,7 +125,7 @@ def listed(section: Sequence[str], lines: Sequence[int], style: str) -> Entries:
 
 
 def chain(lines: Iterable[str], pattern: re.Pattern[str]) -> list[Start]:
-    """Follow 1, 2, 3 … through the lines; a number that does not continue is none of the list."""
+    """Follow 1, 2, 3 … through the lines, ignoring numbers that do not continue the sequence."""
     starts: list[Start] = []
     last = 0
     for i, line in enumerate(lines):
@@ -141,7 +141,7 @@ def is_list(starts: Sequence[Start]) -> bool:
 
 
 def year_lines(section: Sequence[str]) -> list[int]:
-    """The line of each entry's year, in the prevailing author-year style, to where the list ends."""
+    """The line of each entry's year, in the most frequent author-year style, up to the list's end."""
     text = " ".join(section) + " "
     firsts = list(accumulate((len(line) + 1 for line in section), initial=0))
     found: list[int] = []
@@ -153,7 +153,7 @@ def year_lines(section: Sequence[str]) -> list[int]:
 
 
 def author_starts(section: Sequence[str], years: Sequence[int]) -> list[int]:
-    """The line at which each entry starts: the likeliest between the year before and its own."""
+    """The line at which each entry starts: the most likely between the previous year and its own."""
     starts = []
     for before, at in pairwise([-1, *years]):
         between = range(before + 1, at + 1)
@@ -163,8 +163,8 @@ def author_starts(section: Sequence[str], years: Sequence[int]) -> list[int]:
 
 
 def likelihood(section: Sequence[str], i: int) -> tuple[int, int]:
-    """How much line i looks like an entry's first. Of equals the first names an author, while the
-    last, nearest the year, is best where nothing does."""
+    """How likely line i is an entry's first. Of equal lines the first with an author's name wins; without
+    such a line the last, which is nearest to the year."""
     if section[i].startswith("("):
         return 0, -i
     names = bool(AUTHOR_START.match(section[i]))
@@ -182,8 +182,8 @@ def references(section: Sequence[str], starts: Sequence[Start]) -> Iterator[Refe
 
 
 def end_of_last(section: Sequence[str], starts: Sequence[Start]) -> int:
-    """The line behind the last entry: after its year and a full stop, and no longer than the longest
-    before it."""
+    """The line after the last entry: after its year and a full stop, at most as long as the longest
+    entry before it."""
     longest = max((b.line - a.line for a, b in pairwise(starts)), default=LONGEST_ENTRY)
     first = starts[-1].line
     stop = min(len(section), first + longest)
@@ -195,5 +195,5 @@ def end_of_last(section: Sequence[str], starts: Sequence[Start]) -> int:
 
 
 def unbroken(lines: Iterable[str]) -> str:
-    """The lines as one, words that were broken over two made whole."""
+    """The lines joined to one, with words broken over two lines joined as well."""
     return BREAK.sub("", " ".join(lines)) + " "

@@ -1,4 +1,4 @@
-"""The DOI and the arXiv id an entry of a reference list gives, also where a line break cut it. Pure."""
+"""The DOI and the arXiv id in an entry of a reference list, also across line breaks. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 
 DOI_START = re.compile(r"(?<![\d.])10\.\d{4,9}/")
-"""What every DOI begins with: the directory, and a registrant of four digits or more."""
+"""The start of every DOI: the directory, and a registrant of four digits or more."""
 
 BROKEN_AFTER = tuple("/._-(:;")
-"""Where typesetters break a DOI over two lines."""
+"""Characters after which typesetters break a DOI over two lines."""
 
 REST_OF_DOI = re.compile(r"(?=\S*\d)[\w.()/:;<>\-]+")
-"""What may follow on the next line: no plain word, which would begin a sentence."""
+"""The rest of a DOI on the next line: not a plain word, which would begin a sentence."""
 
 SENTENCE_SIGNS = ".,;:'\"’”»<>"  # noqa: RUF001 - typographic quotes are what papers print
 
@@ -21,11 +21,11 @@ ARXIV = re.compile(
     r"(\d{4}\.\d{4,5}(?:v\d+)?|[a-z]{2,}(?:-[a-z]+)*(?:\.[a-z]{2})?/\d{7}(?:v\d+)?)",
     re.IGNORECASE,
 )
-"""New ids (2101.00001) and old ones (hep-ex/0509008) behind any of their usual prefixes."""
+"""New ids (2101.00001) and old ones (hep-ex/0509008) after any of their usual prefixes."""
 
 
 def doi_of(lines: Sequence[str]) -> str:
-    """The first DOI in the lines of an entry, "" when it gives none."""
+    """The first DOI in the lines of an entry, or ""."""
     for i, line in enumerate(lines):
         if match := DOI_START.search(line):
             return trimmed(continued(line[match.start() :].split(), lines[i + 1 :]))
@@ -35,7 +35,7 @@ def doi_of(lines: Sequence[str]) -> str:
 
 
 def continued(words: Sequence[str], following: Sequence[str]) -> str:
-    """The first word, and the next line's when the DOI was broken at the end of its own."""
+    """The first word, and that of the next line if the DOI was broken at the end of its line."""
     found = words[0]
     if len(words) > 1:
         return found
@@ -50,7 +50,7 @@ def continued(words: Sequence[str], following: Sequence[str]) -> str:
 
 
 def trimmed(doi: str) -> str:
-    """Without the signs of the sentence around it, and without a bracket it did not open."""
+    """Without the punctuation of the surrounding sentence, and without unmatched closing brackets."""
     doi = doi.rstrip(SENTENCE_SIGNS)
     for opening, closing in ("()", "[]", "{}"):
         while doi.endswith(closing) and doi.count(closing) > doi.count(opening):
@@ -59,6 +59,6 @@ def trimmed(doi: str) -> str:
 
 
 def arxiv_id_of(text: str) -> str:
-    """The first arXiv id in the text of an entry, "" when it gives none."""
+    """The first arXiv id in the text of an entry, or ""."""
     match = ARXIV.search(text)
     return match[1] if match else ""

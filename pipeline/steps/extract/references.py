@@ -1,9 +1,9 @@
 """Find a paper's list of references, by rules. Pure: text in, entries out.
 
-The rules, in order: drop lines that come back on many pages (a footer that cites the paper itself
-would count once a page); find the heading whose next lines look like entries; where there is none,
-take the last chain of [n]. `reference_entries.py` then tells the entries apart. Every pattern here is
-our own; the order of the rules follows a survey of 35 papers counted by eye.
+The rules, in order: drop lines that recur on many pages (a footer that cites the paper itself would
+count once a page); find the heading whose next lines look like entries; without one, use the last
+sequence of [n]. `reference_entries.py` then separates the entries. The patterns are our own; the order
+of the rules follows a survey of 35 papers counted by hand.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ __all__ = ["Reference", "References", "before_references", "find_references", "u
 
 HEAD_SHARE = 0.4
 HEAD_PAGES = 3
-"""A line on at least this share of the pages, and at least so many of them, is a running head."""
+"""A line on at least this share of the pages, and on at least this many, is a running head."""
 
 HEAD_WORDS = 3
-"""A line of so many words that is the first or last of two pages is a running head: of left or right
-pages, where there are few of either."""
+"""A line of at least this many words that is the first or last of two pages is a running head, of left
+or right pages in a short document."""
 
 LONGEST_PAGE_NUMBER = 4
-"""Digits of a page or line number that stands alone; more are the rest of a broken DOI."""
+"""Digits of a page or line number on a line of its own; more are the rest of a broken DOI."""
 
 LOOK_AHEAD = 60
-"""Lines after a heading in which entries must show."""
+"""Lines after a heading within which entries must appear."""
 
 MAX_STARTS = 20
 """Lines starting with `[1]` that are tried as the start of a list, from the last."""
@@ -74,12 +74,11 @@ ENTRY_HINT = re.compile(rf"\b{YEAR}\b|^[\[(]?\d{{1,3}}[\]).]")
 
 @dataclass(frozen=True)
 class References:
-    """`count` is None when no list was found, which is not the same as 0.
+    """`count` is None if no list was found, which is not the same as 0.
 
-    `style` is `bracketed`, `numbered`, `parenthesised`, `plain`, `labelled`, `author-year`, or ""
-    when the entries could not be told apart; `section` is the list's own text, "" without one.
-    `entries` are those that could be told apart: `count` of them, or fewer when numbers are
-    missing.
+    `style`: `bracketed`, `numbered`, `parenthesised`, `plain`, `labelled`, `author-year`, or "" if the
+    entries could not be separated; `section`: the list's text, or "". `entries`: those that could be
+    separated, `count` of them, or fewer if numbers are missing.
     """
 
     count: int | None
@@ -100,7 +99,7 @@ def find_references(text: str) -> References:
 
 
 def before_references(text: str) -> str:
-    """The text up to its list of references; all of it when none was found. Marks are dropped."""
+    """The text before its list of references; all of it if there is none. Page marks are dropped."""
     lines = without_running_heads(pages_of(text))
     start = heading_index(lines)
     return "\n".join(lines if start is None else lines[:start])
@@ -120,7 +119,7 @@ def tidy(line: str) -> str:
 
 
 def without_running_heads(pages: Sequence[Sequence[str]]) -> list[str]:
-    """All lines but those that, digits aside, stand once or twice on many pages."""
+    """All lines except those that, apart from digits, appear once or twice on many pages."""
     shapes = [Counter(map(shape_of, page)) for page in pages]
     often = Counter(shape for page in shapes for shape in page)
     total = sum(shapes, Counter())
@@ -146,17 +145,17 @@ def shape_of(line: str) -> str:
 
 
 def has_words(shape: str) -> bool:
-    """Whether a line says something: `[#]` comes back on every page of references too."""
+    """Whether a line has words: `[#]` recurs on every page of references too."""
     return sum(map(str.isalpha, shape)) >= 4
 
 
 def is_running_heading(line: str, page: Sequence[str]) -> bool:
-    """`References 11` or `12 References` at the edge of a page is its head, not a heading."""
+    """`References 11` or `12 References` at the edge of a page is a running head, not a heading."""
     return bool(RUNNING_HEADING.match(line)) and line in (*page[:2], *page[-2:])
 
 
 def section_of(lines: Sequence[str]) -> list[str]:
-    """The lines between the heading of the list and whatever follows the list."""
+    """The lines between the heading of the list and the section after it."""
     start = heading_index(lines)
     if start is None:
         return []
@@ -164,7 +163,7 @@ def section_of(lines: Sequence[str]) -> list[str]:
 
 
 def heading_index(lines: Sequence[str]) -> int | None:
-    """The last heading whose next lines look like entries: the first is often a sentence's end."""
+    """The last heading before lines that look like entries; an earlier one is often part of a sentence."""
     headings = [i for i, line in enumerate(lines) if len(line) < 60 and HEADING.match(line)]
     return next(
         (i for i in reversed(headings) if looks_like_entries(lines[i + 1 : i + 1 + LOOK_AHEAD])),
@@ -178,7 +177,7 @@ def looks_like_entries(near: Sequence[str]) -> bool:
 
 
 def without_heading(lines: Sequence[str]) -> tuple[list[str], Entries]:
-    """Physics papers often set their list without a heading: the last chain of [n] from 1 on."""
+    """Physics papers often have no heading: the last sequence of [n] starting at 1."""
     pattern = NUMBERED["bracketed"]
     firsts = [i for i, line in enumerate(lines) if (m := pattern.match(line)) and m[1] == "1"]
     for first in reversed(firsts[-MAX_STARTS:]):

@@ -1,0 +1,1 @@
+"""Download a PDF, resuming after cuts, or copy a local file."""

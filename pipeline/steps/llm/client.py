@@ -1,6 +1,6 @@
-"""Chat requests to an OpenAI-compatible endpoint: one request a call, never a second.
+"""Chat requests to an OpenAI-compatible endpoint: one request per call, without retries.
 
-Retries belong to the queue, which sees every limit. What the answers mean is in `chat_answer`.
+Retries are the queue's, which applies the limits. `llm.response` interprets the answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx
 
 from pipeline.steps.analyse.prompts import Message
-from pipeline.steps.llm.endpoint import Dialect, Endpoint, known, remember
+from pipeline.steps.llm.endpoint import Dialect, Endpoint, dialect_for, save_dialect
 from pipeline.steps.llm.response import (
     Answer,
     AnswerCutOff,
@@ -31,34 +31,33 @@ __all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong", "ch
 T = TypeVar("T")
 
 MAX_ANSWER_BYTES = 8 << 20
-"""A chat answer is kilobytes; whatever sends more than this is not one."""
+"""A chat answer has kilobytes; anything larger than this is not one."""
 
 
 class DialectRefused(StepFailed):
-    """The endpoint does not take the request as it is written; the next one is written otherwise."""
+    """The endpoint does not accept this form of request; the next one uses another dialect."""
 
 
 @dataclass
-class Tally:
-    """What was asked and used so far, refused and useless answers included: requests sent, and
-    tokens as the server reports them."""
+class Usage:
+    """Requests sent and tokens used so far, as the server reports them, failures included."""
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
     def add(self, body: Mapping[str, Any]) -> None:
-        """Add the usage an answer reports, whatever else it says."""
+        """Add the usage a response reports, a failed one too."""
         prompt, completion = usage_of(body)
         self.prompt_tokens += prompt
         self.completion_tokens += completion
 
 
 class Model:
-    """One endpoint, asked over one pool of connections on one event loop. Made by `connected`."""
+    """An endpoint with a connection pool on one event loop. Created by `connected`."""
 
-    def __init__(self, endpoint: Endpoint, client: httpx.AsyncClient, tally: Tally) -> None:
-        self.endpoint, self.tally = endpoint, tally
+    def __init__(self, endpoint: Endpoint, client: httpx.AsyncClient, usage: Usage) -> None:
+        self.endpoint, self.usage = endpoint, usage
         self._client = client
 
     async def ask(
@@ -69,49 +68,49 @@ class Model:
         *,
         json_object: bool = False,
     ) -> Answer:
-        """Send one request. `schema` is what the answer should follow, where the endpoint takes it;
-        with `json_object` it should be any JSON object.
+        """Send one request. The answer should follow `schema`, if the endpoint accepts one; with
+        `json_object` it should be any JSON object.
 
         Raises `StepFailed` as `chat` does, `DialectRefused` among them.
         """
-        dialect = known(self.endpoint)
+        dialect = dialect_for(self.endpoint)
         body: dict[str, Any] = {
             "model": self.endpoint.model,
             "messages": [dict(message) for message in messages],
             **dialect.limits(max_tokens),
             **(dialect.format(schema) if json_object or schema is not None else {}),
         }
-        self.tally.requests += 1
+        self.usage.requests += 1
         response = await send(self._client, self.endpoint, body)
         found = json_of(response)
-        self.tally.add(found)
+        self.usage.add(found)
         try:
             return answer_in(found, response, self.endpoint)
         except StepFailed as refusal:
             refusal.message = without_echo(refusal.message, messages)
             refusal.args = (refusal.message,)
-            raise self._learn(dialect, refusal) from None
+            raise self._adapt(dialect, refusal) from None
 
-    def _learn(self, dialect: Dialect, refusal: StepFailed) -> StepFailed:
-        """The refusal itself, or what was learnt from it about how to ask."""
+    def _adapt(self, dialect: Dialect, refusal: StepFailed) -> StepFailed:
+        """The refusal, or `DialectRefused` after changing the dialect because of it."""
         other = dialect.after(refusal.message) if refusal.kind == "bad_request" else None
         if other is None:
             return refusal
-        if known(self.endpoint) == dialect:  # else another thread has learnt it meanwhile
-            remember(self.endpoint, other)
+        if dialect_for(self.endpoint) == dialect:  # else another thread has changed it meanwhile
+            save_dialect(self.endpoint, other)
         return DialectRefused(refusal.kind, refusal.message, http_status=refusal.http_status)
 
 
 @asynccontextmanager
-async def connected(endpoint: Endpoint, tally: Tally, connections: int = 1) -> AsyncIterator[Model]:
-    """The model at an endpoint, for as long as the block runs and on its event loop alone.
+async def connected(endpoint: Endpoint, usage: Usage, connections: int = 1) -> AsyncIterator[Model]:
+    """The model at an endpoint, for use inside the block and on its event loop only.
 
-    The endpoint is the operator's own choice and may be local or private: it is not one of the
-    addresses papers name, so it is not checked as those are.
+    The operator chose the endpoint, which may be local or private, so its address is not checked as
+    those from papers are.
     """
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
     async with httpx.AsyncClient(timeout=endpoint.timeout, limits=limits) as client:
-        yield Model(endpoint, client, tally)
+        yield Model(endpoint, client, usage)
 
 
 def chat(
@@ -125,7 +124,7 @@ def chat(
     """
 
     async def ask() -> Answer:
-        async with connected(endpoint, Tally()) as model:
+        async with connected(endpoint, Usage()) as model:
             return await model.ask(messages, max_tokens, json_object=endpoint.json_mode)
 
     signal.raise_if_aborted()
@@ -151,20 +150,20 @@ async def abortable(work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
 async def send(
     client: httpx.AsyncClient, endpoint: Endpoint, body: Mapping[str, Any]
 ) -> httpx.Response:
-    """The response with its body read. Raises `StepFailed` when there is none to be had."""
-    where = address_of(endpoint)
+    """The response with its body read. Raises `StepFailed` if there is none."""
+    url = address_of(endpoint)
     try:
         async with asyncio.timeout(endpoint.timeout):
-            return await post(client, where, headers_for(endpoint), body)
+            return await post(client, url, headers_for(endpoint), body)
     except (TimeoutError, httpx.TimeoutException):
         raise StepFailed(
-            "timeout", f"The model at {where.host} gave no answer within {endpoint.timeout:g} s."
+            "timeout", f"The model at {url.host} gave no answer within {endpoint.timeout:g} s."
         ) from None
     except (httpx.UnsupportedProtocol, httpx.InvalidURL):
         raise wrong_address(endpoint) from None
     except httpx.TransportError as error:
         raise StepFailed(
-            "network", f"The connection to {where.host} failed ({type(error).__name__})."
+            "network", f"The connection to {url.host} failed ({type(error).__name__})."
         ) from None
 
 
@@ -184,7 +183,7 @@ def wrong_address(endpoint: Endpoint) -> StepFailed:
 
 
 def headers_for(endpoint: Endpoint) -> dict[str, str]:
-    # No compression: the limit on bytes then holds for what arrives as well as for what it means.
+    # No compression, so that the limit on bytes holds both for what arrives and for its content.
     headers = {"Accept-Encoding": "identity", "Accept": "application/json"}
     if endpoint.api_key:
         headers["Authorization"] = f"Bearer {endpoint.api_key}"
@@ -194,13 +193,13 @@ def headers_for(endpoint: Endpoint) -> dict[str, str]:
 async def post(
     client: httpx.AsyncClient, url: httpx.URL, headers: Mapping[str, str], body: Mapping[str, Any]
 ) -> httpx.Response:
-    """A response, read up to `MAX_ANSWER_BYTES`. Raises `bad_answer` beyond them."""
+    """A response, read up to `MAX_ANSWER_BYTES`. Raises `bad_answer` if it is larger."""
     async with client.stream("POST", url, headers=headers, json=body) as response:
         content = bytearray()
         async for chunk in response.aiter_raw():
             content += chunk
             if len(content) > MAX_ANSWER_BYTES:
                 raise StepFailed(
-                    "bad_answer", f"The answer of {url.host} is no chat answer: too long."
+                    "bad_answer", f"The answer of {url.host} is too large for a chat answer."
                 )
     return httpx.Response(response.status_code, headers=response.headers, content=bytes(content))

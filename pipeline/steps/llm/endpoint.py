@@ -1,8 +1,8 @@
-"""Where a model is, and what its endpoint takes of the OpenAI protocol, learnt from its refusals.
+"""A model's endpoint, and the dialect of the OpenAI protocol it accepts, learned from its refusals.
 
-Endpoints differ: many refuse a JSON schema, some any `response_format`; newer models want
-`max_completion_tokens` for `max_tokens` and no `temperature`. Each refusal costs a request, so what
-was learnt is remembered for the life of the process.
+Endpoints differ: many refuse a JSON schema, some any `response_format`; newer models require
+`max_completion_tokens` instead of `max_tokens`, and no `temperature`. Each refusal costs a request,
+so a dialect is kept for the life of the process.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the model is. `base_url` ends before `/chat/completions`; `timeout` in seconds is for
-    the whole answer, so that one dripping bytes ends too. The key shows in no repr and no error.
-    """
+    """`base_url` ends before `/chat/completions`; `timeout` in seconds is for the whole answer, so
+    that a trickling one ends too. The key appears in no repr and no error."""
 
     base_url: str
     model: str
@@ -36,14 +35,14 @@ ABOUT_TEMPERATURE = re.compile(r"temperature", re.I)
 
 @dataclass(frozen=True)
 class Dialect:
-    """How requests to one endpoint are written."""
+    """The form of requests that an endpoint accepts."""
 
     response_format: str = FORMATS[0]
     limit_name: str = "max_tokens"
     temperature: bool = True
 
     def after(self, refusal: str) -> Dialect | None:
-        """How to ask after a refusal in these words; None when it was about something else."""
+        """The dialect to try after this refusal; None if the refusal was about something else."""
         at = FORMATS.index(self.response_format)
         if ABOUT_FORMAT.search(refusal) and at + 1 < len(FORMATS):
             return replace(self, response_format=FORMATS[at + 1])
@@ -54,42 +53,42 @@ class Dialect:
         return None
 
     def limits(self, max_tokens: int) -> dict[str, Any]:
-        """The length of the answer, and temperature 0 unless that is refused."""
+        """The maximum length of the answer, and temperature 0 unless that is refused."""
         return {self.limit_name: max_tokens, **({"temperature": 0} if self.temperature else {})}
 
     def format(self, schema: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The `response_format` for an answer in JSON, following this schema where that is taken."""
+        """The `response_format` for a JSON answer, with this schema if schemas are accepted."""
         if self.response_format == "none":
             return {}
         if self.response_format == "json_schema" and schema is not None:
             return {"response_format": {"type": "json_schema", "json_schema": dict(schema)}}
         return {"response_format": {"type": "json_object"}}
 
-    def plain(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def dialect_of(plain: object) -> Dialect | None:
-    """A dialect out of what `plain` gave, None for anything else."""
+def dialect_from_json(stored: object) -> Dialect | None:
+    """The dialect that `to_json` stored; None for anything else."""
     try:
-        found = Dialect(**plain) if isinstance(plain, dict) else None
+        found = Dialect(**stored) if isinstance(stored, dict) else None
     except TypeError:
         return None
     return found if found is not None and found.response_format in FORMATS else None
 
 
-_learnt: dict[tuple[str, str], Dialect] = {}
+_dialects: dict[tuple[str, str], Dialect] = {}
 
 
-def known(endpoint: Endpoint) -> Dialect:
-    """The dialect this process has learnt for this model, the fullest one before."""
-    return _learnt.get((endpoint.base_url, endpoint.model), Dialect())
+def dialect_for(endpoint: Endpoint) -> Dialect:
+    """The dialect this process knows for this model; at first the full one."""
+    return _dialects.get((endpoint.base_url, endpoint.model), Dialect())
 
 
-def remember(endpoint: Endpoint, dialect: Dialect) -> None:
-    _learnt[endpoint.base_url, endpoint.model] = dialect
+def save_dialect(endpoint: Endpoint, dialect: Dialect) -> None:
+    _dialects[endpoint.base_url, endpoint.model] = dialect
 
 
-def forget() -> None:
-    """Ask every endpoint in full again."""
-    _learnt.clear()
+def reset_dialects() -> None:
+    """Start again with the full dialect for every endpoint."""
+    _dialects.clear()

@@ -1,4 +1,4 @@
-"""Which engine reads the pages: the one named, or the best there is. Pure."""
+"""Which OCR engine to use: the configured one, or the best available. Pure."""
 
 from __future__ import annotations
 
@@ -10,68 +10,71 @@ from queuemgr import StepFailed
 
 Engine = Literal["rapidocr", "tesseract", "remote"]
 
-Wanted = Literal["auto", "rapidocr", "tesseract", "remote"]
+EngineSetting = Literal["auto", "rapidocr", "tesseract", "remote"]
 
 
 @dataclass(frozen=True)
-class Installed:
-    """What there is: an endpoint's address, the packages rapidocr lacks, Tesseract's languages."""
+class AvailableEngines:
+    """Whether an endpoint is configured, the packages RapidOCR lacks, Tesseract's languages."""
 
     endpoint: bool
-    rapidocr_lacks: tuple[str, ...] = ()
+    missing_packages: tuple[str, ...] = ()
     tesseract: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The engine, and the languages Tesseract is told."""
+class EngineChoice:
+    """The engine, and the languages for Tesseract."""
 
     engine: Engine
     languages: str = ""
 
 
-def chosen(wanted: Wanted, languages: str, there: Installed) -> Chosen:
+def choose_engine(
+    wanted: EngineSetting, languages: str, available: AvailableEngines
+) -> EngineChoice:
     """The engine for `wanted`. Raises `StepFailed` (`no_engine`, `bad_request`) with the remedy.
 
-    `auto` takes the endpoint where one is configured. Else Tesseract, where it is installed with
-    every language named (`eng+deu`): it keeps the order of lines better, but reads a script it was
-    not told as garbage. Else RapidOCR, which knows Latin and Chinese letters; else Tesseract with
-    whatever it has.
+    `auto` uses the endpoint if one is configured. Else Tesseract, if it is installed with every
+    configured language (`eng+deu`): it keeps the order of lines better, but reads a script without
+    its language as garbage. Else RapidOCR, which reads Latin and Chinese; else Tesseract with the
+    languages it has.
     """
-    readable = there.tesseract - {"osd", "equ", "snum"}
+    readable = available.tesseract - {"osd", "equ", "snum"}
     named = [name for name in languages.split("+") if name]
     fits = bool(named) and set(named) <= readable
-    if wanted == "remote" or (wanted == "auto" and there.endpoint):
-        return remote(there)
+    if wanted == "remote" or (wanted == "auto" and available.endpoint):
+        return remote(available)
     if wanted == "tesseract":
         return tesseract(named, readable)
-    if wanted == "auto" and (fits or there.rapidocr_lacks) and readable:
+    if wanted == "auto" and (fits or available.missing_packages) and readable:
         return tesseract(named if fits else [], readable)
-    if there.rapidocr_lacks:
+    if available.missing_packages:
+        missing = ", ".join(available.missing_packages)
         raise StepFailed(
             "no_engine",
-            f"The local OCR engine is not installed ({', '.join(there.rapidocr_lacks)} missing): "
+            f"The local OCR engine is not installed ({missing} missing): "
             "`pip install sluicegate[ocr]`, install tesseract, or set SLUICE_OCR_BASE_URL.",
         )
-    return Chosen("rapidocr")
+    return EngineChoice("rapidocr")
 
 
-def remote(there: Installed) -> Chosen:
-    if not there.endpoint:
+def remote(available: AvailableEngines) -> EngineChoice:
+    if not available.endpoint:
         raise StepFailed(
             "bad_request", "The OCR engine is `remote`, but SLUICE_OCR_BASE_URL is not set."
         )
-    return Chosen("remote")
+    return EngineChoice("remote")
 
 
-def tesseract(named: Collection[str], readable: frozenset[str]) -> Chosen:
+def tesseract(named: Collection[str], readable: frozenset[str]) -> EngineChoice:
     if not readable:
         raise StepFailed("no_engine", "The OCR engine is `tesseract`, which is not installed.")
-    lacking = sorted(set(named) - readable)
-    if lacking:
+    missing = sorted(set(named) - readable)
+    if missing:
         raise StepFailed(
             "bad_request",
-            f"Tesseract cannot read {', '.join(lacking)} here: install its data, or name what "
-            f"it has ({', '.join(sorted(readable))}) in SLUICE_OCR_LANGUAGES.",
+            f"Tesseract has no language data for {', '.join(missing)}: install it, or set "
+            f"SLUICE_OCR_LANGUAGES to installed ones ({', '.join(sorted(readable))}).",
         )
-    return Chosen("tesseract", "+".join(named or sorted(readable)))
+    return EngineChoice("tesseract", "+".join(named or sorted(readable)))

@@ -1,7 +1,6 @@
-"""Lines to a file descriptor, from an event loop that must not wait for whoever reads them.
+"""Write lines to a file descriptor from an event loop, without blocking it.
 
-The write is done by a thread nobody waits for at the end: a reader that stopped reading would
-otherwise keep the program from ending when it is told to.
+A daemon thread writes, so that a reader that has stopped reading cannot keep the program from ending.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from contextlib import suppress
 
 
 class LineWriter:
-    """Writes one line at a time, in order; a slow reader slows whoever awaits it."""
+    """Writes one line at a time, in order; a slow reader slows down the caller that awaits it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -23,7 +22,7 @@ class LineWriter:
         threading.Thread(target=self._run, daemon=True).start()
 
     async def write(self, line: str) -> None:
-        """Return when the line is with the system. Raises `BrokenPipeError`, or another `OSError`."""
+        """Return when the line is written. Raises `BrokenPipeError`, or another `OSError`."""
         written: asyncio.Future[None] = self._loop.create_future()
         self._lines.put((line.encode("utf-8", "replace") + b"\n", written))
         await written
@@ -33,7 +32,7 @@ class LineWriter:
             data, written = self._lines.get()
             error = self._written(data)
             with suppress(RuntimeError):  # the loop may have closed in the meantime
-                self._loop.call_soon_threadsafe(_settle, written, error)
+                self._loop.call_soon_threadsafe(_complete, written, error)
 
     def _written(self, data: bytes) -> OSError | None:
         try:
@@ -44,7 +43,7 @@ class LineWriter:
         return None
 
 
-def _settle(written: asyncio.Future[None], error: OSError | None) -> None:
+def _complete(written: asyncio.Future[None], error: OSError | None) -> None:
     if written.done():
         return
     if error is None:

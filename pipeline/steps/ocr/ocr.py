@@ -1,6 +1,6 @@
-"""Text of pages that have none: by a model, by Tesseract or by RapidOCR, one contract for all.
+"""OCR of pages without a text layer: by a vision model, Tesseract or RapidOCR, with one contract.
 
-Every page asked for gets exactly one outcome, in order: its text, a blank, or why it failed.
+Every requested page gets exactly one outcome, in order: its text, blank, or an error.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from pathlib import Path
 
 from pipeline.steps.extract.extract import PageText, clean, letters
 from pipeline.steps.ocr import rapidocr, tesseract
-from pipeline.steps.ocr.engine import Chosen, Installed, Wanted, chosen
-from pipeline.steps.ocr.page_map import Keep, nowhere
+from pipeline.steps.ocr.engine import AvailableEngines, EngineChoice, EngineSetting, choose_engine
+from pipeline.steps.ocr.page_map import PageCallback, ignore_page
 from pipeline.steps.ocr.rapidocr import LocalOptions
-from pipeline.steps.ocr.vision import RemoteOptions, by_model
+from pipeline.steps.ocr.vision import RemoteOptions, read_by_model
 from pipeline.steps.pdf.page_images import PageImages
 from pipeline.steps.pdf.page_outcomes import PageFailed, PageOutcome
-from pipeline.steps.pdf.renderer import Drawing
+from pipeline.steps.pdf.renderer import RenderOptions
 from queuemgr import AbortSignal, StepFailed
 
-OF_THE_ENDPOINT = frozenset(
+ENDPOINT_KINDS = frozenset(
     {"network", "timeout", "rate_limited", "server_error", "quota", "http_error", "bad_request"}
 )
-"""Kinds of failure that say something of the endpoint, and nothing of the page."""
+"""Kinds of failure that are about the endpoint, not the page."""
 
 OUTAGE_SHARE = 0.5
-"""Above this share of such failures the whole step failed: what it read is kept, and the policy of
-the kind says when it is tried again."""
+"""With more than this share of such failures the whole step fails. The pages read are kept, and the
+retry policy of the kind applies."""
 
-PASSES = frozenset({"rate_limited", "quota"})
-"""Kinds of refusal that end when time passes or the account is filled: one is enough for the whole
-step to fail, since the pages they cost would else be given up for good."""
+TEMPORARY_REFUSALS = frozenset({"rate_limited", "quota"})
+"""Refusals that end with time or a payment. One of them fails the whole step, since otherwise its
+page would be lost for good."""
 
-FOR_GOOD = frozenset({"encrypted", "damaged", "resource_limit", "no_pages", "no_engine"})
-"""Kinds of failure that another attempt at the same file, on the same machines, would meet again."""
+PERMANENT_KINDS = frozenset({"encrypted", "damaged", "resource_limit", "no_pages", "no_engine"})
+"""Kinds of failure that would occur again with the same file on the same machines."""
 
-PATIENCE = 60.0
-"""Seconds a step waits inside for what a server asks; a longer wait is left to the queue, which
-gives the slot to other work meanwhile."""
+MAX_WAIT_SECONDS = 60.0
+"""Seconds a step itself waits if a server asks it to; for a longer wait it returns to the queue, so
+that other work can use the slot."""
 
 
 @dataclass(frozen=True)
 class OcrOptions:
-    """Which engine, and the options of each; without `remote` there is no endpoint."""
+    """The engine, and the options of each; without `remote` there is no endpoint."""
 
-    engine: Wanted = "auto"
+    engine: EngineSetting = "auto"
     languages: str = ""
     local: LocalOptions = field(default_factory=LocalOptions)
     remote: RemoteOptions | None = None
@@ -57,7 +57,7 @@ class OcrOptions:
 
 @dataclass(frozen=True)
 class OcrResult:
-    """The outcome of every page, in the order they were asked for, and who read them."""
+    """The outcome of every page, in the requested order, and the engine."""
 
     outcomes: tuple[PageOutcome, ...]
     engine: str = ""
@@ -80,7 +80,7 @@ class OcrResult:
 
 
 def page_of(outcome: PageOutcome, before: PageText) -> PageText:
-    """What is known of a page now; the few letters of one too pale to look at are worth keeping."""
+    """The page with this outcome; a blank one keeps the few letters it had before."""
     if outcome.error is not None:
         return replace(before, source="failed", reason=outcome.error.message)
     if outcome.blank and letters(before.text):
@@ -88,13 +88,13 @@ def page_of(outcome: PageOutcome, before: PageText) -> PageText:
     return PageText(outcome.page, outcome.text, "blank" if outcome.blank else "ocr")
 
 
-def engine_for(options: OcrOptions) -> Chosen:
-    """The engine these options come to on this machine. Raises `StepFailed` (`no_engine`,
+def engine_for(options: OcrOptions) -> EngineChoice:
+    """The engine for these options on this machine. Raises `StepFailed` (`no_engine`,
     `bad_request`)."""
-    there = Installed(
+    available = AvailableEngines(
         options.remote is not None, rapidocr.missing(), tesseract.languages_installed()
     )
-    return chosen(options.engine, options.languages, there)
+    return choose_engine(options.engine, options.languages, available)
 
 
 async def page_outcomes(
@@ -102,18 +102,20 @@ async def page_outcomes(
     pages: Sequence[int],
     options: OcrOptions,
     signal: AbortSignal,
-    keep: Keep = nowhere,
+    on_page: PageCallback = ignore_page,
 ) -> AsyncGenerator[PageOutcome, None]:
-    """An outcome for each of `pages` (numbered from 1), in that order, each as soon as it is due.
+    """An outcome for each of `pages` (numbered from 1), in that order.
 
-    `keep` is told of each page read or blank as soon as it is, before those it waits for in order.
+    `on_page` is called with each page as soon as it is read or found blank, in any order.
 
-    Raises `StepFailed` when the document cannot be opened or no engine fits, and `Aborted`.
-    Leaving early must close the generator; nothing is left running then.
+    Raises `StepFailed` if the document cannot be opened or no engine is usable, and `Aborted`. A
+    caller that stops early must close the generator, which stops everything it started.
     """
     signal.raise_if_aborted()
     engine = engine_for(options)
-    outcomes = by_engine(engine, pdf, pages, options, signal, lambda each: keep(cleaned(each)))
+    outcomes = read_by_engine(
+        engine, pdf, pages, options, signal, lambda each: on_page(cleaned(each))
+    )
     async with aclosing(outcomes):
         async for outcome in outcomes:
             yield cleaned(outcome)
@@ -123,29 +125,31 @@ def cleaned(outcome: PageOutcome) -> PageOutcome:
     return replace(outcome, text=clean(outcome.text)[0])
 
 
-def by_engine(
-    engine: Chosen,
+def read_by_engine(
+    engine: EngineChoice,
     pdf: Path,
     pages: Sequence[int],
     options: OcrOptions,
     signal: AbortSignal,
-    keep: Keep,
+    on_page: PageCallback,
 ) -> AsyncGenerator[PageOutcome, None]:
     if engine.engine == "remote" and options.remote is not None:
-        return by_model(pdf, pages, options.remote, signal, keep)
+        return read_by_model(pdf, pages, options.remote, signal, on_page)
     if engine.engine == "tesseract":
-        return tesseract.by_tesseract(pdf, pages, engine.languages, options.local, signal, keep)
-    return beside(
-        lambda inner: rapidocr.by_rapidocr(pdf, pages, options.local, inner), signal, keep
+        return tesseract.read_by_tesseract(
+            pdf, pages, engine.languages, options.local, signal, on_page
+        )
+    return in_thread(
+        lambda inner: rapidocr.read_by_rapidocr(pdf, pages, options.local, inner), signal, on_page
     )
 
 
-async def beside(
+async def in_thread(
     read: Callable[[AbortSignal], Generator[PageOutcome, None, None]],
     signal: AbortSignal,
-    keep: Keep,
+    on_page: PageCallback,
 ) -> AsyncGenerator[PageOutcome, None]:
-    """A generator that waits for a child process, read in a thread; leaving kills the child."""
+    """Run a generator that waits for a child process in a thread; leaving kills the child."""
     inner, loop = AbortSignal(), asyncio.get_running_loop()
     outcomes = read(inner)
     with ThreadPoolExecutor(1) as thread, signal.hooked(lambda: inner.abort(signal.reason)):
@@ -155,18 +159,18 @@ async def beside(
                 if outcome is None:
                     break
                 if outcome.error is None:
-                    keep(outcome)
+                    on_page(outcome)
                 yield outcome
         finally:
-            inner.abort("nobody waits for it any more")
+            inner.abort("the caller has stopped reading")
             thread.submit(outcomes.close)
 
 
 async def count_pages(pdf: Path, signal: AbortSignal) -> int:
-    """How many pages there are. Raises `StepFailed` when the document cannot be opened."""
+    """The number of pages. Raises `StepFailed` if the document cannot be opened."""
     if find_spec("pypdfium2") is None:
         raise StepFailed("bad_request", "pypdfium2 is missing: `pip install sluicegate[ocr]`.")
-    async with PageImages(pdf, (), 1, Drawing(), signal) as images:
+    async with PageImages(pdf, (), 1, RenderOptions(), signal) as images:
         return images.count
 
 
@@ -175,44 +179,43 @@ def ocr(
     pages: Sequence[int],
     options: OcrOptions,
     signal: AbortSignal,
-    keep: Keep = nowhere,
+    on_page: PageCallback = ignore_page,
 ) -> OcrResult:
-    """Recognise `pages` of `pdf`; `keep` is called with each outcome as `page_outcomes` says.
+    """Read `pages` of `pdf`; `on_page` is called as in `page_outcomes`.
 
-    Raises `StepFailed` (`encrypted`, `damaged`, `resource_limit`, `crashed`, or `bad_request` when
-    there is no engine), `Aborted`, and what `keep` raises. Not for use inside a running event loop.
+    Raises `StepFailed` (`encrypted`, `damaged`, `resource_limit`, `crashed`, `no_engine`,
+    `bad_request`), `Aborted`, and what `on_page` raises. Not for use inside a running event loop.
     """
     engine = engine_for(options).engine
 
     async def collected() -> list[PageOutcome]:
-        async with aclosing(page_outcomes(pdf, pages, options, signal, keep)) as outcomes:
+        async with aclosing(page_outcomes(pdf, pages, options, signal, on_page)) as outcomes:
             return [outcome async for outcome in outcomes]
 
     return OcrResult(tuple(asyncio.run(collected())), engine)
 
 
 def raise_for_outage(result: OcrResult, limit: str = "") -> None:
-    """Raise `StepFailed` when most of what was asked failed for no fault of the pages, or any of it
-    by a refusal that passes.
+    """Raise `StepFailed` if most pages failed because of the endpoint, or any by a temporary refusal.
 
-    Its kind is that of the last such failure, its wait the longest one asked for.
+    Its kind is that of the last such failure, its wait the longest one requested.
     """
-    lost = [error for error in result.failed.values() if error.kind in OF_THE_ENDPOINT]
-    passing = [error for error in lost if passes(error)]
-    asked = sum(1 for each in result.outcomes if not each.blank)
-    if not passing and len(lost) <= OUTAGE_SHARE * asked:
+    failed = [error for error in result.failed.values() if error.kind in ENDPOINT_KINDS]
+    temporary = [error for error in failed if is_temporary(error)]
+    count = sum(1 for each in result.outcomes if not each.blank)
+    if not temporary and len(failed) <= OUTAGE_SHARE * count:
         return
-    last = (passing or lost)[-1]
-    waits = [error.retry_after for error in lost if error.retry_after is not None]
+    last = (temporary or failed)[-1]
+    waits = [error.retry_after for error in failed if error.retry_after is not None]
     raise StepFailed(
         last.kind,
-        f"{len(lost)} of {asked} pages could not be read by OCR: {last.message}",
+        f"{len(failed)} of {count} pages could not be read by OCR: {last.message}",
         retry_after=max(waits, default=None),
         http_status=last.http_status,
         limit=limit,
     )
 
 
-def passes(error: PageFailed) -> bool:
-    """Whether a page would be read later, by what the endpoint itself says."""
-    return error.kind in PASSES or (error.retry_after or 0.0) > PATIENCE
+def is_temporary(error: PageFailed) -> bool:
+    """Whether the endpoint says that the page can be read later."""
+    return error.kind in TEMPORARY_REFUSALS or (error.retry_after or 0.0) > MAX_WAIT_SECONDS

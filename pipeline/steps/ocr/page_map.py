@@ -1,7 +1,7 @@
-"""Pages through a window: drawn ahead, read several at once, handed over in order.
+"""Pages in a window: rendered ahead, read several at once, delivered in order.
 
-What reads a page (a model behind an endpoint, a program) is a `PageReader`; everything else about
-order, bounds, retries and an abort is `queuemgr.steptools.ordered_map`'s.
+A `PageReader` reads one page (by a model or a program); order, bounds, retries and aborts are those of
+`queuemgr.steptools.ordered_map`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from pipeline.steps.pdf.page_images import Picture
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
 from pipeline.steps.pdf.page_outcomes import PageFailed, PageOutcome
-from pipeline.steps.pdf.renderer import Drawing
+from pipeline.steps.pdf.renderer import RenderOptions
 from queuemgr import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.ordered_map import in_order
@@ -24,38 +24,39 @@ _rng = random.SystemRandom()
 
 
 @dataclass
-class Asking:
-    """One page under way, through all its tries. `requests` counts what was asked about it."""
+class PageRequest:
+    """One page through all its tries. `index` is its position in the document's list, `quarters` its
+    rotation counter-clockwise, `requests` counts those sent about it."""
 
-    place: int
+    index: int
     page: int
     picture: Picture | None = None
     quarters: int = 0
     requests: int = 0
-    heat: int = 0
+    temperature_step: int = 0
     max_tokens: int = 0
     last_error: PageFailed | None = None
 
 
-Keep = Callable[[PageOutcome], object]
-"""Told of each page as soon as it is read or found blank, in whatever order that is; not of one
-that failed. Called on the event loop; what it raises ends the run."""
+PageCallback = Callable[[PageOutcome], object]
+"""Called with each page as soon as it is read or found blank, in any order; not with a failed one.
+Called on the event loop; what it raises ends the run."""
 
 
-def nowhere(_outcome: PageOutcome) -> None:
-    """For callers that keep nothing."""
+def ignore_page(_outcome: PageOutcome) -> None:
+    """For callers that need no callback."""
 
 
-PageReader = Callable[[Asking, SharedPageImages], Awaitable[str]]
-"""Reads a page whose picture is there. Raises `PageFailed`; any other error ends the run."""
+PageReader = Callable[[PageRequest, SharedPageImages], Awaitable[str]]
+"""Reads a page from its picture. Raises `PageFailed`; any other error ends the run."""
 
 
 @dataclass(frozen=True)
-class Tempo:
-    """How many pages at once, how far ahead of the oldest unfinished one, and how failures wait.
+class Pacing:
+    """Pages at once, how far ahead of the oldest unfinished one, and the backoff of retries.
 
-    A wait is `min(max_delay, base_delay * 2**(attempt-1))` seconds and up to half as much again of
-    `base_delay`; what a server asks for takes its place. A page is tried `1 + max_retries` times.
+    The backoff is `min(max_delay, base_delay * 2**(attempt-1))` seconds, or what the server asks for,
+    plus a jitter of up to `base_delay / 2`. A page is tried up to `1 + max_retries` times.
     """
 
     inflight: int = 32
@@ -65,72 +66,76 @@ class Tempo:
     max_delay: float = 60.0
 
     def wait(self, error: Exception, attempt: int) -> float:
-        """Seconds until try `attempt + 1`; the power is capped before it can overflow."""
-        asked = getattr(error, "retry_after", None)
+        """Seconds until try `attempt + 1`; the exponent is capped before it can overflow."""
+        requested = getattr(error, "retry_after", None)
         steps = 2.0 ** min(attempt - 1, 32)
-        delay = min(self.max_delay, self.base_delay * steps) if asked is None else max(0.0, asked)
+        delay = (
+            min(self.max_delay, self.base_delay * steps)
+            if requested is None
+            else max(0.0, requested)
+        )
         return float(delay) + _rng.uniform(0.0, self.base_delay / 2)
 
 
-async def through_window(
+async def read_in_window(
     pdf: Path,
     pages: Sequence[int],
     read: PageReader,
-    tempo: Tempo,
-    drawing: Drawing,
+    pacing: Pacing,
+    render: RenderOptions,
     signal: AbortSignal,
-    keep: Keep = nowhere,
+    on_page: PageCallback = ignore_page,
 ) -> AsyncGenerator[PageOutcome, None]:
-    """An outcome for each page, in the order of `pages`; `keep` is told earlier, out of order.
+    """An outcome for each page, in the order of `pages`; `on_page` is called earlier, in any order.
 
-    Raises `StepFailed` when the document cannot be opened, `Aborted`, and whatever `read` raises
-    that is no `PageFailed`. Leaving early must close the generator.
+    Raises `StepFailed` if the document cannot be opened, `Aborted`, and what `read` raises other than
+    `PageFailed`. A caller that stops early must close the generator.
     """
-    lane = Lane("ocr", tempo.inflight, max(tempo.window, tempo.inflight))
-    async with SharedPageImages(pdf, pages, tempo.window, drawing, signal) as images:
+    lane = Lane("ocr", pacing.inflight, max(pacing.window, pacing.inflight))
+    async with SharedPageImages(pdf, pages, pacing.window, render, signal) as images:
 
-        async def worker(asking: Asking) -> PageOutcome:
-            outcome = await one_page(asking, images, read)
-            keep(outcome)
+        async def worker(request: PageRequest) -> PageOutcome:
+            outcome = await one_page(request, images, read)
+            on_page(outcome)
             return outcome
 
         results = in_order(
             lane,
-            (Asking(place, page) for place, page in enumerate(pages)),
+            (PageRequest(index, page) for index, page in enumerate(pages)),
             worker,
-            window=tempo.window,
-            retries=tempo.max_retries,
-            backoff=tempo.wait,
+            window=pacing.window,
+            retries=pacing.max_retries,
+            backoff=pacing.wait,
             retryable=is_retryable,
             signal=signal,
         )
         async with aclosing(results):
             async for finished in results:
-                images.handed_over(finished.seq + 1)
+                images.delivered(finished.seq + 1)
                 yield finished.result or failed(finished.item, finished.error)
 
 
-async def one_page(asking: Asking, images: SharedPageImages, read: PageReader) -> PageOutcome:
-    """One try at a page; a blank one needs none. The picture is let go with the result."""
-    if asking.picture is None:
-        asking.picture = await images.take(asking.place)
-    if asking.picture.blank:
-        return PageOutcome(asking.page, 0, blank=True)
+async def one_page(request: PageRequest, images: SharedPageImages, read: PageReader) -> PageOutcome:
+    """One try at a page; a blank one needs none. The picture is freed with the result."""
+    if request.picture is None:
+        request.picture = await images.take(request.index)
+    if request.picture.blank:
+        return PageOutcome(request.page, 0, blank=True)
     try:
-        text = await read(asking, images)
+        text = await read(request, images)
     except PageFailed as error:
-        asking.last_error = error
+        request.last_error = error
         raise
-    asking.picture = None
-    return PageOutcome(asking.page, asking.requests, text)
+    request.picture = None
+    return PageOutcome(request.page, request.requests, text)
 
 
 def is_retryable(error: Exception) -> bool:
     return isinstance(error, PageFailed) and error.retryable
 
 
-def failed(asking: Asking, error: Exception | None) -> PageOutcome:
-    """The outcome of a page that failed for good. Raises what is no page's failure."""
+def failed(request: PageRequest, error: Exception | None) -> PageOutcome:
+    """The outcome of a page that failed for good. Raises an error that is not a page's."""
     if not isinstance(error, PageFailed):
         raise error or RuntimeError("a page ended with neither result nor error")
-    return PageOutcome(asking.page, asking.requests, error=error)
+    return PageOutcome(request.page, request.requests, error=error)

@@ -1,4 +1,4 @@
-"""Pages read by RapidOCR in the sandbox: no key, no network, nothing downloaded, one at a time."""
+"""Pages read by RapidOCR in the sandbox: no key, no network, no download, one page at a time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from pipeline.steps.pdf.sandbox import (
     MAX_RESTARTS,
     Child,
     Ending,
-    LimitPassed,
+    LimitExceeded,
     Limits,
     Line,
+    describe,
     died,
+    output_limit,
     status_name,
-    told,
 )
 from queuemgr import AbortSignal, StepFailed
 
@@ -29,19 +30,13 @@ CHILD = Path(__file__).parent.parent / "pdf" / "ocr_child.py"
 
 NEEDED = ("pypdfium2", "rapidocr", "onnxruntime")
 
-CHARACTER_BYTES = 6
-"""JSON may need so many for one character."""
-
-PROTOCOL_BYTES = 1 << 20
-"""Room for what surrounds the text in the child's lines."""
-
 
 @dataclass(frozen=True)
 class LocalOptions:
     """Limits of the local engines. A page takes 3 to 9 s on one thread of a small machine.
 
-    Seconds are wall time. `memory_bytes` is the child's address space, of which onnxruntime
-    maps 1.8 to 2.3 GiB. `longest_px` is the rendered page's longest side; more reads no better.
+    Seconds are wall time. `memory_bytes` is the child's address space, of which onnxruntime maps 1.8
+    to 2.3 GiB. `longest_px` is the rendered page's longest side; more does not improve the result.
     """
 
     page_seconds: float = 120.0
@@ -53,19 +48,19 @@ class LocalOptions:
 
 
 def missing() -> tuple[str, ...]:
-    """The packages the engine needs and has not."""
+    """The packages the engine needs that are not installed."""
     return tuple(name for name in NEEDED if find_spec(name) is None)
 
 
-def by_rapidocr(
+def read_by_rapidocr(
     pdf: Path, pages: Sequence[int], options: LocalOptions, signal: AbortSignal
 ) -> Generator[PageOutcome, None, None]:
     """An outcome for each page, in order, as soon as it is read.
 
-    A page that hangs or ends its reader fails, and the others are still read. Raises `StepFailed`
-    when the document cannot be opened, and `Aborted`.
+    A page that hangs or crashes its child fails, and the others are still read. Raises `StepFailed`
+    if the document cannot be opened, and `Aborted`.
     """
-    order = {
+    job = {
         "pdf": str(pdf.resolve()),
         "threads": options.threads,
         "longest_px": options.longest_px,
@@ -74,21 +69,21 @@ def by_rapidocr(
         options.page_seconds,
         options.document_seconds,
         options.memory_bytes,
-        output_bytes=CHARACTER_BYTES * options.max_chars + PROTOCOL_BYTES,
+        output_bytes=output_limit(options.max_chars),
         threads=options.threads,
     )
     deadline = time.monotonic() + options.document_seconds
     done = 0
     for _ in range(MAX_RESTARTS + 1):
         before = done
-        child = OneChild(order, pages[done:], limits, deadline, signal)
+        child = OneChild(job, pages[done:], limits, deadline, signal)
         with closing(child.outcomes()) as outcomes:
             for outcome in outcomes:
                 done += 1
                 yield outcome
         if done == len(pages) or child.ending.reason in ("document_seconds", "output_bytes"):
             break
-        # Earlier pages may have filled the memory: then a fresh child tries this one again.
+        # Earlier pages may have filled the memory: then a new child tries this one again.
         if child.ending.reason != "memory" or done == before:
             yield unread(pages[done], child.ending)
             done += 1
@@ -97,25 +92,25 @@ def by_rapidocr(
 
 
 class OneChild:
-    """One child from start to end; `ending` says how it ended."""
+    """One child from start to end; `ending`: how it ended."""
 
     def __init__(
         self,
-        order: Mapping[str, Any],
+        job: Mapping[str, Any],
         pages: Sequence[int],
         limits: Limits,
         deadline: float,
         signal: AbortSignal,
     ) -> None:
-        self._order = {**order, "pages": list(pages)}
+        self._job = {**job, "pages": list(pages)}
         self._limits, self._deadline, self._signal = limits, deadline, signal
         self._opened = False
         self.ending = Ending()
 
     def outcomes(self) -> Generator[PageOutcome, None, None]:
-        """The outcomes of the pages it read. Raises `StepFailed` when it could not open the
-        document, and `Aborted`."""
-        with Child(CHILD, self._order, self._limits) as child, self._signal.hooked(child.kill):
+        """The outcomes of the pages it read. Raises `StepFailed` if it could not open the document,
+        and `Aborted`."""
+        with Child(CHILD, self._job, self._limits) as child, self._signal.hooked(child.kill):
             try:
                 for line in child.lines(self._deadline):
                     if "page" in line:
@@ -124,18 +119,18 @@ class OneChild:
                         break
                 else:
                     self.ending = Ending("crashed", status_name(child.close()))
-            except LimitPassed as limit:
+            except LimitExceeded as limit:
                 self.ending = Ending(limit.reason)
             except (TypeError, ValueError):
-                self.ending = Ending("crashed", "it wrote nonsense")
+                self.ending = Ending("crashed", "invalid output")
         self._signal.raise_if_aborted()
         if not self._opened:
             kind = "crashed" if self.ending.reason == "crashed" else "resource_limit"
-            what = told(self.ending)
-            raise StepFailed(kind, f"The PDF could not be opened for OCR: {what}.")
+            reason = describe(self.ending)
+            raise StepFailed(kind, f"The PDF could not be opened for OCR: {reason}.")
 
     def _ends(self, line: Line) -> bool:
-        """Note what a line says of the whole document; whether it is the last."""
+        """Process a line about the whole document; returns whether it is the last."""
         if "refused" in line:
             raise refusal(line)
         self._opened = self._opened or "count" in line
@@ -145,13 +140,13 @@ class OneChild:
 
 
 def outcome_of(line: Line) -> PageOutcome:
-    """What one line of the child says of a page."""
+    """The outcome in one line of the child."""
     page, text = int(line["page"]), str(line.get("text", ""))
     if line.get("blank"):
         return PageOutcome(page, 0, blank=True)
     if error := line.get("error"):
         return PageOutcome(
-            page, 0, error=PdfError(f"It could not be drawn or recognised ({error}).")
+            page, 0, error=PdfError(f"The page could not be rendered or recognised ({error}).")
         )
     if not text.strip():
         return PageOutcome(
@@ -161,12 +156,12 @@ def outcome_of(line: Line) -> PageOutcome:
 
 
 def unread(page: int, ending: Ending) -> PageOutcome:
-    """A page its child did not come to, or did not survive."""
-    sort: type[PageFailed] = PdfError
+    """A page its child did not reach or did not survive."""
+    error_type: type[PageFailed] = PdfError
     if ending.reason in ("page_seconds", "document_seconds"):
-        sort = Timeout
+        error_type = Timeout
     kind = "crashed" if ending.reason == "crashed" else "resource_limit"
-    what = told(ending) or "no answer came"
+    reason = describe(ending) or "no result"
     return PageOutcome(
-        page, 1, error=sort(f"The page was not read: {what}.", kind=kind, retryable=False)
+        page, 1, error=error_type(f"The page was not read: {reason}.", kind=kind, retryable=False)
     )

@@ -1,4 +1,4 @@
-"""Pages read by Tesseract where it is installed: one process a page, killed with all it started."""
+"""Pages read by an installed Tesseract: one process a page, killed with all it started."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pipeline.steps.ocr.page_map import Asking, Keep, Tempo, nowhere, through_window
+from pipeline.steps.ocr.page_map import (
+    Pacing,
+    PageCallback,
+    PageRequest,
+    ignore_page,
+    read_in_window,
+)
 from pipeline.steps.ocr.rapidocr import LocalOptions
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
 from pipeline.steps.pdf.page_outcomes import PageOutcome, ParseError, PdfError, Timeout
-from pipeline.steps.pdf.renderer import Drawing
+from pipeline.steps.pdf.renderer import RenderOptions
 from pipeline.steps.pdf.sandbox import child_environment
 from queuemgr import AbortSignal
 from queuemgr.steptools.subprocess_group import ProgramFailed, run_program, status_name
@@ -24,13 +30,13 @@ from queuemgr.steptools.subprocess_group import ProgramFailed, run_program, stat
 PROGRAM = "tesseract"
 
 LONGEST_PX = 3508
-"""A4 at 300 dpi, for which Tesseract's models were trained."""
+"""A4 at 300 dpi, the resolution Tesseract's models were trained for."""
 
 LIST_SECONDS = 20.0
 
 
 def languages_installed() -> frozenset[str]:
-    """What Tesseract can read here; nothing where it is not installed or does not answer."""
+    """The languages Tesseract can read; none if it is not installed or does not answer."""
     path = shutil.which(PROGRAM)
     return frozenset() if path is None else _listed(path)
 
@@ -48,14 +54,14 @@ def _listed(path: str) -> frozenset[str]:
 
 
 def environment() -> dict[str, str]:
-    """One thread a process: Tesseract takes four by itself, and loses time by it."""
+    """One thread a process: by default Tesseract uses four, which is slower."""
     own = {name: os.environ[name] for name in ("TESSDATA_PREFIX",) if name in os.environ}
     return {**child_environment(1), **own, "OMP_THREAD_LIMIT": "1"}
 
 
 @dataclass(frozen=True)
 class Tesseract:
-    """How it is called. `languages` are joined by `+`; with `osd` it finds the page's direction."""
+    """How it is called. `languages` are joined by `+`; with `osd` it detects the page's orientation."""
 
     languages: str
     osd: bool
@@ -64,47 +70,47 @@ class Tesseract:
     def command(self) -> list[str]:
         return [PROGRAM, "stdin", "stdout", "-l", self.languages, "--psm", "1" if self.osd else "3"]
 
-    async def read(self, asking: Asking, images: SharedPageImages) -> str:
-        """The text of a page. Raises `Timeout`, `PdfError` when it fails, `ParseError` for none."""
-        assert asking.picture is not None
-        asking.requests += 1
+    async def read(self, request: PageRequest, images: SharedPageImages) -> str:
+        """The text of a page. Raises `Timeout`, `PdfError` if it fails, `ParseError` if there is none."""
+        assert request.picture is not None
+        request.requests += 1
         try:
             async with asyncio.timeout(self.page_seconds):
-                text = await self._said(asking.picture.data)
+                text = await self._run(request.picture.data)
         except TimeoutError:
             raise Timeout(
-                "The page was not read: it took longer than a page may.",
+                "The page was not read: it exceeded the time limit of a page.",
                 kind="resource_limit",
                 retryable=False,
             ) from None
         except OSError as error:
             raise PdfError(f"Tesseract could not be run ({error.strerror}).") from None
         except ProgramFailed as failed:
-            said = f"Tesseract could not read the page ({status_name(failed.status)})."
-            raise PdfError(said, kind="crashed") from None
+            message = f"Tesseract could not read the page ({status_name(failed.status)})."
+            raise PdfError(message, kind="crashed") from None
         if not text.strip():
             raise ParseError("The page has ink, but no text was found on it.", retryable=False)
         return text
 
-    async def _said(self, picture: bytes) -> str:
-        """What it writes; whatever ends this ends it, and what it started."""
+    async def _run(self, picture: bytes) -> str:
+        """Its output; cancelling this kills the process and what it started."""
         out = await run_program(self.command(), stdin=picture, environment=environment())
         return out.decode("utf-8", "replace").replace("\f", "")
 
 
-async def by_tesseract(
+async def read_by_tesseract(
     pdf: Path,
     pages: Sequence[int],
     languages: str,
     options: LocalOptions,
     signal: AbortSignal,
-    keep: Keep = nowhere,
+    on_page: PageCallback = ignore_page,
 ) -> AsyncGenerator[PageOutcome, None]:
-    """An outcome for each page, in order; `threads` pages at once, a process of one thread each."""
-    tempo = Tempo(options.threads, 2 * options.threads, max_retries=0)
-    drawing = Drawing(LONGEST_PX, "pgm", options.page_seconds)
+    """An outcome for each page, in order; `threads` pages at once, one process each."""
+    pacing = Pacing(options.threads, 2 * options.threads, max_retries=0)
+    render = RenderOptions(LONGEST_PX, "pgm", options.page_seconds)
     program = Tesseract(languages, "osd" in languages_installed(), options.page_seconds)
-    outcomes = through_window(pdf, pages, program.read, tempo, drawing, signal, keep)
+    outcomes = read_in_window(pdf, pages, program.read, pacing, render, signal, on_page)
     async with aclosing(outcomes):
         async for outcome in outcomes:
             yield outcome

@@ -1,4 +1,4 @@
-"""One request about one page to an OpenAI-compatible vision endpoint, and what comes back."""
+"""One request about one page to an OpenAI-compatible vision endpoint, and its response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from pipeline.steps.llm.client import MAX_ANSWER_BYTES, Tally, address_of, headers_for
+from pipeline.steps.llm.client import MAX_ANSWER_BYTES, Usage, address_of, headers_for
 from pipeline.steps.llm.endpoint import Endpoint
 from pipeline.steps.llm.response import AnswerCutOff, answer_of, first_choice, json_of, text_of
 from pipeline.steps.ocr.vision_response import PROMPT
@@ -21,31 +21,31 @@ CONNECT_SECONDS = 15.0
 
 
 class CutOff(ParseError):
-    """The answer ended at its length limit; `so_far` is what there is of it, and is no page."""
+    """The answer ended at its length limit; `so_far` is its beginning."""
 
     so_far = ""
 
 
 @dataclass(frozen=True)
 class VisionClient:
-    """An endpoint over one pool of connections, used on one event loop; `tally` counts what was
-    asked and used, failed answers included."""
+    """An endpoint with a connection pool on one event loop; `usage` counts requests and tokens,
+    failures included."""
 
     endpoint: Endpoint
     http: httpx.AsyncClient
     url: httpx.URL
-    tally: Tally
+    usage: Usage
 
     async def ask(self, picture: bytes, max_tokens: int, temperature: float) -> str:
-        """What the model says of a WebP picture. Raises `PageFailed`, `CutOff` among them."""
-        self.tally.requests += 1
+        """The model's answer about a WebP picture. Raises `PageFailed`, including `CutOff`."""
+        self.usage.requests += 1
         response = await self._send(self._body(picture, max_tokens, temperature))
-        with suppress(StepFailed):  # no JSON: what that means is said below
-            self.tally.add(json_of(response))
-        return said(response, self.endpoint)
+        with suppress(StepFailed):  # not JSON: `complete_text` raises
+            self.usage.add(json_of(response))
+        return complete_text(response, self.endpoint)
 
     def _body(self, picture: bytes, max_tokens: int, temperature: float) -> bytes:
-        """Made when it is sent, and not kept: base64 is a third longer than the picture."""
+        """Built only for sending, since base64 is a third larger than the picture."""
         data = base64.b64encode(picture).decode()
         content = [
             {"type": "text", "text": PROMPT},
@@ -70,8 +70,8 @@ class VisionClient:
                 f"The model at {self.url.host} gave no answer within {seconds}."
             ) from None
         except httpx.TransportError as error:
-            what = type(error).__name__
-            raise NetworkError(f"The connection to {self.url.host} failed ({what}).") from None
+            name = type(error).__name__
+            raise NetworkError(f"The connection to {self.url.host} failed ({name}).") from None
 
     async def _posted(self, body: bytes) -> httpx.Response:
         headers = {**headers_for(self.endpoint), "Content-Type": "application/json"}
@@ -80,14 +80,14 @@ class VisionClient:
             async for chunk in response.aiter_raw():
                 content += chunk
                 if len(content) > MAX_ANSWER_BYTES:
-                    raise ParseError("The answer is no chat answer: too long.", retryable=False)
+                    raise ParseError("The answer is too large for a chat answer.", retryable=False)
         return httpx.Response(
             response.status_code, headers=response.headers, content=bytes(content)
         )
 
 
-def connected(endpoint: Endpoint, connections: int, tally: Tally) -> VisionClient:
-    """A client whose `http` is to be closed. Raises `StepFailed` for an address of no use."""
+def connected(endpoint: Endpoint, connections: int, usage: Usage) -> VisionClient:
+    """A client whose `http` the caller must close. Raises `StepFailed` for an unusable URL."""
     url = address_of(endpoint)
     if url.scheme not in ("http", "https") or not url.host:
         raise StepFailed(
@@ -95,14 +95,14 @@ def connected(endpoint: Endpoint, connections: int, tally: Tally) -> VisionClien
         )
     http = httpx.AsyncClient(
         timeout=httpx.Timeout(endpoint.timeout, connect=CONNECT_SECONDS),
-        # The window bounds the connections; a pool that makes cancelled requests wait leaks places.
+        # The window bounds the connections; a pool leaks them when queued requests are cancelled.
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections),
     )
-    return VisionClient(endpoint, http, url, tally)
+    return VisionClient(endpoint, http, url, usage)
 
 
-def said(response: httpx.Response, endpoint: Endpoint) -> str:
-    """The text of a complete answer. Raises what anything else is."""
+def complete_text(response: httpx.Response, endpoint: Endpoint) -> str:
+    """The text of a complete answer. Raises `PageFailed` for anything else."""
     try:
         return answer_of(response, endpoint).text
     except AnswerCutOff:

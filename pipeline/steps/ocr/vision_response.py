@@ -1,9 +1,9 @@
-"""What a vision model is asked of a page, and how its answer is read. Pure.
+"""The prompt for a vision model, and how its answer is parsed. Pure.
 
-The form is that of olmOCR 2 (allenai/olmocr, Apache-2.0): the answer is Markdown under a front
-matter of five facts, which the model was trained to write. The wording here is our own; the names
-of the facts and the forms asked for (LaTeX, HTML tables) are what the model must be told. Other
-models may answer with the text alone.
+The format is that of olmOCR 2 (allenai/olmocr, Apache-2.0): Markdown under a front matter with five
+fields, which the model was trained to write. The wording is our own; the names of the fields and the
+requested formats (LaTeX, HTML tables) are those the model knows. Other models may answer with the
+text alone.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ PROMPT = (
 )
 
 QUARTERS = {"0": 0, "90": 1, "180": 2, "270": 3}
-"""olmOCR's own pipeline turns a page counter-clockwise by `rotation_correction` degrees, and its
-model was trained on pictures turned by the same rule."""
+"""Quarter turns by `rotation_correction` in degrees, counter-clockwise, as in olmOCR's own pipeline."""
 
 LONGEST_UNIT = 200
-"""Characters of the longest piece looked for when an answer goes round in circles."""
+"""Characters of the longest repeated piece that is looked for."""
 
-IN_CIRCLES = 300
-"""Characters an answer's end must repeat one piece for, and at least eight times."""
+REPEATED_CHARACTERS = 300
+"""Characters at an answer's end that must repeat one piece, at least eight times."""
 
 
 @dataclass(frozen=True)
 class PageAnswer:
-    """A page as the model read it; `quarters` counter-clockwise it should be turned first, 0 if it
-    stands right."""
+    """A page as the model read it; `quarters`: the quarter turns counter-clockwise that make it
+    upright, 0 if it is."""
 
     text: str
     language: str = ""
@@ -46,33 +45,32 @@ class PageAnswer:
 
 
 def parsed(answer: str) -> PageAnswer:
-    """The page in an answer. Raises `ParseError` when there is none that can be used."""
-    facts, text = front_matter(without_fence(answer.strip()))
+    """The page in an answer. Raises `ParseError` if the answer is unusable."""
+    fields, text = front_matter(without_fence(answer.strip()))
     text = "" if text.strip().lower() == "null" else text.strip()
-    if goes_in_circles(text):
-        raise ParseError("The answer repeats itself without end.", retryable=True)
+    if is_repetitive(text):
+        raise ParseError("The answer repeats itself endlessly.", retryable=True)
     found = PageAnswer(
         text,
-        language_of(facts),
-        quarters_of(facts),
-        flag(facts, "is_table", False),
-        flag(facts, "is_diagram", False),
+        language_of(fields),
+        quarters_of(fields),
+        flag(fields, "is_table", False),
+        flag(fields, "is_diagram", False),
     )
     if not text and not found.quarters:
-        # With its facts complete, the model says that there is nothing: asking again costs, and
-        # ends the same. Without, it said nothing at all.
-        raise ParseError("The page has ink, but no text was found on it.", retryable=not facts)
+        # With complete fields the model states that there is no text, and would do so again.
+        raise ParseError("The page has ink, but no text was found on it.", retryable=not fields)
     return found
 
 
 def without_fence(answer: str) -> str:
-    """Some models put the whole answer into a code fence."""
+    """Some models put the whole answer in a code fence."""
     fenced = re.fullmatch(r"```(?:markdown|md|yaml)?\n(.*?)\n?```", answer, re.DOTALL)
     return fenced[1].strip() if fenced else answer
 
 
 def front_matter(answer: str) -> tuple[dict[str, str], str]:
-    """The facts on top and the text below; no facts where the answer does not begin with `---`."""
+    """The fields and the text below them; no fields if the answer does not begin with `---`."""
     if not answer.startswith("---"):
         return {}, answer
     head, closed, text = answer[3:].partition("\n---")
@@ -82,32 +80,32 @@ def front_matter(answer: str) -> tuple[dict[str, str], str]:
     return {name.strip(): value.strip().strip("\"'") for name, _, value in lines}, text
 
 
-def language_of(facts: dict[str, str]) -> str:
-    named = facts.get("primary_language", "")
+def language_of(fields: dict[str, str]) -> str:
+    named = fields.get("primary_language", "")
     return "" if named.lower() in ("null", "none", "~") else named[:20]
 
 
-def quarters_of(facts: dict[str, str]) -> int:
-    """Quarter turns asked for; 0 where the page is said to stand right."""
-    if flag(facts, "is_rotation_valid", True):
+def quarters_of(fields: dict[str, str]) -> int:
+    """The quarter turns to make the page upright; 0 if the answer says it is."""
+    if flag(fields, "is_rotation_valid", True):
         return 0
-    said = facts.get("rotation_correction", "0")
-    if said not in QUARTERS:
+    value = fields.get("rotation_correction", "0")
+    if value not in QUARTERS:
         raise ParseError("The answer's rotation_correction is no quarter turn.", retryable=True)
-    return QUARTERS[said]
+    return QUARTERS[value]
 
 
-def flag(facts: dict[str, str], name: str, default: bool) -> bool:
-    said = facts.get(name, str(default)).lower()
-    if said not in ("true", "false"):
+def flag(fields: dict[str, str], name: str, default: bool) -> bool:
+    value = fields.get(name, str(default)).lower()
+    if value not in ("true", "false"):
         raise ParseError(f"The answer's {name} is neither true nor false.", retryable=True)
-    return said == "true"
+    return value == "true"
 
 
-def goes_in_circles(text: str) -> bool:
-    """Whether the end of a text is one piece over and over; leaders of dots are no such piece."""
+def is_repetitive(text: str) -> bool:
+    """Whether a text ends in one piece repeated over and over; dotted leaders do not count."""
     for length in range(1, LONGEST_UNIT + 1):
-        times = max(8, math.ceil(IN_CIRCLES / length))
+        times = max(8, math.ceil(REPEATED_CHARACTERS / length))
         unit = text[-length:]
         if text.endswith(unit * times) and any(map(str.isalnum, unit)):
             return True

@@ -1,0 +1,1 @@
+"""Read and render PDFs in sandboxed child processes."""

@@ -1,8 +1,8 @@
-"""The sandbox's inner side: take the limits, read the order, run one script, write JSON lines.
+"""The child process of the sandbox: set the limits, read the job, run one script, write JSON lines.
 
-Run as `python -I child.py SCRIPT`, never imported by the worker. SCRIPT defines
-`lines(order)`, a generator of dictionaries; each becomes one line on standard output. Standard
-library only: what is imported here is paid for on every document.
+Run as `python -I child.py SCRIPT`, never imported by the worker. SCRIPT defines `lines(job)`, a
+generator of dictionaries; each becomes one line on standard output. Standard library only, since
+every document pays for the imports.
 """
 
 from __future__ import annotations
@@ -18,47 +18,51 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+"""Where the scripts import modules of this package from; `-I` leaves it out of `sys.path`."""
+
 OPEN_FILES = 64
-"""Descriptors the child may hold: the document, its libraries, nothing a bomb could multiply."""
+"""File descriptors of the child: enough for the document and its libraries, not for an attack."""
 
 
 def main(script: str) -> None:
-    """Obey one request from standard input; the last line written is `end` or `died`."""
+    """Run one job from standard input; the last line written is `end` or `died`."""
     request = json.loads(sys.stdin.readline())
     out = private_output()
-    take_limits(**request["limits"])
+    set_limits(**request["limits"])
     threading.Thread(target=die_with_parent, daemon=True).start()
+    sys.path.append(ROOT)
     try:
-        for line in runpy.run_path(script)["lines"](request["order"]):
-            tell(out, line)
+        for line in runpy.run_path(script)["lines"](request["job"]):
+            write_line(out, line)
     except MemoryError:
-        tell(out, {"died": "memory"})
+        write_line(out, {"died": "memory"})
     except Exception as error:
-        tell(out, {"died": "crashed", "detail": where(error)})
+        write_line(out, {"died": "crashed", "detail": location(error)})
     else:
-        tell(out, {"end": True})
+        write_line(out, {"end": True})
 
 
 def private_output() -> BinaryIO:
-    """Keep the pipe to ourselves: a library that prints must not be able to forge a line."""
+    """Make the pipe private, so that a library that prints cannot forge a line."""
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return pipe
 
 
-def take_limits(memory_bytes: int, cpu_seconds: int) -> None:
-    """Limit this process itself: the parent may be fat, so nothing is set between fork and exec."""
+def set_limits(memory_bytes: int, cpu_seconds: int) -> None:
+    """Limit this process from inside: between fork and exec the parent's own size would count."""
     lower(resource.RLIMIT_AS, memory_bytes)
     lower(resource.RLIMIT_CPU, cpu_seconds)
     lower(resource.RLIMIT_NOFILE, OPEN_FILES)
     lower(resource.RLIMIT_CORE, 0)
-    lower(resource.RLIMIT_FSIZE, 0)  # it reads a document; it has no file to write
+    lower(resource.RLIMIT_FSIZE, 0)  # it has no file to write
 
 
 def lower(what: int, wanted: int) -> None:
-    """Set soft and hard limit, never above the hard limit this process was born with.
+    """Set soft and hard limit, never above the inherited hard limit.
 
-    macOS knows no limit on address space and refuses to set one; there time alone protects.
+    macOS has no limit on address space and refuses to set one; there only the time limit protects.
     """
     hard = resource.getrlimit(what)[1]
     value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -70,24 +74,24 @@ def lower(what: int, wanted: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Standard input ends when the worker does, however it ends: then so does this group."""
+    """Kill this process group when standard input is closed, which happens when the worker dies."""
     while os.read(0, 1024):
         pass
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def tell(out: BinaryIO, line: Mapping[str, Any]) -> None:
-    """Write one line; lone surrogates travel as they are, the parent cleans the text."""
+def write_line(out: BinaryIO, line: Mapping[str, Any]) -> None:
+    """Write one line, including lone surrogates: the parent cleans the text."""
     text = json.dumps(line, ensure_ascii=False)
     out.write(text.encode("utf-8", "surrogatepass") + b"\n")
     out.flush()
 
 
-def where(error: Exception) -> str:
-    """Type and place, never the message: that may quote the document."""
+def location(error: Exception) -> str:
+    """Type and source line, never the message, which may quote the document."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    return type(error).__name__ + place
+    line = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    return type(error).__name__ + line
 
 
 if __name__ == "__main__":

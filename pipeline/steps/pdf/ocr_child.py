@@ -1,7 +1,7 @@
-"""Pages read by eye: PDFium renders, RapidOCR recognises; runs inside the sandbox.
+"""OCR of pages: PDFium renders, RapidOCR recognises; runs inside the sandbox.
 
-Everything is local: the models are those in RapidOCR's own wheel, nothing is fetched. Heavy
-imports wait until a page needs them, so a document of blank pages costs a tenth of a second.
+Everything is local: the models are those in RapidOCR's own wheel. Heavy imports wait until a page needs
+them, so a document of blank pages takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -11,37 +11,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pypdfium2 as pdfium
+from pipeline.steps.pdf.pdfium_document import has_ink, open_document
 
 Line = dict[str, Any]
 
-INK_DPI = 40
-INK_SHARE = 0.001
-"""A page with no more non-white pixels than this at 40 dpi is blank; asked anyway, an engine
-invents text (allenai/olmocr#292)."""
-
-WHITE = 250
-"""Grey levels from here up count as paper: JPEG noise is not ink."""
-
-LONGEST_POINTS = 14_400
-"""The largest page PDF allows without a unit; only used to keep the ink check's bitmap small."""
-
 UNSURE = 0.85
-"""Mean line score below which the page is also tried upside down; good scans give 0.94 to 1.0."""
+"""Mean line score below which the page is also tried upside down; good scans have 0.94 to 1.0."""
 
 TALL = 1.5
-"""Height by width from which a line of text counts as vertical."""
+"""Ratio of height to width from which a line of text counts as vertical."""
 
 GUTTER_ZONE = (0.4, 0.6)
-"""Where a gutter between two columns may be, as shares of the text's width."""
+"""Where the gap between two columns may be, as shares of the text's width."""
 
 CROSSING_SHARE = 0.25
-"""A gutter may be crossed by fewer boxes than this: titles, wide figures and their captions."""
+"""The gap may be crossed by less than this share of boxes: titles, wide figures, captions."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A recognised piece of a line; pixels from the page's top left corner."""
+    """A recognised piece of a line; in pixels from the page's top left corner."""
 
     left: float
     top: float
@@ -58,22 +47,19 @@ class Box:
         return self.bottom - self.top
 
 
-def lines(order: Mapping[str, Any]) -> Iterator[Line]:
+def lines(job: Mapping[str, Any]) -> Iterator[Line]:
     """The number of pages, then per page `page`, `text`, `score`, or `blank`, or `error`."""
-    try:
-        document = pdfium.PdfDocument(order["pdf"])
-    except pdfium.PdfiumError as error:
-        refused = "encrypted" if "password" in str(error).lower() else "damaged"
-        yield {"refused": refused, "detail": "PdfiumError"}
+    document, opened = open_document(job["pdf"])
+    yield opened
+    if document is None:
         return
-    yield {"count": len(document)}
-    reader = Reader(int(order["threads"]), int(order["longest_px"]))
-    for number in order["pages"]:
+    reader = Reader(int(job["threads"]), int(job["longest_px"]))
+    for number in job["pages"]:
         yield {"page": number, **read(reader, document, number)}
 
 
 def read(reader: Reader, document: Any, number: int) -> Line:
-    """One page; what PDFium or the engine raises over it is a fact about the page."""
+    """One page; an exception of PDFium or the engine concerns this page only."""
     if not 1 <= number <= len(document):
         return {"error": "no such page"}
     try:
@@ -98,11 +84,11 @@ class Reader:
         image = rendered(page, self._longest_px)
         boxes, score = best = self._recognised(image)
         for turns in turns_worth_trying(boxes, score):
-            best = max(best, self._recognised(turned(image, turns)), key=lambda found: found[1])
+            best = max(best, self._recognised(rotated(image, turns)), key=lambda found: found[1])
         return {"text": in_reading_order(best[0]), "score": round(best[1], 3)}
 
     def _recognised(self, image: Any) -> tuple[list[Box], float]:
-        """The boxes with text, and their mean score between 0 and 1 (0 for none at all)."""
+        """The boxes with text, and their mean score between 0 and 1 (0 if there are none)."""
         self._engine = self._engine or new_engine(self._threads)
         found = self._engine(image)
         if found.boxes is None or not found.txts:
@@ -115,19 +101,19 @@ class Reader:
 
 
 def boxed(corners: list[list[float]], text: str) -> Box:
-    """The upright box around the corners of a piece of text, which may be askew."""
+    """The upright box around the corners of a piece of text, which may be tilted."""
     across, down = [x for x, _ in corners], [y for _, y in corners]
     return Box(min(across), min(down), max(across), max(down), text)
 
 
 def new_engine(threads: int) -> Any:
-    """RapidOCR with the wheel's own models; more threads than asked would starve other work."""
+    """RapidOCR with the wheel's own models, limited to `threads`."""
     from rapidocr import RapidOCR
 
     return RapidOCR(
         params={
             "Global.log_level": "critical",
-            # It turns single lines round, which leaves the order of an upside-down page reversed.
+            # It rotates single lines, which would reverse the order of an upside-down page.
             "Global.use_cls": False,
             "EngineConfig.onnxruntime.intra_op_num_threads": threads,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
@@ -135,22 +121,17 @@ def new_engine(threads: int) -> Any:
     )
 
 
-def has_ink(page: Any) -> bool:
-    grey = rendered(page, longest_px=LONGEST_POINTS, dpi=INK_DPI, grey=True)
-    return bool((grey < WHITE).mean() > INK_SHARE)
-
-
-def rendered(page: Any, longest_px: int, dpi: int = 300, grey: bool = False) -> Any:
+def rendered(page: Any, longest_px: int, dpi: int = 300) -> Any:
     """The page as an array, its longest side at most `longest_px`, at most `dpi`.
 
-    The longest side is bounded, not the scale: a page may be 200 inches wide.
+    The longest side is bounded, not the scale, since a page may be 200 inches wide.
     """
     scale = min(longest_px / max(page.get_size()), dpi / 72)
-    return page.render(scale=scale, grayscale=grey).to_numpy()
+    return page.render(scale=scale).to_numpy()
 
 
-def turned(image: Any, quarters: int) -> Any:
-    """A copy of the image, turned counter-clockwise by so many quarters."""
+def rotated(image: Any, quarters: int) -> Any:
+    """A copy of the image, rotated counter-clockwise by quarter turns."""
     flipped = image[::-1, ::-1] if quarters == 2 else image.swapaxes(0, 1)
     if quarters == 1:
         flipped = flipped[::-1]
@@ -160,8 +141,8 @@ def turned(image: Any, quarters: int) -> Any:
 
 
 def turns_worth_trying(boxes: Sequence[Box], score: float) -> tuple[int, ...]:
-    """Quarter turns to try besides the page as it is: tall lines lie on their side, or are
-    vertical writing; a low score may be a page upside down."""
+    """Quarter turns to try besides the page as it is: tall lines mean a page on its side, or vertical
+    writing; a low score may mean an upside-down page."""
     if is_vertical(boxes):
         return (1, 3)
     return (2,) if score < UNSURE else ()
@@ -175,10 +156,8 @@ def is_vertical(boxes: Sequence[Box]) -> bool:
 
 
 def in_reading_order(boxes: Iterable[Box]) -> str:
-    """The text of a page: two columns are read left then right, between what spans both.
-
-    Vertical writing is read column by column from the right.
-    """
+    """The text of a page. Of two columns the left is read before the right, between lines that span
+    both; vertical writing is read column by column from the right."""
     boxes = sorted(boxes, key=lambda box: box.middle)
     if is_vertical(boxes):
         return "\n".join(box.text for box in sorted(boxes, key=lambda box: -box.right))
@@ -189,18 +168,18 @@ def in_reading_order(boxes: Iterable[Box]) -> str:
 
 
 def gutter_of(boxes: list[Box]) -> float | None:
-    """The x that parts the page in two columns, or None for one column.
+    """The x that separates two columns, or None for one column.
 
-    Of the places in the middle fifth crossed by the fewest boxes, the middle one; it counts when
-    under a quarter of the boxes cross it and each side holds at least a quarter.
+    Of the positions in the middle fifth that the fewest boxes cross, the middle one; it counts if less
+    than a quarter of the boxes cross it and each side has at least a quarter.
     """
     if len(boxes) < 4:
         return None
     left, right = min(box.left for box in boxes), max(box.right for box in boxes)
-    places = [left + (right - left) * percent / 100 for percent in gutter_percents()]
-    crossed = [sum(crosses(box, x) for box in boxes) for x in places]
+    positions = [left + (right - left) * percent / 100 for percent in gutter_percents()]
+    crossed = [sum(crosses(box, x) for box in boxes) for x in positions]
     fewest = min(crossed)
-    best = [x for x, count in zip(places, crossed, strict=True) if count == fewest]
+    best = [x for x, count in zip(positions, crossed, strict=True) if count == fewest]
     gutter = best[len(best) // 2]
     beside = min(
         sum(box.right <= gutter for box in boxes), sum(box.left >= gutter for box in boxes)
@@ -219,7 +198,7 @@ def crosses(box: Box, x: float) -> bool:
 
 
 def bands(boxes: list[Box], gutter: float) -> Iterator[list[Box]]:
-    """From top to bottom: the left column, the right column, then what spans both, and again."""
+    """From top to bottom: the left column, the right column, then a box that spans both, and so on."""
     left: list[Box] = []
     right: list[Box] = []
     for box in boxes:
@@ -232,7 +211,7 @@ def bands(boxes: list[Box], gutter: float) -> Iterator[list[Box]]:
 
 
 def rows(boxes: Iterable[Box]) -> Iterator[str]:
-    """Boxes side by side joined to lines: within half a height of the row's first box."""
+    """Boxes side by side joined to lines: those within half the height of the row's first box."""
     row: list[Box] = []
     for box in boxes:
         if row and box.middle - row[0].middle > row[0].height / 2:

@@ -1,7 +1,7 @@
-"""Pictures of pages from several children, which share the pages of a document in turn.
+"""Pictures of pages from several child processes, which take the pages of a document in turn.
 
-One child draws and encodes 5 to 12 pages a second of dense text on a small machine, which is less
-than an endpoint with many places can take.
+One child renders and encodes 5 to 12 pages a second of dense text on a small machine, less than a
+fast endpoint can take.
 """
 
 from __future__ import annotations
@@ -11,46 +11,51 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from pipeline.steps.pdf.page_images import PageImages, Picture
-from pipeline.steps.pdf.renderer import Drawing
+from pipeline.steps.pdf.renderer import RenderOptions
 from queuemgr import AbortSignal
 
 PAGES_A_CHILD = 6
-"""A child takes half a second to begin: it must have some pages to be worth it."""
+"""A child takes half a second to start, so it must have some pages to be worth it."""
 
 
 class SharedPageImages:
-    """As `PageImages`, of which it has `drawing.children`, or fewer for a short document. Each opens
-    the document; a page that ends one is named, and the others go on."""
+    """Like `PageImages`, with `render.children` of them, or fewer for a short document. Each opens the
+    document; a page that crashes one fails, and the others continue."""
 
     def __init__(
-        self, pdf: Path, pages: Sequence[int], window: int, drawing: Drawing, signal: AbortSignal
+        self,
+        pdf: Path,
+        pages: Sequence[int],
+        window: int,
+        render: RenderOptions,
+        signal: AbortSignal,
     ) -> None:
-        self._count = max(1, min(drawing.children, len(pages) // PAGES_A_CHILD))
+        self._count = max(1, min(render.children, len(pages) // PAGES_A_CHILD))
         share = max(1, window // self._count)
-        self._parts = [
-            PageImages(pdf, pages[first :: self._count], share, drawing, signal)
+        self._workers = [
+            PageImages(pdf, pages[first :: self._count], share, render, signal)
             for first in range(self._count)
         ]
 
     async def __aenter__(self) -> SharedPageImages:
         async with AsyncExitStack() as stack:
-            for part in self._parts:
-                await stack.enter_async_context(part)
+            for worker in self._workers:
+                await stack.enter_async_context(worker)
             self._stack = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def take(self, place: int) -> Picture:
-        """The picture of the page at this place among all pages, once."""
-        return await self._parts[place % self._count].take(place // self._count)
+    async def take(self, index: int) -> Picture:
+        """The picture of the page at this position among all pages, once."""
+        return await self._workers[index % self._count].take(index // self._count)
 
-    async def turned(self, place: int, page: int, quarters: int) -> Picture:
-        """The picture of a page turned counter-clockwise, by the child that drew it."""
-        return await self._parts[place % self._count].turned(page, quarters)
+    async def rotated(self, index: int, page: int, quarters: int) -> Picture:
+        """The picture of a page rotated counter-clockwise, by the child that rendered it."""
+        return await self._workers[index % self._count].rotated(page, quarters)
 
-    def handed_over(self, places: int) -> None:
-        """The results of so many pages, from the first on, are gone."""
-        for first, part in enumerate(self._parts):
-            part.handed_over(max(0, -(-(places - first) // self._count)))
+    def delivered(self, count: int) -> None:
+        """The results of the first `count` pages have been delivered."""
+        for first, worker in enumerate(self._workers):
+            worker.delivered(max(0, -(-(count - first) // self._count)))

@@ -1,7 +1,7 @@
-"""What can come of one page, by name: a text, a blank, or one of seven errors.
+"""The outcome of one page: a text, blank, or one of seven errors.
 
-The names are the contract of `manage.py ocr`; each error also knows the queue's word for it, so
-that a whole document that failed is retried by the policy of what went wrong.
+The error names are the contract of `manage.py ocr`; each error also has an error kind of the flow, so
+that the retry policy of the kind applies if the whole document fails.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from queuemgr import StepFailed
 
 
 class PageFailed(Exception):
-    """Base of the seven. `kind` is a kind of error the flow declares, `retryable` says
-    whether another try may end better, `retry_after` the wait in seconds a server asked for."""
+    """Base of the seven. `kind`: an error kind of the flow; `retryable`: whether a retry may help;
+    `retry_after`: the wait in seconds a server asked for."""
 
     name = ""
     usual_kind = "unexpected"
@@ -38,7 +38,7 @@ class PageFailed(Exception):
 
 
 class NetworkError(PageFailed):
-    """No connection, or one that broke."""
+    """No connection, or it broke."""
 
     name = "NetworkError"
     usual_kind, retryable = "network", True
@@ -52,35 +52,35 @@ class Timeout(PageFailed):
 
 
 class RateLimit(PageFailed):
-    """The other side asks to slow down: 429, or a body that says so."""
+    """The server asks to slow down: status 429, or a body that says so."""
 
     name = "RateLimit"
     usual_kind, retryable = "rate_limited", True
 
 
 class HttpError(PageFailed):
-    """An error answer; retryable when it is the server's fault."""
+    """An error response; retryable if it is the server's fault."""
 
     name = "HttpError"
     usual_kind = "http_error"
 
 
 class ParseError(PageFailed):
-    """An answer that is no page: not the form, empty, cut off, repeating itself, refused."""
+    """An unusable answer: wrong format, empty, cut off, repetitive, refused."""
 
     name = "ParseError"
     usual_kind = "bad_answer"
 
 
 class PdfError(PageFailed):
-    """The page could not be drawn."""
+    """The page could not be rendered."""
 
     name = "PdfError"
     usual_kind = "damaged"
 
 
 class EncodeError(PageFailed):
-    """The page was drawn, but could not be made a picture to send."""
+    """The page was rendered, but could not be encoded as a picture."""
 
     name = "EncodeError"
     usual_kind = "damaged"
@@ -98,15 +98,15 @@ OF_KIND: dict[str, tuple[type[PageFailed], bool]] = {
     "too_long": (HttpError, False),
     "withheld": (HttpError, False),
 }
-"""The error and whether it is retried, by the kind the chat client gives a failure."""
+"""The page error and whether it is retryable, by the error kind of a chat request."""
 
 
 def page_failed(failure: StepFailed) -> PageFailed:
-    """The failure of one chat request as the failure of its page."""
-    sort, retryable = OF_KIND.get(failure.kind, (ParseError, False))
-    if sort is HttpError and failure.http_status is None:
-        sort = ParseError  # a whole answer that says no: withheld by a filter, or refused
-    return sort(
+    """The page error for a failed chat request."""
+    error_type, retryable = OF_KIND.get(failure.kind, (ParseError, False))
+    if error_type is HttpError and failure.http_status is None:
+        error_type = ParseError  # a complete answer that refuses, or that a filter withheld
+    return error_type(
         failure.message,
         kind=failure.kind,
         retryable=retryable,
@@ -119,8 +119,8 @@ def page_failed(failure: StepFailed) -> PageFailed:
 class PageOutcome:
     """The final result of one page, numbered from 1.
 
-    `attempts` counts what was asked of an engine or endpoint, 0 for a page that needed nothing.
-    `blank` pages have no ink and were not sent. `error` is None for a page that was read.
+    `attempts`: requests to an engine or endpoint, 0 for a page that needed none. `blank` pages have
+    no ink and were not sent. `error` is None for a page that was read.
     """
 
     page: int

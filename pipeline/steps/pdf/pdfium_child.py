@@ -1,7 +1,7 @@
-"""Text of each page, by PDFium, where pypdf gave none; runs inside the sandbox (`child.py`).
+"""Text of each page by PDFium, if pypdf found none; runs inside the sandbox (`child.py`).
 
-PDFium is C++ and answers some crafted files with an abort: it must never be loaded in a worker.
-Nothing of Sluicegate is imported here: the child starts in 0.1 s because it loads PDFium alone.
+PDFium is C++ and crashes on some crafted files: it must never be loaded in a worker. Only small modules
+are imported here, so that the child starts in 0.1 s.
 """
 
 from __future__ import annotations
@@ -11,38 +11,30 @@ from typing import Any
 
 import pypdfium2 as pdfium
 
+from pipeline.steps.pdf.pdfium_document import open_document
+from pipeline.steps.pdf.wanted_pages import wanted_pages
+
 Line = dict[str, Any]
 
 
-def lines(order: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per page `page`, `text`, and `error` or `cut` if so.
+def lines(job: Mapping[str, Any]) -> Iterator[Line]:
+    """The number of pages, then per page `page`, `text`, and `error` or `cut` if they apply.
 
-    One line `refused` (`encrypted`, `damaged`) when there is nothing to read.
+    A single line `refused` (`encrypted`, `damaged`) if the document cannot be opened.
     """
-    try:
-        document = pdfium.PdfDocument(order["pdf"])
-    except pdfium.PdfiumError as error:
-        refused = "encrypted" if "password" in str(error).lower() else "damaged"
-        yield {"refused": refused, "detail": type(error).__name__}
+    document, opened = open_document(job["pdf"])
+    yield opened
+    if document is None:
         return
-    count = len(document)
-    yield {"count": count}
-    room = int(order["max_chars"])
-    for number in wanted(order, count):
-        line = read(document, number, min(room, int(order["max_page_chars"])))
+    room = int(job["max_chars"])
+    for number in wanted_pages(job, len(document)):
+        line = read(document, number, min(room, int(job["max_page_chars"])))
         room -= len(line["text"])
         yield {"page": number, **line}
 
 
-def wanted(order: Mapping[str, Any], count: int) -> list[int]:
-    """The pages asked for (from 1) that exist; None asks for all, up to `max_pages`."""
-    if order["pages"] is None:
-        return list(range(1, min(count, int(order["max_pages"])) + 1))
-    return [page for page in order["pages"] if 1 <= page <= count]
-
-
 def read(document: Any, number: int, room: int) -> Line:
-    """One page's text, at most `room` characters; what PDFium says against it is its page's fact."""
+    """One page's text, at most `room` characters; a PDFium error concerns this page only."""
     if room <= 0:
         return {"text": "", "cut": True}
     try:

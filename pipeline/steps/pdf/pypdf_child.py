@@ -1,6 +1,6 @@
-"""Text of each page, by pypdf; runs inside the sandbox (see `child.py`), never in a worker.
+"""Text of each page by pypdf; runs inside the sandbox (see `child.py`), never in a worker.
 
-Nothing of Sluicegate is imported here: the child starts in 0.2 s because it loads pypdf alone.
+Only small modules are imported besides pypdf, so that the child starts in 0.2 s.
 """
 
 from __future__ import annotations
@@ -12,38 +12,40 @@ from typing import Any
 from pypdf import PasswordType, PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
+from pipeline.steps.pdf.wanted_pages import wanted_pages
+
 Line = dict[str, Any]
 
-logging.disable(logging.CRITICAL)  # pypdf logs what it finds in the document; nobody may read it
+logging.disable(logging.CRITICAL)  # pypdf logs content of the document
 
 LOST_SHARE = 0.5
-"""A page with more than this share in fonts nobody can read letters from is mojibake, not text."""
+"""With more than this share of text in fonts without a character map, a page is unreadable."""
 
 COLLECTIONS = ("Japan1", "Japan2", "GB1", "CNS1", "Korea1", "KR")
-"""Adobe's character collections: whoever has their tables knows which letter a glyph number is."""
+"""Adobe's character collections; their tables map glyph numbers to characters."""
 
 
-def lines(order: Mapping[str, Any]) -> Iterator[Line]:
-    """The number of pages, then per page `page`, `text`, `fonts`, and `error` or `cut` if so.
+def lines(job: Mapping[str, Any]) -> Iterator[Line]:
+    """The number of pages, then per page `page`, `text`, `fonts`, and `error` or `cut` if they apply.
 
-    `fonts` says what is wrong with them: "" nothing, `collection` some need Adobe's tables, which
-    pypdf has not, `nameless` most do not say which letters they draw. One line `refused`
-    (`encrypted`, `needs_crypto`, `limit`, `damaged`) when there is nothing to read.
+    `fonts`: "" if there is no problem, `collection` if some need Adobe's tables, which pypdf lacks,
+    `nameless` if most have no character map. A single line `refused` (`encrypted`, `needs_crypto`,
+    `limit`, `damaged`) if the document cannot be opened.
     """
     try:
-        reader = opened(order["pdf"])
+        reader = opened(job["pdf"])
         count = len(reader.pages)
     except MemoryError:
         raise
-    except Exception as error:  # of 2,335 files TypeError, ValueError and others all occurred
+    except Exception as error:  # on 2,335 files also TypeError, ValueError and others occurred
         yield {"refused": verdict(error), "detail": type(error).__name__}
         return
     yield {"count": count}
-    yield from page_lines(reader, order, wanted(order, count))
+    yield from page_lines(reader, job, wanted_pages(job, count))
 
 
 def opened(path: str) -> PdfReader:
-    """The document, with the empty password tried: many files ask for none but that one."""
+    """The document, opened with the empty password, which is the right one for many files."""
     reader = PdfReader(path, strict=False)
     if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
         raise FileNotDecryptedError
@@ -58,19 +60,12 @@ def verdict(error: Exception) -> str:
     return "limit" if isinstance(error, LimitReachedError) else "damaged"
 
 
-def wanted(order: Mapping[str, Any], count: int) -> list[int]:
-    """The pages asked for (from 1) that exist; None asks for all, up to `max_pages`."""
-    if order["pages"] is None:
-        return list(range(1, min(count, int(order["max_pages"])) + 1))
-    return [page for page in order["pages"] if 1 <= page <= count]
-
-
-def page_lines(reader: PdfReader, order: Mapping[str, Any], pages: list[int]) -> Iterator[Line]:
-    """A line per page until `max_chars` are used up; the rest then comes empty and `cut`."""
-    room = int(order["max_chars"])
+def page_lines(reader: PdfReader, job: Mapping[str, Any], pages: list[int]) -> Iterator[Line]:
+    """A line per page until `max_chars` are used up; the remaining pages are empty and `cut`."""
+    room = int(job["max_chars"])
     for number in pages:
         line: Line = read(reader, number) if room > 0 else {"text": "", "cut": True}
-        most = min(room, int(order["max_page_chars"]))
+        most = min(room, int(job["max_page_chars"]))
         if len(line["text"]) > most:
             line |= {"text": line["text"][:most], "cut": True}
         room -= len(line["text"])
@@ -78,7 +73,7 @@ def page_lines(reader: PdfReader, order: Mapping[str, Any], pages: list[int]) ->
 
 
 def read(reader: PdfReader, number: int) -> Line:
-    """One page's text; what pypdf raises over it is a fact about the page, not the end."""
+    """One page's text; an exception of pypdf concerns this page only."""
     fonts = FontCount()
     try:
         text = reader.pages[number - 1].extract_text(visitor_text=fonts.see)
@@ -90,10 +85,10 @@ def read(reader: PdfReader, number: int) -> Line:
 
 
 class FontCount:
-    """Counts characters drawn in fonts that do not say which letters their codes stand for.
+    """Counts characters in fonts that do not map their codes to characters.
 
-    Composite fonts without a ToUnicode map: pypdf takes glyph numbers for code points, and
-    Japanese comes out as other letters, silently.
+    For composite fonts without a ToUnicode map pypdf silently takes glyph numbers for code points,
+    which turns Japanese into other characters.
     """
 
     def __init__(self) -> None:
@@ -121,7 +116,7 @@ def is_unmapped(font: Mapping[str, Any]) -> bool:
 
 
 def names_a_collection(font: Mapping[str, Any]) -> bool:
-    """Whether its glyph numbers are those of one of Adobe's collections."""
+    """Whether its glyph numbers are those of an Adobe collection."""
     try:
         system = font["/DescendantFonts"][0].get_object()["/CIDSystemInfo"].get_object()
         return str(system["/Ordering"]) in COLLECTIONS

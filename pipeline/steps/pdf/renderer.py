@@ -1,4 +1,4 @@
-"""The child process that draws pages, and the pipes to it: demands go in, lines and pictures come out."""
+"""The child process that renders pages: requests go in, lines and pictures come out."""
 
 from __future__ import annotations
 
@@ -19,60 +19,59 @@ from pipeline.steps.pdf.sandbox import Limits, child_environment, own_limits
 SCRIPT = Path(__file__).with_name("render_child.py")
 
 CPU_SECONDS = 24 * 3600.0
-"""A second fence only: a document has any number of pages, and each is timed from outside."""
+"""A backup only: the parent times each page, and a document may have any number of pages."""
 
-Demand = tuple[int, int]
-"""A page's number, and its quarter turns counter-clockwise."""
+RenderRequest = tuple[int, int]
+"""A page number, and quarter turns counter-clockwise."""
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """How pages are drawn: `longest_px` the longest side (olmOCR's), `form` is `webp` or `pgm`.
+class RenderOptions:
+    """How pages are rendered: `longest_px` for the longest side (olmOCR's), `format` `webp` or `pgm`.
 
-    `page_seconds` is wall time for one page, `memory_bytes` the address space of
-    each of so many `children`.
+    `page_seconds`: wall time for one page; `memory_bytes`: address space of each of the `children`.
     """
 
     longest_px: int = 1288
-    form: str = "webp"
+    format: str = "webp"
     page_seconds: float = 30.0
     memory_bytes: int = 1 << 30
     children: int = 1
 
 
-class Drawer:
-    """One child with one document; to be closed, and used in one event loop.
+class RenderProcess:
+    """One child with one document, used in one event loop; must be closed.
 
-    Making it raises `OSError` where the machine has no room for another process or pipe.
+    Raises `OSError` if the machine cannot create another process or pipe.
     """
 
-    def __init__(self, pdf: Path, drawing: Drawing) -> None:
+    def __init__(self, pdf: Path, render: RenderOptions) -> None:
         with ExitStack() as on_error:
-            self._start(pdf, drawing, on_error)
+            self._start(pdf, render, on_error)
             on_error.pop_all()
 
-    def _start(self, pdf: Path, drawing: Drawing, on_error: ExitStack) -> None:
-        demands, self._demands = pipe_closed_by(on_error)
+    def _start(self, pdf: Path, render: RenderOptions, on_error: ExitStack) -> None:
+        requests, self._requests = pipe_closed_by(on_error)
         pictures, into = pipe_closed_by(on_error)
-        order = {
+        job = {
             "pdf": str(pdf.resolve()),
-            "longest_px": drawing.longest_px,
-            "format": drawing.form,
-            "demands": demands,
+            "longest_px": render.longest_px,
+            "format": render.format,
+            "requests": requests,
             "pictures": into,
         }
-        limits = Limits(drawing.page_seconds, CPU_SECONDS, drawing.memory_bytes, output_bytes=0)
-        self._request = json.dumps({"limits": own_limits(limits), "order": order})
+        limits = Limits(render.page_seconds, CPU_SECONDS, render.memory_bytes, output_bytes=0)
+        self._request = json.dumps({"limits": own_limits(limits), "job": job})
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", str(sandbox.CHILD), str(SCRIPT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=child_environment(limits.threads),
-            pass_fds=(demands, into),
+            pass_fds=(requests, into),
             start_new_session=True,
         )
-        os.close(demands)
+        os.close(requests)
         os.close(into)
         self._input = cast(IO[bytes], self._process.stdin)
         self._output = cast(IO[bytes], self._process.stdout)
@@ -84,7 +83,7 @@ class Drawer:
         return self._process.pid
 
     async def opened(self) -> dict[str, Any]:
-        """Send the order; the first line is the number of pages, or why there is none."""
+        """Send the job; returns the first line: the number of pages, or why the file is refused."""
         self._lines = await self._stream(self._output)
         self._bytes = await self._stream(self._pictures)
         with suppress(BrokenPipeError):
@@ -100,26 +99,26 @@ class Drawer:
         self._transports.append(transport)
         return reader
 
-    def ask(self, demand: Demand) -> None:
-        """Never blocks: a window of short lines is far below what the pipe holds."""
-        line = json.dumps({"page": demand[0], "turn": demand[1]}).encode() + b"\n"
+    def ask(self, request: RenderRequest) -> None:
+        """Send a request. Never blocks: the pipe holds far more than a window of short lines."""
+        line = json.dumps({"page": request[0], "quarters": request[1]}).encode() + b"\n"
         with suppress(BrokenPipeError):
-            os.write(self._demands, line)
+            os.write(self._requests, line)
 
     async def line(self) -> dict[str, Any]:
-        """The next line; {} when the child is gone. Raises `ValueError` for nonsense."""
+        """The next line; {} if the child has ended. Raises `ValueError` for invalid output."""
         raw = await self._lines.readline()
         line = json.loads(raw) if raw else {}
         if not isinstance(line, dict):
-            raise ValueError("no object")
+            raise ValueError("not a JSON object")
         return line
 
     async def picture(self, size: int) -> bytes:
-        """The bytes that belong to the line before. Raises `IncompleteReadError`."""
+        """The picture announced by the last line. Raises `IncompleteReadError`."""
         return await self._bytes.readexactly(size)
 
     def kill(self) -> None:
-        """SIGKILL the group, from any thread; nothing once it was reaped (its id may be reused)."""
+        """SIGKILL the group, from any thread; does nothing once it is reaped (its id may be reused)."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signals.SIGKILL)
@@ -133,7 +132,7 @@ class Drawer:
         for pipe in (self._input, self._output, self._pictures):
             with suppress(BrokenPipeError):
                 pipe.close()
-        os.close(self._demands)
+        os.close(self._requests)
 
 
 def pipe_closed_by(stack: ExitStack) -> tuple[int, int]:

@@ -1,10 +1,10 @@
-"""Read a PDF in a lean child process that can be killed, and keep the pages it finished.
+"""Read a PDF in a small child process that can be killed, and keep the pages it has finished.
 
-A crafted file of a few kilobytes can cost a PDF library minutes or gigabytes, and PDFium answers
-some with an abort that would take the worker along. So every document is opened in a fresh
-interpreter (not a fork: a fat worker's address space would count against the limit) that limits
-itself, streams one JSON line per page, and is killed with its whole process group when it passes
-a limit, when the abort signal is set, or when the worker dies.
+A crafted file of a few kilobytes can cost a PDF library minutes or gigabytes, and some crash PDFium,
+which would take the worker down. So every document is opened in a new interpreter (not a fork: the
+worker's address space would count against the limit) that limits itself and writes one JSON line per
+page. It is killed with its whole process group when it exceeds a limit, when the abort signal is set,
+or when the worker dies.
 """
 
 from __future__ import annotations
@@ -32,28 +32,34 @@ Line = dict[str, Any]
 CHILD = Path(__file__).with_name("child.py")
 
 START_SECONDS = 10.0
-"""Added to the time of the first line: imports take 0.2 s (pypdf) to 3 s (OCR), more under load."""
+"""Extra time for the first line: imports take 0.2 s (pypdf) to 3 s (OCR), more under load."""
 
 MAX_RESTARTS = 5
-"""Fresh children for the pages after one that ended its child; then the rest is left unread."""
+"""New children after pages that ended theirs; then the remaining pages stay unread."""
 
 CHUNK_BYTES = 1 << 16
 
+CHARACTER_BYTES = 6
+"""The most bytes that JSON needs for one character."""
+
+PROTOCOL_BYTES = 1 << 20
+"""Bytes for everything but the text in the child's lines."""
+
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""All of the worker's environment a parser of hostile files gets to see: no key is among them."""
+"""The only environment variables a parser of hostile files gets: no API key is among them."""
 
 SENTENCES = {
-    "page_seconds": "it took longer than a page may",
-    "document_seconds": "the document took longer than allowed",
-    "output_bytes": "the document holds more text than allowed",
+    "page_seconds": "it exceeded the time limit of a page",
+    "document_seconds": "the document exceeded its time limit",
+    "output_bytes": "the document contains more text than allowed",
     "memory": "it needed more memory than allowed",
-    "crashed": "it ended the program reading it",
+    "crashed": "it crashed the program reading it",
 }
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one document may cost. Seconds are wall time; `memory_bytes` is address space."""
+    """The limits of one document. Seconds are wall time; `memory_bytes` is address space."""
 
     page_seconds: float
     document_seconds: float
@@ -64,18 +70,18 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ending:
-    """Why a child ended: "" when it had finished, else a key of `SENTENCES`."""
+    """Why a child ended: "" if it had finished, else a key of `SENTENCES`."""
 
     reason: str = ""
     detail: str = ""
 
 
 @dataclass
-class Reading:
-    """What a document gave: a line per page read, a reason per page that ended its child.
+class ReadResult:
+    """What was read of a document: a line per page read, the ending per page that ended its child.
 
-    `refused` is the child's own verdict on the whole file (`encrypted`, `damaged`); `stopped` is
-    the ending that left pages unread.
+    `refused`: the child's refusal of the whole file (`encrypted`, `damaged`); `stopped`: the ending
+    that left pages unread.
     """
 
     count: int | None = None
@@ -85,7 +91,7 @@ class Reading:
     stopped: Ending = Ending()
 
     def add(self, line: Line) -> None:
-        """Keep one line of the child, whichever it is."""
+        """Record one line of the child."""
         if "page" in line:
             self.lines[int(line["page"])] = line
         elif "count" in line:
@@ -94,8 +100,8 @@ class Reading:
             self.refused = line
 
 
-class LimitPassed(Exception):
-    """A limit watched by the parent was passed; `reason` is a key of `SENTENCES`."""
+class LimitExceeded(Exception):
+    """A limit enforced by the parent was exceeded; `reason` is a key of `SENTENCES`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -103,9 +109,9 @@ class LimitPassed(Exception):
 
 
 class Child:
-    """One child process and its process group; leaving the block leaves nothing alive."""
+    """One child process and its process group, killed when the block ends."""
 
-    def __init__(self, script: Path, order: Mapping[str, Any], limits: Limits) -> None:
+    def __init__(self, script: Path, job: Mapping[str, Any], limits: Limits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._reaped = False
@@ -120,7 +126,7 @@ class Child:
         self._input = cast(IO[bytes], self._process.stdin)
         self._output = cast(IO[bytes], self._process.stdout)
         self.pid = self._process.pid
-        self._request = json.dumps({"limits": own_limits(limits), "order": dict(order)})
+        self._request = json.dumps({"limits": own_limits(limits), "job": dict(job)})
 
     def __enter__(self) -> Child:
         return self
@@ -129,14 +135,14 @@ class Child:
         self.close()
 
     def kill(self) -> None:
-        """SIGKILL the group, from any thread; nothing once it was reaped (its id may be reused)."""
+        """SIGKILL the group, from any thread; does nothing once it is reaped (its id may be reused)."""
         with self._lock:
             if not self._reaped:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, signals.SIGKILL)
 
     def close(self) -> int:
-        """Kill what is left, reap it, close the pipes; the exit status (negative: a signal)."""
+        """Kill what is left, reap it, close the pipes; returns the exit status (negative: a signal)."""
         self.kill()
         status = self._process.wait()
         with self._lock:
@@ -147,7 +153,7 @@ class Child:
         return status
 
     def lines(self, deadline: float) -> Iterator[Line]:
-        """Each line as it comes. Raises `LimitPassed`; ends when the child closes its output."""
+        """Each line as it arrives. Raises `LimitExceeded`; ends when the child closes its output."""
         self._send_request()
         pieces: list[bytes] = []
         for chunk in self._chunks(deadline):
@@ -159,13 +165,13 @@ class Child:
                 pieces = [piece]
 
     def _send_request(self) -> None:
-        """Write the order and leave the pipe open: its end tells the child that we are gone."""
+        """Write the job and leave the pipe open: the child exits when it is closed."""
         with suppress(BrokenPipeError):
             self._input.write(self._request.encode() + b"\n")
             self._input.flush()
 
     def _chunks(self, deadline: float) -> Iterator[bytes]:
-        """Raw output, each wait bounded by the page's and the document's time."""
+        """Raw output, each wait bounded by the time limits of page and document."""
         output, room = self._output.fileno(), self._limits.output_bytes
         self._page_by = time.monotonic() + self._limits.page_seconds + START_SECONDS
         with selectors.DefaultSelector() as selector:
@@ -177,54 +183,54 @@ class Child:
                     return
                 room -= len(chunk)
                 if room < 0:
-                    raise LimitPassed("output_bytes")
+                    raise LimitExceeded("output_bytes")
                 yield chunk
 
     def _wait(self, selector: selectors.BaseSelector, deadline: float) -> None:
         by = min(self._page_by, deadline)
         if not selector.select(max(0.0, by - time.monotonic())):
-            raise LimitPassed("document_seconds" if by == deadline else "page_seconds")
+            raise LimitExceeded("document_seconds" if by == deadline else "page_seconds")
 
 
 def child_environment(threads: int) -> dict[str, str]:
-    """The little the child is told: where programs are, the language, and how many threads."""
+    """The child's environment: search paths, the locale, and the number of threads."""
     passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return passed_on | dict.fromkeys(THREAD_VARIABLES, str(threads))
 
 
 def own_limits(limits: Limits) -> dict[str, int]:
-    """What the child sets on itself; CPU time is the second fence, should the parent freeze."""
+    """The limits the child sets on itself; CPU time is the backup in case the parent hangs."""
     cpu = math.ceil(limits.document_seconds * limits.threads) + 5
     return {"memory_bytes": limits.memory_bytes, "cpu_seconds": cpu}
 
 
 def parsed(raw: bytes) -> Line:
-    """One line of the child's output. Raises `LimitPassed("crashed")` when it is none."""
+    """One line of the child's output. Raises `LimitExceeded("crashed")` if it is invalid."""
     try:
         line = json.loads(raw.decode("utf-8", "surrogatepass"))
     except ValueError:
-        raise LimitPassed("crashed") from None
+        raise LimitExceeded("crashed") from None
     if not isinstance(line, dict):
-        raise LimitPassed("crashed")
+        raise LimitExceeded("crashed")
     return line
 
 
 def read_pages(
     script: Path,
-    order: Mapping[str, Any],
+    job: Mapping[str, Any],
     limits: Limits,
     signal: AbortSignal,
     *,
     pages: Sequence[int] | None = None,
     max_pages: int = 3000,
-) -> Reading:
-    """Run `script` over `pages` (None: all, at most `max_pages`) of the document in `order`.
+) -> ReadResult:
+    """Run `script` over `pages` (None: all, at most `max_pages`) of the document in `job`.
 
-    A page that hangs or kills its child is noted in `failed`, and a fresh child reads on behind
-    it, within the same `document_seconds`. Raises `Aborted` when the signal is set, with the
-    process group dead by then.
+    A page that hangs or kills its child is recorded in `failed`, and a new child continues after it,
+    within the same `document_seconds`. Raises `Aborted` when the signal is set, after killing the
+    process group.
     """
-    reading = Reading()
+    reading = ReadResult()
     deadline = time.monotonic() + limits.document_seconds
     for _ in range(MAX_RESTARTS + 1):
         left = pages_left(reading, pages, max_pages)
@@ -232,7 +238,7 @@ def read_pages(
             break
         before = len(reading.lines)
         reading.stopped = run_once(
-            script, {**order, "pages": left}, limits, deadline, signal, reading
+            script, {**job, "pages": left}, limits, deadline, signal, reading
         )
         signal.raise_if_aborted()
         if ends_the_reading(reading):
@@ -243,24 +249,26 @@ def read_pages(
     return reading
 
 
-def pages_left(reading: Reading, pages: Sequence[int] | None, max_pages: int) -> list[int] | None:
-    """Pages neither read nor given up, in order; None when their number is not known yet."""
+def pages_left(
+    reading: ReadResult, pages: Sequence[int] | None, max_pages: int
+) -> list[int] | None:
+    """Pages neither read nor failed, in order; None if their number is not known yet."""
     if pages is None and reading.count is None:
         return None
     wanted = pages if pages is not None else range(1, min(reading.count or 0, max_pages) + 1)
     return [page for page in wanted if page not in reading.lines and page not in reading.failed]
 
 
-def ends_the_reading(reading: Reading) -> bool:
-    """Whether a fresh child would change nothing: finished, refused, or out of time or room."""
+def ends_the_reading(reading: ReadResult) -> bool:
+    """Whether a new child would change nothing: finished, refused, or at a limit of the document."""
     over = reading.stopped.reason in ("", "document_seconds", "output_bytes")
     return over or reading.refused is not None or reading.count is None
 
 
 def blame_next_page(
-    reading: Reading, pages: Sequence[int] | None, max_pages: int, *, fresh: bool
+    reading: ReadResult, pages: Sequence[int] | None, max_pages: int, *, fresh: bool
 ) -> None:
-    """Give up the page the child was at, unless earlier pages may have filled its memory."""
+    """Record the page the child was reading as failed, unless earlier pages may have filled its memory."""
     if reading.stopped.reason == "memory" and not fresh:
         return
     for page in (pages_left(reading, pages, max_pages) or ())[:1]:
@@ -269,14 +277,14 @@ def blame_next_page(
 
 def run_once(
     script: Path,
-    order: Mapping[str, Any],
+    job: Mapping[str, Any],
     limits: Limits,
     deadline: float,
     signal: AbortSignal,
-    reading: Reading,
+    reading: ReadResult,
 ) -> Ending:
-    """One child from start to end, its lines added to `reading`; how it ended."""
-    with Child(script, order, limits) as child, signal.hooked(child.kill):
+    """Run one child to its end, adding its lines to `reading`; returns how it ended."""
+    with Child(script, job, limits) as child, signal.hooked(child.kill):
         try:
             for line in child.lines(deadline):
                 if "end" in line:
@@ -284,27 +292,32 @@ def run_once(
                 if "died" in line:
                     return died(line)
                 reading.add(line)
-        except LimitPassed as limit:
+        except LimitExceeded as limit:
             return Ending(limit.reason)
         except (TypeError, ValueError):
-            return Ending("crashed", "it wrote nonsense")
+            return Ending("crashed", "invalid output")
         return Ending("crashed", status_name(child.close()))
 
 
 def died(line: Line) -> Ending:
-    """The child's own account of its end; a reason we do not know counts as a crash."""
+    """The ending as the child reports it; an unknown reason counts as a crash."""
     reason = str(line["died"])
     return Ending(reason if reason in SENTENCES else "crashed", str(line.get("detail", ""))[:200])
 
 
 def status_name(status: int) -> str:
-    """`SIGABRT` for a process ended by a signal, `exit 3` for one that ended itself."""
+    """`SIGABRT` for a process killed by a signal, `exit 3` for one that exited."""
     with suppress(ValueError):
         return signals.Signals(-status).name
     return f"exit {status}"
 
 
-def told(ending: Ending) -> str:
-    """The ending as words for a person, with the technical detail when there is one."""
+def output_limit(max_chars: int) -> int:
+    """Bytes of output that allow for so many characters of text."""
+    return CHARACTER_BYTES * max_chars + PROTOCOL_BYTES
+
+
+def describe(ending: Ending) -> str:
+    """The ending in words, with the technical detail if there is one."""
     sentence = SENTENCES.get(ending.reason, "")
     return f"{sentence} ({ending.detail})" if ending.detail else sentence

@@ -1,0 +1,1 @@
+"""Render the report on a paper as Markdown and JSON."""

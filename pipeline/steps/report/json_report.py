@@ -1,4 +1,4 @@
-"""The report on one paper as JSON, for a program. Pure."""
+"""The report on one paper as JSON, for programs. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import UTC
 from pipeline.steps.analyse.analyse import EXTRACTIVE
 from pipeline.steps.report.report import ReportFacts, arxiv_link, doi_link, title_of
 
-SCHEMA = 2
-"""Version of the JSON report; grows when a field comes, goes or changes its meaning."""
+SCHEMA = 3
+"""Version of the JSON report; incremented when a field is added, removed or changes its meaning."""
 
 
 def render_json(facts: ReportFacts) -> str:
-    """One JSON object, keys sorted, so that equal facts give equal bytes."""
+    """One JSON object with sorted keys, so that equal facts give equal bytes."""
     return json.dumps(
         {
             "schema": SCHEMA,
@@ -31,14 +31,14 @@ def render_json(facts: ReportFacts) -> str:
             "pages": {
                 "total": facts.pages,
                 "by": dict(facts.pages_by),
-                "read": [asdict(alike) for alike in facts.read],
+                "read": [asdict(pages) for pages in facts.read],
             },
             "references": {
                 "count": facts.references,
                 "style": facts.references_style,
                 "list": [asdict(reference) for reference in facts.reference_list],
             },
-            "asked": [asdict(asked) for asked in facts.asked],
+            "lookups": [asdict(lookup) for lookup in facts.lookups],
             "analysis": facts.analysis.model_dump(mode="json"),
             "method": facts.method,
             "extractive": facts.method == EXTRACTIVE,

@@ -1,6 +1,6 @@
-"""What a report says of one paper, before it takes a form: facts, their words and their links. Pure.
+"""The content of a report on one paper, independent of its format. Pure.
 
-`markdown_report.py` and `json_report.py` give it two of its forms; the page is a template.
+`markdown_report.py` and `json_report.py` render two of its formats; the HTML page is a template.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from pipeline.steps.analyse.analyse import EXTRACTIVE, Analysis
@@ -21,19 +21,29 @@ PAGE_SOURCES = {
     "blank": "blank",
     "failed": "not readable",
 }
-"""How a page was read, in words; the order they are listed in."""
+"""How a page was read, in words, in the order of the report."""
 
 NO_MODEL = (
     "No language model was used.",
-    "The text below consists of sentences picked from the paper itself; nothing was understood "
+    "The text below consists of sentences selected from the paper itself; nothing was understood "
     "or checked.",
 )
 PARTIAL = "Partial document."
 
 
 @dataclass(frozen=True)
+class Fact:
+    """A name and its text, "" if unknown; with a URL if it is a link. `verbatim`: an exact string."""
+
+    name: str
+    text: str
+    link: str = ""
+    verbatim: bool = False
+
+
+@dataclass(frozen=True)
 class Reference:
-    """One entry of the paper's list of references, as it stands there; ids where it names them."""
+    """One entry of the paper's list of references, as printed, with its ids if it has any."""
 
     text: str
     doi: str = ""
@@ -41,16 +51,16 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Who was asked where the paper is, and what came of it."""
+class SourceLookup:
+    """A source that was asked about the paper, and the result."""
 
-    who: str
-    what: str
+    source: str
+    result: str
 
 
 @dataclass(frozen=True)
 class PagesRead:
-    """Pages (from 1, in order) that were read alike; `reason` says why so, where it was noted."""
+    """Pages (from 1, in order) that were read in the same way, and the reason if one was recorded."""
 
     source: str
     numbers: tuple[int, ...]
@@ -59,11 +69,11 @@ class PagesRead:
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """All a report says. `pages_by` counts pages by the names of `PAGE_SOURCES`.
+    """The content of a report. `pages_by` counts pages by the names of `PAGE_SOURCES`.
 
-    `references` is None when no list was found. `requests` counts paid requests, tokens are those
-    the endpoint counted. `problem` is "" or says in words what is missing. `created` must be aware;
-    `size` is in bytes, None when unknown.
+    `references` is None if no list was found. `requests` counts paid requests, tokens are those the
+    endpoint reports. `problem`: what is missing, in words, or "". `created` must be aware; `size` is in
+    bytes, None if unknown.
     """
 
     key: str
@@ -90,19 +100,19 @@ class ReportFacts:
     characters: int | None = None
     read: tuple[PagesRead, ...] = ()
     reference_list: tuple[Reference, ...] = ()
-    asked: tuple[Asked, ...] = ()
+    lookups: tuple[SourceLookup, ...] = ()
     prompt_version: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
 def title_of(facts: ReportFacts) -> str:
-    """The catalogue's title; the model's own where there is none."""
+    """The catalogue's title, else the analysis'."""
     return facts.title.strip() or facts.analysis.title
 
 
 def warnings(facts: ReportFacts) -> Iterator[tuple[str, str]]:
-    """What a reader must know before the first sentence: a short name and a sentence each."""
+    """What a reader must know first: a short name and a sentence each."""
     if facts.problem:
         yield PARTIAL, facts.problem
     if facts.method == EXTRACTIVE:
@@ -120,7 +130,7 @@ def pages_in_words(facts: ReportFacts) -> str:
 
 
 def references_in_words(facts: ReportFacts) -> str:
-    """The count with its style; a list nobody found is not a list of none."""
+    """The count with its style, or that no list was found."""
     if facts.references is None:
         return "no list of references was found"
     style = facts.references_style
@@ -131,32 +141,53 @@ def method_in_words(facts: ReportFacts) -> str:
     """`m-1, 1 request, 9,000 tokens in and 300 out, prompt 2026-11-1`, as far as known."""
     if facts.method == EXTRACTIVE:
         return "extractive, without a language model"
-    said = [
+    parts = [
         facts.method.removeprefix("model:"),
         "1 request" if facts.requests == 1 else f"{facts.requests} requests",
     ]
     if facts.prompt_tokens or facts.completion_tokens:
-        said.append(f"{facts.prompt_tokens:,} tokens in and {facts.completion_tokens:,} out")
+        parts.append(f"{facts.prompt_tokens:,} tokens in and {facts.completion_tokens:,} out")
     if facts.prompt_version:
-        said.append(f"prompt {facts.prompt_version}")
-    return ", ".join(said)
+        parts.append(f"prompt {facts.prompt_version}")
+    return ", ".join(parts)
 
 
-def read_alike(pages: Iterable[tuple[int, str, str]]) -> tuple[PagesRead, ...]:
-    """Pages (number, source, reason) put together by how they were read, failures last."""
-    alike: dict[tuple[str, str], list[int]] = {}
+def links(facts: ReportFacts) -> Iterator[Fact]:
+    """The paper's identifiers and terms of use; only doi.org and arxiv.org are linked to."""
+    yield Fact("DOI", facts.doi, doi_link(facts.doi))
+    yield Fact("arXiv", facts.arxiv_id, arxiv_link(facts.arxiv_id))
+    yield Fact("Licence", facts.licence)
+    yield Fact("Open access", facts.open_access)
+
+
+def provenance(facts: ReportFacts) -> Iterator[Fact]:
+    """Where the paper came from, and how the report was made."""
+    yield Fact("Key", facts.key, verbatim=True)
+    yield Fact("Source", facts.source, verbatim=True)
+    yield Fact("Fetched from", facts.fetched_from, verbatim=True)
+    yield Fact("Pages", pages_in_words(facts))
+    yield Fact("References", references_in_words(facts))
+    yield Fact("Analysis", method_in_words(facts))
+    yield Fact("Size of the PDF", f"{facts.size:,} bytes" if facts.size else "")
+    yield Fact("SHA-256 of the PDF", facts.sha256, verbatim=True)
+    yield Fact("Created", facts.created.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"))
+
+
+def group_pages(pages: Iterable[tuple[int, str, str]]) -> tuple[PagesRead, ...]:
+    """Group pages (number, source, reason) by how they were read, failures last."""
+    groups: dict[tuple[str, str], list[int]] = {}
     for number, source, reason in pages:
-        alike.setdefault((source, reason), []).append(number)
+        groups.setdefault((source, reason), []).append(number)
     order = list(PAGE_SOURCES)
-    rank = {source: order.index(source) if source in order else -1 for source, _ in alike}
+    rank = {source: order.index(source) if source in order else -1 for source, _ in groups}
     return tuple(
-        PagesRead(source, tuple(sorted(alike[source, reason])), reason)
-        for source, reason in sorted(alike, key=lambda how: (rank[how[0]], how[1]))
+        PagesRead(source, tuple(sorted(groups[source, reason])), reason)
+        for source, reason in sorted(groups, key=lambda group: (rank[group[0]], group[1]))
     )
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`1-4, 7`: ascending numbers, those that follow each other as one."""
+    """`1-4, 7`: ascending numbers, consecutive ones as a range."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
@@ -167,27 +198,29 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 INTERNAL = frozenset({"round", "failed"})
-"""What steps note of a look-up for themselves."""
+"""Fields of a look-up that are for the steps only."""
 
 
-def asked_of(record: Mapping[str, object]) -> Asked:
-    """One look-up as its step noted it: its source, and the rest in the order it stands there.
+def source_lookup(record: Mapping[str, object]) -> SourceLookup:
+    """One look-up as its step recorded it: its source, and the other fields in order.
 
-    Without what only steps need, and no query of a URL, which may hold a signature.
+    Without fields that are for the steps only, and without the query of a URL, which may hold a
+    signature.
     """
     rest = {name: value for name, value in record.items() if name not in INTERNAL}
     if url := rest.get("url"):
         rest["url"] = shown(str(url))
-    who = str(rest.pop("source", "") or "unnamed")
-    return Asked(who, ", ".join(f"{name}: {in_words(v)}" for name, v in rest.items() if is_told(v)))
+    source = str(rest.pop("source", "") or "unnamed")
+    fields = (f"{name}: {in_words(value)}" for name, value in rest.items() if has_value(value))
+    return SourceLookup(source, ", ".join(fields))
 
 
-def is_told(value: object) -> bool:
+def has_value(value: object) -> bool:
     return value not in (None, "", [], {})
 
 
 def in_words(value: object) -> str:
-    """A JSON value for people."""
+    """A JSON value in words."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -200,12 +233,12 @@ ARXIV = re.compile(r"(\d{4}\.\d{4,5}|[a-z-]+(\.[A-Za-z-]{2,})?/\d{7})(v\d{1,4})?
 
 
 def doi_link(doi: str) -> str:
-    """Where a DOI leads, or "" when it is none: the only hosts a report links to are these two."""
+    """The URL of a DOI, or "" if it is not one. A report links only to doi.org and arxiv.org."""
     return f"https://doi.org/{quote(doi, safe='/.-_')}" if DOI.fullmatch(doi) else ""
 
 
 def arxiv_link(arxiv_id: str) -> str:
-    """The page of an arXiv paper, or "" when it is no such id."""
+    """The URL of an arXiv paper, or "" if it is not an arXiv id."""
     return f"https://arxiv.org/abs/{arxiv_id}" if ARXIV.fullmatch(arxiv_id) else ""
 
 
@@ -216,7 +249,7 @@ HIDDEN = re.compile(
 
 
 def plain(text: str) -> str:
-    """Without control characters and without those that reverse or hide what stands there."""
+    """Without control characters and characters that reverse or hide text."""
     return HIDDEN.sub("", text)
 
 
@@ -225,5 +258,5 @@ def one_line(text: str) -> str:
 
 
 def paragraphs(text: str) -> list[str]:
-    """Plain text by its blank lines, each paragraph on one line."""
+    """Plain text split at blank lines, each paragraph on one line."""
     return [one_line(part) for part in re.split(r"\n\s*\n", text) if part.strip()]

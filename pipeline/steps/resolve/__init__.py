@@ -1,0 +1,1 @@
+"""Find where the PDF of a paper is, and its metadata."""

@@ -257,10 +257,10 @@ def test_retrying_what_failed_can_be_looked_at_first_and_narrowed_to_a_kind(
     probes(2)
     one, two = worker.begin_all()
     worker.end(one, Failed("not_found", "404"), next_too=False)
-    worker.end(two, Failed("encrypted", "asks for a password"), next_too=False)
+    worker.end(two, Failed("encrypted", "requires a password"), next_too=False)
     look = queue("retry-failed", "--kind", "encrypted", "--dry-run")
     assert look.lines == [
-        "1 would be retried", f"  probe/{two.key}  encrypted: asks for a password",
+        "1 would be retried", f"  probe/{two.key}  encrypted: requires a password",
     ]  # fmt: skip
     assert Execution.objects.failed().count() == 2
     assert queue("retry-failed", "--kind", "encrypted", "--reason", "mended").out == "1 retried\n"

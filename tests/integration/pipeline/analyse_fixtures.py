@@ -9,7 +9,7 @@ from django.core.files.base import ContentFile
 
 from pipeline.models import Document
 from pipeline.steps.llm import endpoint as endpoints
-from pipeline.tasks.analyse import expected_parts
+from pipeline.tasks.analyse import expected_chunks
 from queuemgr.models import Attempt, Execution, Lease
 from tests.fake_llm import FakeLlm
 from tests.integration.pipeline.step_fixtures import StepRunner
@@ -20,7 +20,7 @@ SHORT = "On leaks\n" + SECTION.format(n=1) * 5
 
 
 def long_paper(sections: int = 8) -> str:
-    """A section is about 1,140 tokens."""
+    """A section has about 1,140 tokens."""
     return "On leaks\n" + "".join(
         f"{n} Canal number {n}\n" + SECTION.format(n=n) * 60 for n in range(1, sections + 1)
     )
@@ -34,10 +34,10 @@ def served_model(set_settings: Callable[..., None], **settings: object) -> Itera
         llm_base_url=model.base_url, llm_model="m-1", llm_context_tokens=3_700,
         llm_max_tokens=200, llm_timeout=5, **settings,
     )  # fmt: skip
-    endpoints.forget()
+    endpoints.reset_dialects()
     yield model
     model.close()
-    endpoints.forget()
+    endpoints.reset_dialects()
 
 
 class AnalyseRunner(StepRunner):
@@ -47,7 +47,7 @@ class AnalyseRunner(StepRunner):
         """Have this paper wait for its analysis; `counted`: its parts are in the context."""
         document = Document.objects.create(key=key, kind="file", source=key)
         document.text.save(f"text/{key}.txt", ContentFile(text.encode()))
-        return self.enqueue(key, expected_parts(text) if counted else {})
+        return self.enqueue(key, expected_chunks(text) if counted else {})
 
 
 def reserved() -> int:

@@ -35,7 +35,7 @@ def set_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None
 
 @pytest.fixture
 def site(set_settings: Callable[..., None]) -> Iterator[Site]:
-    """The site, with leave to fetch from it."""
+    """The site, with permission to fetch from it."""
     made = Site()
     set_settings(allow_private_addresses=True, crossref_url=made.url, arxiv_url=made.url)
     yield made

@@ -1,4 +1,4 @@
-"""A fleet of one played worker that really does the fetch step, and plays the step before it."""
+"""A fake worker that runs the fetch step for real, and fakes the step before it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.step_fixtures import run_step
 
 MANY = 50
-"""Runs of the step no test needs."""
+"""More runs of the step than any test needs."""
 
 
 class Fetching:
-    """Documents on their way through `fetch`; what comes after it is never run."""
+    """Runs the fetch step of documents; later steps are never run."""
 
     def __init__(self, worker: Any, files: Path) -> None:
         self._worker, self.files = worker, files
         self.asked_under: list[str] = []
 
     def put(self, url: str, *others: str, landing: bool = False, **payload: Any) -> Document:
-        """A document that was found at `url`, and perhaps at others."""
+        """A document found at `url`, and at `others`."""
         rest = [{"url": other, "source": "test", "landing": False} for other in others]
         document, _ = Document.objects.update_or_create(
             key=key_of(identify(url)),
@@ -40,7 +40,7 @@ class Fetching:
         return document
 
     def work(self, execution: int, resolved: Result | None = None) -> Execution:
-        """Run the step until this execution waits for something, is past it, or has failed."""
+        """Run the step until this execution waits, has finished the step, or has failed."""
         dispatch()
         grants = [g for g in self._worker.begin_all() if g.execution_id == execution]
         while grants:
@@ -52,12 +52,12 @@ class Fetching:
         return Execution.objects.get(pk=execution)
 
     def forget(self) -> None:
-        """Forget the executions; the documents stay."""
+        """Delete the executions, but not the documents."""
         Lease.objects.all().delete()
         Execution.objects.all().delete()
 
     def again(self, execution: Execution) -> Execution:
-        """As `work`, once the time has come."""
+        """Like `work`, after the backoff has passed."""
         let_time_pass(Execution.objects.filter(pk=execution.pk))
         return self.work(execution.pk)
 
@@ -76,13 +76,13 @@ def execution_of(document: Document) -> Execution:
 
 
 def is_fetched(document: Document) -> bool:
-    """Whether the step is behind it."""
+    """Whether the step is done."""
     execution = execution_of(document)
     return execution.step == "extract" and execution.state in (State.LEASED, State.RUNNING)
 
 
 def outcomes() -> list[str]:
-    """How the runs of the step ended, in order."""
+    """The outcomes of the runs of the step, in order."""
     return list(
         Attempt.objects.filter(step="fetch").order_by("pk").values_list("outcome", flat=True)
     )

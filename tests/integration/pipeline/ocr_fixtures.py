@@ -25,7 +25,7 @@ class OcrRunner(StepRunner):
         self.vision = vision
 
     def add(self, key: str, pages: int, read: int = 0) -> Execution:
-        """Have a scan of so many pages wait for OCR; the first `read` of them have a text layer."""
+        """Have a scan of `pages` pages wait for OCR; the first `read` of them have a text layer."""
         document = Document.objects.create(key=key, kind="file", source=key)
         document.pdf.save(f"pdf/{key}.pdf", ContentFile(numbered_pages(pages)))
         bare = range(read + 1, pages + 1)
@@ -37,7 +37,7 @@ class OcrRunner(StepRunner):
         return self.enqueue(key, {"pages_without_text": list(bare)})
 
     def allow(self, name: str, count: int) -> None:
-        """Let so many run at once under this limit."""
+        """Set `max_running` of this limit."""
         limit_rows.sync()
         Limit.objects.filter(name=name).update(max_running=count)
         wakeups.post(limits=[wakeups.EVERYTHING])
@@ -54,7 +54,7 @@ class OcrRunner(StepRunner):
 
 
 def spent() -> int:
-    """Requests booked by the one lease there is; asked in a thread of its own."""
+    """Requests charged to the only lease; called in another thread."""
     try:
         return Lease.objects.get().spent
     finally:
@@ -62,7 +62,7 @@ def spent() -> int:
 
 
 def lose_leases() -> None:
-    """As if their time had passed; asked in a thread of its own."""
+    """Delete all leases; called in another thread."""
     try:
         Lease.objects.all().delete()
     finally:

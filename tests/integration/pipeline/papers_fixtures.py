@@ -1,4 +1,4 @@
-"""A web server of our own, and a fake worker that really runs the steps of papers."""
+"""A web server for tests, and a fake worker that runs the steps of papers for real."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = ["resolve", "fetch", "extract", "analyse", "report"]
 
 
 class Site:
-    """A web server of our own: papers by path, and a model that gives its answers in turn."""
+    """A web server for tests: papers by path, and a model with a list of answers."""
 
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {}
@@ -75,7 +75,7 @@ class Site:
 
 
 class Papers:
-    """A fleet of one played worker that really does the steps of papers."""
+    """A fake worker that runs the steps of papers for real."""
 
     def __init__(self, worker: Any, files: Path) -> None:
         self.worker, self.files = worker, files
@@ -87,7 +87,7 @@ class Papers:
         return run_step(grant, signal)
 
     def work(self, until: str = "") -> Grant | None:
-        """Run step after step, to the end, or until this one is begun; that one is returned."""
+        """Run all steps, or stop at the begin of this one and return its lease."""
         grants = self.worker.begin_all()
         while grants:
             grant = grants.pop()

@@ -1,4 +1,4 @@
-"""A long paper analysed again after a failure: what was paid for is not paid for again."""
+"""A retry of a long paper's analysis does not pay again for what was paid for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARTS = 4
 
 @pytest.fixture
 def model(set_settings: Callable[..., None]) -> Iterator[FakeLlm]:
-    with served_model(set_settings, llm_parts_inflight=1) as model:
+    with served_model(set_settings, llm_chunks_inflight=1) as model:
         yield model
 
 
@@ -47,7 +47,7 @@ def sound(request: dict[str, Any]) -> Said:
 
 
 def failing(name: str) -> Callable[[dict[str, Any]], Said]:
-    """A model with a fault at one request of a paper."""
+    """A model that fails one request of a paper."""
     refusal = 503, {"error": {"message": "overloaded"}}
     return lambda request: refusal if asked(request) == name else sound(request)
 
@@ -67,7 +67,7 @@ ALL = [*map(part, range(1, PARTS + 1)), "merge"]
 
 
 def again(runner: AnalyseRunner, model: FakeLlm) -> list[str]:
-    """One more attempt with the fault gone; what it asked for."""
+    """One more attempt without the fault; returns its requests."""
     before = len(model.requests)
     model.reply = sound
     let_time_pass(Execution.objects.all())
@@ -77,7 +77,7 @@ def again(runner: AnalyseRunner, model: FakeLlm) -> list[str]:
 
 
 def kept(document: Document) -> str:
-    return f"analysis/{document.file_stem}.parts.jsonl"
+    return f"analysis/{document.file_stem}.notes.jsonl"
 
 
 @pytest.mark.parametrize("broken", [part(1), part(PARTS), "merge"])
@@ -138,7 +138,7 @@ def test_notes_of_another_model_are_not_taken(
     assert again(runner, model) == ALL
 
 
-def test_notes_that_cannot_be_kept_are_used_all_the_same(
+def test_notes_that_cannot_be_stored_are_used_all_the_same(
     runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     runner.add("long", LONG)
@@ -158,7 +158,7 @@ def test_a_storage_that_is_no_disk_keeps_notes_when_an_attempt_fails(
     runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = RemoteStorage()
-    for module in ("pipeline.files", "pipeline.tasks.analysis_checkpoint"):
+    for module in ("pipeline.files", "pipeline.tasks.checkpoint"):
         monkeypatch.setattr(f"{module}.default_storage", far)
     model.reply = failing(part(PARTS))
     runner.add("long", LONG)

@@ -1,5 +1,5 @@
-"""The analysis as it runs in the queue, leases, breakers and retries included, judged by a
-chaos mock nobody here wrote. It judges by the wall clock, so every wait here is really waited."""
+"""The analysis run by the queue with leases, breakers and retries, judged by an
+independent chaos mock. It judges by the wall clock, so these tests really wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.pipeline.step_fixtures import charged
 pytestmark = pytest.mark.django_db(transaction=True)
 
 QUICK = {"rate_limited": (12, 0.2), "server_error": (6, 0.2), "timeout": (4, 0.2)}
-"""Tries and seconds of the first wait: the policies' own tries, their waits made shorter."""
+"""Attempts and seconds of the first backoff: the policies' attempts, with shorter backoff."""
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def runner(
     )  # fmt: skip
     for kind, (tries, base) in QUICK.items():
         monkeypatch.setitem(retry_policy.POLICIES, kind, retry_policy.Policy(tries, base, 30, 0.1))
-    endpoints.forget()
+    endpoints.reset_dialects()
     yield AnalyseRunner(played(slots=8))
-    endpoints.forget()
+    endpoints.reset_dialects()
 
 
 def to_the_end(runner: AnalyseRunner, seconds: float = 60) -> None:
@@ -68,7 +68,7 @@ def verdict(mock: LLMockServer) -> dict[str, Any]:
 def test_the_verdict_is_clean_under_429_503_and_stalls(
     runner: AnalyseRunner, mock: LLMockServer
 ) -> None:
-    """P3-08: Retry-After is kept, waits grow, and what timed out is asked again."""
+    """P3-08: Retry-After is respected, backoff grows, and timeouts are retried."""
     mock.state.scenarios.add(
         Fail(429, retry_after=1.0),
         Fail(503),
@@ -128,7 +128,7 @@ def test_what_is_refused_for_good_is_not_asked_again(
     assert charged() == 4
 
 
-def test_the_verdict_is_clean_for_a_long_paper_in_parts(
+def test_the_verdict_is_clean_for_a_long_paper_in_chunks(
     runner: AnalyseRunner, mock: LLMockServer
 ) -> None:
     mock.state.scenarios.add(

@@ -1,4 +1,4 @@
-"""`SLUICE_MAX_LLM_REQUESTS`: requests at the model at once, whatever papers they are of."""
+"""`SLUICE_MAX_LLM_REQUESTS`: concurrent requests to the model, over all papers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import PipelineSettings, parts_at_once
+from pipeline.config import PipelineSettings, chunks_at_once
 from pipeline.flow import LLM_REQUESTS
 from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
@@ -25,7 +25,7 @@ def runner(played: Callable[..., Any], set_settings: Callable[..., None]) -> Ana
     return AnalyseRunner(played(slots=40))
 
 
-def test_a_paper_takes_as_many_places_as_it_has_parts_at_the_model_at_once(
+def test_a_paper_takes_a_token_for_each_of_its_concurrent_chunks(
     runner: AnalyseRunner,
 ) -> None:
     limit_rows.sync()
@@ -44,5 +44,5 @@ def test_a_paper_takes_as_many_places_as_it_has_parts_at_the_model_at_once(
 
 
 def test_a_paper_alone_asks_no_more_at_once_than_the_fleet_may() -> None:
-    assert parts_at_once(PipelineSettings(llm_parts_inflight=4, max_llm_requests=3)) == 3
-    assert parts_at_once(PipelineSettings(llm_parts_inflight=4)) == 4
+    assert chunks_at_once(PipelineSettings(llm_chunks_inflight=4, max_llm_requests=3)) == 3
+    assert chunks_at_once(PipelineSettings(llm_chunks_inflight=4)) == 4

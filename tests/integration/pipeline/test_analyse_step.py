@@ -1,4 +1,4 @@
-"""The analysis as a step: what is reserved for it, what it is charged, and what it leaves behind."""
+"""The analysis as a step: what is reserved and charged for it, and what it stores."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def runner(model: FakeLlm, played: Callable[..., Any]) -> AnalyseRunner:
 # ---- what is reserved
 
 
-def test_a_long_paper_reserves_a_request_a_part_one_to_merge_and_one_to_spare(
+def test_a_long_paper_reserves_a_request_a_chunk_one_to_merge_and_a_spare_one(
     runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     runner.add("long", LONG)
     (grant,) = runner.begin()
-    assert (grant.context, reserved()) == ({"llm_parts": PARTS}, PARTS + 2)
+    assert (grant.context, reserved()) == ({"llm_chunks": PARTS}, PARTS + 2)
     runner.end(grant, runner.run(grant))
     document = Document.objects.get()
     assert len(model.requests) == document.requests == charged() == PARTS + 1, "the spare is back"
@@ -82,7 +82,7 @@ def test_a_long_paper_reserves_a_request_a_part_one_to_merge_and_one_to_spare(
 def test_a_paper_nobody_looked_at_comes_back_with_what_it_takes_and_is_no_attempt(
     runner: AnalyseRunner, model: FakeLlm
 ) -> None:
-    """A context made smaller since, say: nothing is sent until enough is reserved."""
+    """For example after the context was made smaller: nothing is sent until enough is reserved."""
     runner.add("long", LONG, counted=False)
     runner.once()
     assert (model.requests, charged()) == ([], 0)
@@ -130,7 +130,7 @@ def test_an_endpoint_without_response_format_costs_two_refusals_and_no_attempt(
     model.refuse(400, "response_format is not supported")
     runner.add("short", SHORT)
     runner.once()
-    endpoints.forget()  # the next lease is another process's
+    endpoints.reset_dialects()  # the next lease is another process's
     runner.once()
     assert outcomes() == [("snoozed", 2), ("done", 1)]
     assert "response_format" not in model.requests[-1]
@@ -140,7 +140,7 @@ def test_an_endpoint_without_response_format_costs_two_refusals_and_no_attempt(
 
 
 def all_at_once(runner: AnalyseRunner, in_threads: Callable[..., list[Any]]) -> None:
-    """Run whatever may start, each in a thread of its own, let go together; to the end."""
+    """Run everything that may start, each in its own thread, until nothing is left."""
     while grants := runner.begin():
         results = in_threads(len(grants), lambda n, begun=grants: runner.run(begun[n]))
         for grant, result in zip(grants, results, strict=True):
@@ -150,7 +150,7 @@ def all_at_once(runner: AnalyseRunner, in_threads: Callable[..., list[Any]]) -> 
 def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
     runner: AnalyseRunner, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
 ) -> None:
-    """P7-08: three of six reserve it all; what they give back does not carry another."""
+    """P7-08: three of six reserve the whole budget; what they refund is not enough for another."""
     configure(daily_budget=20)
     limit_rows.sync()
     for number in range(6):
@@ -168,8 +168,8 @@ def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
     in_threads: Any,
     configure: Callable[..., None],
 ) -> None:
-    """P7-08: no row of usage at first; the ledger is the model's own count. Half of the answers
-    may have to be mended, which is more than the paper takes otherwise."""
+    """P7-08: no usage row at first; the model's own count is the reference. Half of the answers
+    need a retry, which takes more requests than a paper usually does."""
     configure(daily_budget=20, max_workers=32)
     limit_rows.sync()
     turn = iter(range(1_000))
@@ -193,7 +193,7 @@ ENDINGS: dict[str, Callable[[FakeLlm], object]] = {
 def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
     ending: str, runner: AnalyseRunner, model: FakeLlm
 ) -> None:
-    """P7-09, P7-05: reserved is 0 and spent is the model's count; usage is booked all the same."""
+    """P7-09, P7-05: nothing stays reserved, and the charge is the model's own count."""
     ENDINGS[ending](model)
     runner.add("short", SHORT)
     (result,) = runner.once()
@@ -234,7 +234,7 @@ def _no_room(pk: int, columns: dict[str, Any]) -> None:
     raise OSError("no room")
 
 
-def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
+def test_a_request_that_cannot_be_charged_is_not_sent_and_is_no_attempt(
     runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P7-11: no reservation, no call; the paper waits without using an attempt."""
@@ -246,14 +246,14 @@ def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
     with monkeypatch.context() as broken:
         broken.setattr(Work, "spend", away)
         (result,) = runner.once()
-    assert isinstance(result, Snoozed) and "booking" in result.reason
+    assert isinstance(result, Snoozed) and "charge" in result.reason
     assert (model.requests, charged(), outcomes()) == ([], 0, [("snoozed", 0)])
     let_time_pass(Execution.objects.all())
     (result,) = runner.once()
     assert isinstance(result, Done)
 
 
-def test_a_failure_nobody_named_costs_what_was_booked(
+def test_an_unexpected_failure_costs_what_was_charged(
     runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     """The text is gone from the storage: nothing was sent, so nothing is charged."""

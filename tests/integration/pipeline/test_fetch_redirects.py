@@ -1,4 +1,4 @@
-"""The fetch step where its chain leads to other hosts: each is asked under its own limit, and it ends."""
+"""The fetch step with redirects to other hosts: each is asked under its own limit, and chains end."""
 
 # Fixtures are imported by name and given to tests by name.
 # ruff: noqa: F401, F811
@@ -43,14 +43,14 @@ def test_a_redirect_to_another_host_goes_on_under_that_hosts_limit(
 
 @pytest.fixture
 def old_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every redirect is old when its host's turn comes, as where the queue there is long."""
+    """Every redirect has expired when its host's limit admits it, as with a long queue there."""
     monkeypatch.setattr("pipeline.steps.fetch.fetch_state.REDIRECT_LIFETIME", -1.0)
 
 
-def test_a_redirect_that_grew_old_in_its_hosts_queue_is_followed_all_the_same(
+def test_a_redirect_that_expired_in_its_hosts_queue_is_followed_all_the_same(
     old_at_once: None, fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
-    """Asked for anew it would grow as old again, for ever."""
+    """Requested again it would expire again, endlessly."""
     document = fetching.put(site.url(f"/to?url={quote(mirror.url('/pdf'), safe='')}"))
     assert is_fetched(document)
     assert fetching.asked_under == [key(site), key(mirror)]
@@ -58,10 +58,10 @@ def test_a_redirect_that_grew_old_in_its_hosts_queue_is_followed_all_the_same(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-def test_an_old_redirect_its_host_refuses_is_asked_for_again(
+def test_an_expired_redirect_its_host_refuses_is_requested_again(
     status: int, fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
-    """A link signed for minutes must not be what a retry an hour later ends on."""
+    """A retry an hour later must not fail because of a link that was valid for minutes."""
     url = site.url(f"/to?url={quote(mirror.url('/status?code=503'), safe='')}")
     execution = execution_of(fetching.put(url))
     assert (execution.state, outcomes()) == (State.WAITING, ["snoozed", "retried"])
@@ -111,7 +111,7 @@ def test_a_persons_retry_counts_redirects_from_none(
 def test_redirects_between_two_hosts_end(
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
-    """P6-09: a loop is counted though each hop is a run of its own."""
+    """P6-09: a loop is counted although each hop is a separate run."""
     there = site.url("/back")
     mirror_url = mirror.url(f"/to?url={quote(there, safe='')}")
     site.redirects["/back"] = mirror_url

@@ -1,4 +1,4 @@
-"""The fetch step in its fleet: other addresses and hosts under their own limits, copies kept from harm."""
+"""The fetch step run by the queue: other URLs and hosts under their own limits, stored copies kept."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def fresh(document: Document) -> Document:
 
 
 def told(document: Document) -> list[str]:
-    """What each address came to, as the document keeps it."""
+    """The outcome of each URL, as logged with the document."""
     return [line["outcome"] for line in fresh(document).lookups]
 
 
@@ -117,7 +117,7 @@ def test_a_person_who_lets_it_be_tried_again_has_every_address_tried_again(
 def test_an_address_that_fails_again_and_again_gives_way_to_another(
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
-    """Its limit hears of both failures; what is left of its tries is not waited for."""
+    """Both failures are recorded at its limit; the remaining attempts are not waited for."""
     document = fetching.put(site.url("/status?code=503"), mirror.url("/pdf"))
     fetching.again(execution_of(document))
     fetching.again(execution_of(document))
@@ -129,7 +129,7 @@ def test_an_address_that_fails_again_and_again_gives_way_to_another(
 def test_a_403_of_arxiv_opens_its_breaker_for_the_whole_fleet_instead_of_failing_the_paper(
     fetching: Fetching, site: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """arXiv takes requests after a 403 for an attack."""
+    """arXiv regards requests after a 403 as an attack."""
     monkeypatch.setenv("SLUICE_ARXIV_URL", site.url(""))
     pipeline_settings.cache_clear()
     document = fetching.put(site.url("/status?code=403"))
@@ -142,7 +142,7 @@ def test_a_403_of_arxiv_opens_its_breaker_for_the_whole_fleet_instead_of_failing
 
 @pytest.fixture
 def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A 429 is not tried again."""
+    """A 429 is not retried."""
     monkeypatch.setitem(retry_policy.POLICIES, "rate_limited", retry_policy.no_retry("not again"))
 
 
@@ -154,7 +154,7 @@ def throttled_for(server: FaultyServer) -> float:
     return (state.open_until - timezone.now()).total_seconds()
 
 
-def test_a_host_we_turn_away_from_is_left_alone_as_long_as_it_asked(
+def test_a_host_is_throttled_as_long_as_it_asked_though_another_url_is_used(
     one_try: None, fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
     document = fetching.put(site.url("/status?code=429&retry-after=120"), mirror.url("/pdf"))
@@ -164,7 +164,7 @@ def test_a_host_we_turn_away_from_is_left_alone_as_long_as_it_asked(
     assert not throttled_for(mirror)
 
 
-def test_a_host_that_slows_us_down_is_left_alone_though_our_copy_is_kept(
+def test_a_host_that_rate_limits_is_throttled_though_our_copy_is_kept(
     one_try: None, fetching: Fetching, site: FaultyServer
 ) -> None:
     fetching.put(site.url("/pdf"))
@@ -211,7 +211,7 @@ def test_a_copy_we_have_is_not_asked_for_again_unless_somebody_says_so(
     assert len(site.hits) == 1
 
 
-def test_a_copy_asked_for_again_is_kept_where_it_has_not_changed(
+def test_a_copy_requested_again_is_kept_if_it_has_not_changed(
     fetching: Fetching, site: FaultyServer
 ) -> None:
     document = refetched(fetching, site, "/conditional")
@@ -224,7 +224,7 @@ def test_a_copy_asked_for_again_is_kept_where_it_has_not_changed(
 def test_an_earlier_copy_is_never_harmed_by_what_comes_later(
     page: str, fetching: Fetching, site: FaultyServer
 ) -> None:
-    """P6-04, P6-06: asked for again, the site sends a login page, or nothing; ours stays."""
+    """P6-04, P6-06: requested again, the site sends a login page, or nothing; the stored copy stays."""
     url = "/once?then=" + quote(page)
     document = refetched(fetching, site, url)
     assert (is_fetched(document), told(document)) == (True, ["kept", "not_pdf"])
@@ -239,7 +239,7 @@ def test_a_copy_that_changed_is_stored_beside_the_earlier_one(
     assert len(fetching.stored()) == 2
 
 
-def test_a_stored_file_that_lost_its_end_is_fetched_anew(
+def test_a_stored_file_that_lost_its_end_is_fetched_again(
     fetching: Fetching, site: FaultyServer
 ) -> None:
     document = fetching.put(site.url("/pdf"))
@@ -251,7 +251,7 @@ def test_a_stored_file_that_lost_its_end_is_fetched_anew(
 
 
 def refetched(fetching: Fetching, site: FaultyServer, path: str, refetch: bool = True) -> Document:
-    """A document that was fetched, enqueued anew."""
+    """A document that was fetched, enqueued again."""
     fetching.put(site.url(path))
     fetching.forget()
     return fetching.put(site.url(path), refetch=refetch)
@@ -261,7 +261,7 @@ def refetched(fetching: Fetching, site: FaultyServer, path: str, refetch: bool =
 def test_the_same_bytes_under_two_names_are_one_file_and_written_once(
     overwrites: bool, fetching: Fetching, site: FaultyServer, settings: Any
 ) -> None:
-    """Also on a storage that would rather invent another name than write a file again."""
+    """Also on a storage that renames a file if its name is taken."""
     storages = dict(settings.STORAGES)
     storages["default"] = {**storages["default"], "OPTIONS": {"allow_overwrite": overwrites}}
     settings.STORAGES = storages
@@ -295,6 +295,6 @@ def test_what_was_left_for_later_is_cleared_after_a_day(
     [left] = files.scratch().iterdir()
     assert left.stat().st_size == faulty_ranges.CUT
     assert files.cleanup() == 0
-    day_ago = time.time() - files.LEFT_BEHIND_SECONDS - 1
+    day_ago = time.time() - files.SCRATCH_SECONDS - 1
     os.utime(left, (day_ago, day_ago))
     assert files.cleanup() == 1

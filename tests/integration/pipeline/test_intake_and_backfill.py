@@ -1,4 +1,4 @@
-"""Known is not under way: a catalogue becomes executions a few at a time, an inbox when it is at rest."""
+"""Registered documents are enqueued a few at a time, files of the inbox once they no longer change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _nothing_is_sent(sent: list[Any]) -> None:
-    """These tests end where a worker would begin."""
+    """No message is sent: these tests need no worker."""
 
 
 @pytest.fixture
@@ -42,11 +42,11 @@ def inbox(settings: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _empty_inbox(inbox: Path) -> None:
-    """Seeding looks there whatever it is asked for."""
+    """The backfill always reads the inbox."""
 
 
 def drop(inbox: Path, name: str, age: float = 60) -> Path:
-    """A PDF in the inbox that nobody has written to for so many seconds."""
+    """A PDF in the inbox, last written `age` seconds ago."""
     path = inbox / name
     path.parent.mkdir(exist_ok=True)
     pdf_builder.written(path.parent, pdf_builder.document([b""]), path.name)
@@ -98,7 +98,7 @@ def test_what_was_enqueued_by_name_is_not_seeded_again() -> None:
     enqueue_many(FLOW, [intake.parse_item("10.1000/1")])
     assert housekeeping.backfill(10) == {"papers": 2}
     assert sorted(keys()) == [f"doi:10.1000/{number}" for number in range(3)]
-    assert not Document.objects.filter(begun=False).exists()
+    assert not Document.objects.filter(enqueued=False).exists()
 
 
 def test_known_again_under_way_or_cancelled_a_document_is_not_started_again() -> None:
@@ -111,7 +111,7 @@ def test_known_again_under_way_or_cancelled_a_document_is_not_started_again() ->
 
 
 def test_a_document_whose_execution_was_never_made_is_found_by_the_next_seeding() -> None:
-    """A process that dies between knowing and enqueueing loses nothing."""
+    """A process that dies between registering and enqueueing loses nothing."""
     intake.parse_item("10.1000/0")
     assert housekeeping.backfill(10) == {"papers": 1}
 
@@ -169,7 +169,7 @@ def test_a_file_whose_name_no_row_can_hold_does_not_stop_the_others(
     drop(inbox, "line\nbreak.pdf")
     with caplog.at_level(logging.WARNING):
         assert housekeeping.backfill(10) == {"papers": 1}
-    assert caplog.text.count("left in the inbox") == 2
+    assert caplog.text.count("file in the inbox skipped") == 2
 
 
 def test_an_inbox_that_does_not_exist_yet_is_made(inbox: Path) -> None:
@@ -198,8 +198,8 @@ def test_a_line_is_json_or_the_bare_item(line: str, key: str) -> None:
     assert intake.parse_item(line).key == key
 
 
-def test_the_key_of_a_url_holds_no_query_and_still_tells_two_apart() -> None:
-    """Queries hold signatures, and keys stand in logs, reports and names of files."""
+def test_the_key_of_a_url_has_no_query_and_is_still_unique() -> None:
+    """Queries may contain signatures, and keys appear in logs, reports and file names."""
     urls = [f"https://a.org/x.pdf?token=s3cret{end}" for end in "ab"] * 2
     keys = [intake.parse_item(url).key for url in urls]
     assert keys[:2] == keys[2:] and keys[0] != keys[1]

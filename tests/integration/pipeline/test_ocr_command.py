@@ -1,4 +1,4 @@
-"""`manage.py ocr` as a program: what it prints, how it ends, and that it ends when told to."""
+"""`manage.py ocr` as a program: its output, its exit codes, and that signals stop it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def vision() -> Iterator[VisionEndpoint]:
 
 
 def started(vision: VisionEndpoint, *words: object) -> subprocess.Popen[bytes]:
-    """The command, with neither database nor broker to be found."""
+    """The command, without a database or a broker."""
     environment = {
         **os.environ,
         "DATABASE_URL": "postgres://nobody@127.0.0.1:9/none",
@@ -50,7 +50,7 @@ def started(vision: VisionEndpoint, *words: object) -> subprocess.Popen[bytes]:
 
 
 def ended(vision: VisionEndpoint, *words: object) -> tuple[int, list[dict[str, Any]], str]:
-    """Exit code, the lines printed, and what was said on standard error."""
+    """The exit code, the lines of standard output, and standard error."""
     process = started(vision, *words)
     out, err = process.communicate(timeout=180)
     return process.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
@@ -85,9 +85,9 @@ def test_a_failed_page_is_a_line_with_its_error_and_the_exit_code_is_2(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pages", "3-1"], "runs backwards"),
+        (["--pages", "3-1"], "is reversed"),
         (["--pages", "0"], "numbered from 1"),
-        (["--pages", "1,,2"], "nothing between two commas"),
+        (["--pages", "1,,2"], "an entry is empty"),
         (["--pages", "two"], "'two' is neither"),
         (["--pages", "2,9"], "no page 9, the document has 2 pages"),
         (["--pages", "1", "--all-pages"], "not allowed with"),
@@ -118,11 +118,11 @@ def test_a_file_that_is_no_pdf_is_named(vision: VisionEndpoint, tmp_path: Path) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("is_read", [True, False])
-def test_told_to_stop_it_ends_at_once_and_leaves_no_process(
+def test_a_signal_stops_it_at_once_and_leaves_no_process(
     number: signal.Signals, is_read: bool, vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """Also while nobody reads what it prints. Idle machines need less than two seconds; the pages left would
-    take a minute and more."""
+    """Also while nobody reads its output. Idle machines need less than two seconds; the remaining pages would
+    take more than a minute."""
     long = "word " * 5000
     vision.usual = lambda asked: text(long, delay=30.0 if is_read and asked.page > 3 else 0.0)
     process = started(vision, written(tmp_path, numbered_pages(200)), "--all-pages")
@@ -154,14 +154,14 @@ def test_a_reader_that_goes_away_ends_it_quietly(vision: VisionEndpoint, tmp_pat
 
 
 PAGE_BYTES = 160 << 10
-"""What a noisy page takes as a picture of 120 KB and an answer of 48 KB."""
+"""The bytes of a noisy page: a picture of 120 KB and an answer of 48 KB."""
 
 
 @pytest.mark.parametrize("pages", [200, pytest.param(1000, marks=pytest.mark.slow_proof)])
 def test_memory_stays_flat_over_many_pages(
     pages: int, vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """From page 60 on it grows by less than half of what the pages after it would take if kept."""
+    """After page 60 memory grows by less than half of what keeping the pages would take."""
     long = " ".join(map(str, range(10_000)))
     vision.usual = lambda asked: text(long)
     process = started(vision, written(tmp_path, noisy_pages(pages)), "--all-pages")

@@ -1,4 +1,4 @@
-"""OCR by an endpoint as the queue runs it: what is reserved, booked and charged, and what is kept."""
+"""OCR by an endpoint, run by the queue: what is reserved and charged, and what is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.db import OperationalError
 from pipeline import files
 from pipeline.config import pipeline_settings
 from pipeline.models import Document
-from pipeline.ocr_config import KEY, REQUESTS, requests_reserved
+from pipeline.ocr_config import OCR_LIMIT, OCR_REQUESTS, requests_reserved
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.flows.outcomes import Done, Failed, Result, Snoozed
 from queuemgr.models import Attempt, Execution, Lease, State
@@ -52,14 +52,14 @@ def test_a_request_a_page_and_some_are_reserved_and_the_rest_is_given_back(
     runner.add("scan", pages=6)
     (grant,) = runner.begin()
     assert Lease.objects.get().cost == requests_reserved(pipeline_settings(), 6) > 6
-    assert grant.limit_keys == KEY
+    assert grant.limit_keys == OCR_LIMIT
     runner.end(grant, runner.run(grant))
     assert (charged(), len(runner.vision.asked)) == (6, 6)
     assert Document.objects.get().pages_by == {"ocr": 6}
 
 
-def test_each_request_is_booked_before_it_is_sent(runner: OcrRunner) -> None:
-    """A worker that dies at any moment has said at least as much as it sent."""
+def test_each_request_is_charged_before_it_is_sent(runner: OcrRunner) -> None:
+    """A worker that dies at any moment has been charged for at least what it sent."""
     short: list[tuple[int, int]] = []
 
     def usual(asked: Any) -> Any:
@@ -75,7 +75,7 @@ def test_each_request_is_booked_before_it_is_sent(runner: OcrRunner) -> None:
 
 
 def test_what_was_reserved_is_never_passed_however_often_pages_fail(runner: OcrRunner) -> None:
-    """Six pages, three of them never to be read: second tries end with what is spare."""
+    """Seven pages, four of which always fail: retries end when the spare requests are used."""
     runner.vision.usual = lambda asked: error(503) if asked.page % 2 else text(f"page {asked.page}")
     runner.add("scan", pages=7)
     runner.once()
@@ -83,19 +83,19 @@ def test_what_was_reserved_is_never_passed_however_often_pages_fail(runner: OcrR
 
 
 def test_a_document_takes_a_token_for_each_page_it_has_at_the_endpoint(runner: OcrRunner) -> None:
-    """Two documents of four places each do not fit in six; the second waits for the first."""
-    runner.allow(REQUESTS, 6)
+    """Two documents of four tokens each do not fit in six; the second waits for the first."""
+    runner.allow(OCR_REQUESTS, 6)
     runner.add("one", pages=9)
     runner.add("two", pages=9)
     (first,) = runner.begin()
-    assert f"{REQUESTS}=4" in Lease.objects.get().tokens.split()
+    assert f"{OCR_REQUESTS}=4" in Lease.objects.get().tokens.split()
     assert runner.begin() == []
     runner.end(first, runner.run(first))
     assert [grant.key for grant in runner.begin()] == ["two"]
     assert runner.vision.most_at_once <= 4
 
 
-def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
+def test_a_request_that_cannot_be_charged_is_not_sent_and_is_no_attempt(
     runner: OcrRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P7-11: no reservation, no call; and nothing is charged."""
@@ -107,12 +107,12 @@ def test_a_request_that_cannot_be_booked_is_not_sent_and_is_no_attempt(
     with monkeypatch.context() as broken:
         broken.setattr(Work, "spend", away)
         (result,) = runner.once()
-    assert isinstance(result, Snoozed) and "booking" in result.reason
+    assert isinstance(result, Snoozed) and "charge" in result.reason
     assert (runner.vision.asked, charged()) == ([], 0)
     assert Attempt.objects.get().outcome == "snoozed"
 
 
-def test_a_failure_nobody_named_costs_what_was_booked(
+def test_an_unexpected_failure_costs_what_was_charged(
     runner: OcrRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -156,7 +156,7 @@ def test_an_unreachable_endpoint_fails_the_step_and_opens_its_breaker(runner: Oc
     runner.vision.usual = lambda asked: error(429, Retry_After="600")
     runner.add("scan", pages=5)
     (result,) = runner.once()
-    assert (result.kind, result.limit) == ("rate_limited", KEY)
+    assert (result.kind, result.limit) == ("rate_limited", OCR_LIMIT)
     assert 500 < result.retry_after <= 600
     waiting = Execution.objects.get()
     assert (waiting.state, Attempt.objects.get().outcome) == (State.WAITING, "retried")
@@ -171,7 +171,7 @@ def test_a_refused_key_fails_the_step_with_the_status_and_without_the_key(
     runner.vision.usual = lambda asked: error(401, "who are you")
     runner.add("scan", pages=5)
     (result,) = runner.once()
-    assert (result.kind, result.limit) == ("http_error", KEY)
+    assert (result.kind, result.limit) == ("http_error", OCR_LIMIT)
     assert Execution.objects.get().state == State.FAILED
 
 
@@ -198,12 +198,12 @@ def test_a_page_that_cannot_be_read_is_named_and_the_document_goes_on(runner: Oc
 def test_one_refusal_that_passes_gives_up_no_page_and_keeps_what_was_read(
     runner: OcrRunner, refusal: Answer, kind: str
 ) -> None:
-    """The last pages of eight are refused: fewer than half, and yet none is lost for good."""
+    """The last pages of eight are refused: fewer than half, and still none is lost for good."""
     runner.vision.next_for[8] = [replace(refusal, delay=0.5)]
     runner.add("scan", pages=8)
     (result,) = runner.once()
     assert isinstance(result, Failed)
-    assert (result.kind, result.limit) == (kind, KEY)
+    assert (result.kind, result.limit) == (kind, OCR_LIMIT)
     (kept,) = runner.checkpoints()
     assert kept.read_text().count('"page"') == 7
 
@@ -226,7 +226,7 @@ def test_a_document_with_some_text_goes_on_where_no_attempt_could_read_its_pictu
 
 
 def _failing(runner: OcrRunner, monkeypatch: pytest.MonkeyPatch, error: Exception) -> Result:
-    """What the step ends with when reading raises this, of a document whose first page has text."""
+    """The result if reading raises this error, for a document whose first page has text."""
 
     def broken(*_: object) -> None:
         raise error
@@ -241,7 +241,7 @@ def _failing(runner: OcrRunner, monkeypatch: pytest.MonkeyPatch, error: Exceptio
 
 
 def test_a_retry_does_not_pay_again_for_pages_that_were_read(runner: OcrRunner) -> None:
-    """Two pages are read, then the endpoint goes away; the next attempt asks for the others."""
+    """Two pages are read, then the endpoint fails; the next attempt requests the others."""
     runner.vision.usual = lambda asked: (
         text(f"page {asked.page}") if asked.page <= 2 else error(503)
     )
@@ -261,8 +261,8 @@ def test_a_retry_does_not_pay_again_for_pages_that_were_read(runner: OcrRunner) 
 
 
 def test_pages_read_before_a_worker_died_are_not_paid_again(runner: OcrRunner) -> None:
-    """The lease is lost while page 6 is asked for; what was read is on disk, though page 2, for
-    which all after it wait in order, never came."""
+    """The lease is lost during page 6; the pages read are on disk, although page 2, which
+    precedes them in order, was never read."""
     runner.add("scan", pages=6)
     (grant,) = runner.begin()
 
@@ -285,7 +285,7 @@ def test_pages_read_before_a_worker_died_are_not_paid_again(runner: OcrRunner) -
 @pytest.mark.parametrize(
     "ending", [Aborted("stop"), LeaseLost("gone"), OperationalError("away"), OSError("full")]
 )
-def test_whatever_ends_an_attempt_what_it_paid_for_is_kept_on_a_storage_that_is_no_disk(
+def test_whatever_ends_an_attempt_what_it_paid_for_is_kept_on_a_remote_storage(
     runner: OcrRunner, settings: Any, monkeypatch: pytest.MonkeyPatch, ending: Exception
 ) -> None:
     def broken(*_: object) -> None:
@@ -305,10 +305,10 @@ def test_whatever_ends_an_attempt_what_it_paid_for_is_kept_on_a_storage_that_is_
     assert Document.objects.get().pages_by == {"ocr": 3}
 
 
-def test_pages_kept_that_cannot_be_removed_fail_nothing(
+def test_a_checkpoint_that_cannot_be_removed_fails_nothing(
     runner: OcrRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step is over and stored by then; what is left is cleared by `files.cleanup`."""
+    """The step is finished and stored by then; `files.cleanup` removes the file later."""
 
     def broken(name: str) -> None:
         raise PermissionError(name)
@@ -321,27 +321,27 @@ def test_pages_kept_that_cannot_be_removed_fail_nothing(
     assert len(runner.checkpoints()) == 1
 
 
-def test_pages_kept_for_a_retry_that_never_came_are_cleared_after_a_month(
+def test_checkpoints_for_a_retry_that_never_came_are_removed_after_a_month(
     runner: OcrRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert files.cleanup() == 0, "there is no folder of them yet"
     for name in ("old-1", "old-2", "young"):
-        files.default_storage.save(f"{files.PARTS}/{name}.jsonl", ContentFile(b"x"))
+        files.default_storage.save(f"{files.OCR_CHECKPOINTS}/{name}.jsonl", ContentFile(b"x"))
     *old, young = runner.checkpoints()
     for path in old:
-        month_ago = time.time() - files.PART_DAYS * 24 * 3600 - 60
+        month_ago = time.time() - files.CHECKPOINT_DAYS * 24 * 3600 - 60
         os.utime(path, (month_ago, month_ago))
-    monkeypatch.setattr(files, "PARTS_LOOKED_AT", 3)
+    monkeypatch.setattr(files, "CHECKPOINTS_PER_CLEANUP", 3)
     assert files.cleanup() == 2
     assert runner.checkpoints() == [young]
 
 
-def test_parts_are_looked_at_so_many_at_a_time_and_a_storage_without_lists_is_left_alone(
+def test_checkpoints_are_checked_by_samples_and_storages_that_cannot_list_are_skipped(
     runner: OcrRunner, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "PARTS_LOOKED_AT", 2)
+    monkeypatch.setattr(files, "CHECKPOINTS_PER_CLEANUP", 2)
     for number in range(5):
-        files.default_storage.save(f"{files.PARTS}/{number}.jsonl", ContentFile(b"x"))
+        files.default_storage.save(f"{files.OCR_CHECKPOINTS}/{number}.jsonl", ContentFile(b"x"))
     for path in runner.checkpoints():
         os.utime(path, (1, 1))
     assert [files.cleanup(), len(runner.checkpoints())] == [2, 3]

@@ -1,4 +1,4 @@
-"""The papers flow with every step really run, by workers the test plays and may lose."""
+"""The papers flow with every step run for real, by fake workers that may be lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def paper(folder: Path, *lines: str, name: str = "made.pdf") -> Path:
 
 
 def pages_of(document: Document) -> list[dict[str, Any]]:
-    """The lines of its file of pages."""
+    """The records of its pages file."""
     return [json.loads(line) for line in content(document.pages_file).splitlines()]
 
 
@@ -243,7 +243,7 @@ def test_a_lease_that_ends_while_the_paper_comes_down_promotes_no_file(
     assert Document.objects.get().pdf.name == ""
 
 
-def test_a_download_told_to_stop_leaves_no_file_behind(papers: Papers, site: Site) -> None:
+def test_an_aborted_download_leaves_no_file_behind(papers: Papers, site: Site) -> None:
     site.pages["/a.pdf"] = paper_of()
     papers.parse_item(f"{site.url}/a.pdf")
     grant, signal = papers.begun("fetch"), AbortSignal()
@@ -317,7 +317,7 @@ def test_no_name_of_a_paper_leads_out_of_the_files_folder(
 
 
 class _AnyWork(dict[str, bytes]):
-    """Pages, and the same catalogue entry for every work there is."""
+    """Pages, and the same catalogue entry for every DOI."""
 
     def __init__(self, pages: dict[str, bytes], entry: bytes) -> None:
         super().__init__(pages)
@@ -328,7 +328,7 @@ class _AnyWork(dict[str, bytes]):
 
 
 def test_names_that_look_alike_once_made_safe_keep_files_of_their_own() -> None:
-    """P6-12: also where a file system takes `A` and `a`, or two forms of an accent, for one."""
+    """P6-12: also on file systems where `A` and `a`, or two forms of an accent, are the same."""
     names = [
         "10.1/a/b",
         "10.1/x/b",
@@ -349,7 +349,7 @@ def test_a_name_no_row_or_file_could_bear_is_refused_when_given(name: str, paper
     assert not Document.objects.exists()
 
 
-def test_an_address_of_4000_characters_is_taken_in_and_told_from_its_neighbour(
+def test_a_url_of_4000_characters_is_accepted_and_distinguished_from_a_similar_one(
     papers: Papers, site: Site
 ) -> None:
     paths = [f"/{'long' * 985}{end}.pdf" for end in "ab"]
@@ -380,7 +380,7 @@ def test_without_an_endpoint_the_analysis_is_local_says_so_and_costs_one(papers:
 def test_the_model_is_asked_and_its_true_number_of_requests_is_charged(
     answers: list[str | int], requests: int, papers: Papers, model: Site
 ) -> None:
-    """G5: two are reserved, since the answer may have to be mended."""
+    """G5: two are reserved, since the answer may need a retry."""
     model.answers = answers
     papers.parse_item(PAPER)
     grant = papers.begun("analyse")

@@ -1,4 +1,4 @@
-"""A report is written in three forms, replaces the one before it, and is never harmed by a lost lease."""
+"""A report is written in three formats, replaces the one before it, and is safe from lost leases."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KEEPS_BOTH = {"BACKEND": OVERWRITES, "OPTIONS": {"allow_overwrite": False}}
 
 
 class Reporter:
-    """A worker the test plays: it does the steps of one paper, up to its report."""
+    """A fake worker that runs the steps of one paper up to its report."""
 
     def __init__(self, worker: Any) -> None:
         self.worker = worker
         enqueue_many(FLOW, [intake.parse_item(str(PAPER))])
 
     def begun(self) -> Grant:
-        """Its report step, begun."""
+        """The lease of its report step."""
         (grant,) = self.worker.begin_all()
         while grant.step != "report":
             (grant,) = self.worker.end(grant, run_step(grant))
@@ -82,7 +82,7 @@ def test_a_report_has_three_forms_that_tell_the_same(reporter: Reporter) -> None
 def test_a_report_made_again_leaves_no_copy_of_the_one_before(
     storage: str, reporter: Reporter, settings: Any
 ) -> None:
-    """C6: also on a storage that gives a file another name where there is one of that name."""
+    """C6: also on a storage that renames a file if its name is taken."""
     if storage == "keeps both":
         settings.STORAGES = {**settings.STORAGES, "default": KEEPS_BOTH}
     grant = reporter.begun()

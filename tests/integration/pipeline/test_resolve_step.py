@@ -1,4 +1,4 @@
-"""The resolve step in turns: one limit at a time, a record of each turn, answers kept, breakers updated."""
+"""The resolve step over several leases: one limit each, inquiries logged, answers cached, breakers kept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def say(site: Site, path: str, record: Any) -> None:
 
 
 def resolve(papers: Papers) -> list[str]:
-    """Take turns until the paper may be fetched or must wait; returns the limits each turn held."""
+    """Run leases until the paper may be fetched or must wait; returns the limits of each."""
     held: list[str] = []
     grants = papers.worker.begin_all()
     while grants and grants[0].step == "resolve":
@@ -47,7 +47,7 @@ def resolve(papers: Papers) -> list[str]:
     return held
 
 
-def test_each_turn_asks_one_source_under_its_limit_alone(papers: Papers, sources: Site) -> None:
+def test_each_lease_asks_one_source_under_its_limit_only(papers: Papers, sources: Site) -> None:
     """E3, E4"""
     say(sources, UNPAYWALL, {"title": "T", "oa_status": "closed", "best_oa_location": None})
     say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
@@ -103,7 +103,7 @@ def test_a_source_that_answers_closes_its_breaker_though_the_step_goes_on_elsewh
     assert LimitState.objects.get(name="resolver:unpaywall").failures == 0
 
 
-def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -> None:
+def test_a_retry_by_a_person_asks_every_source_again(papers: Papers, sources: Site) -> None:
     papers.parse_item(DOI)
     resolve(papers)
     execution = Execution.objects.get()
@@ -116,7 +116,7 @@ def test_a_retry_by_a_person_asks_everyone_anew(papers: Papers, sources: Site) -
     assert sources.asked == [UNPAYWALL, CROSSREF] * 2
 
 
-def test_an_answer_kept_is_not_asked_for_again(papers: Papers, sources: Site) -> None:
+def test_a_cached_answer_is_not_requested_again(papers: Papers, sources: Site) -> None:
     say(sources, UNPAYWALL, {"title": "T", "best_oa_location": {"url_for_pdf": f"{sources.url}/a"}})
     papers.parse_item(DOI)
     resolve(papers)

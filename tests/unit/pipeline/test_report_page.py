@@ -1,4 +1,4 @@
-"""The report as a page: one file, no script, nothing loaded, and a stranger's text as text."""
+"""The report as an HTML page: one file without scripts that loads nothing, with untrusted text escaped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KNOWN_HOSTS = ("https://doi.org/", "https://arxiv.org/abs/")
 
 
 class Seen(HTMLParser):
-    """A page as a browser takes it apart: its tags, their attributes, and its text by tag."""
+    """A parsed page: its tags, their attributes, and its text by tag."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -48,14 +48,14 @@ def test_a_page_reads_from_title_to_references() -> None:
     assert places == sorted(places)
 
 
-def test_a_page_with_little_to_tell_has_no_empty_parts() -> None:
+def test_a_page_with_few_facts_has_no_empty_sections() -> None:
     page = render_html(FACTS)
-    for absent in ("<table", "Who was asked", "<ol", 'role="note"', "Licence", "Fetched from"):
+    for absent in ("<table", "Sources asked", "<ol", 'role="note"', "Licence", "Fetched from"):
         assert absent not in page
 
 
 def test_hostile_text_makes_no_tag_no_attribute_and_no_link() -> None:
-    """P4-14: the tags of a page are the same whatever its texts are."""
+    """P4-14: the tags of a page do not depend on its texts."""
     tame = render_html(with_every_text("tame"))
     page = render_html(
         with_every_text('"><script>alert(1)</script><img src=x onerror=alert(1)> \u202e')

@@ -38,7 +38,7 @@ def text_of(name: str) -> str:
 
 
 def after_heading(name: str, heading: str) -> str:
-    """The text of a sample that follows the one line that is exactly heading."""
+    """The text of a sample after the only line that equals `heading`."""
     parts = re.split(rf"^{heading}$", text_of(name), flags=re.MULTILINE)
     assert len(parts) == 2
     return parts[1]

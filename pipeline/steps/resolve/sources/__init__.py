@@ -1,0 +1,1 @@
+"""The metadata sources: arXiv, Unpaywall, Crossref, OpenAlex and Semantic Scholar."""

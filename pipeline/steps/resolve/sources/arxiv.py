@@ -46,14 +46,14 @@ def interpret_refusal(failure: StepFailed) -> StepFailed:
     )
 
 
-def _read(body: bytes, asked: Identifier) -> Answer:
+def _read(body: bytes, identifier: Identifier) -> Answer:
     entry = _feed(body).find(f"{_ATOM}entry")
     if entry is None:
         # arXiv also sends an empty feed when busy: it does not mean that there is no such paper.
         return Answer(Outcome.UNSURE)
     if "/api/errors" in _text(entry, f"{_ATOM}id"):
         return Answer(Outcome.NOT_KNOWN)
-    return _answer(entry, asked)
+    return _answer(entry, identifier)
 
 
 def _feed(body: bytes) -> ElementTree.Element:
@@ -73,12 +73,12 @@ def _feed(body: bytes) -> ElementTree.Element:
     return feed
 
 
-def _answer(entry: ElementTree.Element, asked: Identifier) -> Answer:
+def _answer(entry: ElementTree.Element, identifier: Identifier) -> Answer:
     found = _identified(_text(entry, f"{_ATOM}id"))
-    if found is None or found.value != asked.value:
+    if found is None or found.value != identifier.value:
         raise StepFailed("bad_answer", "arXiv answered about a different paper")
-    version = found.version if asked.version is None else asked.version
-    here = pdf_url("https://arxiv.org", asked.value, version)
+    version = found.version if identifier.version is None else identifier.version
+    here = pdf_url("https://arxiv.org", identifier.value, version)
     people = [_text(author, f"{_ATOM}name") for author in entry.iter(f"{_ATOM}author")]
     paper = Paper(
         title=json_fields.title(_text(entry, f"{_ATOM}title")),
@@ -86,7 +86,7 @@ def _answer(entry: ElementTree.Element, asked: Identifier) -> Answer:
         year=json_fields.year(_text(entry, f"{_ATOM}published")),
         licence=json_fields.line(_text(entry, f"{_ARXIV}license")),
         doi=json_fields.doi(_text(entry, f"{_ARXIV}doi")),
-        arxiv_id=versioned_id(asked.value, version),
+        arxiv_id=versioned_id(identifier.value, version),
     )
     return Answer.of((Address(here, ARXIV.name, Rank.OPEN_PDF),), paper)
 
@@ -105,10 +105,10 @@ def _text(entry: ElementTree.Element, name: str) -> str:
 ARXIV = Source(
     name="arxiv",
     title="arXiv",
-    path=lambda asked: "/api/query",
+    path=lambda identifier: "/api/query",
     read=_read,
-    query=lambda asked, options: {
-        "id_list": versioned_id(asked.value, asked.version),
+    query=lambda identifier, options: {
+        "id_list": versioned_id(identifier.value, identifier.version),
         "max_results": "1",
     },
     interpret=interpret_refusal,

@@ -14,7 +14,7 @@ from pipeline.steps.resolve.sources.answer import Address, Answer, Paper, Rank
 from pipeline.steps.resolve.sources.source import ResolveOptions, Source, escaped
 
 
-def _read(body: bytes, asked: Identifier) -> Answer:
+def _read(body: bytes, identifier: Identifier) -> Answer:
     record = json_fields.record(json_fields.record_of(body, "Crossref").get("message"), "Crossref")
     free = "creativecommons.org" in _licence(record)
     links = [_address(link, free) for link in json_fields.mappings(record.get("link"))]
@@ -69,14 +69,14 @@ def _licence(record: dict[str, Any]) -> str:
     return next((url for url in urls if "creativecommons.org" in url), next(iter(urls), ""))
 
 
-def _query(asked: Identifier, options: ResolveOptions) -> dict[str, str]:
+def _query(identifier: Identifier, options: ResolveOptions) -> dict[str, str]:
     return {"mailto": options.contact_email} if options.contact_email else {}
 
 
 CROSSREF = Source(
     name="crossref",
     title="Crossref",
-    path=lambda asked: f"/works/{escaped(asked.value)}",
+    path=lambda identifier: f"/works/{escaped(identifier.value)}",
     read=_read,
     query=_query,
 )

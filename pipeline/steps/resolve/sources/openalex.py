@@ -18,21 +18,23 @@ _FIELDS = "id,doi,title,publication_year,authorships,open_access,best_oa_locatio
 _PAID_HOST = "content.openalex.org"
 
 
-def _read(body: bytes, asked: Identifier) -> Answer:
+def _read(body: bytes, identifier: Identifier) -> Answer:
     record = json_fields.record_of(body, "OpenAlex")
     best = json_fields.mapping(record.get("best_oa_location"))
-    places = [best, *json_fields.mappings(record.get("locations"))]
-    pdfs = [_address(place, "pdf_url", Rank.OPEN_PDF, Rank.PDF) for place in places]
-    pages = [_address(place, "landing_page_url", Rank.OPEN_PAGE, Rank.PAGE) for place in places]
+    locations = [best, *json_fields.mappings(record.get("locations"))]
+    pdfs = [_address(location, "pdf_url", Rank.OPEN_PDF, Rank.PDF) for location in locations]
+    pages = [
+        _address(location, "landing_page_url", Rank.OPEN_PAGE, Rank.PAGE) for location in locations
+    ]
     found = dict.fromkeys(address for address in (*pdfs, *pages) if address)
     return Answer.of(tuple(found), _paper(record, best))
 
 
-def _address(place: dict[str, Any], name: str, if_open: Rank, if_not: Rank) -> Address | None:
-    url = json_fields.link(place.get(name))
+def _address(location: dict[str, Any], name: str, if_open: Rank, if_not: Rank) -> Address | None:
+    url = json_fields.link(location.get(name))
     if not url or _PAID_HOST in url:
         return None
-    return Address(url, OPENALEX.name, if_open if place.get("is_oa") is True else if_not)
+    return Address(url, OPENALEX.name, if_open if location.get("is_oa") is True else if_not)
 
 
 def _paper(record: dict[str, Any], best: dict[str, Any]) -> Paper:
@@ -52,7 +54,7 @@ def _paper(record: dict[str, Any], best: dict[str, Any]) -> Paper:
     )
 
 
-def _query(asked: Identifier, options: ResolveOptions) -> dict[str, str]:
+def _query(identifier: Identifier, options: ResolveOptions) -> dict[str, str]:
     contact = {"mailto": options.contact_email} if options.contact_email else {}
     key = {"api_key": options.openalex_api_key} if options.openalex_api_key else {}
     return {"select": _FIELDS, **contact, **key}
@@ -61,7 +63,7 @@ def _query(asked: Identifier, options: ResolveOptions) -> dict[str, str]:
 OPENALEX = Source(
     name="openalex",
     title="OpenAlex",
-    path=lambda asked: f"/works/doi:{escaped(asked.value)}",
+    path=lambda identifier: f"/works/doi:{escaped(identifier.value)}",
     read=_read,
     query=_query,
 )

@@ -72,13 +72,13 @@ def url_of(
     return f"{url}?{query}" if query else url
 
 
-def _path(asked: str, moved_to: str) -> str:
+def _path(requested: str, moved_to: str) -> str:
     """The path redirected to. Its query is dropped: ours is sent again, and it may repeat our key.
 
     Raises StepFailed("refused_address") if it is on another host: the operator did not choose that
     one, and our limit does not cover it.
     """
-    old, new = httpx.URL(asked), httpx.URL(moved_to)
+    old, new = httpx.URL(requested), httpx.URL(moved_to)
     if (old.scheme, name_and_port(old)) != (new.scheme, name_and_port(new)):
         raise StepFailed(
             "refused_address",

@@ -17,7 +17,7 @@ from queuemgr import BadInput
 _FIELDS = "title,year,authors,externalIds,openAccessPdf"
 
 
-def _read(body: bytes, asked: Identifier) -> Answer:
+def _read(body: bytes, identifier: Identifier) -> Answer:
     record = json_fields.record_of(body, "Semantic Scholar")
     pdf = json_fields.mapping(record.get("openAccessPdf"))
     arxiv_id = _arxiv_id(json_fields.mapping(record.get("externalIds")).get("ArXiv"))
@@ -55,9 +55,9 @@ def _headers(options: ResolveOptions) -> dict[str, str]:
 SEMANTIC_SCHOLAR = Source(
     name="semanticscholar",
     title="Semantic Scholar",
-    path=lambda asked: f"/graph/v1/paper/DOI:{escaped(asked.value)}",
+    path=lambda identifier: f"/graph/v1/paper/DOI:{escaped(identifier.value)}",
     read=_read,
-    query=lambda asked, options: {"fields": _FIELDS},
+    query=lambda identifier, options: {"fields": _FIELDS},
     headers=_headers,
     shared_pool=True,
 )

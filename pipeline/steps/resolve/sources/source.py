@@ -44,7 +44,7 @@ def _nothing(options: ResolveOptions) -> Mapping[str, str]:
     return {}
 
 
-def _no_query(asked: Identifier, options: ResolveOptions) -> Mapping[str, str]:
+def _no_query(identifier: Identifier, options: ResolveOptions) -> Mapping[str, str]:
     return {}
 
 

@@ -18,17 +18,19 @@ def _unavailable_reason(options: ResolveOptions) -> str:
     return "" if options.contact_email else "no contact email is set"
 
 
-def _read(body: bytes, asked: Identifier) -> Answer:
+def _read(body: bytes, identifier: Identifier) -> Answer:
     record = json_fields.record_of(body, UNPAYWALL.title)
     best = json_fields.mapping(record.get("best_oa_location"))
-    places = [best, *json_fields.mappings(record.get("oa_locations"))]
-    pdfs = _addresses(places, "url_for_pdf", Rank.OPEN_PDF)
-    pages = _addresses(places, "url_for_landing_page", Rank.OPEN_PAGE)
+    locations = [best, *json_fields.mappings(record.get("oa_locations"))]
+    pdfs = _addresses(locations, "url_for_pdf", Rank.OPEN_PDF)
+    pages = _addresses(locations, "url_for_landing_page", Rank.OPEN_PAGE)
     return Answer.of((*pdfs, *pages), _paper(record, best))
 
 
-def _addresses(places: list[dict[str, Any]], name: str, rank: Rank) -> list[Address]:
-    links = dict.fromkeys(filter(None, (json_fields.link(place.get(name)) for place in places)))
+def _addresses(locations: list[dict[str, Any]], name: str, rank: Rank) -> list[Address]:
+    links = dict.fromkeys(
+        filter(None, (json_fields.link(location.get(name)) for location in locations))
+    )
     return [Address(url, UNPAYWALL.name, rank) for url in links]
 
 
@@ -54,8 +56,8 @@ def _name(author: dict[str, Any]) -> str:
 UNPAYWALL = Source(
     name="unpaywall",
     title="Unpaywall",
-    path=lambda asked: f"/v2/{escaped(asked.value)}",
+    path=lambda identifier: f"/v2/{escaped(identifier.value)}",
     read=_read,
-    query=lambda asked, options: {"email": options.contact_email},
+    query=lambda identifier, options: {"email": options.contact_email},
     unavailable_reason=_unavailable_reason,
 )

@@ -32,7 +32,7 @@ def http() -> Iterator[HttpClient]:
 
 @pytest.fixture
 def loop_stays_quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Nothing an event loop would log: exceptions never retrieved, tasks destroyed, and such."""
+    """asyncio logs nothing, such as exceptions never retrieved or tasks destroyed."""
     yield
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 

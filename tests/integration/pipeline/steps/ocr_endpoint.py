@@ -1,4 +1,4 @@
-"""A vision endpoint that knows which page a picture shows, and PDFs whose pages tell.
+"""A vision endpoint that recognises which page a picture shows, and PDFs with such pages.
 
 Page n of `numbered_pages` is 400 + n points wide and 1288 high, so its picture has as many pixels:
 the endpoint reads the number off the picture's size, and a turned picture off its being wide.
@@ -32,7 +32,7 @@ FACTS = (
 
 
 def numbered_pages(count: int, blank: tuple[int, ...] = ()) -> bytes:
-    """So many pages with ink on all but the blank ones."""
+    """`count` pages, with ink on all but the blank ones."""
     kids = b" ".join(b"%d 0 R" % (3 + n) for n in range(1, count + 1))
     ink, none = count + 4, count + 5
     pages = [
@@ -53,7 +53,7 @@ def numbered_pages(count: int, blank: tuple[int, ...] = ()) -> bytes:
 
 
 def noisy_pages(count: int) -> bytes:
-    """So many pages with one small picture that no format makes small: quick to draw, and yet
+    """`count` pages with one small incompressible picture: quick to render, but
     tens of kilobytes each."""
     side = 120
     noise = random.Random(1).randbytes(3 * side * side)
@@ -76,7 +76,7 @@ def noisy_pages(count: int) -> bytes:
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as the endpoint saw it; `at` is when it came, in seconds of a steady clock."""
+    """One request as the endpoint received it; `at`: seconds of a monotonic clock."""
 
     page: int
     turned: bool
@@ -91,7 +91,7 @@ Says = Callable[[Asked], "Answer"]
 
 @dataclass(frozen=True)
 class Answer:
-    """What the endpoint sends; a `body` of bytes as it is, else as JSON."""
+    """A response of the endpoint; `body`: bytes, or a value sent as JSON."""
 
     body: Any
     status: int = 200
@@ -100,7 +100,7 @@ class Answer:
 
 
 def text(said: str, *, valid: bool = True, turn: int = 0, delay: float = 0.0) -> Answer:
-    """A whole answer of olmOCR's form."""
+    """A complete answer in olmOCR's format."""
     return plain(FACTS.format(valid=valid, turn=turn) + said, delay=delay)
 
 
@@ -117,8 +117,8 @@ def error(status: int, message: str = "no", **headers: str) -> Answer:
 
 
 class VisionEndpoint:
-    """Answers `page n` unless told otherwise for a page; remembers what was asked and how many
-    requests were under way at once."""
+    """Answers `page n` unless scripted otherwise; records the requests and how many
+    were running at once."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []

@@ -1,4 +1,4 @@
-"""The user's own files are copied under the checks of a download, and never touched."""
+"""Local files are copied with the checks of a download, and never modified."""
 
 from __future__ import annotations
 

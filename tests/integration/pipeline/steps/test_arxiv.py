@@ -42,7 +42,7 @@ def hear(text: str, body: str, faulty: FaultyServer, http: HttpClient) -> tuple[
         ("https://arxiv.org/abs/math.GT/0309136v3", "math/0309136v3", "http://m.org/pdf/math/0309136v3"),
     ],
 )  # fmt: skip
-def test_a_paper_is_told_with_the_version_found(
+def test_a_paper_is_returned_with_the_version_found(
     text: str, told: str, url: str, faulty: FaultyServer, http: HttpClient
 ) -> None:
     inquiry, answer = hear(text, FEED.format(ENTRY.format(id=told)), faulty, http)
@@ -90,7 +90,7 @@ def test_what_is_no_feed_about_this_paper_is_no_answer(
     assert hear("2101.00001", body, faulty, http)[0].kind == kind
 
 
-def test_an_error_told_in_a_feed_is_an_answer(faulty: FaultyServer, http: HttpClient) -> None:
+def test_an_error_in_a_feed_is_an_answer(faulty: FaultyServer, http: HttpClient) -> None:
     error = "<entry><id>http://arxiv.org/api/errors#incorrect_id</id><title>Error</title></entry>"
     assert hear("2101.00001", FEED.format(error), faulty, http)[0].outcome == Outcome.NOT_KNOWN
 

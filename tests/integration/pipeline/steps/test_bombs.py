@@ -1,4 +1,4 @@
-"""Files made to exhaust their readers: each ends in time, named, with nothing left of it."""
+"""Files built to exhaust their readers: each ends in time with an error kind, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ HASTY = replace(DEFAULTS, page_seconds=1.5, document_seconds=30, max_pages=200)
 SENTENCE = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
 
 SPARE_SECONDS = 30
-"""What P7-01 allows beyond the limit."""
+"""The extra seconds that P7-01 allows."""
 
 SPARE_BYTES = 64 << 20
-"""What a worker may keep of a bomb: allocators return memory in their own time."""
+"""The memory a worker may keep: allocators do not return all of it at once."""
 
 
 def endless_operators() -> bytes:
@@ -58,7 +58,7 @@ BOMBS = {
     packed_gigabyte: ("partial",),
     self_drawing_form: ("no text", "partial"),
 }
-"""What each may end as: an error kind, text that is partial and says so, or pages without text."""
+"""The allowed outcomes: an error kind, text marked as partial, or pages without text."""
 
 
 def outcome(pdf: Path) -> str:
@@ -93,19 +93,21 @@ def test_a_file_at_fault_is_not_tried_again(kind: str) -> None:
 
 
 def test_the_pages_around_a_bomb_are_kept(tmp_path: Path) -> None:
-    """P7-01: the others go on."""
+    """P7-01: the others continue."""
     content = document(
         [text_content("One", SENTENCE), operators(), text_content("Three", SENTENCE)]
     )
     found: Extracted = extract(written(tmp_path, content), HASTY, NEVER)
     assert [page.text[:5] for page in found.pages] == ["One\nT", "", "Three"]
     assert found.pages[1].source == "failed"
-    assert found.problem.startswith("Page 2 could not be read (pypdf: it took longer than a page")
+    assert found.problem.startswith(
+        "Page 2 could not be read (pypdf: it exceeded the time limit of a page"
+    )
     assert found.without_text == (2,)
 
 
 def test_a_bomb_stays_within_its_memory(tmp_path: Path) -> None:
-    """P7-01: 70 KB that become 70 million letters meet the child's limit, not the worker's."""
+    """P7-01: 70 KB that become 70 million letters reach the child's limit, not the worker's."""
     tight = replace(DEFAULTS, memory_bytes=300 << 20, page_seconds=30)
     try:
         found = extract(written(tmp_path, long_string()), tight, NEVER)

@@ -1,4 +1,4 @@
-"""Every file of the corpus ends as its facts say, where there is a corpus."""
+"""Every file of the corpus has the expected outcome, if there is a corpus."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_japanese_without_a_map_gives_its_real_letters() -> None:
 
 
 def test_a_lone_surrogate_becomes_korean() -> None:
-    """pypdf reads half a pair where a page says 보안기술, in a font without a map."""
+    """pypdf reads lone surrogates where a page says 보안기술, in a font without a map."""
     found = extract(CORPUS / "docling__skipped_1page.pdf", OPTIONS, NEVER)
     assert "보안기술" in found.full_text
     found.full_text.encode()

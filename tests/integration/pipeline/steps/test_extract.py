@@ -123,7 +123,7 @@ def test_text_from_a_page_bears_utf8_and_has_no_nul(tmp_path: Path) -> None:
         ("hyphen\x02\r\nated, lig\ufffe\r\nature", "hyphenated, ligature"),
     ],
 )
-def test_characters_no_database_takes_are_replaced(dirty: str, expected: str) -> None:
+def test_characters_that_no_database_stores_are_replaced(dirty: str, expected: str) -> None:
     """P7-02: the one place where text is cleaned."""
     assert clean(dirty)[0] == expected
 
@@ -159,7 +159,7 @@ ALGORITHMS = ["RC4-40", "RC4-128", "AES-128", "AES-256-R5", "AES-256"]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_password_is_asked_for_in_words(tmp_path: Path, algorithm: str) -> None:
+def test_a_password_requirement_is_explained_in_words(tmp_path: Path, algorithm: str) -> None:
     """P7-01: encrypted is an outcome of its own."""
     path = tmp_path / "locked.pdf"
     encrypted("secret", algorithm).write(path)
@@ -179,17 +179,19 @@ def test_an_empty_password_is_tried(tmp_path: Path, algorithm: str) -> None:
     "content",
     [b"%PDF-1.7\n", b"%PDF-1.7\ngarbage " * 100, b"%PDF-1.4\nxref\n0 1\ntrailer\n<<>>\n%%EOF"],
 )
-def test_a_damaged_file_is_told_apart_from_an_encrypted_one(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_file_is_distinguished_from_an_encrypted_one(
+    tmp_path: Path, content: bytes
+) -> None:
     failed = refused(tmp_path, content)
     assert (failed.kind, "damaged" in failed.message) == ("damaged", True)
 
 
-def test_a_file_without_a_page_is_told_apart_from_a_damaged_one(tmp_path: Path) -> None:
+def test_a_file_without_a_page_is_distinguished_from_a_damaged_one(tmp_path: Path) -> None:
     failed = refused(tmp_path, empty_pages(0))
     assert (failed.kind, "no pages" in failed.message) == ("no_pages", True)
 
 
-def test_an_abort_is_heard_while_a_page_is_read(tmp_path: Path) -> None:
+def test_an_abort_is_noticed_while_a_page_is_read(tmp_path: Path) -> None:
     signal = AbortSignal()
     threading.Timer(0.7, signal.abort, ["stop"]).start()
     start = time.monotonic()

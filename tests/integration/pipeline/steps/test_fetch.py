@@ -62,7 +62,7 @@ def test_a_packed_body_of_the_packed_length_is_kept(
     assert fetch(faulty.url("/gzip"), into, LOCAL, http, NEVER).path.read_bytes() == pdf()
 
 
-def test_redirects_are_followed_and_the_last_address_told(
+def test_redirects_are_followed_and_the_last_url_returned(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     target = quote(faulty.url("/pdf"), safe="")
@@ -194,7 +194,7 @@ def test_a_worker_killed_as_it_writes_leaves_no_file_that_could_be_taken_for_who
     assert fetch(faulty.url("/pdf"), into, LOCAL, http, NEVER).size == 4096
 
 
-def test_a_pdf_without_its_last_line_is_kept_and_noted(
+def test_a_pdf_without_its_last_line_is_kept_with_a_warning(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     """P6-06: readers open such files; on a fresh download it mostly means a cut nobody declared."""

@@ -1,4 +1,4 @@
-"""Only public addresses are reached, whatever a URL, a redirect or a name server says."""
+"""Only public addresses are connected to, whatever a URL, a redirect or a name server says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
 
 
 class Forbidden:
-    """A listener nobody may reach: it counts who did."""
+    """A listener that must not be reached; it counts connections."""
 
     def __init__(self) -> None:
         self.hits = 0
@@ -102,7 +102,7 @@ def test_a_redirect_to_a_private_address_is_not_followed(
 def test_a_proxy_named_in_the_environment_is_not_used(
     faulty: FaultyServer, into: Path, forbidden: Forbidden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6-10: it would look names up itself, past our check."""
+    """P6-10: it would resolve names itself, bypassing our check."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{forbidden.port}")
     client = HttpClient()
@@ -112,7 +112,7 @@ def test_a_proxy_named_in_the_environment_is_not_used(
 
 
 def answer_lookups(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> None:
-    """Name service for `paper.test`: the first answer to the first question, and so on."""
+    """DNS answers for `paper.test`, one per lookup."""
     real, left = socket.getaddrinfo, list(answers)
 
     def look_up(host: Any, port: Any, *args: Any, **kwargs: Any) -> Any:
@@ -127,7 +127,7 @@ def answer_lookups(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> None
 def test_the_connection_goes_to_the_address_that_was_checked(
     faulty: FaultyServer, http: HttpClient, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6-10: a name that answers otherwise the second time is never asked a second time."""
+    """P6-10: a name is resolved only once, since a second answer may differ."""
     answer_lookups(monkeypatch, ["127.0.0.1"], ["127.0.0.9"])
     fetch(f"http://paper.test:{faulty.port}/pdf", into, LOCAL, http, NEVER)
     assert faulty.seen[0]["host"] == f"paper.test:{faulty.port}"

@@ -1,4 +1,4 @@
-"""No download takes more bytes, more memory or more time than it may."""
+"""No download takes more bytes, memory or time than allowed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
 def test_a_small_answer_cannot_grow_past_the_limit(
     faulty: FaultyServer, http: HttpClient, into: Path, path: str
 ) -> None:
-    """P6-08: 5 GiB in 5 MB, the same packed twice, and a body without end."""
+    """P6-08: 5 GiB in 5 MB, the same compressed twice, and an endless body."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     options = FetchOptions(allow_private=True, max_bytes=100 * MIB)
     failure = refused(faulty.url(path), into, http, options)
@@ -61,7 +61,7 @@ def test_a_declared_length_past_the_limit_ends_it_at_once(
 def test_an_encoding_that_is_not_read_is_a_bad_answer(
     faulty: FaultyServer, http: HttpClient, into: Path, encoding: str
 ) -> None:
-    """P6-08: brotli was not asked for; the others are damaged or absurd."""
+    """P6-08: brotli was not requested; the others are damaged or absurd."""
     assert refused(faulty.url(f"/packed?as={quote(encoding)}"), into, http).kind == "bad_answer"
 
 
@@ -81,7 +81,7 @@ def test_unpacking_gives_small_pieces_and_every_byte() -> None:
 def test_a_server_that_never_ends_meets_the_deadline(
     faulty: FaultyServer, http: HttpClient, into: Path, path: str
 ) -> None:
-    """P6-09: one byte at a time never trips the time-out of a single read."""
+    """P6-09: one byte at a time never exceeds the timeout of a single read."""
     began = time.monotonic()
     options = FetchOptions(allow_private=True, deadline=0.8)
     assert refused(faulty.url(path), into, http, options).kind == "timeout"
@@ -121,7 +121,7 @@ def test_a_body_below_the_least_speed_ends_long_before_the_deadline(
 def test_a_body_that_stalls_after_a_good_start_is_too_slow(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-09: what came before the span does not count."""
+    """P6-09: bytes before the span do not count."""
     options = FetchOptions(allow_private=True, deadline=60, speed=MinimumSpeed(1000, 0.5))
     assert "bytes in 0.5 s" in refused(faulty.url("/stall-body"), into, http, options).message
 
@@ -129,7 +129,7 @@ def test_a_body_that_stalls_after_a_good_start_is_too_slow(
 def test_a_slow_body_above_the_least_speed_is_kept(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-09: over several spans, none of them short of its quota."""
+    """P6-09: over several spans, each of which meets its quota."""
     options = FetchOptions(allow_private=True, speed=MinimumSpeed(200, 1.0))
     assert fetch(faulty.url("/slow?bytes=100&times=50"), into, options, http, NEVER).size == 5000
 

@@ -1,4 +1,4 @@
-"""A page in place of a PDF is followed to the PDF it names, once; a host is asked only under its limit."""
+"""A page instead of a PDF is followed to the PDF it names, once; each host is asked only under its limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def page(link: str, before: str = "", title: str = "Gates") -> str:
 def test_a_page_is_followed_to_the_pdf_it_names(
     before: str, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-04: found also where the tag comes after the first bytes that tell a page from a PDF."""
+    """P6-04: also found if the tag comes after the bytes by which a page is recognised."""
     got = fetch(faulty.url(page("/pdf?id=9", before)), into, LOCAL, http, NEVER)
     assert got.path.read_bytes() == pdf(name="9")
     assert got.final_url == faulty.url("/pdf?id=9")
@@ -49,7 +49,7 @@ def test_a_page_behind_a_redirect_names_its_pdf_by_its_own_address(
 def test_a_page_named_by_a_page_is_not_followed(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-04: at most one link, so that pages cannot send us on for ever."""
+    """P6-04: at most one link, so that pages cannot lead on endlessly."""
     failure = refused(faulty.url(page(page("/pdf", title="Two"), title="One")), into, http)
     assert failure.kind == "not_pdf"
     assert "an HTML page titled 'Two'" in failure.message
@@ -99,7 +99,7 @@ def test_a_landing_page_is_asked_for_as_a_page_and_its_pdf_as_a_pdf(
 # One host at a time
 
 
-def test_a_redirect_to_another_host_is_told_and_not_asked(
+def test_a_redirect_to_another_host_is_returned_and_not_followed(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     """E3: each request is made under the limit of its host."""
@@ -111,7 +111,7 @@ def test_a_redirect_to_another_host_is_told_and_not_asked(
     assert fetch(away, into, LOCAL, http, NEVER, RedirectChain(host_key(away))).size == 4096
 
 
-def test_a_pdf_named_on_another_host_is_told_and_not_asked(
+def test_a_pdf_named_on_another_host_is_returned_and_not_requested(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     away = f"http://localhost:{faulty.port}/pdf"
@@ -125,7 +125,7 @@ def test_a_pdf_named_on_another_host_is_told_and_not_asked(
 def test_redirects_count_on_through_hosts_and_cookies_go_along(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-09: what a step tells of its chain, the next one goes on with, whatever JSON made of it."""
+    """P6-09: the next run continues the chain that one run stored as JSON."""
     start = RedirectChain(host_key(faulty.url("/")))
     fetch(faulty.url("/give-cookie"), into, LOCAL, http, NEVER, start)
     told = start.to_context()

@@ -1,4 +1,4 @@
-"""A download that was cut goes on where it stopped, and never joins bytes of two files."""
+"""A download that was cut off resumes where it stopped, and never joins bytes of two files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ranged(faulty: FaultyServer, **query: object) -> str:
 
 
 def whole(url: str, into: Path, http: HttpClient) -> bytes:
-    """What a download that must end well brings; nothing else is left beside it."""
+    """The bytes of a download that must succeed; it leaves no other file."""
     got = fetch(url, into, LOCAL, http, NEVER)
     content = got.path.read_bytes()
     assert (got.size, got.sha256) == (len(content), hashlib.sha256(content).hexdigest())
@@ -39,7 +39,7 @@ def whole(url: str, into: Path, http: HttpClient) -> bytes:
 
 
 def left(into: Path) -> list[int]:
-    """Sizes of what was left for a later try."""
+    """Sizes of the files kept for a later attempt."""
     return [path.stat().st_size for path in into.glob("left-*.part")]
 
 
@@ -56,10 +56,10 @@ def test_a_cut_download_goes_on_where_it_stopped(
 
 
 @pytest.mark.parametrize("then", ["whole", "416", "later", "longer", "other", "bare"])
-def test_what_does_not_follow_what_we_have_begins_the_file_anew(
+def test_a_response_that_does_not_continue_our_bytes_starts_the_file_again(
     then: str, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """200 in place of 206, 416, another place, another length, another ETag, no Content-Range."""
+    """200 instead of 206, 416, another offset, another length, another ETag, no Content-Range."""
     assert whole(ranged(faulty, then=then), into, http) == numbered()
 
 
@@ -73,21 +73,21 @@ def test_a_file_that_changed_between_is_the_new_one_whole(
 def test_without_a_strong_etag_a_cut_download_is_not_joined(
     etag: str, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-06: a weak ETag says "much the same", which is not enough to join bytes."""
+    """P6-06: a weak ETag does not guarantee equal bytes, so nothing is joined."""
     assert refused(ranged(faulty, etag=etag), into, http).kind == "network"
     assert len(faulty.hits) == 1
 
 
-def test_a_part_nobody_asked_for_is_refused(
+def test_a_range_that_was_not_requested_is_refused(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     assert refused(faulty.url("/part"), into, http).kind == "bad_answer"
 
 
-def test_a_part_that_ends_early_is_cut_off(
+def test_a_range_that_ends_early_is_cut_off(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-06: the stream of the part ends well, 100 bytes before what it said of itself."""
+    """P6-06: the range ends normally, but 100 bytes before its declared length."""
     with pytest.raises(StepFailed, match=f"cut off at {SIZE - 100} bytes of {SIZE}"):
         fetch(ranged(faulty, then="short"), into, LOCAL, http, NEVER)
 
@@ -110,7 +110,7 @@ def test_a_later_try_goes_on_with_what_an_earlier_one_left(
 def test_a_file_no_single_try_could_bring_is_brought_by_several(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """Five cuts: a try goes on after three."""
+    """Five cuts: one attempt resumes three times."""
     url, cut = ranged(faulty, cuts=5, cut=70_000), 70_000
     with pytest.raises(StepFailed, match="cut off"):
         fetch(url, into, LOCAL, http, NEVER)
@@ -121,7 +121,7 @@ def test_a_file_no_single_try_could_bring_is_brought_by_several(
 def test_two_workers_who_want_what_was_left_both_get_the_whole_file(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """One takes the part, by renaming it; the other begins anew."""
+    """One claims the partial file by renaming it; the other starts from the first byte."""
     url = ranged(faulty, then="503")
     with pytest.raises(StepFailed):
         fetch(url, into, LOCAL, http, NEVER)
@@ -150,7 +150,7 @@ def test_too_little_to_be_worth_it_is_not_left(
 def test_what_is_left_survives_a_file_that_may_not_be_written(
     faulty: FaultyServer, http: HttpClient, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leaving a part is a saving: where it fails, the try's own failure is what is told."""
+    """Keeping a partial file is optional: if it fails, the error is still the download's own."""
 
     def fail(*args: object) -> None:
         raise OSError("no space left")
@@ -170,7 +170,7 @@ def test_what_is_left_survives_a_file_that_may_not_be_written(
     ],
     ids=["by its ETag", "by its date"],
 )
-def test_a_copy_that_still_stands_is_not_sent_again(
+def test_a_stored_copy_that_has_not_changed_is_not_sent_again(
     stored: StoredCopy, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     asked = PdfRequest(faulty.url("/conditional"), stored=stored)

@@ -1,4 +1,4 @@
-"""One client for each process: aborts, cancelled waits, forks and TLS cost it nothing."""
+"""One client per process, which survives aborts, cancelled waits and forks, also with TLS."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_an_abort_before_the_start_asks_nobody(
 
 
 class SoftLimit(Exception):
-    """Raised in the waiting thread, as a soft time limit is."""
+    """Raised in the waiting thread, like Celery's soft time limit."""
 
 
 def test_an_exception_raised_in_the_waiting_thread_ends_the_download_too(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-02: a soft time limit is raised by a signal, in the midst of the wait."""
+    """P6-02: a signal raises the soft time limit during the wait."""
 
     def expire(*args: object) -> None:
         raise SoftLimit
@@ -93,7 +93,7 @@ def test_an_exception_raised_in_the_waiting_thread_ends_the_download_too(
     assert http.run(others(), NEVER) == 1, "only the client's own task is left"
 
 
-def test_closing_the_client_ends_what_runs_and_the_next_use_starts_anew(
+def test_closing_the_client_stops_what_runs_and_the_next_use_starts_again(
     faulty: FaultyServer, into: Path
 ) -> None:
     client = HttpClient()
@@ -113,7 +113,7 @@ def test_closing_the_client_ends_what_runs_and_the_next_use_starts_anew(
 def test_a_hundred_items_of_every_kind_share_one_client(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-01: time-outs and failures in between never cost the loop or the pool."""
+    """P6-01: timeouts and failures break neither the loop nor the pool."""
     brief = FetchOptions(allow_private=True, deadline=0.05)
     for item in range(100):
         if item % 10 == 3:
@@ -152,7 +152,7 @@ def test_cancelled_downloads_give_their_connections_back(faulty: FaultyServer, i
 def burst_item(
     number: int, faulty: FaultyServer, into: Path, client: HttpClient, signal: AbortSignal
 ) -> None:
-    """Odd items hang until the signal cuts them; even ones may end well, or be cut as they wait."""
+    """Odd items hang until the signal aborts them; even ones may succeed, or be aborted while they wait."""
     path = "/stall" if number % 2 else "/pdf"
     try:
         fetch(faulty.url(path), into, LOCAL, client, signal)
@@ -164,7 +164,7 @@ def burst_item(
 def test_a_connection_closed_while_it_was_idle_costs_no_download(
     faulty: FaultyServer, into: Path
 ) -> None:
-    """Servers close kept connections when they like; a request met by that was never read."""
+    """Servers close idle connections at any time; a request on such a connection was never read."""
     client = HttpClient(HttpOptions(timeout=5.0))
     for _ in range(20):
         assert fetch(faulty.url("/pdf-and-close"), into, LOCAL, client, NEVER).size == 4096
@@ -215,7 +215,7 @@ client.close()
 
 
 def self_signed(directory: Path) -> tuple[Path, Path]:
-    """Files of a key and of a certificate for 127.0.0.1, good for two days."""
+    """Files with a key and a certificate for 127.0.0.1, valid for two days."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
@@ -246,7 +246,7 @@ def tls_server(directory: Path) -> Iterator[tuple[FaultyServer, Path]]:
 def test_children_forked_after_the_first_use_get_their_own_answers(
     tmp_path: Path, into: Path
 ) -> None:
-    """P6-03: 8 children and their parent at once, kept-alive TLS, each answer its own item's."""
+    """P6-03: 8 children and their parent at once over TLS, each gets the answers to its own requests."""
     with tls_server(tmp_path) as (server, certificate):
         ended = subprocess.run(
             [sys.executable, "-W", "error", "-c", FORKING, server.url(""), str(into)],
@@ -272,9 +272,7 @@ def test_the_shared_client_is_one_for_equal_options() -> None:
     assert shared(HttpOptions()) is shared(HttpOptions(max_connections=128))
 
 
-def test_a_process_that_forgets_to_close_ends_without_a_word(
-    faulty: FaultyServer, into: Path
-) -> None:
+def test_a_process_that_forgets_to_close_exits_silently(faulty: FaultyServer, into: Path) -> None:
     script = FORKING.partition("def item")[0].replace("HttpClient()", "shared(HttpOptions())")
     script = script.replace("import HttpClient", "import HttpOptions, shared")
     script += "\nfetch(f'{base}/pdf', into, options, client, NEVER)\n"

@@ -1,4 +1,4 @@
-"""The chat client against a chaos mock nobody here wrote, and a server that lies to order."""
+"""The chat client against an independent chaos mock, and a server with scripted wrong answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GOOD = {
 
 
 class Liar:
-    """A server that answers every request with what it was told, and remembers the requests."""
+    """A server with scripted answers that records its requests."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -171,7 +171,7 @@ def test_each_status_is_its_kind(liar: Liar, status: int, kind: str) -> None:
 
 
 def test_an_exhausted_account_is_not_a_rate_limit(liar: Liar) -> None:
-    """P3-11: 429 with insufficient_quota is over for the day."""
+    """P3-11: 429 with insufficient_quota lasts for the day."""
     liar.say({"error": {"code": "insufficient_quota", "message": "check your plan"}}, 429)
     assert failed(liar.base_url).kind == "quota"
 
@@ -192,8 +192,8 @@ def test_a_wait_in_seconds_or_milliseconds_or_as_a_date_is_kept(liar: Liar) -> N
     assert failed(liar.base_url).retry_after is None
 
 
-def test_a_prompt_too_long_is_told_with_the_numbers(liar: Liar) -> None:
-    """P7-12: the record gives counted and allowed tokens."""
+def test_a_prompt_that_is_too_long_fails_with_the_numbers(liar: Liar) -> None:
+    """P7-12: the error states counted and allowed tokens."""
     said = "This model's maximum context length is 8192 tokens, you sent 9001."
     liar.say({"error": {"code": "context_length_exceeded", "message": said}}, 400)
     error = failed(liar.base_url)
@@ -203,7 +203,7 @@ def test_a_prompt_too_long_is_told_with_the_numbers(liar: Liar) -> None:
 
 
 def test_a_key_the_server_quotes_is_not_passed_on(liar: Liar) -> None:
-    """P8-12: keys are seen in no error."""
+    """P8-12: no error contains the key."""
     liar.say({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401)
     assert "Incorrect API key provided: ***" in failed(liar.base_url).message
 
@@ -256,7 +256,7 @@ def test_the_body_decides_not_the_status(liar: Liar, body: object, kind: str) ->
     ],
 )
 def test_an_answer_without_an_answer_is_no_success(liar: Liar, choices: object, kind: str) -> None:
-    """P7-05: empty, null, refused and filtered are outcomes; none of them is a crash."""
+    """P7-05: empty, null, refused and filtered answers are outcomes, not crashes."""
     liar.say({"choices": choices})
     assert failed(liar.base_url).kind == kind
 
@@ -288,7 +288,7 @@ def test_a_body_cut_short_is_the_network(liar: Liar) -> None:
 
 
 def test_a_server_that_drips_bytes_ends_at_the_time_limit(liar: Liar) -> None:
-    """P6-09: a limit between two bytes is none on the whole."""
+    """P6-09: a timeout between two bytes does not bound the whole."""
     liar.say(GOOD)
     liar.drip = 0.1
     start = time.monotonic()
@@ -329,7 +329,7 @@ class NoJitter(random.Random):
 
 
 def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
-    """What the queue does with a failure, its waits slept through on the spot."""
+    """Retries like the queue, sleeping through the backoff."""
     for attempt in range(1, 20):
         try:
             return call()
@@ -345,7 +345,7 @@ def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
 
 
 def test_a_judge_finds_no_fault_with_client_and_policy(mock: LLMockServer) -> None:
-    """P3-08: with the queue's policy around it, waits are kept and nothing final is repeated."""
+    """P3-08: under the queue's policy waits are respected and nothing final is repeated."""
     mock.state.scenarios.add(
         Fail(429, retry_after=1.0),
         Fail(429, retry_after=0.3),
@@ -367,6 +367,6 @@ def test_a_silent_server_is_given_up_on(mock: LLMockServer) -> None:
     assert failed(mock.base_url(), timeout=0.3).kind == "timeout"
 
 
-def test_a_reply_the_mock_cuts_off_is_told_as_cut_off(mock: LLMockServer) -> None:
+def test_a_reply_the_mock_cuts_off_fails_as_cut_off(mock: LLMockServer) -> None:
     mock.state.scenarios.add(Reply(text="It says th", finish_reason="length"))
     assert isinstance(failed(mock.base_url()), AnswerCutOff)

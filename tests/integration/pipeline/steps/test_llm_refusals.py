@@ -1,4 +1,4 @@
-"""What an answer's finish reason, its codes and its words mean, of the servers there are."""
+"""The meaning of finish reasons, error codes and texts of real servers."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_page_that_takes_too_long_is_named_and_the_next_is_read(tmp_path: Path
     options = OcrOptions("rapidocr", local=replace(LocalOptions(), page_seconds=1.5))
     found = ocr(path, [1, 2], options, NEVER)
     assert {n: failed.name for n, failed in found.failed.items()} == {1: "Timeout"}
-    assert "longer than a page may" in found.failed[1].message
+    assert "the time limit of a page" in found.failed[1].message
     assert found.blank == (2,)
 
 
@@ -90,7 +90,7 @@ def test_a_damaged_scan_says_so(tmp_path: Path) -> None:
 
 
 def test_a_missing_engine_is_a_matter_of_configuration(tmp_path: Path) -> None:
-    """Run in an interpreter that does not find the packages of the `ocr` extra, nor Tesseract."""
+    """Run in an interpreter without the packages of the `ocr` extra and without Tesseract."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path.cwd())!r})\n"
         "import importlib.util\n"
@@ -123,7 +123,7 @@ def column(left: float, right: float, first: float, *words: str) -> list[Box]:
     return [line(left, first + 30 * i, right, word) for i, word in enumerate(words)]
 
 
-def test_a_title_and_a_wide_figure_part_the_columns_into_bands() -> None:
+def test_a_title_and_a_wide_figure_split_the_columns_into_bands() -> None:
     boxes = [
         *column(0, 450, 50, "a", "b", "c"),
         *column(500, 950, 52, "d", "e", "f"),

@@ -1,4 +1,4 @@
-"""Answers of a vision endpoint that are no page, each by its name."""
+"""Unusable answers of a vision endpoint, each with its own error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.steps.llm.client import Endpoint
 from pipeline.steps.ocr.ocr import OcrOptions, ocr
-from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.page_map import Pacing
 from pipeline.steps.ocr.vision import RemoteOptions
 from queuemgr.flows.abort_signal import NEVER
 from tests.integration.pipeline.steps.ocr_endpoint import (
@@ -25,7 +25,7 @@ from tests.pdf_builder import written
 
 pytest.importorskip("pypdfium2")
 
-TEMPO = Tempo(inflight=2, window=4, max_retries=3, base_delay=0.01, max_delay=0.02)
+TEMPO = Pacing(inflight=2, window=4, max_retries=3, base_delay=0.01, max_delay=0.02)
 LOOP = "and so on " * 100
 
 
@@ -36,7 +36,7 @@ def vision() -> Iterator[VisionEndpoint]:
 
 
 def line(vision: VisionEndpoint, folder: Path) -> dict[str, Any]:
-    """What becomes of a document of one page."""
+    """The outcome of a document with one page."""
     remote = RemoteOptions(Endpoint(vision.base_url, "m", "", 10.0), TEMPO)
     pdf = written(folder, numbered_pages(1))
     (outcome,) = ocr(pdf, [1], OcrOptions(remote=remote), NEVER).outcomes
@@ -80,8 +80,8 @@ def test_an_error_that_comes_with_status_200_is_read_as_what_it_is(
 @pytest.mark.parametrize(
     ("answer", "said", "tries"),
     [
-        (Answer({"model": "m"}), "holds no choices", 3),
-        (Answer({"choices": []}), "holds no choices", 3),
+        (Answer({"model": "m"}), "has no choices", 3),
+        (Answer({"choices": []}), "has no choices", 3),
         (Answer({"choices": [{"finish_reason": "stop", "message": None}]}), "is empty", 3),
         (plain(None), "is empty", 3),
         (plain("  \n"), "is empty", 3),
@@ -92,7 +92,7 @@ def test_an_error_that_comes_with_status_200_is_read_as_what_it_is(
         (text("null"), "no text was found", 1),
     ],
 )
-def test_nothing_said_null_refused_and_filtered_are_told_apart_and_none_is_a_page(
+def test_empty_null_refused_and_filtered_answers_are_distinguished_and_none_is_a_page(
     answer: Answer, said: str, tries: int, vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     """P7-05"""
@@ -114,7 +114,7 @@ def test_content_in_parts_is_put_together(vision: VisionEndpoint, tmp_path: Path
 def test_a_truncated_answer_is_named_and_asked_for_once_more_with_more_room(
     content: str | None, vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """P7-07: two requests, and not the same ones."""
+    """P7-07: two different requests."""
     always(vision, plain(content, "length"))
     found = line(vision, tmp_path)
     assert "truncated" in found["error_message"]
@@ -125,7 +125,7 @@ def test_a_truncated_answer_is_named_and_asked_for_once_more_with_more_room(
 def test_an_answer_truncated_in_circles_is_asked_for_warmer_and_no_longer(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """P7-07, allenai/olmocr#278: more room would be filled with more of the same."""
+    """P7-07, allenai/olmocr#278: more tokens would be filled with more of the same."""
     always(vision, plain(LOOP, "length"))
     found = line(vision, tmp_path)
     assert "repeating itself" in found["error_message"]

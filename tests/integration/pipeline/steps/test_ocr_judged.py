@@ -1,5 +1,5 @@
-"""Many pages at an endpoint that fails, judged by a chaos mock nobody here wrote. It judges by the
-wall clock, so every wait here is really waited."""
+"""Many pages at a failing endpoint, judged by an independent chaos mock. It judges by the
+wall clock, so these tests really wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llmock.verdict import Verdict, judge
 
 from pipeline.steps.llm.client import Endpoint
 from pipeline.steps.ocr.ocr import OcrOptions, OcrResult, ocr
-from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.page_map import Pacing
 from pipeline.steps.ocr.vision import RemoteOptions
 from queuemgr.flows.abort_signal import NEVER
 from tests.integration.pipeline.steps.ocr_endpoint import numbered_pages
@@ -23,7 +23,7 @@ from tests.pdf_builder import written
 
 pytest.importorskip("pypdfium2")
 
-TEMPO = Tempo(inflight=32, window=64, max_retries=3, base_delay=0.2, max_delay=5.0)
+TEMPO = Pacing(inflight=32, window=64, max_retries=3, base_delay=0.2, max_delay=5.0)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def verdict(mock: LLMockServer) -> Verdict:
 def test_the_verdict_is_clean_under_429_503_and_stalls_with_32_in_flight(
     mock: LLMockServer, tmp_path: Path
 ) -> None:
-    """P3-08: Retry-After is kept, in seconds and in milliseconds, by whole documents."""
+    """P3-08: whole documents respect Retry-After, in seconds and in milliseconds."""
     mock.state.scenarios.add(
         Fail(503, times=3),
         Fail(429, retry_after=1.5, times=2),
@@ -61,7 +61,7 @@ def test_the_verdict_is_clean_under_429_503_and_stalls_with_32_in_flight(
     assert judged.attempts == sum(outcome.attempts for outcome in found.outcomes) == 48 + 10
 
 
-def test_one_page_that_meets_every_fault_in_turn_is_read_in_the_end(
+def test_a_page_that_meets_one_fault_after_another_is_read_in_the_end(
     mock: LLMockServer, tmp_path: Path
 ) -> None:
     mock.state.scenarios.add(Fail(503), Fail(429, retry_after=1.2), Fail(502))
@@ -71,10 +71,10 @@ def test_one_page_that_meets_every_fault_in_turn_is_read_in_the_end(
     assert (judged.attempts, found.outcomes[0].text) == (4, "Water rose.")
 
 
-def test_a_retry_after_of_one_page_is_kept_by_those_not_yet_sent(
+def test_a_retry_after_of_one_page_delays_those_not_yet_sent(
     mock: LLMockServer, tmp_path: Path
 ) -> None:
-    """The wait is the endpoint's, not the page's: of 80 pages the first answered is told to wait."""
+    """The wait applies to the endpoint, not to the page: the first of 80 pages is told to wait."""
     mock.state.scenarios.add(Fail(429, retry_after=1.5), Delay(0.3, times=None))
     began = time.time()
     read(mock, tmp_path, 80)

@@ -1,4 +1,4 @@
-"""Pages at a vision endpoint: order, bounds, retries, and what every answer comes to."""
+"""Pages at a vision endpoint: order, bounds, retries, and the outcome of each answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from pipeline.steps.llm.client import Endpoint
 from pipeline.steps.ocr.ocr import OcrOptions, OcrResult, ocr, page_outcomes, raise_for_outage
-from pipeline.steps.ocr.page_map import Tempo
+from pipeline.steps.ocr.page_map import Pacing
 from pipeline.steps.ocr.vision import RemoteOptions
 from pipeline.steps.pdf.page_outcomes import PageOutcome
 from queuemgr.base.errors import Aborted, StepFailed
@@ -34,7 +34,7 @@ from tests.pdf_builder import written
 pytest.importorskip("pypdfium2")
 
 KEY = "sk-ocr-0123456789abcdef"
-QUICK = Tempo(inflight=8, window=16, max_retries=3, base_delay=0.02, max_delay=0.1)
+QUICK = Pacing(inflight=8, window=16, max_retries=3, base_delay=0.02, max_delay=0.1)
 
 
 @pytest.fixture
@@ -43,17 +43,17 @@ def vision() -> Iterator[VisionEndpoint]:
         yield endpoint
 
 
-def options(vision: VisionEndpoint, tempo: Tempo = QUICK, **more: Any) -> OcrOptions:
+def options(vision: VisionEndpoint, pacing: Pacing = QUICK, **more: Any) -> OcrOptions:
     timeout = more.pop("timeout", 10.0)
     endpoint = Endpoint(vision.base_url, "m", KEY, timeout)
-    return OcrOptions(remote=RemoteOptions(endpoint, tempo, **more))
+    return OcrOptions(remote=RemoteOptions(endpoint, pacing, **more))
 
 
 def read(
-    vision: VisionEndpoint, folder: Path, pages: int = 1, tempo: Tempo = QUICK, **more: Any
+    vision: VisionEndpoint, folder: Path, pages: int = 1, pacing: Pacing = QUICK, **more: Any
 ) -> OcrResult:
     pdf = written(folder, numbered_pages(pages))
-    return ocr(pdf, range(1, pages + 1), options(vision, tempo, **more), NEVER)
+    return ocr(pdf, range(1, pages + 1), options(vision, pacing, **more), NEVER)
 
 
 def only(result: OcrResult) -> PageOutcome:
@@ -77,8 +77,8 @@ def test_pages_come_out_in_order_however_long_each_takes(
 def test_no_more_requests_are_under_way_than_allowed_and_that_many_are(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """No answer comes before so many wait for one, or ten seconds have passed: on a busy machine
-    drawing a page may take longer than any delay a test would choose."""
+    """No answer is sent before `count` requests wait, or ten seconds have passed: on a busy machine
+    rendering a page may take longer than any delay a test would choose."""
     as_many_as_may = threading.Event()
 
     def usual(asked: Any) -> Answer:
@@ -95,7 +95,7 @@ def test_no_more_requests_are_under_way_than_allowed_and_that_many_are(
 def test_nothing_is_sent_that_lies_a_window_ahead_of_the_oldest_page_unfinished(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """The first page takes its time; the window of 16 ends at page 16."""
+    """The first page is slow; the window of 16 ends at page 16."""
     vision.next_for[1] = [text("late", delay=1.5)]
     beyond: list[int] = []
 
@@ -111,11 +111,11 @@ def test_nothing_is_sent_that_lies_a_window_ahead_of_the_oldest_page_unfinished(
     assert len(found.pages) == 40
 
 
-def test_several_children_draw_every_page_once_and_those_turned_too(
+def test_several_children_render_every_page_once_and_rotated_ones_too(
     vision: VisionEndpoint, tmp_path: Path, loop_stays_quiet: None
 ) -> None:
     vision.next_for[8] = [text("sideways", valid=False, turn=90)]
-    found = read(vision, tmp_path, 41, drawers=3)
+    found = read(vision, tmp_path, 41, renderers=3)
     assert [outcome.text for outcome in found.outcomes] == [f"page {n}" for n in range(1, 42)]
     assert sorted(vision.pages()) == sorted([*range(1, 42), 8])
     assert [asked.turned for asked in vision.said_to(8)] == [False, True]
@@ -187,7 +187,7 @@ def test_the_front_matter_is_no_part_of_the_text(vision: VisionEndpoint, tmp_pat
     assert only(read(vision, tmp_path)).text == "# Weirs\n\nWater rose."
 
 
-def test_a_page_that_stands_wrong_is_drawn_turned_once_and_asked_again(
+def test_a_rotated_page_is_rendered_upright_once_and_requested_again(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     vision.next_for[1] = [text("sideways", valid=False, turn=90), text("upright")]
@@ -196,7 +196,7 @@ def test_a_page_that_stands_wrong_is_drawn_turned_once_and_asked_again(
     assert [asked.turned for asked in vision.asked] == [False, True]
 
 
-def test_a_page_the_model_never_finds_upright_is_not_turned_for_ever(
+def test_a_page_the_model_never_finds_upright_is_not_rotated_endlessly(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     vision.next_for[1] = [text(f"try {n}", valid=False, turn=90) for n in range(9)]
@@ -237,7 +237,7 @@ def test_an_answer_that_does_not_come_is_a_timeout_and_a_dead_port_a_network_err
 ) -> None:
     vision.usual = lambda asked: text("late", delay=1.5)
     once = replace(QUICK, max_retries=0)
-    slow = only(read(vision, tmp_path, tempo=once, timeout=0.5)).as_line()
+    slow = only(read(vision, tmp_path, pacing=once, timeout=0.5)).as_line()
     assert (slow["error_kind"], "http_status" in slow) == ("Timeout", False)
     endpoint = Endpoint("http://127.0.0.1:9/v1", "m")
     pdf = written(tmp_path, numbered_pages(1))
@@ -249,7 +249,7 @@ def test_an_answer_that_does_not_come_is_a_timeout_and_a_dead_port_a_network_err
 def test_a_retry_after_holds_back_every_page_of_the_document(
     header: dict[str, str], vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """One page is told to wait while others are under way: none is sent until then."""
+    """One page is told to wait while others are running: no request is sent until then."""
     vision.usual = lambda asked: text(f"page {asked.page}", delay=0.2)
     vision.next_for[1] = [error(429, **header)]
     found = read(vision, tmp_path, 24)
@@ -263,7 +263,7 @@ def test_a_wait_beyond_patience_is_left_to_whoever_tries_again_later(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     vision.usual = lambda asked: error(429, Retry_After="3600")
-    found = read(vision, tmp_path, 30, patience=60.0)
+    found = read(vision, tmp_path, 30, max_wait=60.0)
     assert len(found.failed) == 30
     assert len(vision.asked) <= QUICK.inflight
     with pytest.raises(StepFailed) as caught:
@@ -313,7 +313,7 @@ def test_second_tries_end_with_what_is_spare_and_first_ones_do_not(
     assert sorted(found.failed) == [1, 2, 3]
 
 
-def test_a_booking_refused_ends_the_run_and_not_just_a_page(
+def test_a_refused_charge_ends_the_run_and_not_just_a_page(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     async def book() -> None:

@@ -1,4 +1,4 @@
-"""Tesseract as a program of any kind: slow, hung, failing, with children; one of our own plays it."""
+"""Tesseract being slow, hung, failing, or leaving children; a script of ours stands in for it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Fake = Callable[..., Path]
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Put a `tesseract` on PATH that behaves so for these pages; returns the folder of its notes."""
+    """Put a fake `tesseract` on PATH with this behaviour by page; returns the folder of its notes."""
 
     def make(**pages: set[int]) -> Path:
         notes, folder = tmp_path / "notes", tmp_path / "bin"
@@ -86,7 +86,7 @@ def read(folder: Path, pages: int, page_seconds: float = 20.0, threads: int = 2)
 
 
 def noted(notes: Path, pages: int) -> list[list[str]]:
-    """The words of each line noted by the program for any page."""
+    """The words of each line that the program noted for any page."""
     files = [notes / str(page) for page in range(1, pages + 1)]
     return [
         line.split() for file in files if file.exists() for line in file.read_text().splitlines()
@@ -94,7 +94,7 @@ def noted(notes: Path, pages: int) -> list[list[str]]:
 
 
 def alive(notes: Path, pages: int) -> list[int]:
-    """Processes noted that still run; one that was killed may take a moment to be gone."""
+    """The noted processes that still run; a killed one may take a moment to end."""
     numbers = [int(words[0]) for words in noted(notes, pages)]
     deadline = time.monotonic() + 5
     while left := [number for number in numbers if running(number)]:
@@ -141,7 +141,7 @@ def test_an_abort_leaves_no_process_either(fake: Fake, tmp_path: Path) -> None:
     assert alive(notes, 1) == []
 
 
-def test_each_process_is_told_to_use_one_thread_and_what_to_read(
+def test_each_process_is_limited_to_one_thread_and_given_the_languages(
     fake: Fake, tmp_path: Path
 ) -> None:
     notes = fake()
@@ -151,7 +151,7 @@ def test_each_process_is_told_to_use_one_thread_and_what_to_read(
     ] * 3
 
 
-def test_a_page_it_fails_on_or_finds_no_words_on_is_named_and_the_others_are_read(
+def test_a_page_that_fails_or_has_no_words_is_reported_and_the_others_are_read(
     fake: Fake, tmp_path: Path
 ) -> None:
     fake(failing={1}, wordless={2})
@@ -164,7 +164,7 @@ def test_a_page_it_fails_on_or_finds_no_words_on_is_named_and_the_others_are_rea
 
 
 def test_what_it_leaves_running_is_killed_and_its_page_read(fake: Fake, tmp_path: Path) -> None:
-    """The child it left holds its output open, and neither keeps the page waiting nor stays."""
+    """The child it leaves holds its output open; it neither delays the page nor survives."""
     notes = fake(leaving={1})
     found = read(tmp_path, 2)
     assert [page.text.strip() for page in found.pages] == ["page 1", "page 2"]

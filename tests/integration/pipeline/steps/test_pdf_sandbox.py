@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.steps.pdf.sandbox import Limits, read_pages, told
+from pipeline.steps.pdf.sandbox import Limits, describe, read_pages
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.sandbox_processes import family
@@ -31,11 +31,11 @@ Script = Callable[[str], Path]
 
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
-    """Write a child script from the body of its `lines(order)`."""
+    """Write a child script from the body of its `lines(job)`."""
 
     def write(body: str) -> Path:
         path = tmp_path / "child.py"
-        head = "import os, subprocess, sys, time\n\ndef lines(order):\n"
+        head = "import os, subprocess, sys, time\n\ndef lines(job):\n"
         path.write_text(head + textwrap.indent(textwrap.dedent(body), "    "))
         return path
 
@@ -64,7 +64,7 @@ def _lives(process: psutil.Process) -> bool:
 
 PAGES = """
 yield {"count": 3}
-for page in order["pages"] or [1, 2, 3]:
+for page in job["pages"] or [1, 2, 3]:
     %s
     yield {"page": page, "text": str(page)}
 """
@@ -78,7 +78,7 @@ def test_pages_come_back_with_their_text_and_nothing_is_left_running(script: Scr
 
 
 def test_a_hung_page_is_named_and_the_pages_around_it_are_read(script: Script) -> None:
-    """P7-13: hung pages are named; P7-01: one of them does not take the document along."""
+    """P7-13: hung pages are reported; P7-01: one of them does not fail the document."""
     hangs = script(PAGES % "if page == 2: time.sleep(600)")
     reading = read_pages(hangs, {}, HASTY, NEVER)
     assert sorted(reading.lines) == [1, 3]
@@ -109,7 +109,7 @@ def test_memory_is_limited_for_the_child_alone(script: Script) -> None:
 def test_a_child_that_aborts_costs_its_page_and_says_how_it_died(script: Script) -> None:
     reading = read_pages(script(PAGES % "if page == 3: os.abort()"), {}, ROOMY, NEVER)
     assert sorted(reading.lines) == [1, 2]
-    assert "SIGABRT" in told(reading.failed[3])
+    assert "SIGABRT" in describe(reading.failed[3])
 
 
 def test_a_document_that_kills_every_child_ends_after_a_few(script: Script) -> None:
@@ -143,7 +143,7 @@ def test_nonsense_instead_of_lines_counts_as_a_crash(script: Script) -> None:
     assert reading.stopped.reason == "crashed"
 
 
-def test_an_exception_is_told_by_type_and_place_not_by_its_message(script: Script) -> None:
+def test_an_exception_is_reported_by_type_and_line_not_by_its_message(script: Script) -> None:
     """The message of a parser's error may quote the document."""
     fails = script('yield {"count": 1}\nraise KeyError("a line of the paper")')
     detail = read_pages(fails, {}, ROOMY, NEVER).failed[1].detail
@@ -168,7 +168,7 @@ def test_a_child_can_write_no_file(script: Script, tmp_path: Path) -> None:
 
 
 def test_abort_kills_the_whole_process_group_at_once(script: Script) -> None:
-    """P7-13: on abort no program lives on, the child's own children included."""
+    """P7-13: on abort no process survives, including the child's own children."""
     spawns = script(
         'subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\n'
         'yield {"count": 1}\ntime.sleep(600)'
@@ -209,7 +209,7 @@ def test_grandchildren_do_not_outlive_a_child_that_finished(script: Script) -> N
 
 
 def test_a_killed_worker_leaves_no_orphan(script: Script) -> None:
-    """P7-13: the child hears that its worker is gone, even by kill -9, and ends itself."""
+    """P7-13: the child notices that its worker is gone, even by kill -9, and exits."""
     hangs = script('yield {"count": 1}\ntime.sleep(600)')
     program = (
         "from pathlib import Path\n"

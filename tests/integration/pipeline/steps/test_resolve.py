@@ -1,4 +1,4 @@
-"""Where a PDF is: by rule, on disk, or asked of services that answer, refuse or fall silent."""
+"""Where a PDF is: by its id, on disk, or from services that answer, refuse or do not respond."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def options(faulty: FaultyServer) -> ResolveOptions:
 
 @pytest.fixture
 def ask(options: ResolveOptions, http: HttpClient) -> Ask:
-    """Ask source after source, as the step does in its turns."""
+    """Ask the sources one after another, as the step does over several leases."""
 
     def asked(identifier: Identifier = DOI, **changed: Any) -> tuple[ResolveState, Resolved]:
         with_these = replace(options, **changed)
@@ -75,7 +75,7 @@ def link(url: str, kind: str = "application/pdf", use: str = "text-mining") -> d
 # What nobody is asked about
 
 
-def test_a_url_is_its_own_place_and_a_page_unless_it_names_a_pdf() -> None:
+def test_a_url_is_its_own_address_and_a_page_unless_it_names_a_pdf() -> None:
     pdf, page = (
         without_lookup(identify("https://a.org/x.PDF?v=1")),
         without_lookup(identify("https://a.org/x")),
@@ -212,7 +212,7 @@ def test_a_source_that_cannot_answer_is_asked_again_unless_another_has_the_pdf(
 def test_a_publishers_page_alone_does_not_stand_in_for_a_source_that_was_down(
     faulty: FaultyServer, ask: Ask
 ) -> None:
-    """But Semantic Scholar's pool for everybody may be busy for ever, and is not waited for."""
+    """But Semantic Scholar's shared pool may always be busy, and is not waited for."""
     faulty.put(CROSSREF, crossref(resource={"primary": {"URL": "https://p.org/page"}}))
     faulty.put(SCHOLAR, {}, status=429)
     assert [address.rank for address in ask()[1].addresses] == [Rank.PAGE]
@@ -289,10 +289,10 @@ def test_a_doi_cannot_climb_out_of_the_path_it_is_asked_under(
     assert faulty.hits[1].startswith("/works/10.1000%2F..%2F..%2Fadmin%3Fx%3D1%23y?")
 
 
-def test_a_redirect_is_another_request_for_another_turn_and_never_leaves_the_service(
+def test_a_redirect_is_requested_by_another_lease_and_never_leaves_the_service(
     faulty: FaultyServer, options: ResolveOptions, http: HttpClient
 ) -> None:
-    """P6-10: the operator's choice of host is trusted, where it points to is not."""
+    """P6-10: the configured host is trusted, but not what it redirects to."""
     for target, outcome in ((faulty.url("/works/10.1000%2F183?mailto=x"), Outcome.MOVED),
                             ("http://127.0.0.1:9/", Outcome.FAILED)):  # fmt: skip
         moved = replace(options, crossref_url=faulty.url(f"/to?url={target}&rest="))

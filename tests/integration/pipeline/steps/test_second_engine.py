@@ -1,4 +1,4 @@
-"""PDFium reads what pypdf cannot, the reason is kept, and wrong letters are never passed on."""
+"""PDFium reads what pypdf cannot, the reason is recorded, and wrong letters are never used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HIRAGANA = range(842, 842 + 80)
 """Glyph numbers of Adobe's Japanese collection, from HIRAGANA SMALL A on."""
 
 CHINESE_AS_LATIN = "Ä¿Â¼ £¨Ò»£© ¡¡ÖÐ¹ú ÈËÃñ ¹²ºÍ¹ú"
-"""What GBK bytes look like to a reader that takes them for Latin-1."""
+"""GBK bytes read as Latin-1."""
 
 
 def read(folder: Path, content: bytes, options: ExtractOptions = DEFAULTS) -> Extracted:
@@ -40,20 +40,18 @@ def test_letters_pypdf_has_no_table_for_are_read_by_pdfium(tmp_path: Path) -> No
     assert page.text.startswith("ぁあぃい")
     assert (page.source, page.reason) == (
         "pdfium",
-        "pypdf: its fonts need tables of letters which pypdf has not",
+        "pypdf: its fonts need character tables that pypdf lacks",
     )
     assert (found.problem, found.without_text) == ("", ())
 
 
 def test_letters_that_are_nowhere_in_the_file_are_left_to_ocr(tmp_path: Path) -> None:
-    """PDFium takes glyph numbers for letters as well: `dgjmps` where a page says something else."""
+    """PDFium also takes glyph numbers for letters: `dgjmps` instead of the page's text."""
     found = read(tmp_path, font_without_map("Identity", range(100, 340, 3)))
     [page] = found.pages
     assert (page.text, page.source) == ("", "failed")
     assert found.without_text == (1,)
-    assert found.problem == (
-        "Page 1 could not be read (pypdf: its fonts do not say which letters they draw)."
-    )
+    assert found.problem == ("Page 1 could not be read (pypdf: its fonts have no character map).")
 
 
 def test_a_file_pypdf_cannot_open_is_read_by_pdfium(tmp_path: Path) -> None:
@@ -67,7 +65,7 @@ def test_a_page_pypdf_cannot_read_is_read_by_pdfium(tmp_path: Path) -> None:
     found = read(tmp_path, nested_array(before=text_content(SENTENCE)))
     [page] = found.pages
     assert (page.text, page.source) == (SENTENCE, "pdfium")
-    assert page.reason == "pypdf: it cannot read it (RecursionError)"
+    assert page.reason == "pypdf: it cannot read the page (RecursionError)"
 
 
 def test_a_page_pypdf_is_too_slow_for_is_read_by_pdfium(tmp_path: Path) -> None:
@@ -76,11 +74,11 @@ def test_a_page_pypdf_is_too_slow_for_is_read_by_pdfium(tmp_path: Path) -> None:
     found = read(tmp_path, content, replace(DEFAULTS, page_seconds=3))
     assert [page.source for page in found.pages] == ["pypdf", "pdfium"]
     assert found.pages[1].text == f"Slow.\n{SENTENCE}"
-    assert found.pages[1].reason == "pypdf: it took longer than a page may"
+    assert found.pages[1].reason == "pypdf: it took the time limit of a page"
     assert found.problem == ""
 
 
-def test_junk_is_no_text_whoever_reads_it(tmp_path: Path) -> None:
+def test_illegible_text_of_either_engine_is_no_text(tmp_path: Path) -> None:
     junk = text_content(*[CHINESE_AS_LATIN] * 12)
     found = read(tmp_path, document([text_content(SENTENCE), junk]))
     assert [page.source for page in found.pages] == ["pypdf", "failed"]
@@ -114,7 +112,7 @@ def test_only_doubtful_pages_are_read_twice(
 
 
 def test_pdfium_is_never_loaded_in_the_worker(tmp_path: Path) -> None:
-    """It answers some files with an abort, which would take the worker along."""
+    """Some files crash it, which would take the worker down."""
     program = (
         "import sys\nfrom pathlib import Path\n"
         "from pipeline.steps.extract.extract import ExtractOptions, extract\n"

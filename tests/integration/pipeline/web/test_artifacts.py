@@ -1,4 +1,4 @@
-"""A document's files are served to those who may see documents, as what they are, and nothing else is."""
+"""A document's files are served to users who may view documents, with safe content types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _folders(settings: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def document() -> Document:
-    """A document whose steps are all done; its text tries to be a web page."""
+    """A finished document whose text imitates a web page."""
     made = {
         field: default_storage.save(f"{kind}/made", ContentFile(f"{kind} {HOSTILE}".encode()))
         for kind, (field, _) in KINDS.items()
@@ -40,7 +40,7 @@ def document() -> Document:
 
 @pytest.fixture
 def reader() -> Client:
-    """A browser of someone who may look at documents, and do nothing else."""
+    """The client of a user who may only view documents."""
     return browser_of(User.objects.create_user("rea", is_staff=True), "view_document")
 
 

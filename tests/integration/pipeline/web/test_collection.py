@@ -1,4 +1,4 @@
-"""The collection: live at /papers/ for those who may see it, and as files that need no server."""
+"""The collection: at /papers/ for users with the permission, and as static files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _folders(settings: Any, tmp_path: Path, static_root: None) -> None:
 
 @pytest.fixture
 def reader() -> Client:
-    """A browser of someone who may look at documents, and do nothing else."""
+    """The client of a user who may only view documents."""
     user = User.objects.create_user("rea", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename="view_document"))
     client = Client()
@@ -47,11 +47,11 @@ def reader() -> Client:
 
 
 def known(key: str, **columns: Any) -> Document:
-    return Document.objects.create(key=key, kind="doi", source=key, begun=True, **columns)
+    return Document.objects.create(key=key, kind="doi", source=key, enqueued=True, **columns)
 
 
 def ended(key: str, state: str = State.DONE, error_kind: str = "", **columns: Any) -> Document:
-    """A paper that has come to its end; a done one has its report on the storage."""
+    """A finished paper; one that is done has its report on the storage."""
     Execution.objects.create(
         flow=FLOW, key=key, state=state, phase="wrap", step="report", finished_at=NOON,
         error_kind=error_kind, error_message="it is a web page" if error_kind else "",
@@ -132,12 +132,12 @@ def test_it_counts_papers_by_status_and_failures_by_kind_with_what_they_mean(
 def test_it_is_sorted_and_filtered_by_its_address(
     asked: str, listed: str, papers: None, reader: Client
 ) -> None:
-    """What has no value comes last, the newest first."""
+    """Missing values come last, the newest first."""
     assert keys(reader, f"/papers/?{asked}") == listed.split()
 
 
-def test_what_is_only_known_so_far_can_be_asked_for(papers: None, reader: Client) -> None:
-    assert keys(reader, "/papers/?status=not+begun") == ["later"]
+def test_documents_without_an_execution_can_be_listed(papers: None, reader: Client) -> None:
+    assert keys(reader, "/papers/?status=not+enqueued") == ["later"]
 
 
 def test_a_heading_sorts_the_other_way_when_it_is_sorted_by_already(
@@ -151,7 +151,7 @@ def test_a_heading_sorts_the_other_way_when_it_is_sorted_by_already(
 def test_long_collections_come_in_pages_that_keep_what_was_asked(
     papers: None, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_view, "A_PAGE", 2)
+    monkeypatch.setattr(collection_view, "PAGE_SIZE", 2)
     assert keys(reader, "/papers/?sort=key&page=2") == ["later", "x"]
     shown = reader.get("/papers/?sort=key&page=2").content.decode()
     assert 'href="?sort=key&amp;page=1" rel="prev"' in shown
@@ -161,7 +161,7 @@ def test_long_collections_come_in_pages_that_keep_what_was_asked(
 def test_more_papers_than_are_sorted_come_newest_first_and_say_so(
     papers: None, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_view, "SORTED_UP_TO", 4)
+    monkeypatch.setattr(collection_view, "MAX_SORTED", 4)
     assert keys(reader, "/papers/?sort=title") == ["later", "y", "x", "a", "b"]
     assert "More than 4 papers" in reader.get("/papers/?sort=title").content.decode()
     assert keys(reader, "/papers/?sort=title&status=done") == ["a", "b"]
@@ -174,11 +174,11 @@ def test_more_papers_than_are_sorted_come_newest_first_and_say_so(
         ("status=failed&q=doi:10.1/y", "y"),
     ],
 )  # fmt: skip
-def test_papers_that_share_a_status_with_many_are_found_without_gathering_all_their_keys(
+def test_papers_of_a_frequent_status_are_found_without_collecting_all_their_keys(
     asked: str, listed: str, papers: None, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite gathered 600,000 keys for a hundred rows, which took seconds."""
-    monkeypatch.setattr(collection_view, "SORTED_UP_TO", 1)
+    """SQLite used to collect 600,000 keys for a hundred rows, which took seconds."""
+    monkeypatch.setattr(collection_view, "MAX_SORTED", 1)
     with CaptureQueriesContext(connection) as sent:
         assert keys(reader, f"/papers/?{asked}") == listed.split()
     assert any("EXISTS" in query["sql"] for query in sent)
@@ -199,7 +199,7 @@ def test_a_page_asks_the_database_a_fixed_number_of_times(
 def test_all_work_is_counted_in_an_index_without_its_rows(
     count: Callable[[], Any], papers: None
 ) -> None:
-    """Rows hold payloads; an index of three short columns is a twentieth of them to read."""
+    """Rows contain payloads; an index of three short columns is a twentieth of their size."""
     with CaptureQueriesContext(connection) as asked:
         count()
     (counting,) = (query["sql"] for query in asked if "COUNT(" in query["sql"])
@@ -262,8 +262,8 @@ def test_a_report_that_is_no_longer_on_the_storage_is_not_linked_to(
 def test_a_long_index_comes_in_pages(
     papers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_export, "A_FILE", 2)
-    monkeypatch.setattr(collection_export, "CHUNK", 3)
+    monkeypatch.setattr(collection_export, "ROWS_PER_FILE", 2)
+    monkeypatch.setattr(collection_export, "ROWS_PER_QUERY", 3)
     assert "5 papers on 3 pages" in index(tmp_path)
     second = (tmp_path / "index-2.html").read_text()
     assert 'href="index.html" rel="prev"' in second and 'href="index-3.html" rel="next"' in second
@@ -274,7 +274,7 @@ def test_a_long_index_comes_in_pages(
 
 def test_an_index_of_nothing_is_a_page_that_says_so(tmp_path: Path) -> None:
     index(tmp_path)
-    assert "Nothing here." in (tmp_path / "index.html").read_text()
+    assert "No papers." in (tmp_path / "index.html").read_text()
 
 
 def test_the_one_script_of_an_index_is_ours_and_needs_nothing_else(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The query of a URL may hold a signature: it is kept to fetch with, and told to nobody."""
+"""The query of a URL may contain a signature: it is used for fetching, and shown nowhere."""
 
 # Fixtures are imported by name and given to tests by name.
 # ruff: noqa: F401, F811
@@ -51,7 +51,7 @@ def document(fetching: Fetching, site: FaultyServer, mirror: FaultyServer) -> Do
 
 
 def make_old(document: Document) -> None:
-    """As rows written by earlier versions are: with whole URLs in the record."""
+    """Like rows of earlier versions: with whole URLs in the log."""
     for line in document.lookups:
         line["url"] = f"{line['url']}?token={SECRET}"
     document.save()
@@ -72,7 +72,7 @@ def test_no_form_of_a_report_tells_it(render: Any, old: bool, document: Document
     text = render(facts)
     assert "/status" in text
     assert SECRET not in text
-    told = " ".join(asked.what for asked in facts.asked)
+    told = " ".join(lookup.result for lookup in facts.lookups)
     assert "round:" not in told and "failed:" not in told, "what only steps need"
 
 

@@ -1,4 +1,4 @@
-"""Analysis by a model (a local server plays it): what is asked, how often, and what is told."""
+"""Analysis by a model (a fake server): which requests are sent, how many, and the errors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipeline.steps.analyse.analyse import (
     Analysed,
     AnalyseOptions,
     Analysis,
-    ComeAgain,
-    Learnt,
+    KnownLimits,
+    Reschedule,
     analyse,
 )
 from pipeline.steps.llm import endpoint as endpoints
@@ -28,11 +28,11 @@ from tests.papers import PAPER, SECRET
 
 @pytest.fixture
 def model() -> Iterator[FakeLlm]:
-    endpoints.forget()
+    endpoints.reset_dialects()
     made = FakeLlm()
     yield made
     made.close()
-    endpoints.forget()
+    endpoints.reset_dialects()
 
 
 def by(model: FakeLlm, **changes: Any) -> AnalyseOptions:
@@ -52,7 +52,7 @@ def failure(options: AnalyseOptions) -> StepFailed:
 
 
 def used(options: AnalyseOptions) -> tuple[int, int, int]:
-    tally = options.tally
+    tally = options.usage
     return tally.requests, tally.prompt_tokens, tally.completion_tokens
 
 
@@ -99,7 +99,7 @@ def test_a_second_bad_answer_is_the_last(model: FakeLlm) -> None:
 
 
 def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: FakeLlm) -> None:
-    """P7-07: the next try changes something."""
+    """P7-07: the retry changes the request."""
     model.say(json.dumps(GOOD), "length")
     model.say(GOOD)
     run(by(model, max_tokens=100))
@@ -107,7 +107,7 @@ def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: FakeLlm) -> N
 
 
 def test_an_answer_cut_off_twice_is_final(model: FakeLlm) -> None:
-    """P7-07: not retried at full cost for ever; the reason says truncated."""
+    """P7-07: not retried endlessly at full cost; the error says that it was truncated."""
     model.say("", "length")
     model.say(GOOD, "length")
     error = failure(by(model, max_tokens=100))
@@ -139,7 +139,7 @@ def test_there_is_one_second_try_whatever_the_two_faults_are(
 def test_usage_in_an_answer_without_an_answer_is_counted(
     model: FakeLlm, choice: dict[str, Any], kind: str
 ) -> None:
-    """P7-05: none is success, each has its reason, and usage in the answer is booked."""
+    """P7-05: each fails with its own reason, and the usage it reports is counted."""
     usage = {"prompt_tokens": 7, "completion_tokens": 3}
     model.answers.append((200, {"choices": [choice], "usage": usage}))
     options = by(model)
@@ -150,7 +150,7 @@ def test_usage_in_an_answer_without_an_answer_is_counted(
 def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(
     model: FakeLlm,
 ) -> None:
-    """P7-11: no booking, no call."""
+    """P7-11: without a charge no request is sent."""
     announced: list[int] = []
 
     def book(number: int) -> None:
@@ -212,24 +212,24 @@ def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(
     run(options)
     run(by(model))
     assert formats(model) == ["json_schema", "json_object", "json_object"]
-    assert options.tally.requests == 2
+    assert options.usage.requests == 2
 
 
 def test_an_endpoint_that_takes_no_format_at_all_is_asked_without_by_the_next_lease(
     model: FakeLlm,
 ) -> None:
-    """Two refusals use up what one lease has reserved; what it learnt goes on to the next one,
+    """Two refusals use all reserved requests; the dialect is kept for the next lease,
     which may run in another process."""
     model.refuse(400, "response_format is not supported")
     model.refuse(422, "unknown field response_format")
-    with pytest.raises(ComeAgain) as caught:
+    with pytest.raises(Reschedule) as caught:
         run(by(model))
-    endpoints.forget()
-    run(by(model, learnt=Learnt.of(caught.value.learnt)))
+    endpoints.reset_dialects()
+    run(by(model, known=KnownLimits.from_context(caught.value.context)))
     assert formats(model) == ["json_schema", "json_object", "none"]
 
 
-def test_newer_models_are_asked_in_their_own_words(model: FakeLlm) -> None:
+def test_newer_models_get_requests_in_their_own_dialect(model: FakeLlm) -> None:
     model.refuse(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
     run(by(model, max_tokens=100))
     assert model.requests[1]["max_completion_tokens"] == 100
@@ -242,6 +242,8 @@ def test_a_refusal_about_something_else_teaches_nothing() -> None:
 
 
 def test_a_dialect_out_of_a_context_is_only_taken_when_it_is_one() -> None:
-    assert Learnt.of({"llm_dialect": Dialect("none").plain()}).dialect == Dialect("none")
+    assert KnownLimits.from_context({"llm_dialect": Dialect("none").to_json()}).dialect == Dialect(
+        "none"
+    )
     for odd in (None, "none", {"response_format": "xml"}, {"unknown": 1}):
-        assert Learnt.of({"llm_dialect": odd}).dialect is None
+        assert KnownLimits.from_context({"llm_dialect": odd}).dialect is None

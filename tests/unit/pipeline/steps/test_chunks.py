@@ -1,4 +1,4 @@
-"""Cutting a paper by tokens, with a tokenizer that is there without a network."""
+"""Splitting a paper by tokens, with a tokenizer that needs no network."""
 
 # ruff: noqa: RUF001 - a Chinese text is punctuated in Chinese
 
@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.steps.analyse.chunks import (
-    LEAST_NOTES,
+    MIN_NOTE_TOKENS,
     Plan,
-    known_parts,
-    planned,
+    chunk_tokens_for,
+    known_chunks,
+    plan_chunks,
     requests_for,
-    room_for,
     split,
     tokens_in,
 )
@@ -36,35 +36,35 @@ def letters(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE, BASE64, WITHOUT_GAPS, "😀" * 3_000, "\n" * 9])
-def test_the_parts_hold_all_of_the_paper_and_none_more_than_its_room(text: str) -> None:
+def test_the_chunks_hold_all_of_the_paper_and_none_is_larger_than_allowed(text: str) -> None:
     """P7-12: English, Chinese, base64 and text without a gap."""
-    plan = planned(text, 500)
-    assert letters("".join(plan.parts)) == letters(text)
-    assert all(len(split(part, 500)) <= 1 for part in plan.parts)
+    plan = plan_chunks(text, 500)
+    assert letters("".join(plan.chunks)) == letters(text)
+    assert all(len(split(chunk, 500)) <= 1 for chunk in plan.chunks)
 
 
 @given(st.text(max_size=3_000), st.integers(10, 300))
 def test_no_text_is_lost_whatever_it_is_made_of(text: str, room: int) -> None:
-    assert letters("".join(planned(text, room).parts)) == letters(text)
+    assert letters("".join(plan_chunks(text, room).chunks)) == letters(text)
 
 
-def test_a_paper_that_fits_is_one_part_whole() -> None:
-    assert planned("Short.\n1 Method\nWe count.", 500).parts[0].split() == (
+def test_a_paper_that_fits_is_one_chunk() -> None:
+    assert plan_chunks("Short.\n1 Method\nWe count.", 500).chunks[0].split() == (
         ["Short.", "1", "Method", "We", "count."]
     )
 
 
-def test_a_part_ends_before_a_heading_where_it_can() -> None:
+def test_a_chunk_ends_before_a_heading_if_possible() -> None:
     section = "We counted every gate on every canal twice and wrote it down.\n" * 12
     body = "".join(f"{n} Canal of the {n}th kind\n{section}" for n in range(1, 9))
-    parts = planned(body, 400).parts
-    assert len(parts) > 2
-    assert all(re.match(r"\d Canal", part) for part in parts)
+    chunks = plan_chunks(body, 400).chunks
+    assert len(chunks) > 2
+    assert all(re.match(r"\d Canal", chunk) for chunk in chunks)
 
 
 def test_two_million_characters_are_cut_in_a_few_seconds() -> None:
     """P7-12"""
-    assert 10 < len(planned(ENGLISH * 48, 25_000).parts) < 40
+    assert 10 < len(plan_chunks(ENGLISH * 48, 25_000).chunks) < 40
 
 
 def test_tokens_are_counted_from_above_within_a_32nd() -> None:
@@ -72,31 +72,31 @@ def test_tokens_are_counted_from_above_within_a_32nd() -> None:
     assert 1_000 <= tokens_in(text, 5_000) <= 1_000 + 5_000 // 32
 
 
-def test_what_is_reserved_is_a_request_a_part_one_to_merge_and_one_to_spare() -> None:
-    assert [requests_for(parts) for parts in (1, 2, 7)] == [2, 4, 9]
-    assert [known_parts(context) for context in ({}, {"llm_parts": 7})] == [1, 7]
+def test_what_is_reserved_is_a_request_a_chunk_one_to_merge_and_a_spare_one() -> None:
+    assert [requests_for(chunks) for chunks in (1, 2, 7)] == [2, 4, 9]
+    assert [known_chunks(context) for context in ({}, {"llm_chunks": 7})] == [1, 7]
 
 
 def test_the_room_leaves_space_for_the_answer_at_double_length() -> None:
-    assert room_for(32_768, 2_000) * 1.15 + 2 * 2_000 + 600 <= 32_768
-    assert room_for(4_096, 2_000) < 0
+    assert chunk_tokens_for(32_768, 2_000) * 1.15 + 2 * 2_000 + 600 <= 32_768
+    assert chunk_tokens_for(4_096, 2_000) < 0
 
 
-def test_notes_on_all_parts_fit_where_one_part_does() -> None:
-    plan = Plan("", 3_000, ("part",) * 10)
-    assert plan.note_tokens * 10 <= plan.room and plan.can_be_merged
-    assert not Plan("", LEAST_NOTES * 9, ("part",) * 10).can_be_merged
+def test_notes_on_all_chunks_fit_in_one_chunk() -> None:
+    plan = Plan("", 3_000, ("chunk",) * 10)
+    assert plan.note_tokens * 10 <= plan.chunk_tokens and plan.can_be_merged
+    assert not Plan("", MIN_NOTE_TOKENS * 9, ("chunk",) * 10).can_be_merged
 
 
 def test_the_tokenizer_needs_no_network() -> None:
-    """Its vocabulary ships inside the wheel: nothing is opened but what the interpreter needs."""
+    """Its vocabulary ships inside the wheel."""
     code = (
         "import socket, sys\n"
         "def refuse(event, args):\n"
         "    if event.startswith('socket.'): raise SystemExit(f'{event} {args}')\n"
         "sys.addaudithook(refuse)\n"
-        "from pipeline.steps.analyse.chunks import planned\n"
-        "print(len(planned('Water flows. ' * 2000, 500).parts) > 5)"
+        "from pipeline.steps.analyse.chunks import plan_chunks\n"
+        "print(len(plan_chunks('Water flows. ' * 2000, 500).chunks) > 5)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("True\n", "")

@@ -1,4 +1,4 @@
-"""Which engine's text is taken, case by case, without any engine."""
+"""Which engine's text is used, without running an engine."""
 
 from __future__ import annotations
 
@@ -6,78 +6,84 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.extract.engine_choice import SCANT, Heard, chosen, heard, is_doubtful
-from pipeline.steps.pdf.sandbox import Ending, Reading
+from pipeline.steps.extract.engine_choice import (
+    LITTLE_TEXT,
+    EngineText,
+    choose_text,
+    engine_text,
+    is_doubtful,
+)
+from pipeline.steps.pdf.sandbox import Ending, ReadResult
 
 TEXT = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
 
 
-def reading(**line: Any) -> Reading:
-    return Reading(count=1, lines={1: {"page": 1, **line}})
+def reading(**line: Any) -> ReadResult:
+    return ReadResult(count=1, lines={1: {"page": 1, **line}})
 
 
 def test_good_text_of_the_first_is_taken_unasked() -> None:
-    first = heard(reading(text=TEXT), 1)
+    first = engine_text(reading(text=TEXT), 1)
     assert not is_doubtful(first)
-    page, cut = chosen(1, first, None)
+    page, cut = choose_text(1, first, None)
     assert (page.text, page.source, page.reason, cut) == (TEXT, "pypdf", "", False)
 
 
 @pytest.mark.parametrize(
     ("first", "reason"),
     [
-        (reading(text="", error="KeyError"), "pypdf: it cannot read it (KeyError)"),
+        (reading(text="", error="KeyError"), "pypdf: it cannot read the page (KeyError)"),
         (reading(text=TEXT, fonts="collection"),
-         "pypdf: its fonts need tables of letters which pypdf has not"),
-        (reading(text="\ufffd" * 300), "pypdf: many of its characters could not be named"),
-        (reading(text="12"), f"pypdf: {SCANT}"),
-        (Reading(count=1, failed={1: Ending("page_seconds")}),
-         "pypdf: it took longer than a page may"),
-        (Reading(refused={"refused": "damaged", "detail": "TypeError"}),
+         "pypdf: its fonts need character tables that pypdf lacks"),
+        (reading(text="\ufffd" * 300), "pypdf: many of its characters are unknown"),
+        (reading(text="12"), f"pypdf: {LITTLE_TEXT}"),
+        (ReadResult(count=1, failed={1: Ending("page_seconds")}),
+         "pypdf: it exceeded the time limit of a page"),
+        (ReadResult(refused={"refused": "damaged", "detail": "TypeError"}),
          "pypdf: it cannot open the file (TypeError)"),
     ],
 )  # fmt: skip
 def test_what_the_first_cannot_read_is_the_seconds_and_says_why(
-    first: Reading, reason: str
+    first: ReadResult, reason: str
 ) -> None:
-    doubtful = heard(first, 1)
+    doubtful = engine_text(first, 1)
     assert is_doubtful(doubtful)
-    page, _ = chosen(1, doubtful, heard(reading(text=TEXT), 1))
+    page, _ = choose_text(1, doubtful, engine_text(reading(text=TEXT), 1))
     assert (page.text, page.source, page.reason) == (TEXT, "pdfium", reason)
 
 
 def test_little_text_stays_the_firsts_when_the_second_finds_no_more() -> None:
-    few = heard(reading(text="12 Discussion"), 1)
-    page, _ = chosen(1, few, heard(reading(text="Discussion 12"), 1))
+    few = engine_text(reading(text="12 Discussion"), 1)
+    page, _ = choose_text(1, few, engine_text(reading(text="Discussion 12"), 1))
     assert (page.text, page.source, page.reason) == ("12 Discussion", "pypdf", "")
 
 
 def test_a_page_neither_reads_has_failed_and_names_both() -> None:
-    first = heard(Reading(count=1, failed={1: Ending("memory")}), 1)
-    second = heard(Reading(count=1, failed={1: Ending("crashed", "SIGABRT")}), 1)
-    page, _ = chosen(1, first, second)
+    first = engine_text(ReadResult(count=1, failed={1: Ending("memory")}), 1)
+    second = engine_text(ReadResult(count=1, failed={1: Ending("crashed", "SIGABRT")}), 1)
+    page, _ = choose_text(1, first, second)
     assert (page.text, page.source) == ("", "failed")
     assert page.reason == (
         "pypdf: it needed more memory than allowed; "
-        "PDFium: it ended the program reading it (SIGABRT)"
+        "PDFium: it crashed the program reading it (SIGABRT)"
     )
 
 
 def test_letters_nobody_can_name_are_not_asked_for_twice() -> None:
-    nameless = heard(reading(text=TEXT, fonts="nameless"), 1)
+    nameless = engine_text(reading(text=TEXT, fonts="nameless"), 1)
     assert not is_doubtful(nameless)
-    page, _ = chosen(1, nameless, None)
+    page, _ = choose_text(1, nameless, None)
     assert (page.text, page.source) == ("", "failed")
 
 
 def test_text_left_out_for_its_length_is_no_reason_to_read_again() -> None:
-    assert not is_doubtful(heard(reading(text="", cut=True), 1))
+    assert not is_doubtful(engine_text(reading(text="", cut=True), 1))
 
 
 def test_what_was_cleaned_is_counted_with_the_page() -> None:
-    page, _ = chosen(1, heard(reading(text=TEXT + "\x00\x01"), 1), None)
+    page, _ = choose_text(1, engine_text(reading(text=TEXT + "\x00\x01"), 1), None)
     assert (page.cleaned, page.text) == (2, TEXT)
 
 
-def test_a_page_of_which_nothing_was_heard_says_so() -> None:
-    assert heard(Reading(count=3), 2) == Heard(against="no answer came")
+def test_a_page_without_a_result_says_so() -> None:
+    assert engine_text(ReadResult(count=3), 2) == EngineText(problem="no result")

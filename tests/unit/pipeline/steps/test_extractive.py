@@ -41,7 +41,7 @@ def test_without_a_model_the_papers_own_sentences_are_picked() -> None:
     assert any("We propose a sluice" in claim for claim in found.contributions)
 
 
-def test_picked_sentences_are_printed_in_the_paper_word_for_word() -> None:
+def test_selected_sentences_are_printed_in_the_paper_word_for_word() -> None:
     summary = run(AnalyseOptions(sentences=3)).analysis.summary
     printed = " ".join(PAPER.split())
     picked = summary.split("\n\n")[1]
@@ -82,7 +82,7 @@ def test_no_text_is_an_outcome_of_its_own(text: str) -> None:
     assert caught.value.kind == "no_text"
 
 
-def test_an_abort_is_heard_before_the_work() -> None:
+def test_an_abort_is_noticed_before_the_work() -> None:
     signal = AbortSignal()
     signal.abort("stop")
     with pytest.raises(Aborted):

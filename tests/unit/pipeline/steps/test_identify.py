@@ -1,4 +1,4 @@
-"""One document, one key, however it is written; and a plain refusal for what names none."""
+"""One document has one key, however it is written; other input is refused with a clear message."""
 
 import os
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_every_spelling_of_an_arxiv_id_gives_its_one_key(text: str, key: str) ->
     assert identify(text).key == key
 
 
-def test_an_arxiv_id_and_its_version_are_kept_apart() -> None:
+def test_an_arxiv_id_and_its_version_are_separated() -> None:
     assert identify("arXiv:2101.00001v2") == Identifier(
         "arxiv", "arxiv:2101.00001v2", "2101.00001", 2
     )
@@ -205,7 +205,7 @@ def test_file_urls_are_paths(text: str) -> None:
     ],
 )
 def test_what_names_no_document_is_refused(text: str) -> None:
-    """P6-12: bad ids are refused when they are handed in."""
+    """P6-12: invalid ids are refused as input."""
     with pytest.raises(BadInput, match="cannot be used"):
         identify(text)
 

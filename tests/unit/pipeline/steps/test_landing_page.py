@@ -1,4 +1,4 @@
-"""A publisher's page names its PDF, however the tag is written."""
+"""The PDF is found on a publisher's page, however the tag is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken for text, and what for letters out of a broken font."""
+"""What counts as legible text, and what as garbage from a broken font."""
 
 # ruff: noqa: RUF001 - other scripts and typographic signs are what pages hold
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.steps.extract.legibility import why_junk, word_share
+from pipeline.steps.extract.legibility import problem_with, word_share
 
 ENGLISH = "We measured forty gates over nine years; most leak a little (see Fig. 3b), e.g. 4.5 %. "
 
@@ -30,7 +30,7 @@ ENGLISH = "We measured forty gates over nine years; most leak a little (see Fig.
          "formulas", "nothing", "a number"],
 )  # fmt: skip
 def test_text_is_left_alone(text: str) -> None:
-    assert why_junk(text) == ""
+    assert problem_with(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -43,21 +43,21 @@ def test_text_is_left_alone(text: str) -> None:
     ],
     ids=["Chinese as Latin-1", "the same without signs", "one letter for ever", "ciphers"],
 )
-def test_junk_is_called_by_its_name(text: str) -> None:
-    assert why_junk(text) == "few of its words look like words"
+def test_illegible_text_is_reported_with_its_reason(text: str) -> None:
+    assert problem_with(text) == "few of its words look like words"
 
 
 @pytest.mark.parametrize("lost", ["\ufffd" * 30, "(cid:71)(cid:72)(cid:15)"])
-def test_characters_nobody_could_name_make_junk(lost: str) -> None:
-    assert why_junk(ENGLISH + lost) == "many of its characters could not be named"
+def test_unknown_characters_make_a_page_illegible(lost: str) -> None:
+    assert problem_with(ENGLISH + lost) == "many of its characters are unknown"
 
 
 def test_one_lost_character_spoils_no_page() -> None:
-    assert why_junk(ENGLISH + "\ufffd") == ""
+    assert problem_with(ENGLISH + "\ufffd") == ""
 
 
 def test_a_short_page_is_not_judged_by_its_words() -> None:
-    assert why_junk("x9$k 4#&q z}7w p+=3") == ""
+    assert problem_with("x9$k 4#&q z}7w p+=3") == ""
 
 
 def test_signs_alone_count_neither_way() -> None:

@@ -1,4 +1,4 @@
-"""Whose turn it is follows from the record of inquiries, which other steps write to as well."""
+"""The next source follows from the lookup log, which other steps write to as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pure parts of OCR: answers, lists of pages, the choice of an engine, waits, what it costs."""
+"""The pure functions of OCR: answers, page lists, the choice of an engine, backoff, cost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from pipeline.config import PipelineSettings
 from pipeline.ocr_config import pages_at_once, requests_reserved, rounded_up
 from pipeline.steps.extract.page_ranges import pages_of
-from pipeline.steps.ocr.engine import Chosen, Installed, Wanted, chosen
-from pipeline.steps.ocr.page_map import Tempo
-from pipeline.steps.ocr.vision_response import goes_in_circles, parsed
+from pipeline.steps.ocr.engine import AvailableEngines, EngineChoice, EngineSetting, choose_engine
+from pipeline.steps.ocr.page_map import Pacing
+from pipeline.steps.ocr.vision_response import is_repetitive, parsed
 from pipeline.steps.pdf.page_outcomes import ParseError, RateLimit
 from queuemgr.base.errors import BadInput, StepFailed
 
@@ -19,14 +19,14 @@ ANSWER = (
 )
 
 
-def test_the_front_matter_is_parted_from_the_text() -> None:
+def test_the_front_matter_is_separated_from_the_text() -> None:
     found = parsed(ANSWER.format(valid="True", turn=0))
     assert (found.text, found.language, found.is_table) == ("Water rose.", "en", True)
     assert found.quarters == 0
 
 
 @pytest.mark.parametrize(("turn", "quarters"), [(90, 1), (180, 2), (270, 3)])
-def test_a_page_that_stands_wrong_says_how_to_turn_it(turn: int, quarters: int) -> None:
+def test_a_rotated_page_says_how_to_turn_it(turn: int, quarters: int) -> None:
     assert parsed(ANSWER.format(valid="False", turn=turn)).quarters == quarters
     assert parsed(ANSWER.format(valid="True", turn=turn)).quarters == 0
 
@@ -47,10 +47,10 @@ def test_a_broken_front_matter_is_no_page(answer: str) -> None:
 
 
 def test_an_end_that_repeats_itself_is_found_and_leaders_are_not() -> None:
-    assert goes_in_circles("It begins. " + "and so on " * 60)
-    assert goes_in_circles("a" * 400)
-    assert not goes_in_circles("Contents " + "." * 900)
-    assert not goes_in_circles("Water rose and fell, and rose again. " * 3)
+    assert is_repetitive("It begins. " + "and so on " * 60)
+    assert is_repetitive("a" * 400)
+    assert not is_repetitive("Contents " + "." * 900)
+    assert not is_repetitive("Water rose and fell, and rose again. " * 3)
 
 
 @pytest.mark.parametrize(
@@ -73,45 +73,45 @@ ENG = frozenset({"eng", "osd"})
 
 
 @pytest.mark.parametrize(
-    ("wanted", "languages", "there", "expected"),
+    ("wanted", "languages", "available", "expected"),
     [
-        ("auto", "", Installed(True), Chosen("remote")),
-        ("auto", "", Installed(False, (), ENG), Chosen("rapidocr")),
-        ("auto", "eng", Installed(False, (), ENG), Chosen("tesseract", "eng")),
-        ("auto", "eng+deu", Installed(False, (), ENG), Chosen("rapidocr")),
-        ("auto", "", Installed(False, NONE, ENG), Chosen("tesseract", "eng")),
-        ("rapidocr", "eng", Installed(True, (), ENG), Chosen("rapidocr")),
-        ("tesseract", "", Installed(True, (), ENG), Chosen("tesseract", "eng")),
+        ("auto", "", AvailableEngines(True), EngineChoice("remote")),
+        ("auto", "", AvailableEngines(False, (), ENG), EngineChoice("rapidocr")),
+        ("auto", "eng", AvailableEngines(False, (), ENG), EngineChoice("tesseract", "eng")),
+        ("auto", "eng+deu", AvailableEngines(False, (), ENG), EngineChoice("rapidocr")),
+        ("auto", "", AvailableEngines(False, NONE, ENG), EngineChoice("tesseract", "eng")),
+        ("rapidocr", "eng", AvailableEngines(True, (), ENG), EngineChoice("rapidocr")),
+        ("tesseract", "", AvailableEngines(True, (), ENG), EngineChoice("tesseract", "eng")),
     ],
 )
 def test_the_engine_is_the_one_named_or_the_best_there_is(
-    wanted: Wanted, languages: str, there: Installed, expected: Chosen
+    wanted: EngineSetting, languages: str, available: AvailableEngines, expected: EngineChoice
 ) -> None:
-    assert chosen(wanted, languages, there) == expected
+    assert choose_engine(wanted, languages, available) == expected
 
 
 @pytest.mark.parametrize(
-    ("wanted", "languages", "there", "remedy"),
+    ("wanted", "languages", "available", "remedy"),
     [
-        ("auto", "", Installed(False, NONE), "pip install"),
-        ("remote", "", Installed(False), "SLUICE_OCR_BASE_URL"),
-        ("tesseract", "deu", Installed(False, (), ENG), "SLUICE_OCR_LANGUAGES"),
-        ("tesseract", "", Installed(False), "not installed"),
+        ("auto", "", AvailableEngines(False, NONE), "pip install"),
+        ("remote", "", AvailableEngines(False), "SLUICE_OCR_BASE_URL"),
+        ("tesseract", "deu", AvailableEngines(False, (), ENG), "SLUICE_OCR_LANGUAGES"),
+        ("tesseract", "", AvailableEngines(False), "not installed"),
     ],
 )
 def test_no_engine_is_refused_with_the_remedy(
-    wanted: Wanted, languages: str, there: Installed, remedy: str
+    wanted: EngineSetting, languages: str, available: AvailableEngines, remedy: str
 ) -> None:
     with pytest.raises(StepFailed, match=remedy):
-        chosen(wanted, languages, there)
+        choose_engine(wanted, languages, available)
 
 
 def test_a_wait_doubles_to_its_ceiling_cannot_overflow_and_gives_way_to_retry_after() -> None:
-    tempo = Tempo(base_delay=1.0, max_delay=60.0)
+    pacing = Pacing(base_delay=1.0, max_delay=60.0)
     error = RateLimit("slow down")
-    assert 4.0 <= tempo.wait(error, 3) <= 4.5
-    assert 60.0 <= tempo.wait(error, 10_000) <= 60.5
-    assert 7.0 <= tempo.wait(RateLimit("slow down", retry_after=7.0), 1) <= 7.5
+    assert 4.0 <= pacing.wait(error, 3) <= 4.5
+    assert 60.0 <= pacing.wait(error, 10_000) <= 60.5
+    assert 7.0 <= pacing.wait(RateLimit("slow down", retry_after=7.0), 1) <= 7.5
 
 
 def test_a_reserve_covers_every_page_and_some_second_tries() -> None:
@@ -123,7 +123,7 @@ def test_a_reserve_covers_every_page_and_some_second_tries() -> None:
     assert requests_reserved(PipelineSettings(ocr_max_retries=0), 8) == 8
 
 
-def test_a_document_takes_no_more_places_than_pages_or_than_there_are() -> None:
+def test_a_document_takes_no_more_tokens_than_pages_or_than_exist() -> None:
     configure = PipelineSettings(ocr_inflight=32, max_ocr_requests=20)
     assert [pages_at_once(configure, n) for n in (1, 5, 31, 500)] == [1, 6, 20, 20]
     assert [rounded_up(n) for n in (1, 2, 3, 4, 5, 7, 9, 13, 17)] == [1, 2, 3, 4, 6, 8, 12, 16, 24]

@@ -1,4 +1,4 @@
-"""How far ahead pages are drawn, and what a page that ends its child costs; the child is played."""
+"""How far ahead pages are rendered, and what happens if a page crashes its child; the child is a fake."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ import pytest
 from pipeline.steps.pdf import page_images, renderer
 from pipeline.steps.pdf.page_images import MAX_RESTARTS, PageImages, Picture
 from pipeline.steps.pdf.page_outcomes import PdfError
-from pipeline.steps.pdf.renderer import Demand, Drawer, Drawing
+from pipeline.steps.pdf.renderer import RenderOptions, RenderProcess, RenderRequest
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER
 
-DRAWING = Drawing(page_seconds=0.2)
+DRAWING = RenderOptions(page_seconds=0.2)
 
 
-class PlayedDrawer:
-    """Draws a page when told to by `draws`; `ends` are pages that end it, `hangs` on which it hangs."""
+class FakeRenderProcess:
+    """A fake child: `ends` are pages that crash it, `hangs` pages on which it hangs."""
 
-    made: list[PlayedDrawer]
+    made: list[FakeRenderProcess]
     ends: frozenset[int]
     hangs: frozenset[int]
 
-    def __init__(self, pdf: Path, drawing: Drawing) -> None:
+    def __init__(self, pdf: Path, drawing: RenderOptions) -> None:
         self.asked: list[int] = []
         self._lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.is_closed = False
@@ -38,13 +38,13 @@ class PlayedDrawer:
     async def opened(self) -> dict[str, Any]:
         return {"count": 1000}
 
-    def ask(self, demand: Demand) -> None:
-        page, turn = demand
+    def ask(self, request: RenderRequest) -> None:
+        page, quarters = request
         self.asked.append(page)
         if page in self.ends:
             self._lines.put_nowait({})
         elif page not in self.hangs:
-            self._lines.put_nowait({"page": page, "turn": turn, "size": 1})
+            self._lines.put_nowait({"page": page, "quarters": quarters, "size": 1})
 
     async def line(self) -> dict[str, Any]:
         return await self._lines.get()
@@ -60,13 +60,13 @@ class PlayedDrawer:
 
 
 @pytest.fixture
-def drawers(monkeypatch: pytest.MonkeyPatch) -> type[PlayedDrawer]:
-    class Drawer(PlayedDrawer):
+def renderers(monkeypatch: pytest.MonkeyPatch) -> type[FakeRenderProcess]:
+    class RenderProcess(FakeRenderProcess):
         made = []
         ends = hangs = frozenset()
 
-    monkeypatch.setattr(page_images, "Drawer", Drawer)
-    return Drawer
+    monkeypatch.setattr(page_images, "RenderProcess", RenderProcess)
+    return RenderProcess
 
 
 Use = Callable[[PageImages], Coroutine[Any, Any, None]]
@@ -89,19 +89,21 @@ async def failure_of(images: PageImages, place: int) -> str:
     return ""
 
 
-def test_nothing_is_drawn_before_the_first_page_is_wanted(drawers: type[PlayedDrawer]) -> None:
+def test_nothing_is_drawn_before_the_first_page_is_wanted(
+    renderers: type[FakeRenderProcess],
+) -> None:
     async def use(images: PageImages) -> None:
         await asyncio.sleep(0.05)
-        assert drawers.made[0].asked == []
+        assert renderers.made[0].asked == []
 
     using(100, 64, use)
 
 
 def test_from_below_the_low_mark_pages_are_drawn_up_to_the_high_one(
-    drawers: type[PlayedDrawer],
+    renderers: type[FakeRenderProcess],
 ) -> None:
     async def use(images: PageImages) -> None:
-        asked = drawers.made[0].asked
+        asked = renderers.made[0].asked
         assert await images.take(0) == Picture(b"x")
         assert asked == list(range(1, 14)), "one taken, twelve on their way"
         for place in range(1, 9):
@@ -114,54 +116,58 @@ def test_from_below_the_low_mark_pages_are_drawn_up_to_the_high_one(
 
 
 def test_no_page_is_drawn_a_window_ahead_of_the_oldest_not_handed_over(
-    drawers: type[PlayedDrawer],
+    renderers: type[FakeRenderProcess],
 ) -> None:
     async def use(images: PageImages) -> None:
-        asked = drawers.made[0].asked
+        asked = renderers.made[0].asked
         for place in range(6):
             await images.take(place)
         assert asked == [1, 2, 3, 4, 5, 6]
-        images.handed_over(2)
+        images.delivered(2)
         assert asked == [1, 2, 3, 4, 5, 6, 7, 8]
 
     using(100, 6, use)
 
 
-def test_a_page_that_ends_its_child_costs_itself_alone(drawers: type[PlayedDrawer]) -> None:
-    drawers.ends = frozenset({2})
+def test_a_page_that_ends_its_child_costs_itself_alone(renderers: type[FakeRenderProcess]) -> None:
+    renderers.ends = frozenset({2})
 
     async def use(images: PageImages) -> None:
         assert [await failure_of(images, place) for place in range(5)] == [
-            "", "The page could not be drawn: it ended the program drawing it.", "", "", "",
+            "", "The page could not be rendered: it crashed the program rendering it.", "", "", "",
         ]  # fmt: skip
 
     using(5, 5, use)
-    assert [made.is_closed for made in drawers.made] == [True, True]
-    assert drawers.made[1].asked == [3, 4, 5], "asked anew of the second child, without the page"
+    assert [made.is_closed for made in renderers.made] == [True, True]
+    assert renderers.made[1].asked == [3, 4, 5], "asked anew of the second child, without the page"
 
 
-def test_a_page_that_hangs_is_named_and_its_child_replaced(drawers: type[PlayedDrawer]) -> None:
-    drawers.hangs = frozenset({1})
+def test_a_page_that_hangs_is_named_and_its_child_replaced(
+    renderers: type[FakeRenderProcess],
+) -> None:
+    renderers.hangs = frozenset({1})
 
     async def use(images: PageImages) -> None:
-        assert "longer than a page may" in await failure_of(images, 0)
+        assert "the time limit of a page" in await failure_of(images, 0)
         assert await images.take(1) == Picture(b"x")
 
     using(2, 2, use)
-    assert len(drawers.made) == 2
+    assert len(renderers.made) == 2
 
 
-def test_after_so_many_children_the_document_is_given_up(drawers: type[PlayedDrawer]) -> None:
-    drawers.ends = frozenset(range(1, 100))
+def test_after_so_many_children_the_document_is_given_up(
+    renderers: type[FakeRenderProcess],
+) -> None:
+    renderers.ends = frozenset(range(1, 100))
 
     async def use(images: PageImages) -> None:
         said = [await failure_of(images, place) for place in range(20)]
-        assert all("could not be drawn" in each for each in said[: MAX_RESTARTS + 1])
+        assert all("could not be rendered" in each for each in said[: MAX_RESTARTS + 1])
         assert all("too many of its pages" in each for each in said[MAX_RESTARTS + 1 :])
 
     using(20, 20, use)
-    assert len(drawers.made) == MAX_RESTARTS + 1
-    assert all(made.is_closed for made in drawers.made)
+    assert len(renderers.made) == MAX_RESTARTS + 1
+    assert all(made.is_closed for made in renderers.made)
 
 
 @pytest.mark.parametrize(
@@ -173,22 +179,22 @@ def test_after_so_many_children_the_document_is_given_up(drawers: type[PlayedDra
     ],
 )
 def test_no_page_waits_for_ever_when_no_child_can_be_started_again(
-    drawers: type[PlayedDrawer],
+    renderers: type[FakeRenderProcess],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: Exception,
     raised: type[Exception],
     said: str,
 ) -> None:
-    """It is no fault of the pages, so none of them is given up for it."""
-    drawers.ends = frozenset({1})
+    """It is not the pages' fault, so none of them fails."""
+    renderers.ends = frozenset({1})
 
     def nothing_left(*_: object) -> None:
         raise error
 
     async def use(images: PageImages) -> None:
-        monkeypatch.setattr(page_images, "Drawer", nothing_left)
-        assert "could not be drawn" in await failure_of(images, 0)
+        monkeypatch.setattr(page_images, "RenderProcess", nothing_left)
+        assert "could not be rendered" in await failure_of(images, 0)
         for place in range(1, 4):
             with pytest.raises(raised, match=said):
                 await images.take(place)
@@ -215,7 +221,7 @@ def test_a_child_that_cannot_be_started_leaves_no_pipe_open(
     monkeypatch.setattr(renderer.os, "pipe", noted)
     monkeypatch.setattr(renderer.subprocess, "Popen", nothing_left)
     with pytest.raises(OSError, match="no process left"):
-        Drawer(tmp_path / "x.pdf", DRAWING)
+        RenderProcess(tmp_path / "x.pdf", DRAWING)
     assert len(made) == 4
     for end in made:
         with pytest.raises(OSError, match="Bad file descriptor"):

@@ -1,4 +1,4 @@
-"""Telling entries apart: what each is, what is left out, and what is said when it cannot be done."""
+"""Separating the entries of a list: each entry's text, and what happens if it cannot be done."""
 
 # ruff: noqa: RUF001 - typographic quotes are what papers print
 
@@ -80,14 +80,14 @@ def test_each_entry_keeps_its_doi_and_arxiv_id() -> None:
     assert (second.doi, second.arxiv_id) == ("", "")
 
 
-def test_what_stands_behind_the_last_entry_is_not_part_of_it() -> None:
+def test_text_after_the_last_entry_is_not_part_of_it() -> None:
     section = ["[1] A. Abel. Things.", "J. Things, 2001.", "[2] C. Cole. More. 2002.",
                "Submit your manuscript here and find out more", "All rights reserved."]  # fmt: skip
     assert entries_of(section).entries[-1].text == "[2] C. Cole. More. 2002."
 
 
 def test_an_appendix_that_cites_adds_no_entry() -> None:
-    """Mullen and van Stokkum 2007 (JSS) has 17 references and an appendix that names some again."""
+    """Mullen and van Stokkum 2007 (JSS) has 17 references and an appendix that repeats some."""
     appendix = ["The memory that this algorithm needs grows with the data"] * 40
     appendix.append("as is described in Cole (2010). It goes on.")
     assert entries_of(APA + appendix).count == 4

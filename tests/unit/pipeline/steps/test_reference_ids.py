@@ -1,4 +1,4 @@
-"""The DOI and arXiv id of an entry, as papers print and break them."""
+"""The DOI and arXiv id of an entry, as papers print them and break lines in them."""
 
 from __future__ import annotations
 

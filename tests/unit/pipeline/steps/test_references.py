@@ -1,4 +1,4 @@
-"""Counting references: each style, each trap the field falls into."""
+"""Counting references: every style, and common mistakes."""
 
 # ruff: noqa: RUF001 - full-width and typographic signs are what papers print
 
@@ -126,7 +126,7 @@ def test_what_follows_the_list_is_not_counted() -> None:
 
 
 def test_page_ranges_at_a_lines_start_are_no_numbers() -> None:
-    """A broken line that starts with `490.` once gave 490 references."""
+    """A broken line that starts with `490.` was once counted as 490 references."""
     assert find_references(paper(*APA)).count == 4
 
 
@@ -135,7 +135,7 @@ def test_a_number_lost_in_a_line_break_does_not_end_the_chain() -> None:
     assert find_references(paper(*entries)).count == 15
 
 
-def test_entries_nothing_tells_apart_are_not_counted_but_kept() -> None:
+def test_entries_that_cannot_be_separated_are_not_counted_but_kept() -> None:
     found = find_references(paper("1999 was the year", "of 2001 and others", "in 2005 too"))
     assert found.count is None
     assert found.section

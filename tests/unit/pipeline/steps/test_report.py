@@ -1,4 +1,4 @@
-"""The report says what is known, admits what is not, and shows hostile text as text."""
+"""The report states what is known and what is missing, and escapes hostile text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from pipeline.steps.report.json_report import render_json
 from pipeline.steps.report.markdown_report import render_markdown
 from pipeline.steps.report.report import (
-    Asked,
     PagesRead,
+    SourceLookup,
     arxiv_link,
-    asked_of,
     doi_link,
+    group_pages,
     plain,
     ranges,
-    read_alike,
+    source_lookup,
 )
 from tests.report_builder import FACTS, FULL, HOSTILE, with_every_text
 
@@ -27,7 +27,7 @@ def test_a_report_reads_from_title_to_provenance() -> None:
     assert render_markdown(FACTS) == (
         "# On the Flow of Water\n\n"
         "## Summary\n\nWater flows downhill.\n\nUphill it needs a pump.\n\n"
-        "## What it adds\n\n- A pump is described.\n\n"
+        "## Contributions\n\n- A pump is described.\n\n"
         "## Keywords\n\nwater · flow\n\n"
         "## About this report\n\n| | |\n|---|---|\n"
         "| Key | <code>arxiv&#58;2101.00001</code> |\n"
@@ -64,7 +64,7 @@ def test_the_title_of_the_catalogue_wins_over_the_models() -> None:
 
 
 def test_hostile_text_is_shown_as_text() -> None:
-    """P4-14: what a paper or a model wrote runs nowhere and points nowhere."""
+    """P4-14: text of a paper or a model runs nowhere and links nowhere."""
     text = render_markdown(with_every_text(HOSTILE))
     for forbidden in ("<script", "![x](", "[a](", "http://evil", "www.evil", "\u202e"):
         assert forbidden not in text
@@ -109,7 +109,7 @@ def test_a_report_tells_all_that_is_known_of_a_paper() -> None:
 
 def test_json_tells_all_that_is_known_of_a_paper() -> None:
     said = json.loads(render_json(FULL))
-    assert said["schema"] == 2
+    assert said["schema"] == 3
     assert said["links"]["arxiv"] == "https://arxiv.org/abs/2101.00001v2"
     assert said["pages"]["read"][1] == {
         "source": "failed", "numbers": [4], "reason": "it took too long",
@@ -117,7 +117,7 @@ def test_json_tells_all_that_is_known_of_a_paper() -> None:
     assert said["references"]["list"][1] == {
         "text": "[2] E. Weir. Gates.", "doi": "", "arxiv_id": "hep-th/9901001",
     }  # fmt: skip
-    assert said["asked"][0] == {"who": "crossref", "what": "found: yes"}
+    assert said["lookups"][0] == {"source": "crossref", "result": "found: yes"}
     assert said["tokens"] == {"prompt": 9000, "completion": 300}
 
 
@@ -131,7 +131,7 @@ def test_what_is_no_doi_is_not_linked(doi: str) -> None:
 
 
 def test_a_doi_cannot_break_out_of_its_address() -> None:
-    """P4-14: old DOIs hold brackets and signs that mean something in HTML and Markdown."""
+    """P4-14: old DOIs contain characters that are special in HTML and Markdown."""
     assert (
         doi_link('10.1002/(SICI)1<x>"2::AID?#é')
         == "https://doi.org/10.1002/%28SICI%291%3Cx%3E%222%3A%3AAID%3F%23%C3%A9"
@@ -147,9 +147,9 @@ def test_only_arxiv_ids_lead_to_arxiv(arxiv_id: str, leads: bool) -> None:
     assert arxiv_link(arxiv_id) == (f"https://arxiv.org/abs/{arxiv_id}" if leads else "")
 
 
-def test_pages_read_alike_stand_together_and_failures_last() -> None:
+def test_pages_read_alike_are_grouped_and_failures_come_last() -> None:
     pages = [(1, "failed", "x"), (2, "pypdf", ""), (3, "pdfium", "no letters"), (4, "pypdf", "")]
-    assert read_alike(pages) == (
+    assert group_pages(pages) == (
         PagesRead("pypdf", (2, 4)),
         PagesRead("pdfium", (3,), "no letters"),
         PagesRead("failed", (1,), "x"),
@@ -161,10 +161,10 @@ def test_numbers_that_follow_each_other_are_named_as_one() -> None:
     assert ranges([]) == ""
 
 
-def test_a_look_up_is_told_in_words_whatever_was_noted() -> None:
+def test_a_look_up_is_shown_in_words_whatever_its_fields() -> None:
     record = {"source": "crossref", "found": True, "urls": ["a", "b"], "error": "", "status": 200}
-    assert asked_of(record) == Asked("crossref", "found: yes, urls: a, b, status: 200")
-    assert asked_of({}) == Asked("unnamed", "")
+    assert source_lookup(record) == SourceLookup("crossref", "found: yes, urls: a, b, status: 200")
+    assert source_lookup({}) == SourceLookup("unnamed", "")
 
 
 def test_nothing_is_left_that_hides_or_reverses_text() -> None:

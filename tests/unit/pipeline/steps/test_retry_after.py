@@ -1,4 +1,4 @@
-"""Retry-After in both its forms, and in the forms it should not have."""
+"""Retry-After in its valid forms, and in invalid ones."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
@@ -17,7 +17,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
     [("120", 120.0), (" 5 ", 5.0), ("0", 0.0), ("1.5", 1.5), ("-3", 0.0), ("+7", 7.0)],
 )
 def test_seconds_are_read(value: str, seconds: float) -> None:
-    """P3-09: seconds, also fractional; a negative wait is none."""
+    """P3-09: seconds, also fractional; a negative wait is 0."""
     assert retry_after_seconds(value, NOW) == seconds
 
 
@@ -51,12 +51,12 @@ def test_rubbish_leaves_the_wait_to_our_own_backoff(value: str | None) -> None:
 
 @pytest.mark.parametrize("value", ["9" * 15, "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"])
 def test_a_wait_no_date_could_hold_is_rubbish(value: str) -> None:
-    """P3-05: added to a date it would overflow, and the work would vanish."""
+    """P3-05: added to a date it would overflow, and the work would be lost."""
     assert retry_after_seconds(value, NOW) is None
 
 
 def test_a_long_wait_is_kept_whole() -> None:
-    """P3-08: an hour asked for is an hour waited."""
+    """P3-08: an hour requested is an hour waited."""
     assert retry_after_seconds("3600", NOW) == 3600.0
 
 

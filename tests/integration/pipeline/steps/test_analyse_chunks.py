@@ -1,4 +1,4 @@
-"""Long papers put to a model in parts, by a model that is played."""
+"""Long papers analysed in chunks, by a fake model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.analyse.analyse import AnalyseOptions, ComeAgain, Learnt, analyse, parts_in
+from pipeline.steps.analyse.analyse import (
+    AnalyseOptions,
+    KnownLimits,
+    Reschedule,
+    analyse,
+    count_chunks,
+)
 from pipeline.steps.analyse.chunks import tokens_in
 from pipeline.steps.llm import endpoint as endpoints
 from pipeline.steps.llm.endpoint import Endpoint
@@ -28,12 +34,12 @@ SMALL = {"context_tokens": 3_700, "max_tokens": 200}  # room for 2,347 of them
 
 @pytest.fixture
 def model() -> Iterator[FakeLlm]:
-    endpoints.forget()
+    endpoints.reset_dialects()
     made = FakeLlm()
     made.reply = notes_then_analysis
     yield made
     made.close()
-    endpoints.forget()
+    endpoints.reset_dialects()
 
 
 def notes_then_analysis(request: dict[str, Any]) -> Said:
@@ -42,11 +48,11 @@ def notes_then_analysis(request: dict[str, Any]) -> Said:
     return said("canals " + " ".join(sorted(set(re.findall(r"canal (\d)", text_of(request))))))
 
 
-def by(model: FakeLlm, learnt: Learnt | None = None, **changes: Any) -> AnalyseOptions:
+def by(model: FakeLlm, learnt: KnownLimits | None = None, **changes: Any) -> AnalyseOptions:
     endpoint = Endpoint(model.base_url, "m-1", "sk-key", timeout=10)
     options = AnalyseOptions(endpoint, **{**SMALL, **changes})
-    learnt = learnt or Learnt(parts_in(PAPER, options))
-    return AnalyseOptions(endpoint, **{**SMALL, **changes}, learnt=learnt)
+    learnt = learnt or KnownLimits(count_chunks(PAPER, options))
+    return AnalyseOptions(endpoint, **{**SMALL, **changes}, known=learnt)
 
 
 def failure(options: AnalyseOptions, paper: str = PAPER) -> StepFailed:
@@ -56,14 +62,14 @@ def failure(options: AnalyseOptions, paper: str = PAPER) -> StepFailed:
     return caught.value
 
 
-def test_a_long_paper_is_read_whole_in_parts_and_merged_by_one_last_request(
+def test_a_long_paper_is_read_whole_in_chunks_and_merged_by_one_last_request(
     model: FakeLlm,
 ) -> None:
     options = by(model)
-    parts = options.learnt.parts
+    parts = options.known.chunks
     found = analyse(PAPER, "On leaks", options, NEVER)
     assert (found.analysis.title, parts > 3) == (GOOD["title"], True)
-    assert options.tally.requests == len(model.requests) == parts + 1 < options.learnt.requests
+    assert options.usage.requests == len(model.requests) == parts + 1 < options.known.requests
     assert [is_merge(request) for request in model.requests] == [False] * parts + [True]
     notes = re.findall(r"Part (\d+):\ncanals ([\d ]+)", model.sent(parts + 1))
     assert [int(number) for number, _ in notes] == list(range(1, parts + 1)), "in order"
@@ -76,13 +82,13 @@ def test_a_long_paper_is_read_whole_in_parts_and_merged_by_one_last_request(
 def test_tokens_are_summed_over_all_requests(model: FakeLlm) -> None:
     options = by(model)
     analyse(PAPER, "", options, NEVER)
-    assert options.tally.prompt_tokens == 10 * options.tally.requests
-    assert options.tally.completion_tokens == 5 * options.tally.requests
+    assert options.usage.prompt_tokens == 10 * options.usage.requests
+    assert options.usage.completion_tokens == 5 * options.usage.requests
 
 
 @pytest.mark.parametrize("inflight", [1, 3])
-def test_only_so_many_parts_are_asked_at_once(model: FakeLlm, inflight: int) -> None:
-    """No answer comes before so many are asked for, or ten seconds have passed."""
+def test_only_so_many_chunks_are_requested_at_once(model: FakeLlm, inflight: int) -> None:
+    """No answer is sent before `count` requests wait, or ten seconds have passed."""
     usual, as_many_as_may = model.reply, threading.Event()
 
     def reply(request: dict[str, Any]) -> Said:
@@ -92,63 +98,63 @@ def test_only_so_many_parts_are_asked_at_once(model: FakeLlm, inflight: int) -> 
         return usual(request)
 
     model.reply, model.seconds = reply, 0.05
-    analyse(PAPER, "", by(model, parts_inflight=inflight), NEVER)
+    analyse(PAPER, "", by(model, chunks_inflight=inflight), NEVER)
     assert model.most_at_once == inflight
 
 
-def test_the_first_failure_stops_the_parts_not_yet_asked(model: FakeLlm) -> None:
-    """Fail-fast: without one part nothing can be summed up."""
+def test_the_first_failure_stops_the_chunks_not_yet_requested(model: FakeLlm) -> None:
+    """Fail-fast: without one chunk's notes there is no analysis."""
     model.refuse(503, "overloaded")
-    options = by(model, parts_inflight=1)
+    options = by(model, chunks_inflight=1)
     assert failure(options).kind == "server_error"
-    assert len(model.requests) == options.tally.requests == 1
+    assert len(model.requests) == options.usage.requests == 1
 
 
-def test_a_rate_limit_met_by_a_part_keeps_its_wait(model: FakeLlm) -> None:
+def test_a_rate_limit_met_by_a_chunk_keeps_its_wait(model: FakeLlm) -> None:
     model.headers = {"Retry-After": "7"}
     model.refuse(429, "slow down")
-    error = failure(by(model, parts_inflight=1))
+    error = failure(by(model, chunks_inflight=1))
     assert (error.kind, error.retry_after) == ("rate_limited", 7)
 
 
 def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: FakeLlm) -> None:
     """P7-07"""
     model.answers.append(said("canals of gold", "length"))
-    options = by(model, parts_inflight=1)
+    options = by(model, chunks_inflight=1)
     analyse(PAPER, "", options, NEVER)
     first, second = model.requests[:2]
     assert second["max_tokens"] == 2 * first["max_tokens"]
     assert second["messages"] == first["messages"]
     assert "of gold" not in model.sent(len(model.requests))
-    assert options.tally.requests == options.learnt.requests, "the one to spare was used"
+    assert options.usage.requests == options.known.requests, "the one to spare was used"
 
 
 def test_a_second_fault_ends_it_and_no_request_is_made_beyond_those_reserved(
     model: FakeLlm,
 ) -> None:
     model.reply = lambda request: said("cut", "length") if not is_merge(request) else said(GOOD)
-    options = by(model, parts_inflight=4)
+    options = by(model, chunks_inflight=4)
     assert failure(options).kind == "cut_off"
-    assert len(model.requests) <= options.learnt.requests
+    assert len(model.requests) <= options.known.requests
 
 
 def test_a_paper_longer_than_was_reserved_for_asks_for_more_before_anything_is_sent(
     model: FakeLlm,
 ) -> None:
-    with pytest.raises(ComeAgain) as caught:
-        analyse(PAPER, "", by(model, Learnt()), NEVER)
+    with pytest.raises(Reschedule) as caught:
+        analyse(PAPER, "", by(model, KnownLimits()), NEVER)
     assert model.requests == []
-    analyse(PAPER, "", by(model, Learnt.of(caught.value.learnt)), NEVER)
+    analyse(PAPER, "", by(model, KnownLimits.from_context(caught.value.context)), NEVER)
 
 
-def test_more_parts_than_allowed_are_refused_with_the_remedy(model: FakeLlm) -> None:
-    error = failure(by(model, max_parts=2))
+def test_more_chunks_than_allowed_are_refused_with_the_remedy(model: FakeLlm) -> None:
+    error = failure(by(model, max_chunks=2))
     assert (error.kind, model.requests) == ("too_large", [])
-    assert "at most 2" in error.message and "SLUICE_LLM_MAX_PARTS" in error.message
+    assert "at most 2" in error.message and "SLUICE_LLM_MAX_CHUNKS" in error.message
 
 
-def test_more_parts_than_notes_can_be_merged_of_are_refused(model: FakeLlm) -> None:
-    error = failure(by(model, max_parts=1_000), PAPER * 7)
+def test_more_chunks_than_can_be_merged_are_refused(model: FakeLlm) -> None:
+    error = failure(by(model, max_chunks=1_000), PAPER * 7)
     assert (error.kind, model.requests) == ("too_large", [])
 
 
@@ -159,7 +165,7 @@ ALLOWED = 1_500
 
 
 def takes(tokens: int) -> Any:
-    """A model that counts a tenth more than we do, and takes so many."""
+    """A model that counts a tenth more tokens than we do, and accepts `tokens`."""
 
     def reply(request: dict[str, Any]) -> Said:
         sent = int(1.1 * tokens_in(request["messages"][-1]["content"], 100_000))
@@ -175,25 +181,25 @@ def takes(tokens: int) -> Any:
 def test_a_prompt_refused_for_its_length_is_asked_in_halves_once(
     model: FakeLlm, paper: str
 ) -> None:
-    """P7-12: at most one adapted retry, each later request smaller, none of the paper left out."""
+    """P7-12: at most one adapted retry with smaller requests, and nothing of the paper is left out."""
     model.reply = takes(ALLOWED)
-    options = by(model, parts_inflight=1)
-    with pytest.raises(ComeAgain) as caught:
+    options = by(model, chunks_inflight=1)
+    with pytest.raises(Reschedule) as caught:
         analyse(paper, "", options, NEVER)
     assert str(ALLOWED) in caught.value.reason and "By our count" in caught.value.reason
     refused = len(model.sent(1))
-    analyse(paper, "", by(model, Learnt.of(caught.value.learnt)), NEVER)
+    analyse(paper, "", by(model, KnownLimits.from_context(caught.value.context)), NEVER)
     assert all(len(model.sent(n)) < refused for n in range(2, len(model.requests) + 1))
     canals = set(re.findall(r"canal (\d)", paper))
     assert canals <= set(re.findall(r"\d", model.sent(len(model.requests))))
 
 
 def test_a_second_refusal_is_final_and_gives_the_numbers(model: FakeLlm) -> None:
-    """P7-12: the record gives counted and allowed tokens."""
+    """P7-12: the error states counted and allowed tokens."""
     model.reply = takes(100)
-    with pytest.raises(ComeAgain) as caught:
-        analyse(PAPER, "", by(model, parts_inflight=1), NEVER)
-    error = failure(by(model, Learnt.of(caught.value.learnt), parts_inflight=1))
+    with pytest.raises(Reschedule) as caught:
+        analyse(PAPER, "", by(model, chunks_inflight=1), NEVER)
+    error = failure(by(model, KnownLimits.from_context(caught.value.context), chunks_inflight=1))
     assert (error.kind, len(model.requests)) == ("too_long", 2)
     assert re.search(r"you sent \d+.*By our count .* \d+ tokens, of 3700 allowed", error.message)
 
@@ -201,18 +207,24 @@ def test_a_second_refusal_is_final_and_gives_the_numbers(model: FakeLlm) -> None
 # ---- stopping
 
 
-def test_an_abort_ends_all_parts_under_way_at_once(model: FakeLlm, loop_stays_quiet: None) -> None:
-    model.seconds = 20
+def test_an_abort_stops_all_running_chunks_at_once(model: FakeLlm, loop_stays_quiet: None) -> None:
+    model.seconds = 60
     signal = AbortSignal()
-    threading.Timer(0.5, signal.abort, ["stop"]).start()
+
+    def abort_when_all_are_sent() -> None:
+        while len(model.requests) < 4 and time.monotonic() - start < 30:
+            time.sleep(0.01)
+        signal.abort("stop")
+
     start = time.monotonic()
+    threading.Thread(target=abort_when_all_are_sent).start()
     with pytest.raises(Aborted, match="stop"):
-        analyse(PAPER, "", by(model, parts_inflight=4), signal)
-    assert time.monotonic() - start < 30
+        analyse(PAPER, "", by(model, chunks_inflight=4), signal)
+    assert time.monotonic() - start < 50
     assert len(model.requests) == 4
 
 
-def test_an_error_of_the_booking_comes_through_and_nothing_is_sent_without_it(
+def test_an_error_of_the_charge_is_raised_and_nothing_is_sent_without_it(
     model: FakeLlm,
 ) -> None:
     """P7-11"""

@@ -1,0 +1,34 @@
+"""Opening a document with PDFium, and finding pages without ink; runs inside the sandbox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pypdfium2 as pdfium
+
+INK_DPI = 40
+INK_SHARE = 0.001
+"""A page with no more than this share of non-white pixels at 40 dpi is blank; OCR would invent text
+for it (allenai/olmocr#292)."""
+
+WHITE = 250
+"""Grey levels from here up are paper: JPEG noise is not ink."""
+
+MAX_POINTS = 14_400.0
+"""The largest page PDF allows without a unit; bounds the bitmap of the ink check."""
+
+
+def open_document(path: str) -> tuple[Any, dict[str, Any]]:
+    """The document, and the child's first line: the number of pages, or why the file is refused."""
+    try:
+        document = pdfium.PdfDocument(path)
+    except pdfium.PdfiumError as error:
+        refused = "encrypted" if "password" in str(error).lower() else "damaged"
+        return None, {"refused": refused, "detail": type(error).__name__}
+    return document, {"count": len(document)}
+
+
+def has_ink(page: Any) -> bool:
+    scale = INK_DPI / 72 * min(1.0, MAX_POINTS / max(page.get_size()))
+    levels = page.render(scale=scale, grayscale=True).to_pil().histogram()
+    return bool(sum(levels[:WHITE]) > INK_SHARE * sum(levels))
