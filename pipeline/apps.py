@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class PipelineAppConfig(AppConfig):
-    """Papers: importing the app makes the papers flow known."""
+    """Papers: registers the papers flow."""
 
     name = "pipeline"
     verbose_name = "Papers"
