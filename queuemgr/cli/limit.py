@@ -69,7 +69,7 @@ def _find(name: str) -> dict[str, Any]:
     if found is None:
         raise BadInput(no_limit(name))
     stopped = [s for s in explain.what_stops_work() if s.limit == name]
-    return {**found, "waiting_on_it": [stats.vars_of(s) for s in stopped]}
+    return {**found, "waiting_on_it": [stats.serialize(s) for s in stopped]}
 
 
 def _show(limit: dict[str, Any], options: dict[str, Any], out: Any) -> None:

@@ -29,7 +29,7 @@ PREFIX = "sluice_"
 """Lets people and secret scanners recognise a token."""
 
 SCOPES = {
-    "read": "see executions, attempts, batches, bulk actions, limits, queues and figures",
+    "read": "see executions, attempts, batches, bulk actions, limits, queues and statistics",
     "payload": "see payloads and contexts, and give edited ones",
     "enqueue": "enqueue work, open batches and add to them",
     "operate": "retry, cancel, skip, prioritise, pause, resume, close batches, run bulk actions",
@@ -152,7 +152,7 @@ def blocking_reasons(token: ApiToken, now: datetime) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RateResult:
     """Whether a request passed its token's rate; else the seconds until one may."""
 
     passed: bool
@@ -163,17 +163,17 @@ USED = timedelta(minutes=1)
 """How precise `used_at` is for tokens without a rate."""
 
 
-def count(token: ApiToken, now: datetime) -> Counted:
+def count(token: ApiToken, now: datetime) -> RateResult:
     """Count a request against its token's rate, by the database's clock and in one guarded update: of
     concurrent requests no more pass than the rate allows (see `base.rate`)."""
     rate, row = parse_rate(token.rate, at_once=True), ApiToken.objects.filter(pk=token.pk)
     if rate is None:
         row.filter(Q(used_at__isnull=True) | Q(used_at__lt=now - USED)).update(used_at=now)
-        return Counted(True)
+        return RateResult(True)
     at = now.timestamp()
     moved_on = Greatest(F("counted_until"), Value(at)) + Value(rate.interval)
     in_time = row.filter(counted_until__lte=at + rate.tolerance + ROUNDING)
     if in_time.update(counted_until=moved_on, used_at=now):
-        return Counted(True)
+        return RateResult(True)
     ahead = row.values_list("counted_until", flat=True).get() - at
-    return Counted(False, rate.wait(ahead, 0))
+    return RateResult(False, rate.wait(ahead, 0))

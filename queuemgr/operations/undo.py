@@ -1,9 +1,8 @@
 """Undoing a change: its `before` is restored, if the present state is still its `after`.
 
 At most once for each audit entry, by the functions that made the change; the undo has an entry of its own,
-and can be undone in turn. Resetting a breaker and what ends work (retry, cancel,
-skip) is not undone here: do the opposite instead. A bulk action's priorities are put
-back by another bulk action.
+and can be undone in turn. Resetting a breaker and what ends work (retry, cancel, skip)
+cannot be undone: do the opposite instead. Priorities set by a bulk action are restored by another one.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def _changed_by(change: AuditEntry, name: str) -> str:
     for other in later[:MAX_LATER_ENTRIES]:
         if field in other.after or "row" in other.after:
             return f"; {other.actor} did that at {other.at:%Y-%m-%d %H:%M} UTC (change {other.pk})"
-    return "; nobody is on record for it"
+    return "; the audit log does not say who did that"
 
 
 def _word(value: Any) -> str:

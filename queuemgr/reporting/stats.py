@@ -1,4 +1,4 @@
-"""How the work stands: counts by flow, phase, state and priority, and whether there is more to do."""
+"""Statistics of the queue: counts by flow, phase, state and priority, limits, workers and what is blocked."""
 
 from __future__ import annotations
 
@@ -42,14 +42,6 @@ class Counts:
     def failed(self) -> int:
         return self.by_status[State.FAILED]
 
-    def unfinished(self, phases: Sequence[str] = ()) -> int:
-        """Executions not final, of these phases (none: all)."""
-        return sum(
-            count
-            for (phase, state), count in self.by_phase.items()
-            if state not in FINAL and (not phases or phase in phases)
-        )
-
     @property
     def unfinished_by_phase(self) -> Counter[str]:
         counts: Counter[str] = Counter()
@@ -57,24 +49,21 @@ class Counts:
             counts[phase] += count if state not in FINAL else 0
         return counts
 
+    def unfinished(self, phases: Sequence[str] = ()) -> int:
+        """Executions not final, of these phases (none: all)."""
+        counts = self.unfinished_by_phase
+        return sum(counts[phase] for phase in phases) if phases else counts.total()
+
     def beyond(self, phase: str) -> int:
-        """Executions that have left this phase behind."""
+        """Executions that are done, or in a later phase."""
         order = list(all_phases())
-        later = order[order.index(phase) + 1 :]
-        ended = self.done
-        return ended + sum(
-            n for (p, s), n in self.by_phase.items() if p in later and s not in FINAL
-        )
+        return self.done + self.unfinished(order[order.index(phase) + 1 :] or ("",))
 
 
 def counts(since: Any = None) -> Counts:
-    """Count executions (those made since a moment, when given)."""
+    """Count executions (only those created since a time, if given)."""
     found = Counts()
-    rows = (
-        Execution.objects.all()
-        if since is None
-        else Execution.objects.filter(created_at__gte=since)
-    )
+    rows = Execution.objects.filter(created_at__gte=since) if since else Execution.objects.all()
     for phase, state, count in rows.values_list("phase", "state").annotate(n=Count("*")).order_by():
         found.by_status[operator_status(state, phase)] += count
         found.by_phase[phase, state] += count
@@ -82,9 +71,9 @@ def counts(since: Any = None) -> Counts:
 
 
 def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
-    """What stops all that is left, when nothing runs and only a person or tomorrow can change that.
+    """What stops all unfinished work, when nothing runs and only a person or the next day can change that.
 
-    Empty while anything runs, may still start, or waits for a time that comes by itself today.
+    Empty while anything runs, may still start, or waits for a due time.
     """
     if Lease.objects.exists() or _retries_waiting():
         return []
@@ -98,7 +87,7 @@ LONG = timedelta(hours=1)
 
 
 def _takes_long(stopped: explain.Stopped) -> bool:
-    """Can only a person, or another day, change this? A used-up quota opens the breaker for the day."""
+    """Can only a person or another day change this? A used-up quota opens the breaker for the day."""
     if stopped.kind == "breaker_open" and stopped.until:
         return stopped.until - database_now() > LONG
     return stopped.kind in ("budget", "paused", "never", "batch_window")
@@ -109,25 +98,25 @@ def _retries_waiting() -> bool:
 
 
 def stats() -> dict[str, Any]:
-    """All of it as plain data with stable names: what `queue stats --json` prints."""
+    """All statistics as plain data with stable names: `queue stats --json` and the API."""
     now = database_now()
-    now_standing, seen = counts(), snapshot.read(now)
+    counted, seen = counts(), snapshot.read(now)
     return {
         "at": now.isoformat(),
-        "total": now_standing.total,
-        "statuses": dict(now_standing.by_status),
+        "total": counted.total,
+        "statuses": dict(counted.by_status),
         "queues": [q for q in queue_counts(now) if q["waiting"] or q["leased"] or q["running"]],
         "limits": _limits(seen),
         "budget": _budget(seen),
         "workers": _workers(now),
-        "waiting_on": [vars_of(stopped) for stopped in explain.what_stops_work()],
+        "waiting_on": [serialize(stopped) for stopped in explain.what_stops_work()],
         "failures": _failures(),
         "batches": _batches(),
-        "forecast": forecast(seen, now_standing.unfinished_by_phase),
+        "forecast": forecast(seen, counted.unfinished_by_phase),
     }
 
 
-def vars_of(stopped: explain.Stopped) -> dict[str, Any]:
+def serialize(stopped: explain.Stopped) -> dict[str, Any]:
     return {
         "limit": stopped.limit,
         "reason": stopped.text,
@@ -161,15 +150,15 @@ def _failures() -> list[dict[str, Any]]:
 
 
 BATCHES = 20
-"""Newest batches looked at for those under way."""
+"""How many of the newest batches are checked for unfinished ones."""
 
 
 def _batches() -> list[dict[str, Any]]:
-    """Those of the newest batches that have not ended, and how far they are."""
+    """The unfinished ones of the newest batches, with their progress."""
     newest = list(Batch.objects.all()[:BATCHES])
     found = progress_of(newest)
-    under_way = [b for b in newest if b.closed_at is None or found[b.pk].unfinished]
-    return [{"batch": b.name, **_progress(found[b.pk])} for b in under_way]
+    unfinished = [b for b in newest if b.closed_at is None or found[b.pk].unfinished]
+    return [{"batch": b.name, **_progress(found[b.pk])} for b in unfinished]
 
 
 def _progress(progress: Progress) -> dict[str, Any]:
@@ -188,13 +177,13 @@ def _limits(seen: Snapshot) -> list[dict[str, Any]]:
 
 
 def all_limits() -> list[dict[str, Any]]:
-    """Every limit as it stands, as `stats` gives them."""
+    """The limits of `stats`."""
     return _limits(snapshot.read(database_now()))
 
 
 def limit(name: str) -> dict[str, Any] | None:
-    """One limit with all its figures, and the pattern it goes by; None when there is no such limit:
-    neither a row, nor use, nor a pattern that matches."""
+    """One limit with all its fields, and the name of the rule that applies to it; None when there is no such
+    limit: neither a row, nor usage, nor a pattern that matches."""
     seen, row = snapshot.read(database_now()), Limit.objects.filter(name=name).first()
     pattern = "" if row else pattern_of(name)
     if row is None and not pattern and name not in seen.use and name not in seen.breaker_states:
@@ -245,7 +234,7 @@ def _as_text(rate: Rate | None) -> str:
 
 
 def _budget(seen: Snapshot) -> dict[str, Any]:
-    """The fleet's budget today, in the day of its zone, and what each phase spent of it."""
+    """The fleet's budget on the day of its time zone, and what each phase spent of it."""
     rule, use = seen.rule(FLEET), seen.use.get(FLEET, Usage())
     today = day_of(seen.now, rule.budget_zone)
     spent = DailyUsage.on(today)

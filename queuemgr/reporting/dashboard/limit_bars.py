@@ -33,7 +33,7 @@ REASONS = 8
 class LimitBar:
     """One limit now: its rule, its use, its breaker, and how many executions wait on it.
 
-    `goes_by` is the limit a person edits: its own name, or the pattern that gives it its figures.
+    `goes_by` is the limit a person edits: its own name, or the pattern that applies.
     `next_start` is when its rate permits the next start, None when it permits one now.
     """
 
@@ -48,7 +48,7 @@ class LimitBar:
 
     @property
     def over(self) -> int:
-        """How much more runs than may: a cap lowered while busy."""
+        """How much more runs than the cap, which was lowered while busy."""
         return max(0, self.use.running - self.rule.max_running) if self.rule.max_running else 0
 
     @property
@@ -93,7 +93,7 @@ class LimitBar:
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """What else there is to know: a level (`warn`, `quiet`) and a sentence each."""
+        """A level (`warn`, `quiet`) and a sentence each."""
         return tuple(self._sentences())
 
     def _sentences(self) -> Iterator[tuple[str, str]]:
@@ -116,8 +116,8 @@ class LimitBar:
         return bool(self.rule.paused or self.open_until)
 
     @property
-    def has_news(self) -> bool:
-        """Is there anything to tell of it at this moment?"""
+    def is_active(self) -> bool:
+        """Is it in use, waited for or stopped at this moment?"""
         used = self.use.leases or self.use.running or self.use.spent or self.use.reserved
         return bool(
             used or self.waiting or self.is_stopped or self.half_open_starts or self.next_start
@@ -171,10 +171,10 @@ def _widest(bar: LimitBar) -> tuple[bool, int, str]:
 
 
 def _belongs(bar: LimitBar) -> bool:
-    """A pattern is told of by its keys, unless a person stopped all of them at once."""
+    """Is it shown? A pattern only when it is paused as a whole: else its keys are shown."""
     if bar.name.endswith("*"):
         return bool(bar.rule.paused)
-    return bar.has_news or bool(bar.rule.max_running or bar.rule.rate or bar.rule.daily_budget)
+    return bar.is_active or bool(bar.rule.max_running or bar.rule.rate or bar.rule.daily_budget)
 
 
 def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
@@ -198,44 +198,25 @@ def _next_start(rule: LimitRule, use: Usage, state: BreakerState, now: datetime)
 
 
 @dataclass(frozen=True, slots=True)
-class WaitReason:
-    """Why so many executions wait, in a sentence; `others` counts further sentences of its kind."""
-
-    limit: str
-    kind: str
-    text: str
-    waiting: int
-    until: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class WaitReasons:
-    """The reasons most waited on; `others` are those left out; `could_start` executions wait for
-    nothing but their turn."""
+    """The reasons most waited on; `others` counts those left out, `could_start` the executions that wait
+    for no reason but their turn."""
 
-    shown: tuple[WaitReason, ...]
+    shown: tuple[Stopped, ...]
     others: int
     could_start: int
 
 
-NOT_DUE = "not due yet: told to wait, or tried again later"
+NOT_DUE = "not due yet: put off, or waiting for a retry"
 
 
 def wait_reasons(stopped: Iterable[Stopped], could_start: int, most: int = REASONS) -> WaitReasons:
-    """The sentences, most waited on first; work that is not due yet is one of them."""
+    """The reasons, most waited on first; all that is not due yet is one of them."""
     found = list(stopped)
-    later = [stop for stop in found if stop.kind == "run_after"]
-    rest = [
-        WaitReason(stop.limit, stop.kind, stop.text, stop.waiting, stop.until)
-        for stop in found
-        if stop.kind != "run_after"
-    ]
-    if later:
+    rest = [stop for stop in found if stop.kind != "run_after"]
+    if later := [stop for stop in found if stop.kind == "run_after"]:
         first = min((stop.until for stop in later if stop.until), default=None)
-        rest.append(
-            WaitReason(
-                "run_after", "run_after", NOT_DUE, sum(stop.waiting for stop in later), first
-            )
-        )
-    rest.sort(key=lambda reason: -reason.waiting)
+        waiting = sum(stop.waiting for stop in later)
+        rest.append(Stopped("run_after", NOT_DUE, waiting, "run_after", first))
+    rest.sort(key=lambda stop: -stop.waiting)
     return WaitReasons(tuple(rest[:most]), max(0, len(rest) - most), could_start)

@@ -128,7 +128,7 @@ def _detail(name: str) -> OneLimit:
     found = stats.limit(name)
     if found is None:
         raise Http404(no_limit(name))
-    stopped = [stats.vars_of(s) for s in explain.what_stops_work() if s.limit == name]
+    stopped = [stats.serialize(s) for s in explain.what_stops_work() if s.limit == name]
     return OneLimit(**found, waiting_on_it=[WaitingOn(**facts) for facts in stopped])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from queuemgr.base.rate import parse_rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
@@ -156,3 +158,36 @@ def test_totals_of_the_recording_are_computed_from_its_attempts() -> None:
     assert figures.per_hour == pytest.approx(3 * 3600 / 13)
     assert figures.waits["normal"] == summary.Waits(4, 1.5, 3, 3)
     assert (figures.requests, figures.stopped_by_budget) == ({"2026-05-04": 4}, None)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 60), st.integers(1, 40), st.sampled_from(("", "host:a", "host:b")),
+            st.sampled_from((HIGH, NORMAL, LOW)), st.booleans(),
+        ),
+        min_size=1, max_size=25,
+    ),
+    st.integers(1, 5), st.integers(1, 4), st.integers(1, 2),
+)  # fmt: skip
+def test_whatever_was_recorded_all_of_it_starts_and_no_limit_is_exceeded(
+    drawn: list[tuple[int, int, str, int, bool]], slots: int, prep: int, host: int
+) -> None:
+    attempts = [
+        attempt(n, due=due, ran=ran, limit_keys=keys, priority=priority, retrying=retrying)
+        for n, (due, ran, keys, priority, retrying) in enumerate(drawn)
+    ]
+    rules = {"phase:prep": LimitRule(max_running=prep), "host:*": LimitRule(max_running=host)}
+    policy = SchedulingPolicy(starvation=timedelta(seconds=20))
+    _, _, starts = replayed(*attempts, slots=slots, rules=rules, policy=policy, retry_percent=10)
+    assert len(starts) == len(attempts)
+    for start, started in zip(starts, attempts, strict=True):
+        assert start >= (started.due_at - START).total_seconds()
+    for moment in starts:
+        running = [
+            a for a, start in zip(attempts, starts, strict=True)
+            if start <= moment < start + a.run_time.total_seconds()
+        ]  # fmt: skip
+        assert len(running) <= min(slots, prep)
+        for name in ("host:a", "host:b"):
+            assert sum(a.limit_keys == name for a in running) <= host
