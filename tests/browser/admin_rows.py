@@ -64,7 +64,7 @@ def make_rows() -> None:
         seen_at=now,
     )
     Document.objects.create(
-        key="doi:10.1/x", kind="doi", source="x", title=LONG, begun=True, year=1999,
+        key="doi:10.1/x", kind="doi", source="x", title=LONG, enqueued=True, year=1999,
         lookups=[{"source": "crossref", "status": HOSTILE}], pages_by={"text": 12},
         analysis={"summary": LONG, "keywords": [HOSTILE], "contributions": ["one"]},
     )  # fmt: skip
