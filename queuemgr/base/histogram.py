@@ -28,11 +28,8 @@ def count_into(counts: list[int], seconds: float) -> None:
 
 def merge(many: Iterable[Sequence[int]]) -> list[int]:
     """The sum of histograms; an empty list counts as one without durations."""
-    total = empty()
-    for counts in many:
-        for bucket, count in enumerate(counts):
-            total[bucket] += count
-    return total
+    filled = (counts for counts in many if counts)
+    return [sum(bucket) for bucket in zip(empty(), *filled, strict=True)]
 
 
 def percentile(counts: Sequence[int], q: float) -> float | None:

@@ -41,8 +41,8 @@ class Sum:
         return Sum(
             self.outcomes + other.outcomes,
             self.cost + other.cost,
-            _added(self.waited, other.waited),
-            _added(self.ran, other.ran),
+            histogram.merge((self.waited, other.waited)),
+            histogram.merge((self.ran, other.ran)),
         )
 
     @property
@@ -51,12 +51,6 @@ class Sum:
 
     def ended(self, *outcomes: str) -> int:
         return sum(self.outcomes[outcome] for outcome in outcomes)
-
-
-def _added(one: Sequence[int], other: Sequence[int]) -> Sequence[int]:
-    if not one or not other:
-        return one or other
-    return [a + b for a, b in zip(one, other, strict=True)]
 
 
 Sums = dict[Kind, Sum]
@@ -100,15 +94,9 @@ def _sum(rows: Sequence[MinuteRow]) -> Sum:
     return Sum(
         outcomes,
         sum(row.cost for row in rows),
-        _columns(row.waited for row in tries),
-        _columns(row.ran for row in tries),
+        histogram.merge(row.waited for row in tries),
+        histogram.merge(row.ran for row in tries),
     )
-
-
-def _columns(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
-    """Histograms added up; an empty list counts as one without durations."""
-    filled = [counts for counts in histograms if counts]
-    return [sum(column) for column in zip(*filled, strict=True)]
 
 
 def merge(into: dict[datetime, Sums], more: Buckets) -> None:

@@ -112,7 +112,7 @@ def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
         (("show", "77"), "there is no bulk action #77"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(
+def test_an_invalid_bulk_request_is_refused_with_the_remedy(
     arguments: tuple[str, ...], complaint: str
 ) -> None:
     """P8-08"""

@@ -156,7 +156,7 @@ def test_however_the_head_ends_the_window_moves_on(end: Any, played: Callable[..
     assert held(batch) == []
 
 
-def test_a_window_moves_though_whoever_ended_the_head_died_before_it_could(
+def test_a_window_moves_although_the_process_that_finished_its_head_died(
     played: Callable[..., Any],
 ) -> None:
     """What an ending asks for is noted in its own transaction, and done by whoever decides next."""
@@ -303,7 +303,7 @@ def test_cancelling_stops_what_waits_and_asks_what_runs_and_is_recorded_once(
         batches.add(batch, [NewExecution("d")])
 
 
-def test_a_member_of_a_cancelled_batch_that_a_person_retries_goes_on(
+def test_a_member_of_a_cancelled_batch_can_be_retried(
     played: Callable[..., Any],
 ) -> None:
     worker = played(slots=1)
@@ -438,7 +438,7 @@ def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
     assert [r.seq for r in batches.results(batch)] == list(range(20))
 
 
-def test_a_batch_of_high_priority_goes_before_another() -> None:
+def test_a_batch_of_high_priority_starts_before_another() -> None:
     batch = batches.open_batch("b", "probe", ANN)
     batches.add(batch, [NewExecution("a")], priority=HIGH)
     assert batch.executions.get().priority == HIGH

@@ -232,7 +232,7 @@ def test_a_row_that_changes_between_the_look_and_the_lock_is_left_alone(
     assert states()["f1"] == State.SKIPPED
 
 
-def test_work_that_comes_in_after_the_preview_is_not_met() -> None:
+def test_work_enqueued_after_the_preview_is_not_changed() -> None:
     some_failed(2)
     action = started()
     some_failed(2, prefix="late")
@@ -240,7 +240,7 @@ def test_work_that_comes_in_after_the_preview_is_not_met() -> None:
     assert Execution.objects.failed().count() == 2
 
 
-def test_a_row_the_verb_chokes_on_is_counted_as_failed_and_the_others_go_on(
+def test_a_row_that_raises_is_counted_as_failed_and_the_others_are_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     some = some_failed(5)
@@ -356,7 +356,7 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
         (BulkRequest("cancel", FAILED), "there is nothing to cancel"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(wanted: BulkRequest, said: str) -> None:
+def test_an_invalid_bulk_request_is_refused_with_the_remedy(wanted: BulkRequest, said: str) -> None:
     some_failed(1)
     with pytest.raises(BadInput, match=said):
         bulk.create(wanted, ANN)

@@ -101,7 +101,7 @@ def test_what_a_stopped_action_did_is_undone_and_only_that(probes: Any) -> None:
     assert priorities() == before
 
 
-def test_a_stopped_undoing_goes_on_with_the_rest(probes: Any) -> None:
+def test_a_stopped_undo_can_be_resumed(probes: Any) -> None:
     before = mixed(probes)
     undone = undo(start_of(raised()), BOB)
     assert undone.action_id
@@ -124,7 +124,7 @@ def test_an_action_is_undone_once_and_its_batches_only_with_it(probes: Any) -> N
         undo(batch, ANN)
 
 
-def test_the_command_says_that_it_goes_on_in_the_background(probes: Any) -> None:
+def test_the_command_says_that_the_undo_runs_in_the_background(probes: Any) -> None:
     mixed(probes)
     change, out = start_of(raised()), StringIO()
     call_command("queue", "undo", str(change.pk), stdout=out)
@@ -142,7 +142,7 @@ def test_what_ended_work_in_bulk_is_not_undone(probes: Any) -> None:
         undo(start_of(action), BOB)
 
 
-def test_nobody_chooses_to_restore_by_hand() -> None:
+def test_restore_cannot_be_started_as_a_verb() -> None:
     assert "restore" not in bulk.actions.ACTIONS
     with pytest.raises(bulk.BadInput, match="there is no bulk action #99"):
         bulk.create(BulkRequest("restore", arguments={"undoes": 99}), ANN)

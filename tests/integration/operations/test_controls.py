@@ -71,9 +71,7 @@ def test_work_that_ends_well_in_spite_of_a_cancel_is_done(played: Any, probes: A
     assert Execution.objects.get().state == State.DONE
 
 
-def test_retrying_what_failed_goes_on_from_its_step_with_fresh_attempts(
-    played: Any, probes: Any
-) -> None:
+def test_a_retry_continues_at_the_failed_step_with_new_attempts(played: Any, probes: Any) -> None:
     """P4-16: and makes no copy."""
     worker = played(slots=1)
     (execution,) = probes(1, phase="wrap")
@@ -96,9 +94,7 @@ def test_a_priority_raised_while_waiting_moves_the_work_to_its_new_queue(
     assert execution.route.priority == HIGH
 
 
-def test_a_pause_says_who_and_why_to_whoever_asks_and_ends_by_itself(
-    played: Any, probes: Any
-) -> None:
+def test_a_pause_says_who_and_why_and_ends_by_itself(played: Any, probes: Any) -> None:
     played(slots=1)
     controls.pause("prep.normal", ANN, until=database_now() + timedelta(seconds=60))
     (execution,) = probes(1)
@@ -231,7 +227,7 @@ def test_resuming_a_mistyped_limit_is_refused_and_makes_no_row() -> None:
 @pytest.mark.skipif(
     os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
 )
-def test_an_ending_that_waited_for_a_priority_goes_by_the_new_one(
+def test_a_finish_that_waited_for_a_priority_change_uses_the_new_priority(
     played: Any, probes: Any, in_threads: Callable[..., list[Any]]
 ) -> None:
     """The priority is set and not committed: the ending waits, and puts the work on that one's route."""

@@ -242,7 +242,7 @@ def test_a_queues_cap_can_be_set_before_any_worker_started() -> None:
     assert Queue.objects.get(name="prep.low").max_pending == 5
 
 
-def test_a_reason_is_kept_without_secrets_and_cut_where_it_is_too_long() -> None:
+def test_a_reason_is_stored_without_secrets_and_cut_to_its_maximum_length() -> None:
     secret = "see https://ann:hunter2@example.org/ticket "
     controls.edit_policy("network", "", Actor("ann", "command", secret + "x" * 500), max_attempts=2)
     reason = AuditEntry.objects.get().reason

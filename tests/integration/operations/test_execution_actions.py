@@ -68,7 +68,7 @@ def test_what_runs_is_left_alone_by_skip_and_by_run_after(played: Any, probes: A
     assert not AuditEntry.objects.exists()
 
 
-def test_a_failure_nobody_wants_any_more_can_be_skipped_and_keeps_its_error(
+def test_a_failed_execution_can_be_skipped_and_keeps_its_error(
     failed: Execution,
 ) -> None:
     assert executions.skip([failed], ANN) == 1
@@ -89,7 +89,7 @@ def test_done_work_is_never_skipped_retried_or_begun_anew(played: Any, probes: A
         states.move([execution.pk], State.SKIPPED, finished_at=database_now())
 
 
-def test_work_put_off_starts_when_its_time_comes_and_says_who_put_it_off(
+def test_rescheduled_work_starts_at_its_time_and_says_who_rescheduled_it(
     played: Any, probes: Any
 ) -> None:
     played(slots=1)
@@ -119,7 +119,7 @@ def test_work_brought_forward_starts_at_once_though_its_route_was_parked(
     assert not Route.objects.filter(head_at__gt=database_now()).exists()
 
 
-def test_due_work_told_to_be_due_now_keeps_its_turn(probes: Any) -> None:
+def test_due_work_rescheduled_to_now_keeps_its_position(probes: Any) -> None:
     (execution,) = probes(1)
     assert executions.set_run_after([execution], database_now(), ANN) == 0
     assert Execution.objects.get().run_after == execution.run_after

@@ -91,7 +91,7 @@ def test_what_would_contradict_a_later_edit_is_refused_in_a_sentence() -> None:
     assert limit("phase:prep").max_running == 9
 
 
-def test_a_row_made_by_an_edit_goes_and_comes_back_with_all_its_figures() -> None:
+def test_a_row_made_by_an_edit_is_removed_and_restored_with_all_its_fields() -> None:
     controls.edit_limit("host:a", ANN, rate="1/3s")
     whole = field_values(limit("host:a"), LIMIT_FIELDS)
     assert whole["max_running"] == limit("host:*").max_running
@@ -165,7 +165,7 @@ def test_a_pause_that_was_resumed_since_is_not_undone() -> None:
         undo(change, ANN)
 
 
-def test_a_row_made_by_a_pause_goes_with_it_and_its_key_goes_by_its_pattern_again() -> None:
+def test_a_row_made_by_a_pause_is_removed_with_it_and_the_pattern_applies_again() -> None:
     controls.pause("host:a", ANN)
     removed = undo(last(), BOB)
     assert not Limit.objects.filter(name="host:a").exists()
@@ -185,7 +185,7 @@ def test_an_edited_policy_gets_its_figures_back() -> None:
     assert retry_policies.policy_for("network", "prep") == POLICIES["network"]
 
 
-def test_a_policy_made_for_a_phase_goes_and_a_deleted_one_comes_back() -> None:
+def test_undo_removes_a_policy_made_for_a_phase_and_restores_a_deleted_one() -> None:
     controls.edit_policy("network", "prep", ANN, max_attempts=2)
     removed = undo(last(), BOB)
     assert not RetryPolicy.objects.filter(phase="prep").exists()

@@ -105,7 +105,7 @@ def test_only_what_was_asked_for_is_exported() -> None:
     assert keys("--since", "2026-11-28") == ["done", "failed", "refused", "paper", "slow"]
 
 
-def test_a_flow_nobody_knows_is_refused_naming_those_there_are() -> None:
+def test_an_unknown_flow_is_refused_naming_the_known_ones() -> None:
     with pytest.raises(CommandError, match=r"no flow is called 'paper'.*papers, probe") as refused:
         exported("--flow", "paper")
     assert refused.value.returncode == 3

@@ -30,7 +30,7 @@ def told(*attempts: Attempt, changes: Any = ()) -> list[tuple[str, str]]:
     return [(e.what, lasting(e.lasted) if e.lasted is not None else "") for e in entries]
 
 
-def test_each_wait_is_told_with_what_it_was_for() -> None:
+def test_each_wait_is_listed_with_its_reason() -> None:
     tries = (
         attempt(0, 30, 33, 43, outcome=Outcome.RETRIED, limit_keys="host:a"),
         attempt(103, 103, 103, 104),
@@ -68,5 +68,5 @@ def test_what_people_did_stands_where_it_happened_and_payloads_are_not_told() ->
         (187_300, "2 d 4 h"),
     ],
 )  # fmt: skip
-def test_durations_are_told_as_people_say_them(seconds: float, said: str) -> None:
+def test_durations_are_formatted_in_two_units(seconds: float, said: str) -> None:
     assert lasting(timedelta(seconds=seconds)) == said
