@@ -41,7 +41,7 @@ RULES = {
     "integration/local/test_draining.py": DATABASES,
     "integration/operations/test_every_change_is_recorded.py": SQLITE,
     "integration/operations": DATABASES,
-    "integration/pipeline/test_connections.py": POSTGRES,  # a SQLite in memory is never closed
+    "integration/pipeline/test_connections.py": DATABASES,
     "integration/pipeline/test_papers.py": DATABASES,
     "integration/reporting/test_export.py": SQLITE,
     "integration/reporting": DATABASES,

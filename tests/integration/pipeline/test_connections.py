@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 
 from pipeline.steps.ocr.ocr import OcrResult
 from pipeline.steps.pdf.page_outcomes import PageOutcome
@@ -36,7 +38,20 @@ def open_connections() -> list[str]:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+def _closable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let Django close its connection to a SQLite database in memory, which another one keeps alive."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], uri=True)):
+        monkeypatch.setattr(connection, "is_in_memory_db", lambda: False)
+        yield
+        monkeypatch.undo()
+        connection.ensure_connection()
+
+
+@pytest.fixture
+def held(_closable: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """The connections held when each step began to wait."""
     found: dict[str, list[str]] = {}
 
