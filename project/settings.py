@@ -44,15 +44,15 @@ except OSError as error:
 
 def _secret_key() -> str:
     """The configured key, or one generated once for this data directory, readable by its owner only."""
-    kept = DATA_DIR / "secret-key"
+    file = DATA_DIR / "secret-key"
     if CONFIG.secret_key:
         return CONFIG.secret_key
-    if not kept.exists():
-        beside = kept.with_suffix(f".{os.getpid()}")
-        beside.write_text(secrets.token_urlsafe(50))
-        beside.chmod(0o600)
-        beside.rename(kept)
-    return kept.read_text()
+    if not file.exists():
+        temporary = file.with_suffix(f".{os.getpid()}")
+        temporary.write_text(secrets.token_urlsafe(50))
+        temporary.chmod(0o600)
+        temporary.rename(file)
+    return file.read_text()
 
 
 FROZEN_SECONDS = 30
@@ -199,9 +199,9 @@ WHITENOISE_AUTOREFRESH = DEBUG
 
 
 def _private_broker() -> str:
-    """The private broker of the run in this data directory, or a URL nobody listens at."""
-    kept = DATA_DIR / "private-broker"
-    return kept.read_text() if kept.exists() else "redis://127.0.0.1:1/0"
+    """The private broker of the fleet in this data directory, or a URL at which nothing listens."""
+    file = DATA_DIR / "private-broker"
+    return file.read_text() if file.exists() else "redis://127.0.0.1:1/0"
 
 
 BROKER_URL = CONFIG.broker_url or _private_broker()

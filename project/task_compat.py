@@ -1,9 +1,7 @@
-"""`GET /task?priority=low|high` and `GET /task/{id}`: what a small scheduler's callers know already.
+"""`GET /task?priority=low|high` and `GET /task/{id}`: compatibility with a simpler scheduler's clients.
 
-Off unless SLUICE_TASK_ROUTES says otherwise, since it changes state on GET and asks for no token; then
-these paths do not exist. The work is a probe, under the same limits as all other work.
-
-`latency_ms` is the time from `scheduled_at` to `started_at`: what a task waited for its slot.
+Off by default, since it changes state on GET and needs no token; then these paths do not exist. A task
+is a probe, under the same limits as all other work. `latency_ms`: from `scheduled_at` to `started_at`.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from queuemgr.web.api.problems import Problem, answer, of_queue_full
 
 FLOW = "probe"
 PREFIX = "task-"
-TAKEN = ("low", "high")
+ACCEPTED = ("low", "high")
 
 STATUSES: Mapping[str, str] = {
     State.WAITING: "queued",
@@ -43,43 +41,43 @@ STATUSES: Mapping[str, str] = {
 @never_cache
 @require_GET
 def schedule(request: HttpRequest) -> HttpResponse:
-    """Make a task; answers at once, with where to ask for it."""
+    """Enqueue a task; returns its id."""
     if not queue_settings().task_routes:
-        return _none_here(request)
+        return _not_found(request)
     priority = request.GET.get("priority", "low")
-    if priority not in TAKEN:
+    if priority not in ACCEPTED:
         return answer(request, Problem("invalid", "priority is low or high"))
     task, here = uuid4(), socket.gethostname()
     try:
         enqueue(FLOW, f"{PREFIX}{task}", {"scheduled_by": here}, priority=PRIORITIES[priority])
     except QueueFull as full:
         return answer(request, of_queue_full(full))
-    made = Execution.objects.get(flow=FLOW, key=f"{PREFIX}{task}")
+    created = Execution.objects.get(flow=FLOW, key=f"{PREFIX}{task}")
     return JsonResponse(
         {
             "task_id": str(task),
             "status": "queued",
             "priority": priority,
             "worker": here,
-            "scheduled_at": _iso(made.created_at),
+            "scheduled_at": _iso(created.created_at),
         }
     )
 
 
 @never_cache
 @require_GET
-def standing(request: HttpRequest, task_id: UUID) -> HttpResponse:
-    """What became of a task."""
+def status(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    """The status of a task."""
     if not queue_settings().task_routes:
-        return _none_here(request)
+        return _not_found(request)
     found = Execution.objects.filter(flow=FLOW, key=f"{PREFIX}{task_id}").first()
     if found is None:
         return answer(request, Problem("not-found", f"there is no task {task_id}"))
-    return JsonResponse(facts(found))
+    return JsonResponse(as_dict(found))
 
 
-def facts(task: Execution) -> dict[str, Any]:
-    """A task as it stands. `worker` is the one that does or did it, else who scheduled it."""
+def as_dict(task: Execution) -> dict[str, Any]:
+    """`worker`: the one that runs or ran it, otherwise the host that enqueued it."""
     scheduled_by = str(task.payload.get("scheduled_by", ""))
     host, name, started = _run_of(task)
     latency = (started - task.created_at).total_seconds() * 1000 if started else None
@@ -99,7 +97,7 @@ def facts(task: Execution) -> dict[str, Any]:
 
 
 def _run_of(task: Execution) -> tuple[str, str, datetime | None]:
-    """Host and name of the worker of its run under way, else of its last, and when that began."""
+    """Host and worker of its current or last run, and when it started."""
     lease = Lease.objects.select_related("worker").filter(execution=task).first()
     if lease is not None and lease.worker is not None:
         return lease.worker.host, lease.worker.name, lease.started_at
@@ -109,9 +107,9 @@ def _run_of(task: Execution) -> tuple[str, str, datetime | None]:
     return last.worker.rpartition("@")[2], last.worker, last.started_at
 
 
-def _iso(moment: datetime | None) -> str | None:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds") if moment else None
+def _iso(time: datetime | None) -> str | None:
+    return time.astimezone(UTC).isoformat(timespec="microseconds") if time else None
 
 
-def _none_here(request: HttpRequest) -> HttpResponse:
+def _not_found(request: HttpRequest) -> HttpResponse:
     return answer(request, Problem("not-found", "no such path"))

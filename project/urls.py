@@ -5,7 +5,7 @@ from django.views.generic import RedirectView
 from pipeline.web.collection_view import collection
 from pipeline.web.views import artifact
 from project.admin.audited_users import own_password
-from project.task_compat import schedule, standing
+from project.task_compat import schedule, status
 from queuemgr.web.api.v1 import api
 from queuemgr.web.health import healthz, live, progress, ready
 from queuemgr.web.metrics.view import metrics
@@ -19,7 +19,7 @@ urlpatterns = [
     path("documents/<int:pk>/<slug:kind>", artifact, name="artifact"),
     path("api/v1/", api.urls),
     path("task", schedule),
-    path("task/<uuid:task_id>", standing),
+    path("task/<uuid:task_id>", status),
     path("healthz", healthz),
     path("health/live", live),
     path("health/ready", ready),

@@ -1,4 +1,4 @@
-"""What people do to users and groups, kept in the record of changes: mixed into their pages."""
+"""A mixin that records changes of users and groups in the audit log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ else:
 
 
 class AuditedAdmin(_ModelAdmin):
-    """To stand before Django's own classes for users and groups."""
+    """To be listed before Django's classes for users and groups."""
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         found = type(obj)._default_manager.get(pk=obj.pk) if change else None
@@ -32,7 +32,7 @@ class AuditedAdmin(_ModelAdmin):
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Groups and permissions are written here, last of all."""
+        """Recorded here, since groups and permissions are saved last."""
         super().save_related(request, form, formsets, change)
         users.record(
             "edit" if change else "add", form.instance, form.instance.found, actor_of(request)
@@ -51,7 +51,7 @@ class AuditedAdmin(_ModelAdmin):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
-        """The record of changes, which knows of commands as well."""
+        """The audit log, which also has changes by commands."""
         row = self.get_object(request, object_id)
         if row is None or not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
@@ -62,7 +62,7 @@ class AuditedAdmin(_ModelAdmin):
     def user_change_password(
         self, request: HttpRequest, id: str, form_url: str = ""
     ) -> HttpResponse:
-        """Django's page to set another's password; it goes elsewhere once it was set."""
+        """Django's page to set another user's password; it redirects once the password is set."""
         page: HttpResponse = super().user_change_password(request, id, form_url)  # type: ignore[misc]  # of UserAdmin
         if request.method == "POST" and page.status_code == 302:
             users.record_password(User.objects.get(pk=id), actor_of(request))
@@ -71,7 +71,7 @@ class AuditedAdmin(_ModelAdmin):
 
 @transaction.atomic
 def own_password(request: HttpRequest) -> HttpResponse:
-    """The admin's page where people set their own password."""
+    """The admin's page where users set their own password."""
     page = admin.site.password_change(request)
     if request.method == "POST" and page.status_code == 302:
         users.record_password(User.objects.get(pk=str(request.user.pk)), actor_of(request))

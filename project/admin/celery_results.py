@@ -1,13 +1,13 @@
-"""What Celery's own result backend keeps of chores and of tasks beside the flows: to be read, never edited.
+"""The results of Celery tasks, of periodic jobs among others; read-only.
 
-Whatever a task was given or gave back is shown as text, with what looks like a secret masked.
+Arguments and return values are shown as text, with secrets masked.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import django_celery_results.admin  # noqa: F401  enters its classes, whose places ours take
+import django_celery_results.admin  # noqa: F401  registers its classes, which ours replace
 from django.contrib import admin
 from django_celery_results.models import GroupResult, TaskResult
 
@@ -33,7 +33,7 @@ def _cleaned(column: str, words: str) -> Any:
 
 
 class KeptResultAdmin(ReadOnlyAdmin):
-    """A result is nobody's to edit; the backend throws it away when its time is over."""
+    """Read-only; the result backend deletes results when they expire."""
 
     sortable_by = ()
     ordering = ("-date_done",)
@@ -51,7 +51,7 @@ class TaskResultAdmin(KeptResultAdmin):
         recent_values("status"), recent_values("task_name"), recent_values("worker"), DoneFilter,
     )  # fmt: skip
     search_fields = ("task_id__startswith",)
-    search_help_text = "The beginning of a task's id."
+    search_help_text = "A prefix of a task's id."
     deferred = ("task_args", "task_kwargs", "result", "traceback", "meta")
     fields = (
         "task_id", "task_name", "periodic_task_name", "status", "worker", "shown_args", "shown_kwargs",
@@ -69,7 +69,7 @@ class GroupResultAdmin(KeptResultAdmin):
     list_display = ("group_id", "date_done")
     list_filter = (DoneFilter,)
     search_fields = ("group_id__startswith",)
-    search_help_text = "The beginning of a group's id."
+    search_help_text = "A prefix of a group's id."
     deferred = ("result",)
     fields = ("group_id", "shown_result", "date_created", "date_done")
     readonly_fields = ("shown_result",)

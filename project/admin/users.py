@@ -1,4 +1,4 @@
-"""Users and groups as Django has them, in the theme, with what is done to them recorded."""
+"""Django's pages of users and groups, in the theme and with an audit log."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ else:
 
     _UserAdmin = of_django.UserAdmin
 
-# Importing Django's module has entered its classes; ours take their places.
+# Importing Django's module has registered its classes, which ours replace.
 for model in (User, Group):
     admin.site.unregister(model)
 
 
 class ShieldsSuperusers(_ModelAdmin):
-    """Only a superuser makes superusers, gives permissions past the roles, or alters another: else who
-    may edit accounts could take every right there is, the passwords of superusers included."""
+    """Only superusers may make or edit superusers, or give single permissions: otherwise whoever may edit
+    accounts could gain every permission, by setting a superuser's password for example."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         shielded = () if request.user.is_superuser else ("is_superuser", "user_permissions")
@@ -50,13 +50,13 @@ class UserAdmin(ShieldsSuperusers, AuditedAdmin, _UserAdmin, _ModelAdmin):
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_fullwidth = True
-    search_help_text = "A name or an address of mail."
+    search_help_text = "A name or an email address."
     filter_horizontal = ()
-    """Choosing in two boxes needs JavaScript; one box with many marked does not."""
+    """The widget with two boxes needs JavaScript; a multiple select does not."""
 
 
 @admin.register(Group)
 class GroupAdmin(AuditedAdmin, of_django.GroupAdmin, _ModelAdmin):
     list_fullwidth = True
-    search_help_text = "A part of a name."
+    search_help_text = "Part of a name."
     filter_horizontal = ()

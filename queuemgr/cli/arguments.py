@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 TIME_FORMAT = "format: 2026-11-28 06:00, in UTC unless it has an offset"
+
+
+class Action(NamedTuple):
+    """One action of a command that has several, such as `open` of `queue batch`."""
+
+    summary: str
+    run: Callable[[dict[str, Any], Any], int]
+    add_options: Callable[[Any], None]
+
+
+def action_parsers(
+    parser: Any, command: str, actions: Mapping[str, Action], examples: str
+) -> Iterator[tuple[str, Any]]:
+    """Add a parser per action, with the lines of `examples` that use it and the exit codes."""
+    subparsers = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    exit_codes = examples[examples.index("  exit codes") :]
+    for name, action in actions.items():
+        lines = [n for n in examples.splitlines() if n.startswith(f"  queue {command} {name}")]
+        yield (
+            name,
+            subparsers.add_parser(
+                name,
+                help=action.summary,
+                description=action.summary,
+                epilog="\n".join(["examples:", *lines, exit_codes]),
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            ),
+        )
 
 
 def add_reason(parser: Any) -> None:

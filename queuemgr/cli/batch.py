@@ -1,13 +1,18 @@
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.cli import batch_output, import_file
-from queuemgr.cli.arguments import add_interval, add_reason, natural, positive
+from queuemgr.cli.arguments import (
+    Action,
+    action_parsers,
+    add_interval,
+    add_reason,
+    natural,
+    positive,
+)
 from queuemgr.cli.enqueue import items_of
 from queuemgr.cli.output import by_command
 from queuemgr.flows.flow import PRIORITIES, get_flow
@@ -35,21 +40,10 @@ EXAMPLES = """
 
 
 def add_arguments(parser: Any) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, (summary, _, add_options) in SUBCOMMANDS.items():
-        sub = actions.add_parser(
-            name, help=summary, description=summary, epilog="examples:" + _examples(name),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
+    for name, sub in action_parsers(parser, NAME, ACTIONS, EXAMPLES):
         if name != "list":
             sub.add_argument("name", help="the batch's name")
-        add_options(sub)
-
-
-def _examples(action: str) -> str:
-    lines = [line for line in EXAMPLES.splitlines() if line.startswith(f"  queue batch {action}")]
-    codes = EXAMPLES[EXAMPLES.index("  exit codes") :]
-    return "\n" + "\n".join(lines) + "\n" + codes
+        ACTIONS[name].add_options(sub)
 
 
 def _open_options(sub: Any) -> None:
@@ -87,8 +81,7 @@ def _results_options(sub: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    _, act, _ = SUBCOMMANDS[options["action"]]
-    return act(options, out)
+    return ACTIONS[options["action"]].run(options, out)
 
 
 def _open(options: dict[str, Any], out: Any) -> int:
@@ -136,15 +129,16 @@ def _cancel(options: dict[str, Any], out: Any) -> int:
     return 0
 
 
-Act = Callable[[dict[str, Any], Any], int]
-SUBCOMMANDS: dict[str, tuple[str, Act, Callable[[Any], None]]] = {
-    "open": ("create a batch", _open, _open_options),
-    "add": ("add these items as members, in this order", _add, _add_options),
-    "close": ("accept no more members; it ends when its members have", _close, add_reason),
-    "cancel": ("cancel waiting members, ask running ones to stop, close it", _cancel, add_reason),
-    "show": ("progress, ETA and first failures", batch_output.show_one, _show_options),
-    "list": (f"the newest {batch_output.LISTED}", batch_output.show_list, _list_options),
-    "results": (
+ACTIONS = {
+    "open": Action("create a batch", _open, _open_options),
+    "add": Action("add these items as members, in this order", _add, _add_options),
+    "close": Action("accept no more members; it ends when its members have", _close, add_reason),
+    "cancel": Action(
+        "cancel waiting members, ask running ones to stop, close it", _cancel, add_reason
+    ),
+    "show": Action("progress, ETA and first failures", batch_output.show_one, _show_options),
+    "list": Action(f"the newest {batch_output.LISTED}", batch_output.show_list, _list_options),
+    "results": Action(
         "results in member order, up to the first unfinished member",
         batch_output.show_results,
         _results_options,

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable
 from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import bulk_output
-from queuemgr.cli.arguments import add_interval, add_reason, natural
+from queuemgr.cli.arguments import Action, action_parsers, add_interval, add_reason, natural
 from queuemgr.cli.output import by_command
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
@@ -42,18 +40,8 @@ POLL_SECONDS = 1.0
 
 
 def add_arguments(parser: Any) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, (summary, _, add_options) in SUBCOMMANDS.items():
-        sub = actions.add_parser(
-            name, help=summary, description=summary, epilog="examples:" + _examples(name),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
-        add_options(sub)
-
-
-def _examples(action: str) -> str:
-    lines = [line for line in EXAMPLES.splitlines() if line.startswith(f"  queue bulk {action}")]
-    return "\n" + "\n".join([*lines, EXAMPLES[EXAMPLES.index("  exit codes") :]])
+    for name, sub in action_parsers(parser, NAME, SUBCOMMANDS, EXAMPLES):
+        SUBCOMMANDS[name].add_options(sub)
 
 
 def _request_options(sub: Any) -> None:
@@ -96,8 +84,7 @@ def _list_options(sub: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    _, act, _ = SUBCOMMANDS[options["action"]]
-    return act(options, out)
+    return SUBCOMMANDS[options["action"]].run(options, out)
 
 
 def _preview(options: dict[str, Any], out: Any) -> int:
@@ -186,13 +173,14 @@ def _filter(text: str) -> tuple[str, Any]:
         raise BadInput(f"ids {value[:60]!r} are not comma-separated numbers") from None
 
 
-Act = Callable[[dict[str, Any], Any], int]
-SUBCOMMANDS: dict[str, tuple[str, Act, Callable[[Any], None]]] = {
-    "preview": ("count and sample of what matches; changes nothing", _preview, _request_options),
-    "start": ("start an action on the executions that match now", _start, _start_options),
-    "stop": ("stop it; what it has changed stays changed", _stop, _stop_options),
-    "resume": ("start a new action for the rest of a stopped one", _resume, _stop_options),
-    "show": ("its progress and result", _show, _show_options),
-    "list": ("the newest actions", _list, _list_options),
-    "run": ("run all actions in this process until they have ended", _run, lambda sub: None),
+SUBCOMMANDS = {
+    "preview": Action(
+        "count and sample of what matches; changes nothing", _preview, _request_options
+    ),
+    "start": Action("start an action on the executions that match now", _start, _start_options),
+    "stop": Action("stop it; what it has changed stays changed", _stop, _stop_options),
+    "resume": Action("start a new action for the rest of a stopped one", _resume, _stop_options),
+    "show": Action("its progress and result", _show, _show_options),
+    "list": Action("the newest actions", _list, _list_options),
+    "run": Action("run all actions in this process until they have ended", _run, lambda sub: None),
 }

@@ -62,6 +62,7 @@ class AuditLogAdmin(ReadOnlyAdmin):
         f"of the reason among the newest {audit_log.MAX_SEARCHED:,}."
     )
     sortable_by = ()
+    reads_detail = True
     fields = (
         ("at", "actor", "source"), ("action", "target", "affected"), "was", "became", "reason",
         "undone", "in_full",
@@ -103,7 +104,6 @@ class AuditLogAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         entry = super().get_object(request, *given, **named)
         if entry is not None:
-            self.read_page([entry])
             entry.undo = undo_offer(request, entry)
         return entry
 

@@ -71,6 +71,7 @@ class LimitAdmin(PausingAdmin):
     )
     actions = ("pause", "resume", "reset_breaker")
     sortable_by = ()
+    reads_detail = True
     search_fields = ("name",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -86,12 +87,6 @@ class LimitAdmin(PausingAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("name", *NOW, "paused") if obj else ()
-
-    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
-        limit = super().get_object(request, *given, **named)
-        if limit is not None:
-            self.read_page([limit])
-        return limit
 
     def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
         values = form.changed_values(*LIMIT_FIELDS)

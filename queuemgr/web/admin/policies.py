@@ -85,6 +85,7 @@ class RetryPolicyAdmin(BaseAdmin):
     change_form_after_template = "admin/queuemgr/preview_policy.html"
     search_fields = ("kind",)
     sortable_by = ()
+    reads_detail = True
     has_history = True
 
     def read_page(self, rows: Sequence[Any]) -> None:
@@ -97,12 +98,6 @@ class RetryPolicyAdmin(BaseAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         budget = {"retry_budget": retry_budget.left(database_now())}
         return super().changelist_view(request, {**budget, **(extra_context or {})})
-
-    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
-        policy = super().get_object(request, *given, **named)
-        if policy is not None:
-            self.read_page([policy])
-        return policy
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("queuemgr.add_retrypolicy"))

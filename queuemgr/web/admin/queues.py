@@ -31,18 +31,13 @@ class QueueAdmin(PausingAdmin):
     list_display = ("name", "phase", "priority", "waiting", "held", "paused")
     list_filter = ("phase",)
     sortable_by = ()
+    reads_detail = True
     readonly_fields = ("phase", "priority", "waiting", "held", "paused")
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         reason = ("reason",) if self.has_change_permission(request, obj) else ()
         shown = [name for name in self.readonly_fields if name != "paused" or obj.paused]
         return (*shown, "max_pending", *reason)
-
-    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
-        queue = super().get_object(request, *given, **named)
-        if queue is not None:
-            self.read_page([queue])
-        return queue
 
     def save_model(self, request: HttpRequest, obj: Queue, form: QueueForm, change: bool) -> None:
         values = form.changed_values("max_pending")

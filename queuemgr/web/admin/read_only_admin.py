@@ -59,8 +59,17 @@ class BaseAdmin(_ModelAdmin):
     has_history = False
     """Whether the audit log has entries about such rows."""
 
+    reads_detail = False
+    """Whether a row's own page needs `read_page` too."""
+
     def read_page(self, rows: Sequence[Any]) -> None:
         """Set attributes on the rows of a page, for columns made by `column`."""
+
+    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
+        row = super().get_object(request, *given, **named)
+        if row is not None and self.reads_detail:
+            self.read_page([row])
+        return row
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         title = str(self.opts.verbose_name_plural).capitalize()

@@ -62,8 +62,8 @@ def samples(now: datetime) -> Iterator[Sample]:
     yield from _histograms()
 
 
-def _read(settled: datetime) -> list[_Total]:
-    rows = sql.rows(_TOTALS, [ALL_TIME, settled, ALL_TIME, settled])
+def _read(rolled_up_to: datetime) -> list[_Total]:
+    rows = sql.rows(_TOTALS, [ALL_TIME, rolled_up_to, ALL_TIME, rolled_up_to])
     return [_Total._make([*kind, int(counted), int(cost)]) for *kind, counted, cost in rows]
 
 
