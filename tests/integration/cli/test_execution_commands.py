@@ -1,4 +1,4 @@
-"""Steering executions from a terminal: retry, skip, priority, run-after."""
+"""Acting on executions from a terminal: retry, skip, priority, reschedule."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_one_payload_for_several_executions_is_refused(failed: Execution) -> Non
     assert "name one key" in queue("retry", "p0", "p1", "--payload", "-").complaint
 
 
-def test_skip_priority_and_run_after_say_what_they_did(probes: Any) -> None:
+def test_skip_priority_and_reschedule_say_what_they_did(probes: Any) -> None:
     probes(2)
     assert queue("priority", "high", "p0").out == "1 changed, 0 left unchanged\n"
     later = queue("reschedule", "2030-01-02 06:00", "p0")
