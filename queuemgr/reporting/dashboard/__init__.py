@@ -47,14 +47,6 @@ ACTIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
-    """Failed executions by kind and fingerprint, the most frequent first."""
-
-    shown: tuple[FailureGroup, ...]
-    are_more: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Action:
     """A running bulk action: executions its filter matched, and those done so far."""
 
@@ -83,7 +75,7 @@ class Dashboard:
     windows: tuple[Window, ...]
     budgets: Budgets
     workers: Workers
-    failures: Failures
+    failures: list[FailureGroup]
     actions: tuple[Action, ...]
     counted: AllExecutions
     checks: tuple[SumCheck, ...]
@@ -128,7 +120,7 @@ class Dashboard:
 
 
 _counted: TimedCache[AllExecutions] = TimedCache()
-_failed: TimedCache[Failures] = TimedCache()
+_failed: TimedCache[list[FailureGroup]] = TimedCache()
 
 process_state.register(_counted.forget)
 process_state.register(_failed.forget)
@@ -159,7 +151,7 @@ def _read(now: datetime) -> Dashboard:
         windows=recent.windows(),
         budgets=_budgets(seen, recent, spent),
         workers=worker_table.workers(now, held),
-        failures=_failed.get_or_compute(now, _failures),
+        failures=_failed.get_or_compute(now, lambda: groups(limit=FAILURES)),
         actions=tuple(_action(row) for row in BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
         checks=tuple(reconciliation.checks(counted, seen, phases, held, spent)),
@@ -201,8 +193,3 @@ def _budgets(seen: Snapshot, recent: Recent, spent: Mapping[str, int]) -> Budget
         spent=spent.get(FLEET, 0),
         spent_by_phase={phase: spent.get(f"phase:{phase}", 0) for phase in all_phases()},
     )
-
-
-def _failures() -> Failures:
-    found = groups(limit=FAILURES + 1)
-    return Failures(tuple(found[:FAILURES]), len(found) > FAILURES)

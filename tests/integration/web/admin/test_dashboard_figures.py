@@ -256,7 +256,7 @@ def test_failures_are_grouped_by_kind_with_counts() -> None:
     for number in range(3):
         a_failed(f"f{number}")
     a_failed("g", "timeout", "no answer")
-    groups = [(group.kind, group.count) for group in read().failures.shown]
+    groups = [(group.kind, group.count) for group in read().failures]
     assert groups == [("not_pdf", 3), ("timeout", 1)]
     assert read().counted.failed == 4
 
