@@ -62,13 +62,13 @@ def test_an_item_whose_child_process_was_killed_is_done_by_another(
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_a_step_longer_than_its_lease_runs_once(make_fleet: MakeFleet, pool: str) -> None:
     """P2-14: asleep, in a Python loop, and in C calls that let no other thread run for a while."""
-    fleet = make_fleet(lease_seconds=4)
+    fleet = make_fleet(lease_seconds=8)
     start_worker(fleet, 3, pool)
     told = {"trace": fleet.trace_file}
-    fleet.enqueue(1, key_prefix="sleeps", seconds=10, **told)
-    fleet.enqueue(1, key_prefix="loops", cpu_ms=8_000, **told)
+    fleet.enqueue(1, key_prefix="sleeps", seconds=20, **told)
+    fleet.enqueue(1, key_prefix="loops", cpu_ms=16_000, **told)
     fleet.enqueue(1, key_prefix="holds", fail="hold", **told)
-    fleet.wait_until_done(3, within=60)
+    fleet.wait_until_done(3, within=120)
     assert fleet.outcomes() == {"done": 3}
     assert fleet.trace().started_again() == []
 
