@@ -91,7 +91,7 @@ def _as_utf8(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: tests of real processes wait most of their time."""
     return (os.cpu_count() or 1) + 1
