@@ -18,7 +18,7 @@ from proof.limit_values import LimitValues
 from proof.records import FINAL, Attempt, Fault, History, Rate, Request, Run
 
 LOOK_SECONDS = 1.0
-"""Seconds after its start by which a decision has read the limits' limit_values."""
+"""Seconds after its start by which a decision has read the values of the limits."""
 
 DECIDE_SECONDS = 1.0
 """Seconds between the time a decision records, which is when it takes the lock, and what it reads after

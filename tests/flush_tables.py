@@ -16,7 +16,7 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.db.backends.base.operations import BaseDatabaseOperations
 
-_initial: Any = import_module("queuemgr.migrations.0001_initial")
+_initial: Any = import_module("queuemgr.migrations.0001_first_release")
 WITHOUT_TRIGGERS = {
     "sqlite": (_initial.NO_SQLITE, _initial.SQLITE),
     "postgresql": (

@@ -31,13 +31,13 @@ def from_command_line() -> dict[str, Any]:
 def apply_command_line(chosen: Mapping[str, Any]) -> None:
     """Apply settings from a command line to this process and to the processes it starts."""
     os.environ[COMMAND_LINE] = json.dumps({**from_command_line(), **chosen})
-    process_state.reset_all()
+    process_state.reset_settings()
 
 
 def reload_after_reset(loader: Any) -> None:
     """Have a cached loader of settings (`functools.lru_cache`) read them again after a reset, such as the
     one after a command line is applied."""
-    process_state.register(loader.cache_clear)
+    process_state.register_settings(loader.cache_clear)
 
 
 class SettingsGroup(BaseSettings):
@@ -331,7 +331,7 @@ def queue_settings() -> QueueSettings:
     return QueueSettings.load(DJANGO_SETTINGS)
 
 
-process_state.register(queue_settings.cache_clear)
+process_state.register_settings(queue_settings.cache_clear)
 
 
 @lru_cache(maxsize=1)
@@ -340,7 +340,7 @@ def lane_settings() -> LaneSettings:
     return LaneSettings.load(DJANGO_SETTINGS)
 
 
-process_state.register(lane_settings.cache_clear)
+process_state.register_settings(lane_settings.cache_clear)
 
 
 @lru_cache(maxsize=1)
@@ -351,4 +351,4 @@ def observability_settings() -> ObservabilitySettings:
     return config
 
 
-process_state.register(observability_settings.cache_clear)
+process_state.register_settings(observability_settings.cache_clear)

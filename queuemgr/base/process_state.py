@@ -1,9 +1,9 @@
-"""What a process remembers between calls, registered in one place so that all of it can be forgotten.
+"""What a process remembers between calls, registered in one place so that all of it can be reset.
 
 A module that keeps a cache, a timer or a connection registers how to reset it. `reset_all` is for a
-process that starts anew without a new interpreter: a test with a database of its own, a command that
-has just read its command line, a forked child of a warm parent. The registered flows and the secrets
-to be masked are not reset: they describe the program and hold for any database.
+process that starts anew without a new interpreter: a test with a database of its own, or a forked child
+of a warm parent. The registered flows and the secrets to be masked are not reset: they describe the
+program and hold for any database.
 """
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ import os
 from collections.abc import Callable
 
 _resets: list[Callable[[], object]] = []
+_setting_resets: list[Callable[[], object]] = []
+
+
+def register_settings(reset: Callable[[], object]) -> None:
+    """Have `reset_settings`, and so `reset_all`, call `reset`: it drops values read from settings."""
+    _setting_resets.append(reset)
 
 
 def register(reset: Callable[[], object], *, in_forked_child: bool = False) -> None:
@@ -27,5 +33,12 @@ def register(reset: Callable[[], object], *, in_forked_child: bool = False) -> N
 
 def reset_all() -> None:
     """Forget everything this process remembers."""
+    reset_settings()
     for reset in _resets:
+        reset()
+
+
+def reset_settings() -> None:
+    """Have settings read again: all that changes when a command line is applied."""
+    for reset in _setting_resets:
         reset()

@@ -54,7 +54,7 @@ def send(grants: Sequence[Grant]) -> int:
             "broker does not answer (%s): the work is stored; %d leases will be granted again, first %s",
             type(error).__name__,
             len(grants) - sent,
-            grants[sent],
+            next(iter(grants[sent:]), "none"),
         )
     return sent
 

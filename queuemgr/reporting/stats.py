@@ -188,15 +188,15 @@ def limit(name: str) -> dict[str, Any] | None:
     pattern = "" if row else pattern_of(name)
     if row is None and not pattern and name not in seen.use and name not in seen.breaker_states:
         return None
-    rule = seen.rule(name)
+    rule, fields = seen.rule(name), row or Limit.objects.filter(name=pattern).first() or Limit()
     return {
         **_limit(name, seen, row),
         "budget_zone": rule.budget_zone,
-        "reserved_for_high_percent": rule.reserved_for_high_percent,
-        "blocked_for_low_percent": rule.blocked_for_low_percent,
+        "reserved_for_high_percent": fields.reserved_for_high_percent,
+        "blocked_for_low_percent": fields.blocked_for_low_percent,
         "share": rule.share,
         "breaker_after": rule.breaker_after,
-        "goes_by": pattern or name,
+        "defined_by": pattern or name,
     }
 
 

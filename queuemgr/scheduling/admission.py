@@ -48,8 +48,8 @@ class WaitingRoute(RouteKind):
 class LimitRule:
     """The values of one limit; 0 or None is no limit. `paused` is a sentence, or empty.
 
-    The last `reserved_for_high_percent` requests of the daily budget are for high-priority work only;
-    low-priority work stops `blocked_for_low_percent` requests before its end. `share` weighs a tenant
+    The last `reserved_for_high` requests of the daily budget are for high-priority work only;
+    low-priority work stops `blocked_for_low` requests before its end. `share` weighs a tenant
     against others.
     """
 
@@ -57,8 +57,8 @@ class LimitRule:
     reserved_high: int = 0
     rate: Rate | None = None
     daily_budget: int | None = None
-    reserved_for_high_percent: int = 0
-    blocked_for_low_percent: int = 0
+    reserved_for_high: int = 0
+    blocked_for_low: int = 0
     budget_zone: str = "UTC"
     day_ends: datetime | None = None
     share: int = 1
@@ -68,9 +68,9 @@ class LimitRule:
 
     def usable_budget(self, priority: int) -> int:
         """Requests work of this priority may bring the day's total to."""
-        reserved = 0 if priority == HIGH else self.reserved_for_high_percent
+        reserved = 0 if priority == HIGH else self.reserved_for_high
         if priority == LOW:
-            reserved = max(reserved, self.blocked_for_low_percent)
+            reserved = max(reserved, self.blocked_for_low)
         return (self.daily_budget or 0) - reserved
 
 

@@ -53,4 +53,4 @@ def load(group: type[SettingsGroup]) -> SettingsGroup:
     return group.load(DJANGO_SETTINGS)
 
 
-process_state.register(load.cache_clear)
+process_state.register_settings(load.cache_clear)

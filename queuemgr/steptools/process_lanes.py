@@ -23,4 +23,4 @@ def lanes() -> Lanes:
     )
 
 
-process_state.register(lanes.cache_clear)
+process_state.register_settings(lanes.cache_clear)

@@ -30,7 +30,7 @@ QUICK = {
     "lease_seconds": 10, "heartbeat_seconds": 1, "poll_interval": 0.5, "stale_interval": 5,
     "shutdown_grace": 2,
 }  # fmt: skip
-"""SettingsGroup of a fleet whose faults heal while a test watches; each test may change them."""
+"""Settings of a fleet that recovers from faults within seconds; each test may change them."""
 
 STEP_QUEUES = ",".join(f"{phase}.{name}" for phase in ("prep", "expensive", "wrap")
                        for name in ("high", "normal", "low"))  # fmt: skip
@@ -104,7 +104,7 @@ class Fleet:
         self, slots: int = 8, pool: str = "threads", queues: str = STEP_QUEUES, *,
         name: str = "worker", options: Sequence[str] = (), wait: bool = True,
     ) -> Process:  # fmt: skip
-        """A plain `celery worker`, and wait until it has signed on."""
+        """A plain `celery worker`, and wait until it has registered."""
         process = self.start(
             name, sys.executable, "-W", "ignore", "-m", "celery", "-A", "project", "worker", "-P", pool,
             "-c", str(slots), "-Q", queues, "-n", f"{name}@%h", "-l", "INFO", "--without-mingle",
@@ -126,9 +126,9 @@ class Fleet:
 
         return kept_up
 
-    def start_chores(self) -> Process:
+    def start_housekeeping(self) -> Process:
         """The worker that does what beat sends."""
-        return self.start_worker(1, "solo", "housekeeping", name="chores", wait=False)
+        return self.start_worker(1, "solo", "housekeeping", name="housekeeping", wait=False)
 
     def start_beat(self, name: str = "beat") -> Process:
         return self.start(
@@ -137,7 +137,7 @@ class Fleet:
         )  # fmt: skip
 
     def wait_for_workers(self, *workers: Process) -> None:
-        """Wait until these workers have signed on and take work from the broker."""
+        """Wait until these workers have registered and take work from the broker."""
         self.wait_until(
             f"{', '.join(w.name for w in workers)} ready",
             lambda: all("ready." in worker.said for worker in workers),
@@ -275,7 +275,7 @@ class Fleet:
         for process in reversed(self.processes):
             process.kill_group()
         # A killed group's members die one after another: what is left is judged a moment later.
-        sessions = {process.pid for process in (self._console, *self.processes)}
+        sessions = {self._console.pid, *(process.pid for process in self.processes)}
         left = [
             process for process in using(self.directory, sessions) if process.pid != os.getpid()
         ]

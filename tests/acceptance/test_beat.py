@@ -14,11 +14,11 @@ TASK_RESULTS = (
 
 
 def test_two_beats_do_no_harm_and_the_one_left_goes_on(make_fleet: MakeFleet) -> None:
-    """P5-01: nothing runs twice, usage is exact, chores run once a period, also after one is killed."""
+    """P5-01: nothing runs twice, usage is exact, periodic jobs run once a period even after a kill."""
     fleet = make_fleet(lease_seconds=4)
     began = datetime.now(UTC)
     first, _ = fleet.start_beat("beat-1"), fleet.start_beat("beat-2")
-    workers = fleet.start_chores(), fleet.start_worker(8, wait=False)
+    workers = fleet.start_housekeeping(), fleet.start_worker(8, wait=False)
     fleet.enqueue(60, seconds=0.3, requests=2, trace=fleet.trace_file)
     fleet.wait_for_workers(*workers)
     fleet.wait_until_done(60)

@@ -52,7 +52,7 @@ def test_what_beat_sent_while_no_worker_was_there_is_done_once_and_user_work_sta
         beat.kill_group()
         fleet.enqueue(20)
         began = time.monotonic()
-        workers = fleet.start_chores(), fleet.start_worker(4, wait=False)
+        workers = fleet.start_housekeeping(), fleet.start_worker(4, wait=False)
         fleet.wait_until_done(20)
         assert time.monotonic() - began < 60
         fleet.wait_for_workers(*workers)
@@ -66,8 +66,8 @@ def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(
 ) -> None:
     """P5-10: a sweep every ten minutes runs within seconds of a start on another host."""
     fleet = make_fleet(poll_interval=600)
-    chores = fleet.start_chores()
-    fleet.wait_for_workers(chores)
+    housekeeping = fleet.start_housekeeping()
+    fleet.wait_for_workers(housekeeping)
     fleet.database.run("DELETE FROM queuemgr_chore")
     fleet.start_beat("elsewhere")
     fleet.wait_until("a tick", lambda: fleet.database.rows(TASK_RESULTS), within=45)
@@ -76,7 +76,7 @@ def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(
 def test_beat_and_workers_go_on_by_themselves_after_the_database_was_away(fleet: Fleet) -> None:
     """P5-11: every connection ended and none let in for seconds, then all as it was."""
     fleet.tolerate("")
-    beat, chores = fleet.start_beat(), fleet.start_chores()
+    beat, housekeeping = fleet.start_beat(), fleet.start_housekeeping()
     worker = fleet.start_worker(4)
     fleet.enqueue(40, seconds=0.2, trace=fleet.trace_file)
     fleet.wait_until("under way", lambda: fleet.states()["done"] >= 4)
@@ -88,5 +88,5 @@ def test_beat_and_workers_go_on_by_themselves_after_the_database_was_away(fleet:
     )
     fleet.command(*probes(5, key_prefix="after"))
     fleet.wait_until_done(45, within=60)
-    assert all(process.alive for process in (beat, chores, worker))
+    assert all(process.alive for process in (beat, housekeeping, worker))
     assert fleet.outcomes()["done"] == 45

@@ -32,7 +32,7 @@ SOON = 60_000
 def fleet(make_fleet: MakeFleet) -> Fleet:
     """Work under way at a cap of two, thirty failures, and everything that runs in production."""
     fleet = make_fleet(poll_interval=1, lease_seconds=60, heartbeat_seconds=20)
-    fleet.start_chores()
+    fleet.start_housekeeping()
     fleet.start_beat()
     fleet.start_worker(SLOTS)
     fleet.enqueue(FAILED, key_prefix="broken", fail="not_pdf")

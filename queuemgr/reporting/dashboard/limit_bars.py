@@ -33,12 +33,12 @@ REASONS = 8
 class LimitBar:
     """One limit now: its rule, its use, its breaker, and how many executions wait on it.
 
-    `goes_by` is the limit a person edits: its own name, or the pattern that applies.
+    `defined_by` is the limit a person edits: its own name, or the pattern that applies.
     `next_start` is when its rate permits the next start, None when it permits one now.
     """
 
     name: str
-    goes_by: str
+    defined_by: str
     rule: LimitRule
     use: Usage
     breaker: BreakerState
@@ -183,11 +183,11 @@ def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
     )  # fmt: skip
 
 
-def _bar(name: str, goes_by: str, seen: Snapshot, waiting: int) -> LimitBar:
+def _bar(name: str, defined_by: str, seen: Snapshot, waiting: int) -> LimitBar:
     rule, use = seen.rule(name), seen.use.get(name, NO_USE)
     state = seen.breaker_states.get(name, CLOSED)
     next_start = _next_start(rule, use, state, seen.now)
-    return LimitBar(name, goes_by, rule, use, state, waiting, seen.now, next_start)
+    return LimitBar(name, defined_by, rule, use, state, waiting, seen.now, next_start)
 
 
 def _next_start(rule: LimitRule, use: Usage, state: BreakerState, now: datetime) -> datetime | None:

@@ -54,7 +54,7 @@ class OneLimit(LimitOut):
     blocked_for_low_percent: int
     share: int
     breaker_after: int
-    goes_by: str = Field(description="The row that defines it: its own, or a pattern's.")
+    defined_by: str = Field(description="The row that defines it: its own, or a pattern's.")
     waiting_on_it: list[WaitingOn]
 
 

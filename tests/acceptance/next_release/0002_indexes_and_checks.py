@@ -6,7 +6,7 @@ from queuemgr.base.online_ddl import AddConstraintNotValid, AddIndexConcurrently
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("queuemgr", "0001_initial")]
+    dependencies = [("queuemgr", "0001_first_release")]
     operations = [
         AddIndexConcurrently("execution", models.Index("wait_reason", name="execution_by_reason")),
         AddIndexConcurrently("execution", models.Index("created_at", name="execution_by_creation")),

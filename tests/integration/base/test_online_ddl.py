@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
+from django.core.management import CommandError
 from django.db import connection, migrations, models
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
@@ -87,7 +89,7 @@ def test_a_process_of_the_previous_release_works_with_the_new_tables(
     transactional_db: None,
 ) -> None:
     """The columns it writes do not include those added since."""
-    state = MigrationExecutor(connection).loader.project_state([("queuemgr", "0001_initial")])
+    state = MigrationExecutor(connection).loader.project_state([("queuemgr", "0001_first_release")])
     old = state.apps
     execution = old.get_model("queuemgr", "Execution")
     execution.objects.create(
@@ -102,3 +104,12 @@ def test_a_process_of_the_previous_release_works_with_the_new_tables(
     change.objects.create(actor="ann", source="command", action="retry", target="probe/old")
     assert Execution.objects.get().error_fingerprint == ""
     assert AuditEntry.objects.get().affected == 1
+
+
+def test_a_database_of_an_earlier_version_is_refused_by_name() -> None:
+    first = import_module("queuemgr.migrations.0001_first_release")
+    with (
+        connection.schema_editor() as editor,
+        pytest.raises(CommandError, match="made before the first release"),
+    ):
+        first.refuse_an_earlier_database(None, editor)

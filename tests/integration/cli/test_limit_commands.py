@@ -28,7 +28,7 @@ def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: 
     probes(3, limit_key="host:a", requests=1)
     (found,) = queue("limit", "host:a", "--json").records
     assert (found["running"], found["max_running"], found["reserved"]) == (1, 1, 1)
-    assert (found["goes_by"], found["share"], found["breaker_after"]) == ("host:a", 1, 10)
+    assert (found["defined_by"], found["share"], found["breaker_after"]) == ("host:a", 1, 10)
     (waits,) = found["waiting_on_it"]
     assert waits == {"limit": "host:a", "reason": "host:a 1/1", "waiting": 2, "until": None}
     said = queue("limit", "host:a").out
@@ -37,7 +37,7 @@ def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: 
 
 def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_figures_of_its_own() -> None:
     (found,) = queue("limit", "host:new.org:443", "--json").records
-    assert (found["goes_by"], found["max_running"]) == ("host:*", 4)
+    assert (found["defined_by"], found["max_running"]) == ("host:*", 4)
     said = queue("limit", "host:new.org:443", "--rate", "1/3s burst 2", "--reason", "asked to")
     assert said.out == (
         "host:new.org:443: rate=1/3s burst 2 (a new row, with the other fields copied from host:*)\n"
@@ -56,7 +56,7 @@ def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
     assert said.code == 0
     rule = limit_rows.rule_of("fleet")
     assert (rule.max_running, rule.reserved_high, rule.daily_budget) == (30, 2, 500)
-    assert (rule.budget_zone, rule.reserved_for_high_percent, rule.blocked_for_low_percent) == (
+    assert (rule.budget_zone, rule.reserved_for_high, rule.blocked_for_low) == (
         "Europe/Berlin",
         25,
         100,

@@ -1,4 +1,4 @@
-"""The record of changes is only ever added to, whoever tries."""
+"""The audit log is append-only, whoever tries to change it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_emptying_the_tables_is_refused_while_they_hold_a_record(change: AuditEn
 
 @pytest.mark.django_db(transaction=True)
 def test_the_triggers_can_be_taken_back_and_set_again(change: AuditEntry) -> None:
-    triggers = import_module("queuemgr.migrations.0001_initial")
+    triggers = import_module("queuemgr.migrations.0001_first_release")
     with connection.schema_editor() as editor:
         triggers.make_audit_log_mutable(None, editor)
         editor.execute("UPDATE queuemgr_change SET reason = 'altered'")

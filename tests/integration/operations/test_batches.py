@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +21,11 @@ from queuemgr.operations import batches, controls, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain, queue_position, stats
 from queuemgr.scheduling import route_heads
+from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-needs_two_connections = pytest.mark.skipif(
-    os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
-)
+needs_two_connections = pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
 
 ANN = Actor("ann", "test", "because")
 BROKEN = Failed("not_found", "404")

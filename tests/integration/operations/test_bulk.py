@@ -3,7 +3,6 @@ record they leave."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,6 +39,7 @@ from tests.integration.operations.bulk_fixtures import (
     some_failed,
     started,
 )
+from tests.private_servers import DATABASE
 
 LATER = datetime(2031, 1, 1, 6, tzinfo=UTC)
 
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def asked(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The messages for chores that would have gone out."""
+    """The messages for periodic jobs that would have gone out."""
     tasks_asked: list[str] = []
     monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", tasks_asked.append)
     return tasks_asked
@@ -295,9 +295,7 @@ def test_few_retries_and_other_verbs_go_as_fast_as_they_can(
     assert bulk.create(BulkRequest("retry", FAILED, per_minute=0), ANN).per_minute == 0
 
 
-@pytest.mark.skipif(
-    os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
-)
+@pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
 def test_two_runners_at_once_change_each_row_once(in_threads: Callable[..., list[Any]]) -> None:
     some_failed(40)
     action = started()

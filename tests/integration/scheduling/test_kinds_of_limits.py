@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import UTC, date, timedelta
 from typing import Any
@@ -38,6 +37,7 @@ from queuemgr.scheduling import (
     wakeups,
 )
 from tests.integration.conftest import let_time_pass
+from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -290,7 +290,7 @@ def test_a_full_queue_refuses_new_work_and_says_how_many_were_enqueued(probes: P
 
 
 @pytest.mark.skipif(
-    "sqlite" in os.environ.get("SLUICE_TEST_DATABASE", "sqlite"),
+    DATABASE == "sqlite",
     reason="needs a server's connections",
 )
 def test_concurrent_enqueues_do_not_exceed_max_pending_together(

@@ -15,6 +15,7 @@ QUEUEMGR = Path(__file__).parents[3] / "queuemgr"
 
 NOT_RESET = {
     "base/process_state.py:_resets": "the registry itself",
+    "base/process_state.py:_setting_resets": "the registry itself",
     "base/redaction.py:_secrets": "a value once known as a secret is masked for ever",
     "flows/flow.py:_derived": "the flows are part of the program",
     "flows/flow.py:_flows": "the flows are part of the program",
@@ -85,7 +86,7 @@ def registered(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     unread: set[str] = set()
     for node in tree.body:
-        if isinstance(node, ast.Expr) and ast.unparse(node).startswith("process_state.register("):
+        if isinstance(node, ast.Expr) and ast.unparse(node).startswith("process_state.register"):
             unread |= mentioned(node)
     while unread:
         names |= unread
@@ -138,3 +139,18 @@ def test_a_forked_child_forgets_what_it_must_not_inherit() -> None:
     assert held == ["held"]
     process_state.reset_all()
     assert (held, inherited) == ([], [])
+
+
+def test_applying_a_command_line_resets_settings_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A trace provider or a timer reset in mid-run would be lost, not read again."""
+    monkeypatch.setattr(process_state, "_resets", [])
+    monkeypatch.setattr(process_state, "_setting_resets", [])
+    kept, settings = ["a timer"], ["a setting"]
+    process_state.register(kept.clear)
+    process_state.register_settings(settings.clear)
+    process_state.reset_settings()
+    assert (kept, settings) == (["a timer"], [])
+    process_state.reset_all()
+    assert kept == []

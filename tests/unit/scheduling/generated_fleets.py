@@ -51,8 +51,8 @@ def _rule() -> LimitRule:
         reserved_high=_random.randint(0, max(0, most - 1)),
         rate=_random.choice((None, rate)),
         daily_budget=budget,
-        reserved_for_high_percent=_random.randint(0, min(3, budget or 0)),
-        blocked_for_low_percent=_random.randint(0, min(5, budget or 0)),
+        reserved_for_high=_random.randint(0, min(3, budget or 0)),
+        blocked_for_low=_random.randint(0, min(5, budget or 0)),
         share=_random.randint(1, 3),
         paused=_random.choice(("",) * 7 + ("paused by x",)),
     )
@@ -199,8 +199,8 @@ class Standing:
             yield "rate"
         if rule.daily_budget is not None and route.cost:
             usable = rule.daily_budget - max(
-                rule.reserved_for_high_percent if below_high else 0,
-                rule.blocked_for_low_percent if route.priority == LOW else 0,
+                rule.reserved_for_high if below_high else 0,
+                rule.blocked_for_low if route.priority == LOW else 0,
             )
             if use.spent + use.reserved + route.cost > usable:
                 yield "budget"

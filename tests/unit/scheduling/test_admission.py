@@ -283,7 +283,7 @@ def test_a_rate_says_when_the_next_may_start_and_the_decision_wakes_up_then() ->
 
 
 def test_the_last_part_of_a_budget_is_reserved_for_higher_priority() -> None:
-    rule = LimitRule(daily_budget=100, reserved_for_high_percent=10, blocked_for_low_percent=30)
+    rule = LimitRule(daily_budget=100, reserved_for_high=10, blocked_for_low=30)
     starts = {
         priority: len(admit(snapshot(
             route(1, priority=priority, cost=10, due=20), rules={"fleet": rule}

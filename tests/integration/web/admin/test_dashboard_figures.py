@@ -130,7 +130,7 @@ def test_a_limit_shows_its_use_its_cap_its_reserve_and_what_waits_on_it(fleet: W
     assert bar("phase:prep").waiting == 3
     assert bar("phase:expensive").waiting == 2
     assert bar(HOST).use.running == 4
-    assert bar(HOST).goes_by == "host:*"
+    assert bar(HOST).defined_by == "host:*"
     assert ("quiet", "30 and 10 reserved of 100 requests today") in bar("fleet").notes
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -16,12 +15,11 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken, AuditEntry, Execution
 from queuemgr.operations import api_tokens
 from tests.integration.web.api.api_client import ANN, Api, api, make_token, problem, someone
+from tests.private_servers import DATABASE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
 
-needs_two_connections = pytest.mark.skipif(
-    os.environ.get("SLUICE_TEST_DATABASE", "sqlite") == "sqlite", reason="needs two connections"
-)
+needs_two_connections = pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
 
 
 def test_a_token_is_kept_as_a_digest_only_and_its_making_is_recorded_without_it() -> None:

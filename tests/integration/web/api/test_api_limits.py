@@ -27,7 +27,7 @@ def test_a_limit_shows_its_figures_use_and_what_waits_on_it(caller: Api) -> None
     enqueue("probe", "a", {"limit_key": "host:a"})
     caller.post("pause", {"target": "host:a", "reason": "they asked"})
     found = caller.get("limits/host:a").json()
-    assert (found["limit"], found["goes_by"], found["max_running"]) == ("host:a", "host:a", 4)
+    assert (found["limit"], found["defined_by"], found["max_running"]) == ("host:a", "host:a", 4)
     (waits,) = found["waiting_on_it"]
     assert (waits["waiting"], "they asked" in waits["reason"]) == (1, True)
     names = {one["limit"] for one in caller.get("limits").json()["limits"]}

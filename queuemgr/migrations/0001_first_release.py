@@ -8,6 +8,7 @@ import django.db.models.deletion
 import django.utils.timezone
 import uuid
 from django.conf import settings
+from django.core.management import CommandError
 from django.db import migrations, models
 
 
@@ -44,6 +45,15 @@ NO_SQLITE = tuple(
 )
 
 
+def refuse_an_earlier_database(apps, schema_editor):
+    """Nothing before this release is upgraded: its tables would be met half-way with an obscure error."""
+    if "queuemgr_execution" in schema_editor.connection.introspection.table_names():
+        raise CommandError(
+            "this database was made before the first release and cannot be upgraded: delete it (without "
+            "DATABASE_URL it is sluice.sqlite3 in SLUICE_DATA_DIR) or name a new one in DATABASE_URL"
+        )
+
+
 def make_audit_log_immutable(apps, schema_editor):
     _run(schema_editor, {"postgresql": POSTGRESQL, "sqlite": SQLITE})
 
@@ -66,6 +76,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RunPython(refuse_an_earlier_database, migrations.RunPython.noop),
         migrations.CreateModel(
             name='LimitState',
             fields=[
