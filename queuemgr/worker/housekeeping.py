@@ -59,7 +59,9 @@ def tick() -> dict[str, int]:
     for lease in lost:
         renewed = lease.expires_at - timedelta(seconds=queue_settings().lease_seconds)
         with log_format.about(lease, lease.worker):
-            logger.warning("expired %s, last renewed %s", lease, f"{renewed:%H:%M:%S}")
+            logger.warning(
+                "expired %s, last renewed or started %s UTC", lease, f"{renewed:%Y-%m-%d %H:%M:%S}"
+            )
     started = dispatch()
     task_events.connection_lost(lost)
     bulk_runner.notify_if_due()

@@ -47,6 +47,6 @@ def test_an_expired_lease_is_logged_with_its_key_step_worker_and_last_renewal(
     (record,) = records
     message = record.getMessage()
     assert f"lease {grant.lease_id}: probe/p0 step probe on {worker.row.name}" in message
-    assert "last renewed" in message
+    assert "last renewed or started" in message and " UTC" in message
     fields = {"key": "p0", "step": "probe", "lease": str(grant.lease_id), "worker": worker.row.name}
     assert fields.items() <= getattr(record, "fields", {}).items()
