@@ -114,7 +114,7 @@ def test_the_dashboard_fits_its_window_and_is_accessible(page: Page) -> None:
     name = f"host:{'long-name.' * 20}example:443"
     enqueue("probe", "x" * 200, {"limit_key": name})
     LimitState.objects.create(
-        name=name, open_until=timezone.now() + timedelta(hours=1), open_reason=name
+        name=name, open_until=timezone.now() + timedelta(hours=1), open_reason=name[:200]
     )
     for width, scheme in ((400, "dark"), (1280, "dark"), (1280, "light"), (400, "light")):
         page.set_viewport_size({"width": width, "height": 900})

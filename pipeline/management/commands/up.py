@@ -90,7 +90,7 @@ class Command(BaseCommand):
             raise _could_not_run(str(error)) from None
         except DatabaseError as error:
             raise _could_not_run(
-                f"the database does not work ({str(error).strip()}): correct DATABASE_URL, or unset it "
+                f"the database does not answer ({str(error).strip()}): correct DATABASE_URL, or unset it "
                 "for SQLite in the data directory"
             ) from None
         except KeyboardInterrupt:

@@ -24,7 +24,7 @@ def test_a_file_ends_as_its_facts_say(fact: dict[str, Any]) -> None:
 
 def test_japanese_without_a_map_gives_its_real_letters() -> None:
     [page] = extract(CORPUS / "pdfminer.six__jo.pdf", OPTIONS, NEVER).pages
-    assert page.text.strip().startswith("序")
+    assert "心象スケツチ" in page.text or "心象スケッチ" in page.text
     assert page.source == "pdfium"
 
 

@@ -74,7 +74,7 @@ def test_a_page_pypdf_is_too_slow_for_is_read_by_pdfium(tmp_path: Path) -> None:
     found = read(tmp_path, content, replace(DEFAULTS, page_seconds=3))
     assert [page.source for page in found.pages] == ["pypdf", "pdfium"]
     assert found.pages[1].text == f"Slow.\n{SENTENCE}"
-    assert found.pages[1].reason == "pypdf: it took the time limit of a page"
+    assert found.pages[1].reason == "pypdf: it exceeded the time limit of a page"
     assert found.problem == ""
 
 
