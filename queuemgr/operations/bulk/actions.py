@@ -111,7 +111,7 @@ ACTIONS: Mapping[str, Action] = {
             lambda rows, _, by: executions.retry(rows, by), starts_again=True,
         ),
         Action(
-            "restart", "begins anew at its first step, and forgets what its steps learnt",
+            "restart", "starts again at its first step, without what its steps stored",
             "retry_execution", UNSUCCESSFUL,
             lambda rows, _, by: executions.retry_from_start(rows, by), starts_again=True,
         ),
