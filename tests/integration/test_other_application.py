@@ -35,6 +35,8 @@ class ReadText(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._unread += tag in ("script", "style", "svg")
+        if ("type", "hidden") in attrs:
+            return  # nobody reads it, and a token may happen to hold "pdf"
         shown = ("title", "placeholder", "aria-label", "alt", "value")
         self.texts += [value for name, value in attrs if name in shown and value]
 
