@@ -39,12 +39,8 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument(
-        "--count", type=int, default=5000, help="no-op probes a round (default 5000)"
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=3, help="rounds; medians are shown (default 3)"
-    )
+    parser.add_argument("--count", type=int, default=5000, help="no-op probes a round (default 5000)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (default 3)")
     parser.add_argument("--quick", action="store_true", help="leave out the runs on 200 slots")
     return parser.parse_args()
 
@@ -84,9 +80,7 @@ def _gaps(contestants: dict[str, Contestant], load: Load) -> Table:
         result = run(load)
         middle, tail = shown(gaps_ms(result.starts, result.ends, load.slots))
         rows.append([name, f"{middle:.1f} ms", f"{tail:.1f} ms"])
-    title = (
-        f"End of one to start of the next, {load.count} of {load.seconds:g} s on {load.slots} slots"
-    )
+    title = f"End of one to start of the next, {load.count} of {load.seconds:g} s on {load.slots} slots"
     return table(title, ["", "median", "99th percentile"], rows)
 
 

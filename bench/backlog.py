@@ -109,13 +109,11 @@ def _copy(ids: tuple[int, int], copies: tuple[int, int], seconds_apart: float) -
 
 _NUMBERS = {
     "postgresql": "WITH n(n) AS (SELECT generate_series(<first>, <last>))",
-    "sqlite": "WITH RECURSIVE n(n) AS "
-    "(SELECT <first> UNION ALL SELECT n + 1 FROM n WHERE n < <last>)",
+    "sqlite": "WITH RECURSIVE n(n) AS (SELECT <first> UNION ALL SELECT n + 1 FROM n WHERE n < <last>)",
 }
 _LATER = {
     "postgresql": "h.run_after + n.n * <apart> * interval '1 second'",
-    "sqlite": "strftime('%Y-%m-%d %H:%M:%f', h.run_after, "
-    "printf('+%.6f seconds', n.n * <apart>)) || '000'",
+    "sqlite": "strftime('%Y-%m-%d %H:%M:%f', h.run_after, printf('+%.6f seconds', n.n * <apart>)) || '000'",
 }
 
 

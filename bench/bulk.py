@@ -45,9 +45,7 @@ def main() -> None:
                 cells, worst = measure(database, options)
                 whole = run_whole(database, options) if options.whole else None
         console.print(table(NAMES[kind], COLUMNS, [[f"{options.rows:,} rows", *cells]]))
-        console.print(
-            f"a finish beside it takes {worst} times as long ({AIM.verdict(worst.median)})"
-        )
+        console.print(f"a finish beside it takes {worst} times as long ({AIM.verdict(worst.median)})")
         if whole:
             _print_whole(console, *whole)
 

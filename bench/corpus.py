@@ -62,12 +62,8 @@ def expected(fact: Fact) -> tuple[str, ...]:
         return (BARE, "resource_limit")
     if fact["pages"] is None:
         return ("damaged",)
-    scant = (
-        fact["text_layer"] == "none" or not fact["pypdf"]["chars"] or fact["pypdf"]["chars"] < 200
-    )
-    return (
-        (TEXT, BARE) if scant and fact["text_layer"] == "yes" else (TEXT,) if not scant else (BARE,)
-    )
+    scant = fact["text_layer"] == "none" or not fact["pypdf"]["chars"] or fact["pypdf"]["chars"] < 200
+    return (TEXT, BARE) if scant and fact["text_layer"] == "yes" else (TEXT,) if not scant else (BARE,)
 
 
 def outcome(pdf: Path, options: ExtractOptions, with_ocr: bool = False) -> Outcome:
@@ -168,9 +164,7 @@ def main() -> None:
     options = _options()
     folder = Path(options.folder or os.environ.get("SLUICE_CORPUS", ""))
     if not (folder / "facts.json").is_file():
-        sys.exit(
-            f"{folder} has no facts.json. Name a folder of PDFs that has one, or set SLUICE_CORPUS."
-        )
+        sys.exit(f"{folder} has no facts.json. Name a folder of PDFs that has one, or set SLUICE_CORPUS.")
     done = []
     for fact in json.loads((folder / "facts.json").read_text()):
         done.append((fact, outcome(folder / fact["file"], ExtractOptions(), not options.no_ocr)))

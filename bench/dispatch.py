@@ -139,14 +139,10 @@ def measure(kind: str, settings: Sequence[Setting], rounds: int, repetitions: in
         root.chmod(0o755)
         with databases(kind, root) as made:
             made_databases = [made.make() for _ in settings]
-            loaded = [
-                _load(s, database) for s, database in zip(settings, made_databases, strict=True)
-            ]
+            loaded = [_load(s, database) for s, database in zip(settings, made_databases, strict=True)]
             played: list[list[dict[str, list[float]]]] = [[] for _ in settings]
             for _ in range(rounds):
-                for results, setting, database in zip(
-                    played, settings, made_databases, strict=True
-                ):
+                for results, setting, database in zip(played, settings, made_databases, strict=True):
                     results.append(_child(setting, database, do="play", repetitions=repetitions))
     return [
         found_of(setting, load, rounds_of, played[0])
@@ -190,8 +186,7 @@ def found_of(
         after_tick_ms=median(pooled["after_tick"]),
         times={mode: typical(pooled[mode]) for mode in MODES},
         ratio={
-            mode: ratios([median(r[mode]) for r in played], [median(r[mode]) for r in base])
-            for mode in MODES
+            mode: ratios([median(r[mode]) for r in played], [median(r[mode]) for r in base]) for mode in MODES
         },
     )
 

@@ -104,9 +104,7 @@ def serve(size: int) -> None:
 
 async def _serve(size: int) -> None:
     body = b"%PDF-1.7\n" + b"x" * (size - 16) + b"\n%%EOF\n"
-    head = (
-        f"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nContent-Length: {len(body)}\r\n\r\n"
     answer = head.encode() + body
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -63,9 +63,7 @@ def main() -> None:
     ]
     console = Console(width=110)
     title = f"{len(pdfs)} PDFs, {options.rounds} rounds, load {os.getloadavg()[0]:.1f}"
-    console.print(
-        table(title, ["", "pages/s (lowest - highest)", "ratio", "children so far"], rows)
-    )
+    console.print(table(title, ["", "pages/s (lowest - highest)", "ratio", "children so far"], rows))
     start = start_seconds()
     console.print(
         f"A fresh child starts in {start:.2f} s, {start * len(pdfs):.1f} s for all of these documents. "
@@ -109,9 +107,7 @@ def highest(who: int) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.extract", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=SAMPLES, help="a folder of PDFs")
-    parser.add_argument(
-        "--rounds", type=int, default=3, help="rounds; medians are shown (default 3)"
-    )
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (default 3)")
     return parser.parse_args()
 
 

@@ -188,9 +188,7 @@ def _dialect() -> Dialect:
     return DIALECTS[connection.vendor]
 
 
-def _copy(
-    model: type[models.Model], which: str, differ: dict[str, str], first: int, last: int
-) -> None:
+def _copy(model: type[models.Model], which: str, differ: dict[str, str], first: int, last: int) -> None:
     """Copy these rows once per number: times are earlier, and `differ` gives the SQL of other columns that
     differ."""
     from django.db.models import DateTimeField

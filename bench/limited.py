@@ -13,9 +13,7 @@ WAITING_BEHIND = 2
 """Executions that wait under each saturated key, and still wait at the end."""
 
 
-def prepare(
-    limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float
-) -> Any:
+def prepare(limits: dict[str, dict[str, Any]], keys: int, saturated: int, count: int, seconds: float) -> Any:
     """Migrate a database, set these limits and enqueue probes over the keys with free capacity; returns the
     fields of a limit that this version does not have, in which case nothing is enqueued."""
     from django.core.management import call_command

@@ -113,9 +113,7 @@ def main() -> None:
                                  work, options.rounds, AIM),
                 "caps": _group(console, kind, run, CAPS, caps, options.rounds, CAPS_AIM),
             }  # fmt: skip
-        report[kind] = {
-            name: [each.as_json() for each in rows] for name, rows in groups.items() if rows
-        }
+        report[kind] = {name: [each.as_json() for each in rows] for name, rows in groups.items() if rows}
     if options.json:
         json.dump(report, sys.stdout, indent=2)
 
@@ -180,9 +178,7 @@ def _group(
     if len(keyed) < len(rows):
         first = next(iter(keyed))
         cells = [row.cells() for row in rows_of(keyed, first)]
-        console.print(
-            table("The same, among as many keys", ["", "rate", f"ratio to {first}", ""], cells)
-        )
+        console.print(table("The same, among as many keys", ["", "rate", f"ratio to {first}", ""], cells))
     for name, reason in skipped.items():
         console.print(f"left out: {name} ({reason})")
     return rows

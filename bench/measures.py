@@ -80,9 +80,7 @@ class Row:
         return asdict(self)
 
 
-def rows_of(
-    rates: dict[str, list[float]], to: str, aims: dict[str, Aim] | None = None
-) -> list[Row]:
+def rows_of(rates: dict[str, list[float]], to: str, aims: dict[str, Aim] | None = None) -> list[Row]:
     """A row for each, with its ratio to the one named `to`, round by round."""
     aims = aims or {}
     rows = []

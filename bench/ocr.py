@@ -86,9 +86,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--latency", type=float, default=2, help="seconds an answer takes (2)")
     parser.add_argument("--inflight", type=int, default=64, help="pages at once (64)")
     parser.add_argument("--pages", type=int, default=72, help="pages of the document (72)")
-    parser.add_argument(
-        "--renderers", type=int, default=1, help="processes that draw the pages (1)"
-    )
+    parser.add_argument("--renderers", type=int, default=1, help="processes that draw the pages (1)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (3)")
     parser.add_argument(
         "--single", type=int, default=4, help="pages that are read one at a time, a round (4)"
@@ -107,9 +105,7 @@ def measured(options: argparse.Namespace) -> Figures:
             for _ in range(options.rounds):
                 many.append(run(pdf, options.pages, options.inflight, slow, options.renderers))
                 single.append(run(pdf, options.single, 1, slow).rate)
-                drawing.append(
-                    run(pdf, options.pages, options.inflight, fast, options.renderers).rate
-                )
+                drawing.append(run(pdf, options.pages, options.inflight, fast, options.renderers).rate)
     rates = [each.rate for each in many]
     return Figures(
         spread(rates),

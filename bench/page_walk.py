@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from django.test import Client
 
 FIRST = ("/admin/", "/api/v1/executions", "/api/v1/stats", "/api/v1/limits", "/metrics", "/papers/")
-LEFT_OUT = re.compile(
-    r"/(logout|jsi18n|password_change|export|download|static|documents)\b|\.jsonl?$"
-)
+LEFT_OUT = re.compile(r"/(logout|jsi18n|password_change|export|download|static|documents)\b|\.jsonl?$")
 LINK = re.compile(r'(?:href|hx-get)="([^"#]+)')
 MOST_PAGES = 400
 MOST_CHOICES = 2

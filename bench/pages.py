@@ -74,9 +74,7 @@ def _cells(pages: list[tuple[str, Any]]) -> list[list[str]]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.pages", description=__doc__)
     parser.add_argument("--database", choices=sorted(BOUNDS), default="postgres")
-    parser.add_argument(
-        "--executions", type=int, default=1_000_000, help="each with three attempts"
-    )
+    parser.add_argument("--executions", type=int, default=1_000_000, help="each with three attempts")
     parser.add_argument("--repetitions", type=int, default=5, help="of each page (default 5)")
     parser.add_argument("--all", action="store_true", help="show every page, not the slowest 20")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")

@@ -89,9 +89,7 @@ class Site:
 
     def wait_until_held(self, number: int, worker: str = "") -> set[str]:
         """Wait until `count` are leased; returns their keys."""
-        self.fleet.wait_until(
-            f"{number} held", lambda: len(self.keys_held(worker)) == number, within=60
-        )
+        self.fleet.wait_until(f"{number} held", lambda: len(self.keys_held(worker)) == number, within=60)
         return self.keys_held(worker)
 
     def recovered(self, since: int, hit: set[str], within: float) -> Recovery:
@@ -202,9 +200,7 @@ def main() -> None:
                   f"load {os.getloadavg()[0]:.1f} at the start")  # fmt: skip
     report: dict[str, Any] = {"settings": config}
     for kind in kinds(options.database):
-        found = [
-            measure(kind, name, fault, options.rounds, config) for name, fault in FAULTS.items()
-        ]
+        found = [measure(kind, name, fault, options.rounds, config) for name, fault in FAULTS.items()]
         columns = ["", "next start: median, highest", "all it hit started again"]
         console.print(table(NAMES[kind], columns, [each.cells() for each in found]))
         report[kind] = [asdict(each) for each in found]
@@ -215,15 +211,11 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.recovery", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="of each fault (default 5)")
-    parser.add_argument(
-        "--lease", type=float, default=10, help="SLUICE_LEASE_SECONDS (default 10 here)"
-    )
+    parser.add_argument("--lease", type=float, default=10, help="SLUICE_LEASE_SECONDS (default 10 here)")
     parser.add_argument(
         "--heartbeat", type=float, default=1, help="SLUICE_HEARTBEAT_SECONDS (default 1 here)"
     )
-    parser.add_argument(
-        "--poll", type=float, default=0.5, help="SLUICE_POLL_INTERVAL (default 0.5 here)"
-    )
+    parser.add_argument("--poll", type=float, default=0.5, help="SLUICE_POLL_INTERVAL (default 0.5 here)")
     parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser.parse_args()

@@ -21,9 +21,7 @@ ANSWER = (
 ) + BODY
 
 
-async def answer(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, latency: float
-) -> None:
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, latency: float) -> None:
     """Requests of one connection, one after another, until it is closed."""
     try:
         while True:

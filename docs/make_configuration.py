@@ -124,9 +124,7 @@ def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     from django.core.management import get_commands, load_command_class
 
     for name in COMMANDS:
-        parser = load_command_class(str(get_commands()[name]), name).create_parser(
-            "manage.py", name
-        )
+        parser = load_command_class(str(get_commands()[name]), name).create_parser("manage.py", name)
         yield name, parser
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):

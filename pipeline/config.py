@@ -19,26 +19,18 @@ from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, reload_afte
 class PipelineSettings(SettingsGroup):
     """The settings of the papers pipeline."""
 
-    http_max_conn: int = Field(
-        128, ge=1, le=10_000, description="HTTP connections per worker process"
-    )
+    http_max_conn: int = Field(128, ge=1, le=10_000, description="HTTP connections per worker process")
     http_keepalive: int = Field(
         64, ge=0, le=10_000, description="idle HTTP connections kept open per worker process"
     )
     http_timeout: float = Field(60, gt=0, description="seconds for each connect, read and write")
-    fetch_max_bytes: int = Field(
-        200 << 20, ge=1024, description="largest PDF that is downloaded, in bytes"
-    )
+    fetch_max_bytes: int = Field(200 << 20, ge=1024, description="largest PDF that is downloaded, in bytes")
     fetch_deadline: float = Field(300, gt=0, description="seconds for a whole download")
     fetch_min_speed: float = Field(
         1024, ge=0, description="minimum average speed of a download, bytes a second; 0: none"
     )
-    fetch_min_speed_seconds: float = Field(
-        30, gt=0, description="seconds over which the speed is averaged"
-    )
-    allow_private_addresses: bool = Field(
-        False, description="fetch from private and local addresses"
-    )
+    fetch_min_speed_seconds: float = Field(30, gt=0, description="seconds over which the speed is averaged")
+    allow_private_addresses: bool = Field(False, description="fetch from private and local addresses")
     contact_email: str = Field("", description="e-mail address for Unpaywall and the User-Agent")
     arxiv_url: str = Field("https://export.arxiv.org", description="base URL of arXiv")
     unpaywall_url: str = Field("https://api.unpaywall.org", description="base URL of Unpaywall")
@@ -57,21 +49,13 @@ class PipelineSettings(SettingsGroup):
         ",".join(FOR_DOIS),
         description="sources asked about a DOI, in this order, separated by commas",
     )
-    ask_every_source: bool = Field(
-        False, description="ask all sources even if one has named an open PDF"
-    )
+    ask_every_source: bool = Field(False, description="ask all sources even if one has named an open PDF")
     arxiv_metadata: bool = Field(
         True, description="ask arXiv for the metadata of its papers, one request each"
     )
-    lookup_days: float = Field(
-        30, ge=0, description="days for which an answer with an address is cached"
-    )
-    lookup_unknown_days: float = Field(
-        1, ge=0, description="days for which any other answer is cached"
-    )
-    llm_base_url: str = Field(
-        "", description="OpenAI-compatible endpoint, up to /v1; empty: local analyser"
-    )
+    lookup_days: float = Field(30, ge=0, description="days for which an answer with an address is cached")
+    lookup_unknown_days: float = Field(1, ge=0, description="days for which any other answer is cached")
+    llm_base_url: str = Field("", description="OpenAI-compatible endpoint, up to /v1; empty: local analyser")
     llm_api_key: SecretStr = Field(SecretStr(""), description="API key of the endpoint")
     llm_model: str = Field("", description="name of the model at the endpoint")
     llm_timeout: float = Field(180, gt=0, description="seconds for one whole answer")
@@ -87,9 +71,7 @@ class PipelineSettings(SettingsGroup):
     )
     page_seconds: float = Field(20, gt=0, description="seconds for reading one page")
     document_seconds: float = Field(120, gt=0, description="seconds for reading one document")
-    extract_memory: int = Field(
-        1 << 30, ge=1 << 27, description="bytes of memory for reading a PDF"
-    )
+    extract_memory: int = Field(1 << 30, ge=1 << 27, description="bytes of memory for reading a PDF")
     extract_pages: int = Field(
         3000, ge=1, description="most pages read of one PDF; the report says so if it has more"
     )
@@ -100,13 +82,9 @@ class PipelineSettings(SettingsGroup):
         "", description="OpenAI-compatible vision endpoint, up to /v1; empty: read locally"
     )
     ocr_api_key: SecretStr = Field(SecretStr(""), description="API key of the vision endpoint")
-    ocr_model: str = Field(
-        "allenai/olmOCR-2-7B-1025", description="name of the model at the vision endpoint"
-    )
+    ocr_model: str = Field("allenai/olmOCR-2-7B-1025", description="name of the model at the vision endpoint")
     ocr_max_tokens: int = Field(8000, ge=256, description="most tokens of the text of a page")
-    ocr_inflight: int = Field(
-        32, ge=1, le=512, description="pages of one document at the endpoint at once"
-    )
+    ocr_inflight: int = Field(32, ge=1, le=512, description="pages of one document at the endpoint at once")
     ocr_window: int = Field(
         0,
         ge=0,
@@ -118,15 +96,9 @@ class PipelineSettings(SettingsGroup):
     ocr_base_delay: float = Field(
         1, ge=0, le=3600, description="seconds before the first retry of a page; doubles with each"
     )
-    ocr_max_delay: float = Field(
-        60, ge=0, le=3600, description="most seconds before a retry of a page"
-    )
-    ocr_languages: str = Field(
-        "", description="languages for Tesseract, such as eng+deu; empty: unknown"
-    )
-    ocr_page_seconds: float = Field(
-        120, gt=0, description="seconds for one page in a local OCR engine"
-    )
+    ocr_max_delay: float = Field(60, ge=0, le=3600, description="most seconds before a retry of a page")
+    ocr_languages: str = Field("", description="languages for Tesseract, such as eng+deu; empty: unknown")
+    ocr_page_seconds: float = Field(120, gt=0, description="seconds for one page in a local OCR engine")
     ocr_document_seconds: float = Field(
         1800, gt=0, description="seconds for one document in a local OCR engine"
     )

@@ -47,7 +47,5 @@ def _model() -> CheckResult:
         return CheckResult("note", "no SLUICE_LLM_BASE_URL: analyses are extractive, made locally",
                        "set SLUICE_LLM_BASE_URL, SLUICE_LLM_MODEL and SLUICE_LLM_API_KEY")  # fmt: skip
     if not config.llm_model:
-        return CheckResult(
-            "bad", "SLUICE_LLM_BASE_URL is set without SLUICE_LLM_MODEL", "name the model"
-        )
+        return CheckResult("bad", "SLUICE_LLM_BASE_URL is set without SLUICE_LLM_MODEL", "name the model")
     return CheckResult("good", f"analyses are made by {config.llm_model}")

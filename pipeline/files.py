@@ -157,9 +157,7 @@ def remove_old_checkpoints() -> int:
     """
     before = timezone.now() - timedelta(days=CHECKPOINT_DAYS)
     try:
-        names = [
-            f"{OCR_CHECKPOINTS}/{name}" for name in default_storage.listdir(OCR_CHECKPOINTS)[1]
-        ]
+        names = [f"{OCR_CHECKPOINTS}/{name}" for name in default_storage.listdir(OCR_CHECKPOINTS)[1]]
         sample = _rng.sample(names, min(len(names), CHECKPOINTS_PER_CLEANUP))
         old = [name for name in sample if _modified(name) < before]
     except (NotImplementedError, OSError):  # it cannot list files, has none, or does not answer

@@ -86,9 +86,7 @@ class Document(models.Model):
     class Meta:
         ordering = ("-id",)
         indexes = (
-            models.Index(
-                fields=("id",), condition=models.Q(enqueued=False), name="document_not_enqueued"
-            ),
+            models.Index(fields=("id",), condition=models.Q(enqueued=False), name="document_not_enqueued"),
         )
 
     def __str__(self) -> str:
@@ -116,9 +114,7 @@ class Lookup(models.Model):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(
-                fields=("source", "name"), name="one_lookup_per_source_and_name"
-            ),
+            models.UniqueConstraint(fields=("source", "name"), name="one_lookup_per_source_and_name"),
         )
 
     def __str__(self) -> str:

@@ -39,6 +39,4 @@ class ProjectSettings(SettingsGroup):
         pattern=r"^(https?://\S+)?$",
         description="Flower's address as a browser reaches it, for a link in the admin's menu; empty: none",
     )
-    allowed_hosts: str = Field(
-        "localhost,127.0.0.1,[::1]", description="host names served, by comma"
-    )
+    allowed_hosts: str = Field("localhost,127.0.0.1,[::1]", description="host names served, by comma")

@@ -37,9 +37,7 @@ DATA_DIR = (BASE_DIR / CONFIG.data_dir).resolve()
 try:
     DATA_DIR.mkdir(parents=True, exist_ok=True)
 except OSError as error:
-    stop(
-        f"SLUICE_DATA_DIR={DATA_DIR} cannot be made ({error.strerror}): name a directory you may write"
-    )
+    stop(f"SLUICE_DATA_DIR={DATA_DIR} cannot be made ({error.strerror}): name a directory you may write")
 
 
 def _secret_key() -> str:

@@ -93,9 +93,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 def _mark(path: str, items: Sequence[dict[str, Any]]) -> None:
     """Mark the entry whose address is the longest prefix of this path; the dashboard needs an exact match."""
     index = _link("admin:index")
-    matching = [
-        i for i in items if path == i["link"] or (path.startswith(i["link"]) and i["link"] != index)
-    ]
+    matching = [i for i in items if path == i["link"] or (path.startswith(i["link"]) and i["link"] != index)]
     active = max(matching, key=lambda i: len(i["link"]), default=None)
     for item in items:
         item["active"] = item is active

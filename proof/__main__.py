@@ -63,12 +63,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="the plan (default: a new one each time)")
     parser.add_argument("--minutes", type=float, default=3, help="minutes of faults (default 3)")
     parser.add_argument("--database", choices=("postgres", "sqlite"), default="postgres")
-    parser.add_argument(
-        "--rounds", type=int, default=1, help="runs, each with the next seed (default 1)"
-    )
-    parser.add_argument(
-        "--write", type=Path, metavar="PAGE", help="keep the runs and write this page"
-    )
+    parser.add_argument("--rounds", type=int, default=1, help="runs, each with the next seed (default 1)")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="keep the runs and write this page")
     parser.add_argument(
         "--keep",
         type=Path,

@@ -143,9 +143,7 @@ def _send(fleet: Fleet, lease_ids: list[str]) -> None:
     app.conf.broker_transport_options = {"socket_timeout": 5, "socket_connect_timeout": 2}
     with suppress(RedisError, OSError, OperationalError), app:
         for lease_id in lease_ids:
-            app.send_task(
-                "probe.run", args=[lease_id], task_id=lease_id, queue="prep.normal", retry=False
-            )
+            app.send_task("probe.run", args=[lease_id], task_id=lease_id, queue="prep.normal", retry=False)
 
 
 class TwoBeats:

@@ -56,9 +56,7 @@ class Postgres(PostgresServer):
 class Group:
     """A supervised process: it is restarted whenever it has ended, unless it is held down."""
 
-    def __init__(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path
-    ) -> None:
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.name, self.environment = name, dict(environment)
         self._command, self._log = command, log
         self.process = self._started()

@@ -30,8 +30,7 @@ class PaperServer:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.ports = [
-            asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
-            for _ in range(2)
+            asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10) for _ in range(2)
         ]
 
     def url(self, number: int) -> str:

@@ -16,9 +16,7 @@ def counted(history: History) -> dict[str, int]:
     """How often each promise was put under pressure, by name."""
     return {
         "starts that filled the fleet's cap": _starts_that_filled_the_fleet(history),
-        "starts that brought a day's requests to within 3 of the budget": _starts_at_the_budget(
-            history
-        ),
+        "starts that brought a day's requests to within 3 of the budget": _starts_at_the_budget(history),
         "low executions enqueued while high ones that must pass them waited": _passed(history),
         "starts under a rate": _starts_under_a_rate(history),
     }

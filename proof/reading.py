@@ -57,8 +57,7 @@ def _attempt(row: Row) -> Attempt:
 def usage(tables: Tables) -> list[Usage]:
     rows = tables.rows("SELECT * FROM queuemgr_dailyusage")
     return [
-        Usage(str(row["day"]), row.get("limit_name") or f"phase:{row['phase']}", row["spent"])
-        for row in rows
+        Usage(str(row["day"]), row.get("limit_name") or f"phase:{row['phase']}", row["spent"]) for row in rows
     ]
 
 

@@ -32,9 +32,7 @@ class RunReport:
     violations: Sequence[str] = field(default_factory=list)
 
 
-def of(
-    seed: int, minutes: float, database: str, seen: History, found: Iterable[Violation]
-) -> RunReport:
+def of(seed: int, minutes: float, database: str, seen: History, found: Iterable[Violation]) -> RunReport:
     """The stored result of a run."""
     recovery: defaultdict[str, list[float]] = defaultdict(list)
     for fault in seen.faults:
@@ -89,9 +87,7 @@ def written(runs: Sequence[RunReport]) -> str:
 
 def summary(run: RunReport) -> str:
     """A run in a few lines, for the terminal."""
-    lines = [
-        f"{_counts(run.executions)}; {_counts(run.attempts)} attempts; {run.edits} edits of limits"
-    ]
+    lines = [f"{_counts(run.executions)}; {_counts(run.attempts)} attempts; {run.edits} edits of limits"]
     lines += [_recovery_line(kind, times) for kind, times in run.recovery.items()]
     if run.failures:
         lines.append(f"attempts that failed, by kind: {_counts(run.failures)}")
@@ -123,9 +119,7 @@ FAULT_COLUMNS = ("fault", "times", "median", "longest")
 
 
 def _run_row(run: RunReport) -> Sequence[str]:
-    command = (
-        f"`python -m proof --seed {run.seed} --minutes {run.minutes:g} --database {run.database}`"
-    )
+    command = f"`python -m proof --seed {run.seed} --minutes {run.minutes:g} --database {run.database}`"
     return (command, _counts(run.executions), _counts(run.attempts), _counts(run.failures), str(run.edits),
             str(run.requests), str(len(run.violations)))  # fmt: skip
 
@@ -161,9 +155,7 @@ def _violations(runs: Sequence[RunReport]) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{count} {name or 'without a kind'}" for name, count in sorted(counts.items())
-    )
+    return ", ".join(f"{count} {name or 'without a kind'}" for name, count in sorted(counts.items()))
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

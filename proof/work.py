@@ -29,9 +29,7 @@ PAUSE = 0.2
 class Work:
     """Enqueues and edits limits in its own thread, until stopped."""
 
-    def __init__(
-        self, fleet: Fleet, papers: PaperServer, edits: list[PlannedEdit], seed: int
-    ) -> None:
+    def __init__(self, fleet: Fleet, papers: PaperServer, edits: list[PlannedEdit], seed: int) -> None:
         self._fleet, self._papers, self._planned = fleet, papers, list(edits)
         self._rng, self._batch = Random(f"work {seed}"), 0
         self._stopped = threading.Event()

@@ -86,9 +86,7 @@ def cjk_fonts(folder: Path) -> typst.Fonts:
 
 def render_pages(name: str) -> list[Image.Image]:
     """The pages of one Typst source as grey pictures at the resolution of the scan."""
-    compiler = typst.Compiler(
-        SOURCE / name, root=SOURCE, font_paths=typst.Fonts(include_system_fonts=False)
-    )
+    compiler = typst.Compiler(SOURCE / name, root=SOURCE, font_paths=typst.Fonts(include_system_fonts=False))
     made = compiler.compile(format="png", ppi=SCAN_DPI, timestamp=MADE_ON)
     pictures = made if isinstance(made, list) else [made or b""]
     return [Image.open(io.BytesIO(picture)).convert("L") for picture in pictures]

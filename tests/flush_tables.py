@@ -35,9 +35,7 @@ def keep_permissions_on_flush(patch: pytest.MonkeyPatch) -> None:
     """Django would empty them too, then fill them again."""
 
     def sql_flush(style: Any, connection: Any, **options: Any) -> list[str]:
-        tables = connection.introspection.django_table_names(
-            only_existing=True, include_views=False
-        )
+        tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
         some = sorted({*tables} - FILLED_BY_MIGRATE)
         if connection.vendor == "postgresql" and not options.get("reset_sequences"):
             return _deletes(some)

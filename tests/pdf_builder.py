@@ -202,11 +202,9 @@ def font_without_map(ordering: str, codes: Sequence[int]) -> bytes:
     shown = b"".join(b"%04x" % code for code in codes)
     content = b"BT /F2 12 Tf 72 720 Td <" + shown + b"> Tj ET"
     more = [
-        b"<< /Type /Font /Subtype /Type0 /BaseFont /Made /Encoding /Identity-H "
-        b"/DescendantFonts [7 0 R] >>",
+        b"<< /Type /Font /Subtype /Type0 /BaseFont /Made /Encoding /Identity-H /DescendantFonts [7 0 R] >>",
         b"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Made /DW 1000 /FontDescriptor 8 0 R "
-        b"/CIDSystemInfo << /Registry (Adobe) /Ordering (%s) /Supplement 2 >> >>"
-        % ordering.encode(),
+        b"/CIDSystemInfo << /Registry (Adobe) /Ordering (%s) /Supplement 2 >> >>" % ordering.encode(),
         b"<< /Type /FontDescriptor /FontName /Made /Flags 6 /FontBBox [0 -200 1000 900] "
         b"/ItalicAngle 0 /Ascent 800 /Descent -200 /CapHeight 700 /StemV 69 >>",
     ]

@@ -32,9 +32,7 @@ def soon(_error: Exception, _attempt: int) -> float:
 async def abort_from_a_thread() -> None:
     signal = AbortSignal()
     threading.Timer(0.02, signal.abort, ["stop"]).start()
-    await run_with_queue(
-        LANE, count(), sometimes, best_effort=True, retries=9, backoff=soon, signal=signal
-    )
+    await run_with_queue(LANE, count(), sometimes, best_effort=True, retries=9, backoff=soon, signal=signal)
 
 
 async def leave_without_closing() -> None:

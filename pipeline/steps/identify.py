@@ -160,9 +160,7 @@ def _old_arxiv(match: re.Match[str], given: str) -> Identifier:
 
 def _check_month(month: str, given: str) -> None:
     if not "01" <= month[2:] <= "12":
-        raise _bad(
-            given, f"an arXiv id begins with year and month, and there is no month {month[2:]}"
-        )
+        raise _bad(given, f"an arXiv id begins with year and month, and there is no month {month[2:]}")
 
 
 def _paper(value: str, version: str | None, given: str) -> Identifier:
@@ -200,8 +198,7 @@ def _without_closing(name: str) -> str:
     """Drop the punctuation of a sentence after a DOI, and unmatched closing brackets."""
     pairs = {")": "(", "]": "[", ">": "<"}
     while name and (
-        name[-1] in ".,;"
-        or (name[-1] in pairs and name.count(name[-1]) > name.count(pairs[name[-1]]))
+        name[-1] in ".,;" or (name[-1] in pairs and name.count(name[-1]) > name.count(pairs[name[-1]]))
     ):
         name = name[:-1]
     return name
@@ -213,11 +210,7 @@ def _without_closing(name: str) -> str:
 def _file(given: str) -> Identifier | None:
     if given[:5].lower() == "file:":
         return _at(_path_of_file_url(given), given)
-    if (
-        _SCHEME.match(given)
-        or _BARE_HOST.match(given)
-        or given.lower().startswith(("http:", "https:"))
-    ):
+    if _SCHEME.match(given) or _BARE_HOST.match(given) or given.lower().startswith(("http:", "https:")):
         return None
     named = given.startswith(("/", "./", "../", "~")) or given.lower().endswith(".pdf")
     return _at(given, given) if named else None

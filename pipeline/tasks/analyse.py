@@ -52,16 +52,12 @@ def analyse_step(work: Work) -> Result:
 
 def _analysed(work: Work, usage: Usage) -> Done:
     document = load(work)
-    options = replace(
-        _options(work.inputs), before_request=lambda _: charge_request(work), usage=usage
-    )
+    options = replace(_options(work.inputs), before_request=lambda _: charge_request(work), usage=usage)
     with recorded_on_failure(document, usage):
         if options.endpoint is None or options.known.chunks == 1:
             return _stored(document, _analysis(document, options, work), usage)
         checkpoint = JsonLinesCheckpoint(f"analysis/{document.file_stem}.notes.jsonl")
-        options = replace(
-            options, notes=_notes(checkpoint), save_note=partial(_save_note, checkpoint)
-        )
+        options = replace(options, notes=_notes(checkpoint), save_note=partial(_save_note, checkpoint))
         with checkpoint.saved_on_failure():
             analysed = _analysis(document, options, work)
         done = _stored(document, analysed, usage)
@@ -86,9 +82,7 @@ def _save_note(checkpoint: JsonLinesCheckpoint, digest: str, note: str) -> None:
     try:
         checkpoint.add({"digest": digest, "note": note})
     except Exception as error:  # storages raise exceptions of any kind
-        logger.warning(
-            "checkpoint %s could not be written: %s", checkpoint.name, type(error).__name__
-        )
+        logger.warning("checkpoint %s could not be written: %s", checkpoint.name, type(error).__name__)
 
 
 def _cost(usage: Usage) -> int | None:

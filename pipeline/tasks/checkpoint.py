@@ -88,6 +88,4 @@ class JsonLinesCheckpoint:
         except FileNotFoundError:
             return ""
         except OSError as error:
-            raise StepFailed(
-                "storage", f"{self.name} could not be read: {error.strerror}"
-            ) from error
+            raise StepFailed("storage", f"{self.name} could not be read: {error.strerror}") from error

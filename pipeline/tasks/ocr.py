@@ -174,9 +174,7 @@ def _reader(options: OcrOptions) -> str:
     return f"{engine.engine} {engine.languages or model}"
 
 
-def _stored(
-    work: Work, document: Document, outcomes: Sequence[PageOutcome], columns: dict[str, Any]
-) -> Done:
+def _stored(work: Work, document: Document, outcomes: Sequence[PageOutcome], columns: dict[str, Any]) -> Done:
     """All pages of the document, with those read here instead of the empty ones."""
     pages = {page.number: page for page in read_pages(document)}
     for outcome in outcomes:

@@ -41,9 +41,7 @@ def pages_done(
             **expected_chunks(text),
             "characters_cleaned": sum(page.cleaned for page in pages),
         },
-        pages_file=files.promote_text(
-            work, json_lines(map(page_record, pages)), f"pages/{stem}.jsonl"
-        ),
+        pages_file=files.promote_text(work, json_lines(map(page_record, pages)), f"pages/{stem}.jsonl"),
         text=files.promote_text(work, text, f"text/{stem}.txt"),
         pages_by=dict(Counter(page.source for page in pages)),
         characters=sum(len(page.text) for page in pages),
@@ -58,9 +56,7 @@ def references_file(work: Work, found: References, stem: str) -> str:
     """Store the entries of the list, one JSON line each; "" if none could be separated."""
     if not found.entries:
         return ""
-    return files.promote_text(
-        work, json_lines(map(asdict, found.entries)), f"references/{stem}.jsonl"
-    )
+    return files.promote_text(work, json_lines(map(asdict, found.entries)), f"references/{stem}.jsonl")
 
 
 def references_problem(found: References) -> str:

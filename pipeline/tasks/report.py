@@ -69,9 +69,7 @@ def report_facts(document: Document) -> ReportFacts:
         characters=document.characters,
         read=_read(document),
         reference_list=tuple(_references(document)),
-        lookups=tuple(
-            source_lookup(record) for record in document.lookups if isinstance(record, dict)
-        ),
+        lookups=tuple(source_lookup(record) for record in document.lookups if isinstance(record, dict)),
         prompt_version=document.prompt_version,
         prompt_tokens=document.prompt_tokens,
         completion_tokens=document.completion_tokens,
@@ -90,9 +88,7 @@ def _read(document: Document) -> tuple[PagesRead, ...]:
 
 def _references(document: Document) -> Iterator[Reference]:
     for record in _records(document.references_file):
-        text, doi, arxiv_id = (
-            clean(str(record.get(name) or ""))[0] for name in ("text", "doi", "arxiv_id")
-        )
+        text, doi, arxiv_id = (clean(str(record.get(name) or ""))[0] for name in ("text", "doi", "arxiv_id"))
         yield Reference(text, doi, arxiv_id)
 
 

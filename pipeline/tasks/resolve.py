@@ -130,9 +130,7 @@ class _Lookup:
             service,
         )
 
-    def _store(
-        self, state: ResolveState, new: Mapping[str, Answer], **columns: Any
-    ) -> Callable[[], None]:
+    def _store(self, state: ResolveState, new: Mapping[str, Answer], **columns: Any) -> Callable[[], None]:
         """Store the inquiries so far, and cache new answers."""
         written = {"lookups": state.to_lookups(), **columns}
 
@@ -150,9 +148,7 @@ class _Lookup:
         except StepFailed as failure:
             return self._failed(failure, lookups)
         best, count = found.addresses[0], len(found.addresses)
-        lookups.append(
-            Inquiry.concluded("found", f"{count} to try, the first named by {best.source}")
-        )
+        lookups.append(Inquiry.concluded("found", f"{count} to try, the first named by {best.source}"))
         columns = {**_columns(found), "lookups": lookups}
         return Done(_context_for_fetch(found), self._store(state, new or {}, **columns))
 

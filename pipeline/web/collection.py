@@ -69,9 +69,7 @@ def rows_of(documents: QuerySet[Document]) -> list[Row]:
     keys = [document.key for document in found]
     executions = {
         execution.key: execution
-        for execution in Execution.objects.filter(flow=FLOW, key__in=keys).defer(
-            "payload", "context"
-        )
+        for execution in Execution.objects.filter(flow=FLOW, key__in=keys).defer("payload", "context")
     }
     return [_row(document, executions.get(document.key)) for document in found]
 

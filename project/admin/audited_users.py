@@ -34,9 +34,7 @@ class AuditedAdmin(_ModelAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Recorded here, since groups and permissions are saved last."""
         super().save_related(request, form, formsets, change)
-        users.record(
-            "edit" if change else "add", form.instance, form.instance.found, actor_of(request)
-        )
+        users.record("edit" if change else "add", form.instance, form.instance.found, actor_of(request))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         users.record_removal(obj, actor_of(request))
@@ -48,9 +46,7 @@ class AuditedAdmin(_ModelAdmin):
             users.record_removal(row, actor_of(request))
         super().delete_queryset(request, queryset)
 
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: Any = None
-    ) -> HttpResponse:
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """The audit log, which also has changes by commands."""
         row = self.get_object(request, object_id)
         if row is None or not self.has_view_or_change_permission(request, row):
@@ -59,9 +55,7 @@ class AuditedAdmin(_ModelAdmin):
         return redirect(f"{changes}?{urlencode({'target': users.target_of(row)})}")
 
     @transaction.atomic
-    def user_change_password(
-        self, request: HttpRequest, id: str, form_url: str = ""
-    ) -> HttpResponse:
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         """Django's page to set another user's password; it redirects once the password is set."""
         page: HttpResponse = super().user_change_password(request, id, form_url)  # type: ignore[misc]  # of UserAdmin
         if request.method == "POST" and page.status_code == 302:

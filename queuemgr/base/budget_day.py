@@ -31,7 +31,5 @@ def day_of(moment: datetime, zone_name: str) -> date:
 
 def day_ends(moment: datetime, zone_name: str) -> datetime:
     """When that date ends, in UTC."""
-    midnight = datetime.combine(
-        day_of(moment, zone_name) + timedelta(days=1), time(), zone(zone_name)
-    )
+    midnight = datetime.combine(day_of(moment, zone_name) + timedelta(days=1), time(), zone(zone_name))
     return midnight.astimezone(UTC)

@@ -63,8 +63,7 @@ class SettingsGroup(BaseSettings):
         """Read this group; raises `ConfigurationError` naming the setting, its value and the range."""
         chosen = from_command_line()
         given = {
-            name: _given(cls, name, chosen, {} if settings is None else settings)
-            for name in cls.model_fields
+            name: _given(cls, name, chosen, {} if settings is None else settings) for name in cls.model_fields
         }
         try:
             return cls(**{name: value for name, value in given.items() if value is not None})
@@ -112,18 +111,10 @@ def set_default(group: type[SettingsGroup], name: str, value: Any) -> None:
 class QueueSettings(SettingsGroup):
     """The settings of the queue itself."""
 
-    default_flow: str = Field(
-        "", description="flow of work that names none; empty: the only one registered"
-    )
-    max_workers: int = Field(
-        200, ge=1, le=100_000, description="steps that may run at once in the fleet"
-    )
-    high_priority_reserved: int = Field(
-        1, ge=0, description="slots of the fleet reserved for high priority"
-    )
-    daily_budget: int = Field(
-        10_000, ge=0, description="requests the fleet may send a day; 0: no budget"
-    )
+    default_flow: str = Field("", description="flow of work that names none; empty: the only one registered")
+    max_workers: int = Field(200, ge=1, le=100_000, description="steps that may run at once in the fleet")
+    high_priority_reserved: int = Field(1, ge=0, description="slots of the fleet reserved for high priority")
+    daily_budget: int = Field(10_000, ge=0, description="requests the fleet may send a day; 0: no budget")
     budget_zone: str = Field("UTC", description="IANA time zone in which a budget's day begins")
     budget_reserved_for_high_percent: int = Field(
         10,
@@ -144,9 +135,7 @@ class QueueSettings(SettingsGroup):
     cpu_tokens: int = Field(0, ge=0, description="cpu tokens of the fleet; 0: no cap")
     io_tokens: int = Field(0, ge=0, description="io tokens of the fleet; 0: no cap")
     memory_tokens: int = Field(0, ge=0, description="memory tokens of the fleet; 0: no cap")
-    low_resource: bool = Field(
-        False, description="small machine: 1 cpu, 2 io and 2 memory tokens unless set"
-    )
+    low_resource: bool = Field(False, description="small machine: 1 cpu, 2 io and 2 memory tokens unless set")
     retry_percent: int = Field(
         50, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
     )
@@ -170,12 +159,8 @@ class QueueSettings(SettingsGroup):
     )
     heartbeat_seconds: float = Field(30, ge=0.1, description="seconds between renewals of a lease")
     stale_interval: float = Field(120, ge=1, description="seconds between backfills and clean-ups")
-    seed_limit: int = Field(
-        500, ge=1, le=100_000, description="registered items enqueued by one backfill"
-    )
-    poll_interval: float = Field(
-        5, ge=0.1, le=3600, description="seconds between housekeeping ticks"
-    )
+    seed_limit: int = Field(500, ge=1, le=100_000, description="registered items enqueued by one backfill")
+    poll_interval: float = Field(5, ge=0.1, le=3600, description="seconds between housekeeping ticks")
     slot_handover_seconds: float = Field(
         30,
         ge=0,
@@ -250,9 +235,7 @@ class LaneSettings(SettingsGroup):
         description="I/O threads; at most 4 times as many io tasks; 0: processors + 4, at most 32",
     )
     io_concurrency: int = Field(0, ge=0, description="io work at once; 0: its upper bound")
-    file_concurrency: int = Field(
-        0, ge=0, description="threads that write files; 0: SLUICE_THREADS"
-    )
+    file_concurrency: int = Field(0, ge=0, description="threads that write files; 0: SLUICE_THREADS")
     import_concurrency: int = Field(
         0, ge=0, description="local files copied into storage at once; 0: SLUICE_THREADS"
     )
@@ -272,9 +255,7 @@ class LaneSettings(SettingsGroup):
         le=1024,
         description="CPU threads of one model run (OMP_NUM_THREADS and its kin)",
     )
-    proc_concurrency: int = Field(
-        0, ge=0, description="child programs at once; 0: the processors, at most 4"
-    )
+    proc_concurrency: int = Field(0, ge=0, description="child programs at once; 0: the processors, at most 4")
 
 
 class ObservabilitySettings(SettingsGroup):
@@ -298,9 +279,7 @@ class ObservabilitySettings(SettingsGroup):
     @classmethod
     def _token_is_long(cls, token: SecretStr) -> SecretStr:
         if 0 < len(token.get_secret_value()) < 16:
-            raise ValueError(
-                "a token needs at least 16 characters; `openssl rand -hex 24` makes one"
-            )
+            raise ValueError("a token needs at least 16 characters; `openssl rand -hex 24` makes one")
         return token
 
 

@@ -19,9 +19,7 @@ from django.db.models import CheckConstraint
 class AddIndexConcurrently(AddIndex):
     """`AddIndex` that does not block writers."""
 
-    def database_forwards(
-        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
-    ) -> None:
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         model = to_state.apps.get_model(app_label, self.model_name)
         if schema_editor.connection.vendor != "postgresql":
             add = super().database_forwards
@@ -36,9 +34,7 @@ class AddIndexConcurrently(AddIndex):
 class AddConstraintNotValid(AddConstraint):
     """`AddConstraint` that does not block writers, for a check or a unique index with a condition."""
 
-    def database_forwards(
-        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
-    ) -> None:
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         model = to_state.apps.get_model(app_label, self.model_name)
         if schema_editor.connection.vendor != "postgresql":
             add = super().database_forwards

@@ -37,9 +37,7 @@ class SchedulerLock:
 
     def __init__(self, now: datetime, key: object) -> None:
         if key is not _KEY:
-            raise TypeError(
-                "take the scheduler lock with hold_scheduler_lock, acquire or try_acquire"
-            )
+            raise TypeError("take the scheduler lock with hold_scheduler_lock, acquire or try_acquire")
         self.now = now
 
 
@@ -104,9 +102,7 @@ class PendingDispatch:
         self.acquired = False
 
     def __enter__(self) -> Self:
-        self.acquired = not _has_locks() or bool(
-            _ask("SELECT pg_try_advisory_lock(%s)", PENDING_DISPATCH)
-        )
+        self.acquired = not _has_locks() or bool(_ask("SELECT pg_try_advisory_lock(%s)", PENDING_DISPATCH))
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -83,7 +83,5 @@ def timestamp(text: str) -> datetime:
     try:
         given = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time; format: 2026-11-28 06:00"
-        ) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; format: 2026-11-28 06:00") from None
     return given if given.tzinfo else given.replace(tzinfo=UTC)

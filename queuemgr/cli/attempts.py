@@ -22,9 +22,7 @@ FIELDS = (
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "--json", action="store_true", help="JSON Lines, stable names, UTC microseconds"
-    )
+    parser.add_argument("--json", action="store_true", help="JSON Lines, stable names, UTC microseconds")
     parser.add_argument("--flow", help="only this flow")
     parser.add_argument("--key", help="only this execution")
     parser.add_argument("--outcome", choices=Outcome.values, help="only this outcome")

@@ -29,9 +29,7 @@ DEFAULT_LIMIT = 50
 def add_arguments(parser: Any) -> None:
     parser.add_argument("--actor", help="only changes by this user")
     parser.add_argument("--action", help="only this action, such as pause or edit limit")
-    parser.add_argument(
-        "--target", help="only targets with this prefix: a queue, limit or flow/key"
-    )
+    parser.add_argument("--target", help="only targets with this prefix: a queue, limit or flow/key")
     parser.add_argument("--words", help="only reasons that contain these words")
     parser.add_argument("--since", type=timestamp, help=f"only entries since ({TIME_FORMAT})")
     parser.add_argument("--until", type=timestamp, help="only entries before")

@@ -17,9 +17,7 @@ EXAMPLES = """
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "--limit", type=positive, help="maximum per flow (default SLUICE_SEED_LIMIT)"
-    )
+    parser.add_argument("--limit", type=positive, help="maximum per flow (default SLUICE_SEED_LIMIT)")
 
 
 def run(options: dict[str, Any], out: Any) -> int:

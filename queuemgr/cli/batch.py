@@ -102,13 +102,9 @@ def _add(options: dict[str, Any], out: Any) -> int:
     )
     if bool(options["file"]) == bool(options["items"]):
         raise BadInput("name items, or a file of them with --file, not both")
-    with audited_enqueue(
-        batch.flow, by_command(), priority=options["priority"], batch=batch.name
-    ) as counted:
+    with audited_enqueue(batch.flow, by_command(), priority=options["priority"], batch=batch.name) as counted:
         if options["file"]:
-            return import_file.import_lines(
-                options["file"], flow, lambda some: counted(add(some)), out
-            )
+            return import_file.import_lines(options["file"], flow, lambda some: counted(add(some)), out)
         out.write(str(counted(add(items_of(flow, options["items"])))))
     return 0
 
@@ -133,9 +129,7 @@ ACTIONS = {
     "open": Action("create a batch", _open, _open_options),
     "add": Action("add these items as members, in this order", _add, _add_options),
     "close": Action("accept no more members; it ends when its members have", _close, add_reason),
-    "cancel": Action(
-        "cancel waiting members, ask running ones to stop, close it", _cancel, add_reason
-    ),
+    "cancel": Action("cancel waiting members, ask running ones to stop, close it", _cancel, add_reason),
     "show": Action("progress, ETA and first failures", batch_output.show_one, _show_options),
     "list": Action(f"the newest {batch_output.LISTED}", batch_output.show_list, _list_options),
     "results": Action(

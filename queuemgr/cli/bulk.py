@@ -47,9 +47,7 @@ def add_arguments(parser: Any) -> None:
 def _request_options(sub: Any) -> None:
     actions = "; ".join(f"{action.name}: each {action.does}" for action in ACTIONS.values())
     sub.add_argument("verb", choices=ACTIONS, help=actions)
-    sub.add_argument(
-        "filters", nargs="*", metavar="NAME=VALUE", help=f"one of {', '.join(FILTERS)}"
-    )
+    sub.add_argument("filters", nargs="*", metavar="NAME=VALUE", help=f"one of {', '.join(FILTERS)}")
     sub.add_argument("--everything", action="store_true", help="no filter: every execution")
     for name, looks in ARGUMENTS.items():
         sub.add_argument(f"--{name.replace('_', '-')}", help=looks)
@@ -174,9 +172,7 @@ def _filter(text: str) -> tuple[str, Any]:
 
 
 SUBCOMMANDS = {
-    "preview": Action(
-        "count and sample of what matches; changes nothing", _preview, _request_options
-    ),
+    "preview": Action("count and sample of what matches; changes nothing", _preview, _request_options),
     "start": Action("start an action on the executions that match now", _start, _start_options),
     "stop": Action("stop it; what it has changed stays changed", _stop, _stop_options),
     "resume": Action("start a new action for the rest of a stopped one", _resume, _stop_options),

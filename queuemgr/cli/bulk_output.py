@@ -44,9 +44,7 @@ def preview(found: Preview, out: Any, *, as_json_line: bool) -> None:
 
 
 def _error(execution: Any) -> str:
-    return (
-        f"{execution.error_kind}: {execution.error_message[:120]}" if execution.error_kind else ""
-    )
+    return f"{execution.error_kind}: {execution.error_message[:120]}" if execution.error_kind else ""
 
 
 def _preview_as_dict(found: Preview) -> dict[str, Any]:

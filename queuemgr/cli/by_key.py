@@ -19,9 +19,7 @@ def add_arguments(parser: Any) -> None:
     add_reason(parser)
 
 
-def change_each(
-    options: dict[str, Any], out: Any, change: Callable[[Execution], int], done: str
-) -> int:
+def change_each(options: dict[str, Any], out: Any, change: Callable[[Execution], int], done: str) -> int:
     """Call `change` for each execution once all are found; returns the exit code.
 
     Raises `BadInput` for an unknown key, before anything is changed.

@@ -13,9 +13,7 @@ from queuemgr.base.config import SettingsGroup, apply_command_line
 PREFIX = "setting_"
 
 
-def add(
-    parser: Any, group: type[SettingsGroup], names: Iterable[str] | None = None, **aliases: str
-) -> None:
+def add(parser: Any, group: type[SettingsGroup], names: Iterable[str] | None = None, **aliases: str) -> None:
     """Add an option for each setting of a group; `aliases` gives one a second name
     (`daily_budget="--budget"`).
 
@@ -34,9 +32,7 @@ def add(
             dest=PREFIX + name,
             action=on_off,
             **({} if field.annotation is bool else {"metavar": "VALUE"}),
-            help=f"{field.description} (default {default}; env {group.variable(name)})".replace(
-                "%", "%%"
-            ),
+            help=f"{field.description} (default {default}; env {group.variable(name)})".replace("%", "%%"),
         )
 
 

@@ -15,9 +15,7 @@ LABELS = {"good": "ok  ", "note": "note", "bad": "BAD "}
 
 
 class Command(BaseCommand):
-    help = (
-        "Check this installation and name a remedy for each problem. Exit code 1 if there is one."
-    )
+    help = "Check this installation and name a remedy for each problem. Exit code 1 if there is one."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: Any) -> None:

@@ -48,9 +48,7 @@ class Drained:
         return SOME_FAILED if self.counts.failed else ALL_DONE
 
 
-def drain(
-    out: Any, phases: Sequence[str] = (), check: Callable[[], None] = lambda: None
-) -> Drained:
+def drain(out: Any, phases: Sequence[str] = (), check: Callable[[], None] = lambda: None) -> Drained:
     """Show the work of these phases (none: all) until it has ended or is blocked, and no bulk action
     is running that may add to it. `check` is called at each poll; what it raises ends the wait."""
     with _display(out) as show:
@@ -127,9 +125,7 @@ class _Bars:
             running = counts.by_phase[name, "running"]
             notes = [f"{running} running"] if running else []
             notes += [f"{counts.failed} failed"] if counts.failed else []
-            self._progress.update(
-                bar, total=total, completed=counts.beyond(name), note=", ".join(notes)
-            )
+            self._progress.update(bar, total=total, completed=counts.beyond(name), note=", ".join(notes))
 
 
 def _awaited_in_words(awaited: Sequence[BulkAction]) -> list[str]:
@@ -141,9 +137,7 @@ def _awaited_in_words(awaited: Sequence[BulkAction]) -> list[str]:
 def summary(since: datetime) -> dict[str, int]:
     """Steps done per phase since a time, attempts that ended with another to come, and errors."""
     attempts = Attempt.objects.filter(ended_at__gte=since)
-    counts = {
-        phase: attempts.filter(phase=phase, outcome=Outcome.DONE).count() for phase in all_phases()
-    }
+    counts = {phase: attempts.filter(phase=phase, outcome=Outcome.DONE).count() for phase in all_phases()}
     again = (Outcome.RETRIED, Outcome.LOST, Outcome.INTERRUPTED, Outcome.SNOOZED)
     counts["resumed"] = attempts.filter(outcome__in=again).count()
     counts["errors"] = attempts.filter(outcome__in=(Outcome.FAILED, Outcome.RETRIED)).count()

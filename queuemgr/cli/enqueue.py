@@ -30,9 +30,7 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("items", nargs="*", help="what to work on, as the flow understands it")
-    parser.add_argument(
-        "--flow", help="which flow (default SLUICE_DEFAULT_FLOW, else the only one)"
-    )
+    parser.add_argument("--flow", help="which flow (default SLUICE_DEFAULT_FLOW, else the only one)")
     parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
     parser.add_argument("--batch", help="make them members of this batch, in this order")
     probe = parser.add_argument_group("probes (--flow probe)")
@@ -41,18 +39,14 @@ def add_arguments(parser: Any) -> None:
     probe.add_argument("--cpu-ms", type=float, default=0, help="CPU milliseconds each uses")
     phases = list(all_phases())
     probe.add_argument("--phase", default=phases[0], choices=phases, help=f"default {phases[0]}")
-    probe.add_argument(
-        "--requests", type=natural, default=0, help="requests each charges to the budget"
-    )
+    probe.add_argument("--requests", type=natural, default=0, help="requests each charges to the budget")
     probe.add_argument("--key-prefix", default="", help="keys are PREFIX-0, PREFIX-1, …")
     probe.add_argument("--limit-key", default="", help="limit each counts against, such as host:a")
     probe.add_argument("--tenant", default="", help="tenant: each counts against tenant:NAME")
     probe.add_argument(
         "--weight", type=positive, default=0, help="slots each takes of each limit (default 1)"
     )
-    probe.add_argument(
-        "--tokens", type=tokens, default={}, metavar="NAME=N,…", help="format: cpu=2,memory=1"
-    )
+    probe.add_argument("--tokens", type=tokens, default={}, metavar="NAME=N,…", help="format: cpu=2,memory=1")
     probe.add_argument("--trace", default="", help="file to which each appends its start and end")
     probe.add_argument("--fail", default="", metavar="KIND", help="fail with this error kind")
     probe.add_argument(
@@ -80,9 +74,7 @@ def run(options: dict[str, Any], out: Any) -> int:
         enqueue = partial(batches.add, _batch(options["batch"], flow), priority=priority)
     probes = flow.name == "probe"
     intakes = _probes(options) if probes else items_of(flow, options["items"])
-    many = tracked(
-        intakes, "enqueuing", lambda: options["count"] if probes else len(options["items"])
-    )
+    many = tracked(intakes, "enqueuing", lambda: options["count"] if probes else len(options["items"]))
     how = {"priority": options["priority"], "batch": options["batch"]}
     with audited_enqueue(flow.name, by_command(), **how) as counted:
         done = counted(enqueue(many))

@@ -37,9 +37,7 @@ def add_arguments(parser: Any) -> None:
         help="only this state; may be repeated",
     )  # fmt: skip
     parser.add_argument("--kind", help="only this error kind")
-    parser.add_argument(
-        "--since", type=timestamp, help=f"only enqueued or finished since ({TIME_FORMAT})"
-    )
+    parser.add_argument("--since", type=timestamp, help=f"only enqueued or finished since ({TIME_FORMAT})")
 
 
 def run(options: dict[str, Any], out: Any) -> int:

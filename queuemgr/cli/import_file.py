@@ -63,12 +63,8 @@ def _into_batch(options: dict[str, Any], out: Any) -> int:
     if options["flow"] not in (None, batch.flow):
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
     add = partial(batches.add, batch, priority=priority_of(options["priority"]))
-    with audited_enqueue(
-        batch.flow, by_command(), priority=options["priority"], batch=batch.name
-    ) as counted:
-        return import_lines(
-            options["file"], get_flow(batch.flow), lambda some: counted(add(some)), out
-        )
+    with audited_enqueue(batch.flow, by_command(), priority=options["priority"], batch=batch.name) as counted:
+        return import_lines(options["file"], get_flow(batch.flow), lambda some: counted(add(some)), out)
 
 
 def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:

@@ -25,9 +25,7 @@ EXAMPLES = """
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "name", help="fleet, phase:NAME, host:api.example.org:443, host:*, tenant:acme, cpu"
-    )
+    parser.add_argument("name", help="fleet, phase:NAME, host:api.example.org:443, host:*, tenant:acme, cpu")
     for name in LIMIT_FIELDS:
         field: Any = Limit._meta.get_field(name)
         about = str(field.help_text or "weight that may run at once").replace("%", "%%")

@@ -20,9 +20,7 @@ EXAMPLES = """
 def add_arguments(parser: Any) -> None:
     parser.add_argument("target", help="everything, a queue (PHASE.low), a phase, a limit (host:…)")
     parser.add_argument("--minutes", type=above_zero, help="resume automatically after so long")
-    parser.add_argument(
-        "--reason", default="", help="reason (recorded, and shown for what waits on it)"
-    )
+    parser.add_argument("--reason", default="", help="reason (recorded, and shown for what waits on it)")
 
 
 def run(options: dict[str, Any], out: Any) -> int:

@@ -24,8 +24,7 @@ from queuemgr.flows.flow import all_phases
 def subcommands() -> dict[str, ModuleType]:
     """The modules of `queuemgr.cli` that are subcommands, by name."""
     modules = (
-        importlib.import_module(f"{cli.__name__}.{m.name}")
-        for m in pkgutil.iter_modules(cli.__path__)
+        importlib.import_module(f"{cli.__name__}.{m.name}") for m in pkgutil.iter_modules(cli.__path__)
     )
     return {module.NAME: module for module in modules if hasattr(module, "NAME")}
 

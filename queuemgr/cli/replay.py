@@ -39,9 +39,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(options: dict[str, Any], out: Any) -> int:
     with busy("replaying"):
-        found = what_if.compare(
-            options["since"], options["until"], options["changes"], options["slots"]
-        )
+        found = what_if.compare(options["since"], options["until"], options["changes"], options["slots"])
     if options["json"]:
         out.write(as_json(asdict(found)))
         return 0

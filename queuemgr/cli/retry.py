@@ -24,9 +24,7 @@ EXAMPLES = f"""
 
 def add_arguments(parser: Any) -> None:
     by_key.add_arguments(parser)
-    parser.add_argument(
-        "--from-start", action="store_true", help="retry from the first step it needs"
-    )
+    parser.add_argument("--from-start", action="store_true", help="retry from the first step it needs")
     parser.add_argument(
         "--payload", metavar="FILE", help="with this payload, a JSON object; - reads standard input"
     )

@@ -19,9 +19,7 @@ EXAMPLES = """
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument(
-        "--reset", action="store_true", help="set each group to the permissions of its role"
-    )
+    parser.add_argument("--reset", action="store_true", help="set each group to the permissions of its role")
     add_reason(parser)
     parser.add_argument("--json", action="store_true", help="JSON Lines, stable names")
 

@@ -26,9 +26,7 @@ EXAMPLES = """
 def add_arguments(parser: Any) -> None:
     parser.add_argument("--drain", action="store_true", help="exit when no work is left")
     parser.add_argument("--workers", type=arguments.positive, default=8, help="slots (default 8)")
-    parser.add_argument(
-        "--pool", choices=("threads", "prefork"), default="threads", help="default threads"
-    )
+    parser.add_argument("--pool", choices=("threads", "prefork"), default="threads", help="default threads")
     for phase in all_phases():
         option = f"--{phase.replace('_', '-')}-only"
         parser.add_argument(

@@ -88,8 +88,7 @@ def _as_dict(token: ApiToken, now: datetime) -> dict[str, Any]:
 
 def _row(token: ApiToken, now: datetime) -> tuple[Any, ...]:
     used, expires = (
-        f"{time:%Y-%m-%d %H:%M} UTC" if time else "never"
-        for time in (token.used_at, token.expires_at)
+        f"{time:%Y-%m-%d %H:%M} UTC" if time else "never" for time in (token.used_at, token.expires_at)
     )
     owner, scopes = token.owner.get_username(), ", ".join(token.scopes)
     state = api_tokens.blocking_reasons(token, now) or "ok"

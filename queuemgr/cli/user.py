@@ -16,9 +16,7 @@ EXAMPLES = """
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("name", help="the account's name")
-    parser.add_argument(
-        "--role", required=True, choices=(*roles.ROLES, "none"), help="the user's only role"
-    )
+    parser.add_argument("--role", required=True, choices=(*roles.ROLES, "none"), help="the user's only role")
     add_reason(parser)
 
 

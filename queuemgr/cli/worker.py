@@ -25,9 +25,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("phases", nargs="*", help="phases to serve (default: all)")
         parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
-        parser.add_argument(
-            "--name", default="steps", help="first part of its name (default steps)"
-        )
+        parser.add_argument("--name", default="steps", help="first part of its name (default steps)")
         parser.add_argument(
             "--housekeeping", action="store_true", help="also run periodic jobs, in an extra slot"
         )

@@ -22,13 +22,9 @@ def validate(payload: Any) -> dict[str, Any]:
         text = json.dumps(dict(payload), ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise BadInput(
-            "the payload holds half a surrogate pair, which is not a character"
-        ) from None
+        raise BadInput("the payload holds half a surrogate pair, which is not a character") from None
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput(
-            f"the payload is not JSON ({error}); NaN and Infinity are not either"
-        ) from None
+        raise BadInput(f"the payload is not JSON ({error}); NaN and Infinity are not either") from None
     if size > MAX_BYTES:
         raise BadInput(f"the payload has {size:,} bytes of JSON; at most {MAX_BYTES:,} fit")
     if "\\u0000" in text and _has_nul(payload):
@@ -90,9 +86,7 @@ def restore_masked(typed: Any, before: Any) -> Any:
         return {name: restore_masked(value, inner.get(name)) for name, value in pairs}
     if isinstance(typed, list):
         others = before if isinstance(before, list) else []
-        return [
-            restore_masked(one, other) for one, other in zip_longest(typed, others[: len(typed)])
-        ]
+        return [restore_masked(one, other) for one, other in zip_longest(typed, others[: len(typed)])]
     if isinstance(typed, str) and isinstance(before, str) and typed == masked(before):
         return before
     if isinstance(before, str) and len(before) > MESSAGE_LIMIT and str(typed).endswith("…"):

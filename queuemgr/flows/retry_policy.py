@@ -42,13 +42,9 @@ POLICIES: dict[str, Policy] = {
     "timeout": Policy(4, 10, 600, 5, "the other side took longer than allowed"),
     "rate_limited": Policy(12, 15, 3600, 10, "429: the other side asked us to slow down"),
     "server_error": Policy(6, 10, 900, 10, "5xx, 408 or 425 from the other side"),
-    "bad_answer": Policy(
-        3, 5, 60, 5, "the answer could not be used: empty, broken, not the schema"
-    ),
+    "bad_answer": Policy(3, 5, 60, 5, "the answer could not be used: empty, broken, not the schema"),
     "storage": Policy(5, 10, 600, 5, "a file could not be written or read"),
-    "crashed": Policy(
-        2, 5, 60, 5, "a child process died; retried once, then the input is at fault"
-    ),
+    "crashed": Policy(2, 5, 60, 5, "a child process died; retried once, then the input is at fault"),
     "unexpected": Policy(3, 60, 900, 15, "an exception without an error kind: probably a bug"),
     "not_found": no_retry("the other side has no such thing"),
     "too_large": no_retry("larger than the configured limit"),

@@ -41,9 +41,7 @@ def so_far(grant: Grant) -> AttemptsSoFar:
     """The attempts of this grant's step that ended before it."""
     known = Execution.objects.values_list("attempts_counted_since", flat=True)
     since = known.get(pk=grant.execution_id)
-    failed = counted(
-        grant.execution_id, grant.phase, grant.step, since, Outcome.RETRIED, Outcome.FAILED
-    )
+    failed = counted(grant.execution_id, grant.phase, grant.step, since, Outcome.RETRIED, Outcome.FAILED)
     rows = failed.order_by("pk").values_list("error_kind", "error_message")
     return AttemptsSoFar(since.isoformat(), [FailedAttempt(*row) for row in rows])
 

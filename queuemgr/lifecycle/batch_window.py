@@ -216,9 +216,7 @@ class WindowPositions:
     def _read(self, batch: int) -> None:
         windowed = Batch.objects.filter(window__gt=0).order_by("-pk").values("pk")[:NEWEST]
         found = Batch.objects.filter(Q(pk__in=windowed) | Q(pk=batch))
-        self._windows |= {
-            pk: (name, n) for pk, name, n in found.values_list("pk", "name", "window")
-        }
+        self._windows |= {pk: (name, n) for pk, name, n in found.values_list("pk", "name", "window")}
         self._heads = first_unfinished(self._windows)
 
 

@@ -174,9 +174,7 @@ def _execution(
 ) -> Execution:
     """The row of a new execution; `fits` caches the kinds of routes found to fit their limits."""
     if not 0 < len(intake.key) <= MAX_KEY:
-        raise BadInput(
-            f"key {intake.key[:60]!r} has {len(intake.key)} characters; 1 to {MAX_KEY} fit"
-        )
+        raise BadInput(f"key {intake.key[:60]!r} has {len(intake.key)} characters; 1 to {MAX_KEY} fit")
     ref = get_flow(flow_name).first(intake.payload)
     kind = routes.kind_of(ref, priority, intake.payload, resumed=False)
     if kind not in fits:

@@ -181,9 +181,7 @@ def _service_result(result: Result) -> Result:
     return service or result
 
 
-def _unpark(
-    effects: Iterable[OutcomeEffects], widened: set[str], lock: SchedulerLock | None
-) -> None:
+def _unpark(effects: Iterable[OutcomeEffects], widened: set[str], lock: SchedulerLock | None) -> None:
     """Unpark the routes this work now waits on, and the routes parked on the limits it freed."""
     routes = {e.changes["route_id"] for e in effects if e.changes.get("route_id")}
     limits = widened.union(*(_freed(e) for e in effects))

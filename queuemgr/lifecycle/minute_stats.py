@@ -145,9 +145,7 @@ def _changed(over: datetime) -> list[Span]:
     if rolled is None:
         return []
     ends = min(rolled, over)
-    spans = [
-        Span(ends - n * MINUTE, ends - (n - 1) * MINUTE) for n in range(1, RECHECKED // MINUTE + 1)
-    ]
+    spans = [Span(ends - n * MINUTE, ends - (n - 1) * MINUTE) for n in range(1, RECHECKED // MINUTE + 1)]
     stored: defaultdict[datetime, int] = defaultdict(int)
     for minute, attempts in since(spans[-1].begins).values_list("minute", "attempts"):
         stored[minute] += attempts
@@ -194,9 +192,7 @@ def _count(span: Span) -> Rows:
     attempts = _ended(span.begins, span.ends).order_by().values_list(*_Ended._fields)
     for attempt in map(_Ended._make, attempts.iterator(5000)):
         minute = whole_minute(attempt.ended_at)
-        counted = found[
-            Kind(minute, attempt.phase, attempt.priority, attempt.outcome, attempt.error_kind)
-        ]
+        counted = found[Kind(minute, attempt.phase, attempt.priority, attempt.outcome, attempt.error_kind)]
         counted.attempts += 1
         counted.cost += attempt.cost
         waited = attempt.started_at - (attempt.due_at or attempt.leased_at)
@@ -209,9 +205,7 @@ def _count(span: Span) -> Rows:
 def _store(span: Span, found: Rows) -> None:
     """Write what is new, one process at a time: the second finds it stored and adds nothing."""
     _lock_job()
-    stored = _read(
-        MinuteStats.objects.by_minute().filter(minute__gte=span.begins, minute__lt=span.ends)
-    )
+    stored = _read(MinuteStats.objects.by_minute().filter(minute__gte=span.begins, minute__lt=span.ends))
     grown = {
         kind: counted
         for kind, counted in found.items()
@@ -245,9 +239,7 @@ def _read(rows: MinuteStatsQuerySet) -> Rows:
 def _write(rows: Mapping[Kind, Counted]) -> None:
     MinuteStats.objects.bulk_create(
         [
-            MinuteStats(
-                **kind._asdict(), attempts=c.attempts, cost=c.cost, waited=c.waited, ran=c.ran
-            )
+            MinuteStats(**kind._asdict(), attempts=c.attempts, cost=c.cost, waited=c.waited, ran=c.ran)
             for kind, c in rows.items()
         ],
         batch_size=500,

@@ -186,9 +186,7 @@ def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
     }
 
 
-def _advance(
-    step: StepRef, lease: HeldLease, known: Mapping[str, Any], now: datetime
-) -> dict[str, Any]:
+def _advance(step: StepRef, lease: HeldLease, known: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Go on to the next step; within a phase already begun, ahead of work that would begin it."""
     resumed = step.phase.name == lease.phase
     return {
@@ -201,9 +199,7 @@ def _advance(
     }
 
 
-def _requeue(
-    lease: HeldLease, when: datetime, reason: str, *, retrying: bool = False
-) -> dict[str, Any]:
+def _requeue(lease: HeldLease, when: datetime, reason: str, *, retrying: bool = False) -> dict[str, Any]:
     """Requeue the same step, ahead of executions that have not entered the phase."""
     kind = RouteKind(
         phase=lease.phase, priority=lease.priority, resumed=True, limit_keys=lease.limit_keys,

@@ -64,13 +64,9 @@ def periodic_job(task: str) -> None:
     expires = queue_settings().poll_interval * JOB_PERIODS
     try:
         with current_app.producer_or_acquire(None) as producer:
-            current_app.send_task(
-                task, queue=HOUSEKEEPING, producer=producer, retry=False, expires=expires
-            )
+            current_app.send_task(task, queue=HOUSEKEEPING, producer=producer, retry=False, expires=expires)
     except broker_errors() as error:
-        logger.warning(
-            "broker does not answer (%s): %s waits for the tick", type(error).__name__, task
-        )
+        logger.warning("broker does not answer (%s): %s waits for the tick", type(error).__name__, task)
 
 
 def _send(grant: Grant, producer: Any) -> None:

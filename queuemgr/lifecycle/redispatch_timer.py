@@ -44,9 +44,7 @@ class RedispatchTimer:
             try:
                 self._dispatch()
             except DatabaseError as error:
-                logger.warning(
-                    "redispatch: database does not answer (%s); left to the next tick", error
-                )
+                logger.warning("redispatch: database does not answer (%s); left to the next tick", error)
                 connection.close()
             except Exception:
                 logger.exception("redispatch failed; left to the next tick")

@@ -74,9 +74,7 @@ def _seconds_until(moment: datetime | None, now: datetime) -> float | None:
     return max(0.0, (moment - now).total_seconds()) if moment else None
 
 
-def _assign(
-    decision: Decision, routes: Mapping[int, WaitingRoute], free_slots: FreeSlots
-) -> Counter[int]:
+def _assign(decision: Decision, routes: Mapping[int, WaitingRoute], free_slots: FreeSlots) -> Counter[int]:
     """Which starts the free slots take: first those matched with this worker, then any it can run."""
     free, assigned = free_slots.free, Counter[int]()
     matched = {q: decision.capacity.matched(free_slots.queues, q) for q in free_slots.queues}

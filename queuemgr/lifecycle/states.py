@@ -35,13 +35,9 @@ from queuemgr.models import FINAL, Execution, State
 from queuemgr.scheduling import wakeups
 
 MOVES: Mapping[str, frozenset[str]] = {
-    State.WAITING: frozenset(
-        {State.LEASED, State.RUNNING, State.CANCELLED, State.SKIPPED, State.FAILED}
-    ),
+    State.WAITING: frozenset({State.LEASED, State.RUNNING, State.CANCELLED, State.SKIPPED, State.FAILED}),
     State.LEASED: frozenset({State.RUNNING, State.WAITING, State.CANCELLED}),
-    State.RUNNING: frozenset(
-        {State.WAITING, State.DONE, State.SKIPPED, State.FAILED, State.CANCELLED}
-    ),
+    State.RUNNING: frozenset({State.WAITING, State.DONE, State.SKIPPED, State.FAILED, State.CANCELLED}),
     State.DONE: frozenset(),
     State.FAILED: frozenset({State.WAITING, State.SKIPPED}),
     State.SKIPPED: frozenset({State.WAITING}),

@@ -54,9 +54,7 @@ def _name(check: Callable[[], object]) -> str:
 
 def variables() -> Iterator[CheckResult]:
     """Environment variables named like settings that are none: a typo would go unnoticed."""
-    known = {
-        config.variable(name) for config in _groups(SettingsGroup) for name in config.model_fields
-    }
+    known = {config.variable(name) for config in _groups(SettingsGroup) for name in config.model_fields}
     known |= {COMMAND_LINE, "SLUICE_LOG_LEVEL"}
     for name in sorted(os.environ):
         if name.startswith("SLUICE_") and name not in known:
@@ -74,15 +72,11 @@ def _groups(base: type[SettingsGroup]) -> Iterator[type[SettingsGroup]]:
 def data_directory() -> Iterator[CheckResult]:
     folder = Path(settings.SLUICE_DATA_DIR)
     if not os.access(folder, os.W_OK):
-        yield CheckResult(
-            "bad", f"{folder} is not writable", "set SLUICE_DATA_DIR to a directory that is"
-        )
+        yield CheckResult("bad", f"{folder} is not writable", "set SLUICE_DATA_DIR to a directory that is")
         return
     free = shutil.disk_usage(folder).free
     level, remedy = (
-        ("good", "")
-        if free > FREE_BYTES
-        else ("bad", "free some space: files and reports are stored there")
+        ("good", "") if free > FREE_BYTES else ("bad", "free some space: files and reports are stored there")
     )
     yield CheckResult(level, f"{folder} is writable, {free >> 20} MiB free", remedy)
 
@@ -97,13 +91,9 @@ def database() -> Iterator[CheckResult]:
         cursor.execute("PRAGMA journal_mode")
         mode = str(cursor.fetchone()[0])
     if mode == "wal":
-        yield CheckResult(
-            "note", "SQLite (WAL): one machine only", "set DATABASE_URL for more than one"
-        )
+        yield CheckResult("note", "SQLite (WAL): one machine only", "set DATABASE_URL for more than one")
     else:
-        yield CheckResult(
-            "bad", f"SQLite in journal mode {mode}", "use project.settings.sqlite() for WAL"
-        )
+        yield CheckResult("bad", f"SQLite in journal mode {mode}", "use project.settings.sqlite() for WAL")
 
 
 def migrations() -> Iterator[CheckResult]:
@@ -155,19 +145,13 @@ def _eviction() -> Iterator[CheckResult]:
 
 
 def workers() -> Iterator[CheckResult]:
-    alive = Worker.objects.filter(
-        seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True
-    )
+    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True)
     served = {queue for queues in alive.values_list("queues", flat=True) for queue in queues}
     idle = [queue for queue in all_queues() if queue not in served]
     if not served:
-        yield CheckResult(
-            "note", "no worker is alive", "start `manage.py up`, `queue run` or `worker`"
-        )
+        yield CheckResult("note", "no worker is alive", "start `manage.py up`, `queue run` or `worker`")
     elif idle:
-        yield CheckResult(
-            "bad", f"no live worker consumes {', '.join(idle)}", "start one with these in -Q"
-        )
+        yield CheckResult("bad", f"no live worker consumes {', '.join(idle)}", "start one with these in -Q")
     else:
         yield CheckResult("good", f"{len(alive)} workers alive, every queue consumed")
 

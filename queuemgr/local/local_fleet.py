@@ -74,9 +74,7 @@ def programs(spec: FleetSpec) -> list[Program]:
     grace = queue_settings().shutdown_grace + 5
     wanted = []
     if spec.slots:
-        command = worker_command(
-            spec.slots, spec.pool, queues_of(spec.phases), "steps", events=spec.events
-        )
+        command = worker_command(spec.slots, spec.pool, queues_of(spec.phases), "steps", events=spec.events)
         wanted.append(Program("worker", command, stop_seconds=grace))
     if spec.beat:
         jobs = worker_command(1, "solo", [HOUSEKEEPING], "housekeeping", events=spec.events)
@@ -126,9 +124,7 @@ def _broker(directory: Path) -> Iterator[list[Program]]:
     url_file = directory / PRIVATE_BROKER
     url_file.touch(mode=0o600)
     url_file.write_text(redis.url)
-    current_app.conf.update(
-        broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url
-    )
+    current_app.conf.update(broker_url=redis.url, broker_read_url=redis.url, broker_write_url=redis.url)
     try:
         yield [Program("redis", redis.command, order=10)]
     finally:
@@ -167,9 +163,7 @@ def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
 
 
 def _live_slots() -> int:
-    alive = Worker.objects.filter(
-        seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True
-    )
+    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True)
     return alive.aggregate(slots=Sum("slots"))["slots"] or 0
 
 

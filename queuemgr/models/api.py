@@ -12,9 +12,7 @@ class ApiToken(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     digest = models.CharField(max_length=64, unique=True)
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens"
-    )
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     scopes = models.JSONField(default=list)
     rate = models.CharField(max_length=32, default="600/minute")
     counted_until = models.FloatField(

@@ -23,9 +23,7 @@ class AuditQuerySet(models.QuerySet["AuditEntry"]):
     def bulk_update(self, *given: Any, **named: Any) -> NoReturn:
         raise AuditLogIsImmutable
 
-    def bulk_create(
-        self, objs: Iterable[AuditEntry], *given: Any, **named: Any
-    ) -> list[AuditEntry]:
+    def bulk_create(self, objs: Iterable[AuditEntry], *given: Any, **named: Any) -> list[AuditEntry]:
         if named.get("update_conflicts"):
             raise AuditLogIsImmutable
         return super().bulk_create(objs, *given, **named)
@@ -45,9 +43,7 @@ class AuditEntry(models.Model):
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
     reason = models.CharField(max_length=200, blank=True)
-    affected = models.PositiveIntegerField(
-        default=1, db_default=1, help_text="Rows this change affected."
-    )
+    affected = models.PositiveIntegerField(default=1, db_default=1, help_text="Rows this change affected.")
     undoes = models.OneToOneField(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="undone_by"
     )
@@ -64,9 +60,7 @@ class AuditEntry(models.Model):
         permissions = (("undo_auditentry", "Can undo changes"),)
         indexes = (
             # For searches by the start of a target: PostgreSQL needs this operator class for them.
-            models.Index(
-                fields=("target",), opclasses=("varchar_pattern_ops",), name="change_targets"
-            ),
+            models.Index(fields=("target",), opclasses=("varchar_pattern_ops",), name="change_targets"),
             models.Index(fields=("actor", "id"), name="change_actors"),
             models.Index(fields=("action_id",), name="change_actions"),
         )

@@ -24,9 +24,7 @@ class Batch(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     created_by = models.CharField(max_length=150, blank=True)
-    closed_at = models.DateTimeField(
-        null=True, blank=True, help_text="Since when no execution may be added."
-    )
+    closed_at = models.DateTimeField(null=True, blank=True, help_text="Since when no execution may be added.")
     cancelled_at = models.DateTimeField(null=True, blank=True)
     cancelled_because = models.CharField(max_length=200, blank=True)
 

@@ -27,9 +27,7 @@ class BulkAction(models.Model):
     verb = models.CharField(max_length=32)
     arguments = models.JSONField(default=dict)
     filters = models.JSONField(default=dict)
-    state = models.CharField(
-        max_length=12, choices=ActionState, default=ActionState.PREVIEWED, db_index=True
-    )
+    state = models.CharField(max_length=12, choices=ActionState, default=ActionState.PREVIEWED, db_index=True)
     actor = models.CharField(max_length=150)
     source = models.CharField(max_length=32)
     reason = models.CharField(max_length=200, blank=True)
@@ -47,9 +45,7 @@ class BulkAction(models.Model):
     problem = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
-    due_at = models.DateTimeField(
-        null=True, blank=True, help_text="When its rate allows the next row."
-    )
+    due_at = models.DateTimeField(null=True, blank=True, help_text="When its rate allows the next row.")
     finished_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.CharField(max_length=150, blank=True)
 
@@ -59,9 +55,7 @@ class BulkAction(models.Model):
         ordering = ("-id",)
         permissions = (("stop_bulkaction", "Can stop bulk actions"),)
         constraints = (
-            models.CheckConstraint(
-                condition=Q(cursor__lte=F("up_to")), name="bulk_cursor_within_its_end"
-            ),
+            models.CheckConstraint(condition=Q(cursor__lte=F("up_to")), name="bulk_cursor_within_its_end"),
         )
 
     def __str__(self) -> str:

@@ -119,9 +119,7 @@ class Limit(Pausable):
         permissions = (("pause_limit", "Can pause and resume limits and reset their breakers"),)
         constraints = (
             models.CheckConstraint(
-                condition=Q(max_running=0)
-                | Q(reserved_high__lt=F("max_running"))
-                | Q(max_running=1),
+                condition=Q(max_running=0) | Q(reserved_high__lt=F("max_running")) | Q(max_running=1),
                 name="limit_reserve_leaves_room",
                 violation_error_message="reserved_high must be smaller than max_running.",
             ),
@@ -161,17 +159,13 @@ class LimitState(models.Model):
     """
 
     name = models.CharField(max_length=255, unique=True)
-    rate_clock = models.FloatField(
-        default=0, help_text="The rate's clock (Unix seconds; see rate.py)."
-    )
+    rate_clock = models.FloatField(default=0, help_text="The rate's clock (Unix seconds; see rate.py).")
     open_until = models.DateTimeField(null=True)
     open_reason = models.CharField(max_length=200, blank=True)
     half_open_starts = models.PositiveIntegerField(
         default=0, help_text="How many may run at once while half-open; 0: not half-open."
     )
-    failures = models.PositiveIntegerField(
-        default=0, help_text="Consecutive failures to reach the service."
-    )
+    failures = models.PositiveIntegerField(default=0, help_text="Consecutive failures to reach the service.")
     virtual_time = models.FloatField(
         default=0, help_text="Virtual time of a tenant (start-time fair queueing)."
     )
@@ -207,9 +201,7 @@ class RetryPolicy(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("kind", "phase"), name="one_policy_per_kind_and_phase"),
             models.CheckConstraint(
-                condition=Q(
-                    max_attempts__gte=1, base__gte=0, ceiling__gte=F("base"), jitter__gte=0
-                ),
+                condition=Q(max_attempts__gte=1, base__gte=0, ceiling__gte=F("base"), jitter__gte=0),
                 name="policy_waits_make_sense",
                 violation_error_message="max_attempts is at least 1, delays at least 0, "
                 "the ceiling at least base.",
@@ -240,9 +232,7 @@ class DailyUsage(models.Model):
     class Meta:
         ordering = ("-day", "limit")
         verbose_name_plural = "daily usage"
-        constraints = (
-            models.UniqueConstraint(fields=("day", "limit"), name="one_usage_per_day_and_limit"),
-        )
+        constraints = (models.UniqueConstraint(fields=("day", "limit"), name="one_usage_per_day_and_limit"),)
 
     def __str__(self) -> str:
         return f"{self.day} {self.limit}: {self.spent}"

@@ -69,9 +69,7 @@ class RouteLimit(models.Model):
     name = models.CharField(max_length=255, db_index=True)
 
     class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=("route", "name"), name="one_row_per_route_and_limit"),
-        )
+        constraints = (models.UniqueConstraint(fields=("route", "name"), name="one_row_per_route_and_limit"),)
 
     def __str__(self) -> str:
         return self.name

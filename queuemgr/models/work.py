@@ -42,12 +42,8 @@ class Execution(models.Model):
     step = models.CharField(max_length=32)
     priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL)
     state = models.CharField(max_length=12, choices=State, default=State.WAITING)
-    resumed = models.BooleanField(
-        default=False, help_text="Whether it has entered its phase before."
-    )
-    route = models.ForeignKey(
-        Route, on_delete=models.PROTECT, null=True, db_index=False, related_name="+"
-    )
+    resumed = models.BooleanField(default=False, help_text="Whether it has entered its phase before.")
+    route = models.ForeignKey(Route, on_delete=models.PROTECT, null=True, db_index=False, related_name="+")
     run_after = models.DateTimeField(
         default=timezone.now,
         null=True,
@@ -130,9 +126,7 @@ class Execution(models.Model):
                 name="execution_heads",
             ),
             models.Index(fields=("state", "phase", "flow"), name="execution_counts"),
-            models.Index(
-                fields=("error_kind", "id"), condition=~Q(error_kind=""), name="execution_errors"
-            ),
+            models.Index(fields=("error_kind", "id"), condition=~Q(error_kind=""), name="execution_errors"),
             models.Index(
                 fields=("error_kind", "error_fingerprint", "id"),
                 condition=Q(state=State.FAILED),
@@ -242,9 +236,7 @@ class Attempt(models.Model):
     tokens = models.CharField(max_length=100, blank=True)
     weight = models.PositiveIntegerField(default=1)
     cost = models.PositiveIntegerField()
-    retrying = models.BooleanField(
-        default=False, help_text="Whether it is a retry after a failure."
-    )
+    retrying = models.BooleanField(default=False, help_text="Whether it is a retry after a failure.")
     worker = models.CharField(max_length=150, blank=True)
     due_at = models.DateTimeField(null=True, help_text="When it became due.")
     leased_at = models.DateTimeField()

@@ -70,9 +70,7 @@ def make(
 
 def _check(name: str, scopes: Sequence[str], rate: str, expires_at: datetime | None) -> None:
     if not name.strip() or not name.isprintable():
-        raise BadInput(
-            "a token needs a name of printable characters, so that it can be revoked by it"
-        )
+        raise BadInput("a token needs a name of printable characters, so that it can be revoked by it")
     unknown = [scope for scope in scopes if scope not in SCOPES]
     if unknown or not scopes:
         raise BadInput(f"scopes {', '.join(unknown) or 'none'}: there are {', '.join(SCOPES)}")
@@ -80,9 +78,7 @@ def _check(name: str, scopes: Sequence[str], rate: str, expires_at: datetime | N
         raise BadInput(f"rate {rate[:LONGEST_RATE]!r} is longer than {LONGEST_RATE} characters")
     parse_rate(rate, at_once=True)
     if expires_at is not None and expires_at <= database_now():
-        raise BadInput(
-            f"a token that expires at {expires_at:%Y-%m-%d %H:%M} UTC could never be used"
-        )
+        raise BadInput(f"a token that expires at {expires_at:%Y-%m-%d %H:%M} UTC could never be used")
 
 
 def _save(token: ApiToken) -> None:

@@ -37,9 +37,7 @@ SUGGESTED = 5
 """Names of batches in the message for an unknown one."""
 
 
-def open_batch(
-    name: str, flow: str, by: Actor, *, fail_fast: bool = False, window: int = 0
-) -> Batch:
+def open_batch(name: str, flow: str, by: Actor, *, fail_fast: bool = False, window: int = 0) -> Batch:
     """Make a batch of executions of this flow.
 
     `fail_fast`: the first member that fails for good cancels the rest. `window`: only so many members,
@@ -116,9 +114,7 @@ def _enter(batch: Batch, rows: Rows) -> Enqueued:
 
 def _check_open(batch: Batch) -> None:
     if batch.cancelled_at:
-        raise BadInput(
-            f"batch {batch.name} was cancelled ({batch.cancelled_because}): open another"
-        )
+        raise BadInput(f"batch {batch.name} was cancelled ({batch.cancelled_because}): open another")
     if batch.closed_at:
         since = f"{batch.closed_at:%Y-%m-%d %H:%M} UTC"
         raise BadInput(f"batch {batch.name} is closed since {since}: open another")
@@ -198,9 +194,7 @@ def _cancel_next_members(batch: Batch) -> int:
 
 
 def _record_cancel(batch: Batch, by: Actor, unfinished: int) -> None:
-    by.record(
-        "cancel batch", _target(batch), {"unfinished": unfinished}, {"is": "cancelled"}, unfinished
-    )
+    by.record("cancel batch", _target(batch), {"unfinished": unfinished}, {"is": "cancelled"}, unfinished)
 
 
 def ended_at(batch: Batch) -> datetime | None:

@@ -60,9 +60,7 @@ class Actor:
         self, action: str, executions: Iterable[Execution], before: Describe, after: Describe
     ) -> None:
         """One entry per execution, inserted together."""
-        AuditEntry.objects.bulk_create(
-            self._entry(action, str(e), before(e), after(e)) for e in executions
-        )
+        AuditEntry.objects.bulk_create(self._entry(action, str(e), before(e), after(e)) for e in executions)
 
     def _entry(self, action: str, target: str, before: Any, after: Any) -> AuditEntry:
         return AuditEntry(
@@ -171,9 +169,7 @@ def field_values(row: Any, fields: Iterable[str]) -> dict[str, Any]:
     return {field: getattr(row, field) for field in fields}
 
 
-def _edit(
-    row: Any, values: Mapping[str, Any], all_fields: Iterable[str], action: str, by: Actor
-) -> None:
+def _edit(row: Any, values: Mapping[str, Any], all_fields: Iterable[str], action: str, by: Actor) -> None:
     """Save these values and record them; of a new row, all its fields. Raises `ValidationError`."""
     new, before = row.pk is None, field_values(row, values)
     for field, value in values.items():
@@ -257,9 +253,7 @@ def delete_policy(kind: str, phase: str, by: Actor) -> None:
     """Delete the retry policy of one phase, so that the one for every phase applies; raises `BadInput` for
     that one itself."""
     if not phase:
-        raise BadInput(
-            f"the policy of {kind} for every phase stays; edit it, or add one for a phase"
-        )
+        raise BadInput(f"the policy of {kind} for every phase stays; edit it, or add one for a phase")
     for policy in RetryPolicy.objects.select_for_update().filter(kind=kind, phase=phase):
         before = field_values(policy, retry_policies.POLICY_FIELDS)
         by.record("delete retry policy", str(policy), before, ABSENT)
@@ -275,9 +269,7 @@ def _pausable(target: str) -> Pausable:
     if row is None and ":" in name:
         row = new_limit(name)
     if row is None:
-        known = [
-            n for model in (Queue, Limit) for n in model.objects.values_list("name", flat=True)
-        ]
+        known = [n for model in (Queue, Limit) for n in model.objects.values_list("name", flat=True)]
         raise BadInput(f"nothing is called {target!r}; there are: everything, {', '.join(known)}")
     return row
 

@@ -166,9 +166,7 @@ def _by_step(executions: Iterable[Execution]) -> dict[tuple[str, str], list[int]
     return ids
 
 
-def _set_payload(
-    execution: Execution, payload: dict[str, Any], by: Actor, *, from_start: bool
-) -> None:
+def _set_payload(execution: Execution, payload: dict[str, Any], by: Actor, *, from_start: bool) -> None:
     before, execution.payload = execution.payload, payload
     _check_payload(execution, from_start=from_start)
     Execution.objects.filter(pk=execution.pk).update(payload=payload)
@@ -193,9 +191,7 @@ def _check_payload(execution: Execution, *, from_start: bool) -> None:
     try:
         flow = get_flow(execution.flow)
         given = execution.payload if from_start else execution.inputs
-        place: StepRef = (
-            flow.first(given) if from_start else flow.at(execution.phase, execution.step)
-        )
+        place: StepRef = flow.first(given) if from_start else flow.at(execution.phase, execution.step)
         kind = routes.kind_of(place, execution.priority, given, resumed=not from_start)
     except SluiceError:
         raise
@@ -267,9 +263,7 @@ def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor)
     if not moved:
         return 0
     _revoke_unstarted(moved)
-    by.record_each(
-        "set run after", moved, lambda e: _run_after(e.run_after), lambda e: _run_after(moment)
-    )
+    by.record_each("set run after", moved, lambda e: _run_after(e.run_after), lambda e: _run_after(moment))
     Execution.objects.filter(pk__in=[e.pk for e in moved]).update(
         run_after=moment, wait_reason=_reason("put off", by) if moment > now else ""
     )

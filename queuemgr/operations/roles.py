@@ -93,6 +93,4 @@ def _held_by(role: str) -> QuerySet[Permission]:
 
 def _names(permissions: Iterable[Permission]) -> set[str]:
     rows = Permission.objects.filter(pk__in=[p.pk for p in permissions])
-    return {
-        f"{app}.{name}" for app, name in rows.values_list("content_type__app_label", "codename")
-    }
+    return {f"{app}.{name}" for app, name in rows.values_list("content_type__app_label", "codename")}

@@ -269,9 +269,7 @@ KINDS = {
     ),
     "edit retry policy": _POLICY,
     "delete retry policy": _POLICY,
-    START: Undoable(
-        _may_restore, _bulk_now, lambda change, by: bulk.undo(change.action_id or 0, by)
-    ),
+    START: Undoable(_may_restore, _bulk_now, lambda change, by: bulk.undo(change.action_id or 0, by)),
     "set priority": Undoable(_may("prioritise_execution"), _priority_now, _restore_priority),
 }
 """The changes that can be undone, by the action of their entry."""

@@ -102,6 +102,4 @@ def _kind(row: User | Group) -> str:
 def _names(permissions: Any) -> list[str]:
     rows: Any = Permission.objects.filter(pk__in=permissions.values("pk"))
     pairs = rows.order_by("content_type__app_label", "codename")
-    return [
-        f"{app}.{name}" for app, name in pairs.values_list("content_type__app_label", "codename")
-    ]
+    return [f"{app}.{name}" for app, name in pairs.values_list("content_type__app_label", "codename")]

@@ -107,9 +107,7 @@ def _progress(states: Counter[str], speed: float, now: datetime) -> Progress:
 def _with_last(found: Progress, last: Execution, seen: RouteReasons) -> Progress:
     """With the estimate of the last waiting member: none when it is stopped until a person acts, and used
     where the batch has no rate of its own."""
-    stopped = queue_position.stopped_for_good(
-        last, seen.by_route.get(last.route_id or 0, ()), seen.now
-    )
+    stopped = queue_position.stopped_for_good(last, seen.by_route.get(last.route_id or 0, ()), seen.now)
     if stopped:
         return replace(found, eta=None, unknown=stopped)
     if found.eta:

@@ -49,9 +49,7 @@ def chosen(
 def exported(rows: QuerySet[Execution]) -> Iterator[dict[str, Any]]:
     """Each execution as plain data with stable names; `item` is the data its flow has of it."""
     after = 0
-    while some := list(
-        rows.defer("payload", "context").filter(pk__gt=after).order_by("pk")[:CHUNK]
-    ):
+    while some := list(rows.defer("payload", "context").filter(pk__gt=after).order_by("pk")[:CHUNK]):
         after = some[-1].pk
         attempts, items = _attempts(some), _items(some)
         for execution in some:

@@ -110,9 +110,7 @@ def statuses() -> Mapping[str, Q]:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or len(value) > MAX_CHARACTERS or "\x00" in value:
-        raise BadInput(
-            f"{name} is a text of 1 to {MAX_CHARACTERS} characters, not {str(value)[:60]!r}"
-        )
+        raise BadInput(f"{name} is a text of 1 to {MAX_CHARACTERS} characters, not {str(value)[:60]!r}")
     return value
 
 
@@ -131,9 +129,7 @@ def parse_time(name: str, value: Any) -> datetime:
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
-        raise BadInput(
-            f"{name} {str(value)[:60]!r} is no time; write it as 2026-11-28 06:00"
-        ) from None
+        raise BadInput(f"{name} {str(value)[:60]!r} is no time; write it as 2026-11-28 06:00") from None
     if not 1970 <= moment.year < 9000:
         raise BadInput(f"{name} {str(value)[:60]!r}: give a time from 1970 on and before 9000")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -272,9 +268,7 @@ FILTERS: Mapping[str, Filter] = {
     "limit": Filter(_text, _under_limit, _lately_under_limit),
     "worker": Filter(_text, _on_worker, _lately_on_worker),
     "batch": Filter(_batch, lambda batch: Q(batch=batch)),
-    "priority": Filter(
-        _one_of(lambda: PRIORITIES), lambda priority: Q(priority=PRIORITIES[priority])
-    ),
+    "priority": Filter(_one_of(lambda: PRIORITIES), lambda priority: Q(priority=PRIORITIES[priority])),
     "created_before": Filter(
         parse_time,
         lambda at: Q(created_at__lt=at),

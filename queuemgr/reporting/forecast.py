@@ -66,9 +66,7 @@ def budgets(seen: Snapshot, measured: Throughput) -> list[Budget]:
     """The budgets of limits with a rule of their own and of keys in use, by name."""
     names = {name for name in seen.rules if not name.endswith("*")} | set(seen.use)
     return [
-        _budget(name, seen, measured)
-        for name in sorted(names)
-        if seen.rule(name).daily_budget is not None
+        _budget(name, seen, measured) for name in sorted(names) if seen.rule(name).daily_budget is not None
     ]
 
 

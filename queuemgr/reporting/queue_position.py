@@ -230,9 +230,7 @@ def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int,
     for o in others:
         if o.turns:
             most = min(o.turns, MAX_PER_ROUTE)
-            arms.append(
-                _OF_OTHERS.format(served=o.served, turns=o.turns, most=most, routes=MAX_ROUTES)
-            )
+            arms.append(_OF_OTHERS.format(served=o.served, turns=o.turns, most=most, routes=MAX_ROUTES))
             parameters += [due, route.phase, route.priority, o.resumed, route.pk]
             parameters += [route.parked_on, *o.moments]
     counted = sql.rows(" UNION ALL ".join(arms), parameters)
@@ -256,9 +254,7 @@ def serialize(execution: Execution, seen: RouteReasons, found: Estimate | None) 
         "flow": execution.flow,
         "status": execution.status,
         "why": seen.of(execution),
-        "reasons": [
-            {"limit": r.limit, "reason": r.text, "kind": r.kind, "until": r.until} for r in stopped
-        ],
+        "reasons": [{"limit": r.limit, "reason": r.text, "kind": r.kind, "until": r.until} for r in stopped],
         "not_before": seen.not_before(execution),
         **_estimated(found),
     }

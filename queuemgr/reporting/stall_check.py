@@ -41,9 +41,7 @@ class Movement:
             return f"work waits and no worker has been alive to start any for {seconds:g} seconds"
         if not self.idle:
             return ""
-        return (
-            f"work waits, {self.idle} slots are free, and nothing started for {seconds:g} seconds"
-        )
+        return f"work waits, {self.idle} slots are free, and nothing started for {seconds:g} seconds"
 
 
 def movement() -> Movement:

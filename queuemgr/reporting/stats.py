@@ -245,16 +245,12 @@ def _budget(seen: Snapshot) -> dict[str, Any]:
         "budget": rule.daily_budget,
         "spent": spent.get(FLEET, 0),
         "reserved": use.reserved,
-        "by_phase": {
-            name.removeprefix(prefix): n for name, n in spent.items() if name.startswith(prefix)
-        },
+        "by_phase": {name.removeprefix(prefix): n for name, n in spent.items() if name.startswith(prefix)},
     }
 
 
 def _workers(now: Any) -> list[dict[str, Any]]:
-    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now)).annotate(
-        busy=Count("lease")
-    )
+    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now)).annotate(busy=Count("lease"))
     return [
         {
             "worker": worker.name,

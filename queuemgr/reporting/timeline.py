@@ -65,14 +65,10 @@ def _waits(before: Attempt | None, attempt: Attempt) -> Iterator[Entry]:
     due = attempt.due_at or attempt.leased_at
     if before is not None and due - before.ended_at >= MIN_WAIT:
         why = _WAIT_REASONS.get(before.outcome, "waited")
-        yield Entry(
-            before.ended_at, "wait", why, before.error_message, lasted=due - before.ended_at
-        )
+        yield Entry(before.ended_at, "wait", why, before.error_message, lasted=due - before.ended_at)
     if attempt.leased_at - due >= MIN_WAIT:
         under = f"for {attempt.limit_keys}" if attempt.limit_keys else ""
-        yield Entry(
-            due, "wait", "waited for limits and slots", under, lasted=attempt.leased_at - due
-        )
+        yield Entry(due, "wait", "waited for limits and slots", under, lasted=attempt.leased_at - due)
     if attempt.started_at - attempt.leased_at >= MIN_WAIT:
         lasted = attempt.started_at - attempt.leased_at
         yield Entry(attempt.leased_at, "wait", "on its way to a worker", lasted=lasted)

@@ -265,9 +265,7 @@ def admit(snapshot: Snapshot) -> Decision:
     return Decision(tuple(starts), reasons, capacity.slots, order.virtual_times)
 
 
-def open_queues(
-    snapshot: Snapshot, queues: Iterable[tuple[str, int]]
-) -> dict[str, tuple[Reason, ...]]:
+def open_queues(snapshot: Snapshot, queues: Iterable[tuple[str, int]]) -> dict[str, tuple[Reason, ...]]:
     """Reasons that block every route of a queue (phase, priority), found by testing a weight-1,
     zero-cost probe; empty: nothing does. Routes of a blocked queue need not be read."""
     capacity = _Capacity(snapshot)
@@ -330,10 +328,7 @@ class _Order:
         time, so it has no credit or debt (start-time fair queueing, Goyal, Vin and Cheng 1996)."""
         here = snapshot.virtual_times.get(GLOBAL_VIRTUAL_TIME, 0.0)
         waiting = {route.tenant for route in snapshot.routes if route.due}
-        return {
-            name: max(snapshot.virtual_times.get(name, here - 1e-6), here - 1e-6)
-            for name in waiting
-        }
+        return {name: max(snapshot.virtual_times.get(name, here - 1e-6), here - 1e-6) for name in waiting}
 
     def rank(self, route: WaitingRoute) -> int:
         """Its priority level, one better for every starvation time its head has waited."""
@@ -496,9 +491,7 @@ class _Capacity:
         return Reason("workers", text, None, "workers")
 
 
-def _concurrency(
-    name: str, rule: LimitRule, use: Usage, weight: int, priority: int
-) -> Iterator[Reason]:
+def _concurrency(name: str, rule: LimitRule, use: Usage, weight: int, priority: int) -> Iterator[Reason]:
     """`>=` blocks, so a limit lowered while busy only drains; below high, the reserve is unavailable."""
     most, for_all = rule.max_running, rule.max_running - rule.reserved_high
     if not most:
@@ -514,9 +507,7 @@ def _concurrency(
         needs = f", needs {weight}" if weight > 1 and not note else ""
         yield Reason(name, f"{name} {use.running}/{most}{note}{needs}")
     elif priority != HIGH and use.below_high + weight > for_all:
-        text = (
-            f"{name} {use.below_high}/{for_all} for work below high, {rule.reserved_high} reserved"
-        )
+        text = f"{name} {use.below_high}/{for_all} for work below high, {rule.reserved_high} reserved"
         yield Reason(name, text)
 
 

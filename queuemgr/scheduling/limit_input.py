@@ -18,9 +18,7 @@ def parse_limit_field(name: str, field: str, text: str) -> Any:
     Raises `BadInput` naming the limit, the field and the fields there are.
     """
     if field not in LIMIT_FIELDS:
-        raise BadInput(
-            f"limit {name!r} has no field {field!r}; there are: {', '.join(LIMIT_FIELDS)}"
-        )
+        raise BadInput(f"limit {name!r} has no field {field!r}; there are: {', '.join(LIMIT_FIELDS)}")
     return _read(Limit, f"{name}.{field}", field, text)
 
 
@@ -46,9 +44,7 @@ def validate(row: Model) -> None:
         row.full_clean()
     except ValidationError as error:
         problems = [
-            f"{row}.{field}: {' '.join(messages)}"
-            if field != "__all__"
-            else f"{row}: {' '.join(messages)}"
+            f"{row}.{field}: {' '.join(messages)}" if field != "__all__" else f"{row}: {' '.join(messages)}"
             for field, messages in error.message_dict.items()
         ]
         raise BadInput("; ".join(problems)) from None

@@ -117,9 +117,7 @@ def _forced_fields(limit: str, forced: Collection[str]) -> set[str]:
 
 
 def _write(name: str, values: Mapping[str, Any], forced: Collection[str]) -> None:
-    limit, _ = Limit.objects.get_or_create(
-        name=name, defaults={**values, "from_settings": dict(values)}
-    )
+    limit, _ = Limit.objects.get_or_create(name=name, defaults={**values, "from_settings": dict(values)})
     if write_changed("edit limit", limit, values, forced):
         wakeups.post(limits=[wakeups.EVERYTHING])
 

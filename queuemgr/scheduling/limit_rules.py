@@ -149,9 +149,7 @@ def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
     return LimitStates(
         rules=_in_force({row.name: rule_from(now, row) for row in limits}),
         breaker_states={
-            row.name: BreakerState(
-                row.rate_clock, row.open_until, row.open_reason, row.half_open_starts
-            )
+            row.name: BreakerState(row.rate_clock, row.open_until, row.open_reason, row.half_open_starts)
             for row in states
         },
         virtual_times={

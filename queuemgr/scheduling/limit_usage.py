@@ -76,9 +76,7 @@ def keyed_leases(names: Collection[str] | None) -> list[KeyedLeases]:
     return sql.rows_as(KeyedLeases, _KEYED.format(condition=condition), list(names))
 
 
-def usage_by_fleet(
-    held: Iterable[FleetLeases], rules: Rules, now: datetime
-) -> defaultdict[str, Usage]:
+def usage_by_fleet(held: Iterable[FleetLeases], rules: Rules, now: datetime) -> defaultdict[str, Usage]:
     """What these leases use of the fleet, the phases and the tokens."""
     use: defaultdict[str, Usage] = defaultdict(Usage)
     for lease in held:
@@ -105,9 +103,7 @@ class _Spent(NamedTuple):
     spent: int
 
 
-def add_spent(
-    use: defaultdict[str, Usage], rules: Rules, names: Iterable[str], now: datetime
-) -> None:
+def add_spent(use: defaultdict[str, Usage], rules: Rules, names: Iterable[str], now: datetime) -> None:
     """Add what was spent today, in the zone of each of these limits; only where there is a budget."""
     budgets = {n: rule for n in names if (rule := rule_for(rules, n)).daily_budget is not None}
     today = {name: day_of(now, rule.budget_zone) for name, rule in budgets.items()}

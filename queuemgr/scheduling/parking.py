@@ -41,9 +41,7 @@ def _changes(
     if spot := parking_spot_for(route, decision.reasons.get(route.id, ())):
         changes |= _parked(spot)
     elif route.id in scan.timer_due:
-        changes |= _parked(
-            UNPARKED
-        )  # Else its old timer would put it ahead of later ones for ever.
+        changes |= _parked(UNPARKED)  # Else its old timer would put it ahead of later ones for ever.
     return changes
 
 

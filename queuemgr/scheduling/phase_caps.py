@@ -33,9 +33,7 @@ def _group(caps: tuple[tuple[str, int], ...]) -> type[SettingsGroup]:
             )
         meaning = f"slots phase {phase} may use; 0: no cap"
         fields[name] = (int, Field(cap, ge=0, description=meaning))
-    return create_model(
-        "PhaseSettings", __base__=SettingsGroup, __doc__="The caps of the phases.", **fields
-    )
+    return create_model("PhaseSettings", __base__=SettingsGroup, __doc__="The caps of the phases.", **fields)
 
 
 def phase_caps() -> dict[str, int]:

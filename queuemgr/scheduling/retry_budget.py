@@ -19,9 +19,7 @@ _RETRIES = """
     SELECT COUNT(*) FROM (
         SELECT 1 FROM queuemgr_attempt WHERE retrying AND id >= %s LIMIT 100000) AS retries
 """
-_HELD = (
-    "SELECT COUNT(*), COALESCE(SUM(CASE WHEN retrying THEN 1 ELSE 0 END), 0) FROM queuemgr_lease"
-)
+_HELD = "SELECT COUNT(*), COALESCE(SUM(CASE WHEN retrying THEN 1 ELSE 0 END), 0) FROM queuemgr_lease"
 
 
 def left(now: datetime) -> RetryBudget | None:

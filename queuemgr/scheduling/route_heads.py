@@ -99,9 +99,7 @@ def read_all(fleet: Snapshot, look_ahead: int) -> list[WaitingRoute]:
     return [c.route for c in _read(fleet, statement, look_ahead) if c.route]
 
 
-def read_candidates(
-    fleet: Snapshot, queues: Queues, at_most: int, look_ahead: int
-) -> list[Candidate]:
+def read_candidates(fleet: Snapshot, queues: Queues, at_most: int, look_ahead: int) -> list[Candidate]:
     """The unparked routes of these queues served longest ago, at most so many of each; the aged ones;
     and those whose parking timer has expired."""
     if not queues:

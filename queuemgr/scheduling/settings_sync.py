@@ -45,9 +45,7 @@ def write_changed(
     if not changed:
         return False
     before = {field: getattr(row, field) for field in changed}
-    record_settings_change(
-        action, str(row), before, changed, forced=any(f in forced for f in changed)
-    )
+    record_settings_change(action, str(row), before, changed, forced=any(f in forced for f in changed))
     for field, value in changed.items():
         setattr(row, field, value)
     row.from_settings = dict(values)

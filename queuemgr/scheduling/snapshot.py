@@ -70,9 +70,7 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
 
 def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
     """The routes to decide on, up to so many of each open queue, with the limits of their keys."""
-    queues = {
-        queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES
-    }
+    queues = {queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES}
     stopped = stopped_queues(fleet, queues)
     open_ones = {name: queues[name] for name, reasons in stopped.items() if not reasons}
     found = route_heads.read_candidates(fleet, open_ones, at_most, free_slots(fleet))

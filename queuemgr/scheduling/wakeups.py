@@ -40,9 +40,7 @@ _ENDED, _CANCELLING = "batch ", "cancelling "
 def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set[str]:
     """What the end of a lease frees: its own limits, and budgets it left something of."""
     freed = set(route_keys(limit_keys, tokens))
-    return freed | (
-        {budget_of(name) for name in names_of(phase, limit_keys)} if refunded else set()
-    )
+    return freed | ({budget_of(name) for name in names_of(phase, limit_keys)} if refunded else set())
 
 
 def post(

@@ -64,9 +64,7 @@ class Lanes:
         return Lane(name, self.value(f"{name}_concurrency"), self.value(f"{name}_pending"))
 
 
-def compute_lanes(
-    config: Mapping[str, int], source_of: Callable[[str], str], machine: Machine
-) -> Lanes:
+def compute_lanes(config: Mapping[str, int], source_of: Callable[[str], str], machine: Machine) -> Lanes:
     """Compute every value from the settings of `queuemgr.base.config.LaneSettings` by name (0: not
     set), their sources, and the machine. Pure."""
 
@@ -81,9 +79,7 @@ def compute_lanes(
     cpus = machine.cpus
     slots = setting("slots", 0, "")
     threads = setting("threads", cpus, "the available processors")
-    io_threads = setting(
-        "io_threads", min(32, cpus + 4), "min(32, processors + 4), as Python's own pool"
-    )
+    io_threads = setting("io_threads", min(32, cpus + 4), "min(32, processors + 4), as Python's own pool")
     cap, why = _io_cap(io_threads.value, machine, bool(config["io_oversubscribe"]))
     io = _at_most(setting("io_concurrency", cap, why), cap, why)
     files = _at_most(setting_like("file_concurrency", threads), cap, why)
@@ -96,13 +92,8 @@ def compute_lanes(
     )  # fmt: skip
     proc = setting("proc_concurrency", min(4, cpus), "min(4, processors)")
     proc = _at_most(proc, MAX_PROC, f"at most {MAX_PROC}")
-    pending = [
-        _pending(*pair)
-        for pair in zip(MIN_PENDING.items(), (io, cpu, embedding, proc), strict=True)
-    ]
-    return Lanes(
-        (slots, threads, io_threads, io, files, imports, cpu, embedding, model, proc, *pending)
-    )
+    pending = [_pending(*pair) for pair in zip(MIN_PENDING.items(), (io, cpu, embedding, proc), strict=True)]
+    return Lanes((slots, threads, io_threads, io, files, imports, cpu, embedding, model, proc, *pending))
 
 
 def _pending(lane: tuple[str, int], concurrency: LaneSetting) -> LaneSetting:

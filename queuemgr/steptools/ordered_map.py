@@ -177,9 +177,7 @@ class _Batch(Generic[T, R]):
     def _extend(self, length: int) -> None:
         self._results.extend([None] * (length - len(self._results)))
 
-    def outcome(
-        self, pulled: int, source_error: Exception | None, best_effort: bool
-    ) -> list[R | None]:
+    def outcome(self, pulled: int, source_error: Exception | None, best_effort: bool) -> list[R | None]:
         """The results; raises the error of the run if there is one."""
         self._extend(pulled)
         if best_effort and self._failed:

@@ -103,9 +103,7 @@ class _Group:
     @classmethod
     async def started(cls, argv: Sequence[str], environment: Mapping[str, str] | None) -> _Group:
         loop = asyncio.get_running_loop()
-        return cls(
-            *await loop.subprocess_exec(_Leader, *argv, env=environment, start_new_session=True)
-        )
+        return cls(*await loop.subprocess_exec(_Leader, *argv, env=environment, start_new_session=True))
 
     def kill(self) -> None:
         """SIGKILL the group; it keeps its id even when the leader has been reaped."""

@@ -56,9 +56,7 @@ def progress(request: HttpRequest) -> JsonResponse:
     except DatabaseError:
         return JsonResponse({"status": "database does not answer"}, status=503)
     problem = found.stalled(queue_settings().stalled_seconds)
-    return JsonResponse(
-        {"status": problem or "ok", **_as_dict(found)}, status=503 if problem else 200
-    )
+    return JsonResponse({"status": problem or "ok", **_as_dict(found)}, status=503 if problem else 200)
 
 
 def _as_dict(found: stall_check.Movement) -> dict[str, Any]:

@@ -45,9 +45,7 @@ class BrokerSender:
         """Log and report how a step ended; `runtime` in seconds."""
         self._queue.put(partial(self._report_end, grant, outcome, result, runtime))
 
-    def _report_end(
-        self, grant: Grant, outcome: str, result: Result | None, runtime: float
-    ) -> None:
+    def _report_end(self, grant: Grant, outcome: str, result: Result | None, runtime: float) -> None:
         with log_format.about(grant, self._worker):
             logger.info("%s %s: %s in %.3f s", task_of(grant), grant.key, outcome, runtime)
         self._events.ended(str(grant.lease_id), outcome, result, runtime)

@@ -135,9 +135,7 @@ class GroupCommitter:
             logger.exception("lease %s: could not begin it; it will expire", request.lease_id)
             return
         with log_format.about(request.ended, self._worker.name):
-            logger.exception(
-                "lease %s: could not store its result; it will expire", request.lease_id
-            )
+            logger.exception("lease %s: could not store its result; it will expire", request.lease_id)
 
     def _begin(self, requests: Sequence[_Request]) -> None:
         if self._worker.draining.is_set():

@@ -33,17 +33,11 @@ def fork_server() -> Iterator[ForkServer]:
 
 
 @pytest.fixture(scope="session")
-def migrated(
-    tmp_path_factory: pytest.TempPathFactory, database: str, fork_server: ForkServer
-) -> Database:
+def migrated(tmp_path_factory: pytest.TempPathFactory, database: str, fork_server: ForkServer) -> Database:
     """A database migrated once, for fleets to copy; no one works in it."""
     directory = tmp_path_factory.mktemp("migrated")
     made: Database
-    made = (
-        PostgresDatabase.create(POSTGRES)
-        if database == "postgres"
-        else SqliteFile(directory / FILE)
-    )
+    made = PostgresDatabase.create(POSTGRES) if database == "postgres" else SqliteFile(directory / FILE)
     migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
     Command("migrate", migrate, environment(directory, made), directory, fork_server).end()
     return made

@@ -20,9 +20,7 @@ from tests.acceptance.processes import start
 class Console:
     """An operator's shell beside a fleet."""
 
-    def __init__(
-        self, environment: Mapping[str, str], log: Path, server: ForkServer | None = None
-    ) -> None:
+    def __init__(self, environment: Mapping[str, str], log: Path, server: ForkServer | None = None) -> None:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "tests.acceptance.console"]
         with ours, theirs, log.open("ab") as errors:

@@ -317,8 +317,7 @@ class FaultyWebServer:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         self._open: set[asyncio.Task[None]] = set()
         servers = [
-            await asyncio.start_server(self._accepter(host), "127.0.0.1", 0)
-            for host in range(self._hosts)
+            await asyncio.start_server(self._accepter(host), "127.0.0.1", 0) for host in range(self._hosts)
         ]
         self.ports = [server.sockets[0].getsockname()[1] for server in servers]
         self._ready.set()
@@ -337,9 +336,7 @@ class FaultyWebServer:
 
         return accept
 
-    async def _converse(
-        self, host: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _converse(self, host: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             path, start = lines[0].split(" ")[1], time.monotonic()
@@ -347,9 +344,7 @@ class FaultyWebServer:
             self._turns[path] += 1
             pairs = (line.partition(": ") for line in lines[1:] if line)
             headers = {key.lower(): value for key, _, value in pairs}
-            ask = Exchange(
-                self, host, name, int(number), self._turns[path], headers, reader, writer
-            )
+            ask = Exchange(self, host, name, int(number), self._turns[path], headers, reader, writer)
             try:
                 await KINDS[name].answer(ask)
             finally:

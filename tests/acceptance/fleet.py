@@ -79,9 +79,7 @@ class Fleet:
 
     def start(self, name: str, *command: str) -> Process:
         """Start a program: Python by the fork server, where the fleet has one."""
-        return self._started(
-            Process(name, command, self.environment, self._log(name), self._server)
-        )
+        return self._started(Process(name, command, self.environment, self._log(name), self._server))
 
     def start_from_scratch(self, name: str, *command: str) -> Process:
         """Start a program as a shell does, Python and all its imports included."""
@@ -276,9 +274,7 @@ class Fleet:
             process.kill_group()
         # A killed group's members die one after another: what is left is judged a moment later.
         sessions = {self._console.pid, *(process.pid for process in self.processes)}
-        left = [
-            process for process in using(self.directory, sessions) if process.pid != os.getpid()
-        ]
+        left = [process for process in using(self.directory, sessions) if process.pid != os.getpid()]
         _, left = psutil.wait_procs(left, timeout=10)
         for survivor in left:
             survivor.send_signal(signal.SIGKILL)
@@ -289,7 +285,5 @@ class Fleet:
 def probes(count: int, **options: Any) -> list[str]:
     """The command line that enqueues so many probes."""
     said = [("--" + name.replace("_", "-"), value) for name, value in options.items()]
-    flags = [
-        part for name, value in said for part in ([name] if value is True else [name, str(value)])
-    ]
+    flags = [part for name, value in said for part in ([name] if value is True else [name, str(value)])]
     return ["enqueue", "--flow", "probe", "--count", str(count), *flags]

@@ -157,9 +157,7 @@ def _forked(selector: selectors.BaseSelector, control: socket.socket) -> list[st
     return list(arguments)
 
 
-def _close_what_is_the_servers(
-    selector: selectors.BaseSelector, control: socket.socket, status: int
-) -> None:
+def _close_what_is_the_servers(selector: selectors.BaseSelector, control: socket.socket, status: int) -> None:
     for key in list(selector.get_map().values()):
         if key.data:
             os.close(key.fd)

@@ -92,9 +92,7 @@ class Command(Process):
         server: ForkServer | None = None,
     ) -> None:  # fmt: skip
         self._errors = directory / f"{name}.err"
-        super().__init__(
-            name, command, environment, directory / f"{name}.out", server, self._errors
-        )
+        super().__init__(name, command, environment, directory / f"{name}.out", server, self._errors)
 
     @property
     def errors(self) -> str:

@@ -59,9 +59,7 @@ def arxiv() -> Iterator[Stub]:
     stub.close()
 
 
-def test_two_workers_share_arxivs_rate_over_its_api_and_its_pdfs(
-    make_fleet: MakeFleet, arxiv: Stub
-) -> None:
+def test_two_workers_share_arxivs_rate_over_its_api_and_its_pdfs(make_fleet: MakeFleet, arxiv: Stub) -> None:
     """E4: a request follows the start it was granted for by some milliseconds, so single gaps may be
     shorter than the interval by that much; half of it is the bound here."""
     fleet = make_fleet(arxiv_url=arxiv.url, allow_private_addresses=True)
@@ -73,9 +71,7 @@ def test_two_workers_share_arxivs_rate_over_its_api_and_its_pdfs(
     fleet.queue("enqueue", *papers)
     fleet.wait_until("all tried", lambda: fleet.states()["failed"] == 4, within=60)
     paths = [path for _, path in arxiv.log]
-    assert sorted(path for path in paths if path.startswith("/pdf/")) == [
-        f"/pdf/{p}v1" for p in papers
-    ]
+    assert sorted(path for path in paths if path.startswith("/pdf/")) == [f"/pdf/{p}v1" for p in papers]
     assert len(paths) == 8
     times = [when for when, _ in arxiv.log]
     gaps = [later - sooner for sooner, later in pairwise(times)]

@@ -38,9 +38,7 @@ def test_without_beat_work_starts_when_it_falls_due(fleet: Fleet) -> None:
     """P5-11 turned round: no beat at all, nothing else happening, and due work starts by itself."""
     fleet.enqueue(5)
     due = datetime.now(UTC) + timedelta(seconds=4)
-    fleet.database.run(
-        "UPDATE queuemgr_execution SET run_after = %s", str(due.replace(tzinfo=None))
-    )
+    fleet.database.run("UPDATE queuemgr_execution SET run_after = %s", str(due.replace(tzinfo=None)))
     fleet.start_worker(4)
     fleet.wait_until_done(5)
     started = [datetime.fromisoformat(attempt["started"]) for attempt in fleet.attempts()]

@@ -63,9 +63,7 @@ def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
 def _wait_until_done(fleet: Fleet, count: int, kept_up: Callable[[], bool]) -> None:
     """With the worker started again when it ends: kombu 5.7 ends one, rarely, whose broker went away
     in the middle of an acknowledgement ("Unrecoverable error"), and a supervisor is there for that."""
-    fleet.wait_until(
-        f"{count} done", lambda: kept_up() and fleet.states()["done"] == count, RECOVERY
-    )
+    fleet.wait_until(f"{count} done", lambda: kept_up() and fleet.states()["done"] == count, RECOVERY)
 
 
 def _seconds_to_enqueue(fleet: Fleet, count: int, *, seconds: float) -> float:

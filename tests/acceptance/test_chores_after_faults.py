@@ -83,9 +83,7 @@ def test_beat_and_workers_go_on_by_themselves_after_the_database_was_away(fleet:
     with fleet.database.away():
         time.sleep(8)
     ticks = len(fleet.database.rows(TASK_RESULTS))
-    fleet.wait_until(
-        "ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2, within=60
-    )
+    fleet.wait_until("ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2, within=60)
     fleet.command(*probes(5, key_prefix="after"))
     fleet.wait_until_done(45, within=60)
     assert all(process.alive for process in (beat, housekeeping, worker))

@@ -98,9 +98,7 @@ def test_every_worker_signs_on_with_the_queues_of_its_command(composed: Composed
         for name, queues in rows
     }
     assert set(signed_on) == {name.removeprefix("worker-") for name in WORKERS}
-    assert sorted({queue for queues in signed_on.values() for queue in queues}) == sorted(
-        all_queues()
-    )
+    assert sorted({queue for queues in signed_on.values() for queue in queues}) == sorted(all_queues())
     assert signed_on["housekeeping"] == []
 
 

@@ -27,9 +27,7 @@ def test_cancel_ends_waiting_work_at_once_and_running_work_within_seconds(busy: 
     said = busy.queue("cancel", "cancel-running-0", "cancel-waiting-0", "--reason", "wrong paper")
     assert said.startswith("2 cancelled")
     assert busy.states("cancel-waiting-0") == {"cancelled": 1}
-    busy.wait_until(
-        "it is cancelled", lambda: busy.states("cancel-running-0") == {"cancelled": 1}, within=15
-    )
+    busy.wait_until("it is cancelled", lambda: busy.states("cancel-running-0") == {"cancelled": 1}, within=15)
     assert busy.outcomes("cancel-running-0") == {"cancelled": 1}
     assert busy.outcomes("cancel-waiting-0") == {}
 

@@ -24,9 +24,7 @@ def test_a_message_delivered_three_times_and_once_more_later_runs_once(
         fleet.start_worker(8)
         fleet.wait_until_done(20)
         redis.lpush(QUEUE, *messages)
-        fleet.wait_until(
-            "all delivered", lambda: not redis.llen(QUEUE) and not redis.hlen("unacked")
-        )
+        fleet.wait_until("all delivered", lambda: not redis.llen(QUEUE) and not redis.hlen("unacked"))
     trace = fleet.trace()
     assert (len(trace.runs), trace.started_again()) == (20, [])
     assert fleet.outcomes() == {"done": 20}

@@ -29,9 +29,7 @@ def test_events_and_flower_show_every_attempt_once_with_name_key_and_outcome(
     with _events(fleet) as events:
         flower = _start_flower(fleet)
         doomed = fleet.start_worker(1, name="doomed", queues="wrap.low", options=["-E"], wait=False)
-        worker = fleet.start_worker(
-            4, queues="prep.normal,expensive.normal", options=["-E"], wait=False
-        )
+        worker = fleet.start_worker(4, queues="prep.normal,expensive.normal", options=["-E"], wait=False)
         fleet.wait_for_workers(doomed, worker)
         fleet.wait_until("flower answers", lambda: flower.tasks() is not None)
         fleet.enqueue(1, key_prefix="endless", phase="expensive", seconds=60)

@@ -71,9 +71,7 @@ def test_a_budget_of_20_stops_at_18_when_each_costs_3(make_fleet: MakeFleet) -> 
 
 
 def _check_spent(fleet: Fleet, spent: int, *, done: int, waiting: int) -> None:
-    assert (
-        fleet.one("SELECT SUM(spent) FROM queuemgr_dailyusage WHERE limit_name = 'fleet'") == spent
-    )
+    assert fleet.one("SELECT SUM(spent) FROM queuemgr_dailyusage WHERE limit_name = 'fleet'") == spent
     assert fleet.states() == {"done": done, "waiting": waiting}
     assert fleet.outcomes() == {"done": done}
     assert len(fleet.trace().runs) == done

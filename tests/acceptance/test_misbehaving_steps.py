@@ -36,18 +36,14 @@ def test_errors_that_cannot_be_rebuilt_end_no_process_and_leave_nothing_running(
     fleet.wait_until_done(10, "good-%")
     fleet.wait_until("all told", lambda: fleet.outcomes("odd-%") == {"retried": len(odd)})
     assert fleet.states("odd-%") == {"waiting": len(odd)}
-    messages = fleet.database.rows(
-        "SELECT error_message FROM queuemgr_execution WHERE key LIKE %s", "odd-%"
-    )
+    messages = fleet.database.rows("SELECT error_message FROM queuemgr_execution WHERE key LIKE %s", "odd-%")
     assert all(0 < len(message) <= 2000 for (message,) in messages)
     assert worker.alive
     assert children(worker) == before
 
 
 @pytest.mark.parametrize("way", ["once-kill", "once-exit"])
-def test_an_item_whose_child_process_was_killed_is_done_by_another(
-    make_fleet: MakeFleet, way: str
-) -> None:
+def test_an_item_whose_child_process_was_killed_is_done_by_another(make_fleet: MakeFleet, way: str) -> None:
     """P2-04: two attempts, one final result, and well within a minute."""
     fleet = make_fleet(lease_seconds=4)
     fleet.tolerate("")

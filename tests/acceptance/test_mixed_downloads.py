@@ -40,9 +40,7 @@ def run(fleet: Fleet, hosts: int, count: int, slots: int, within: float) -> None
         fleet.start_worker(slots)
         give_up_soon(fleet)
         assert f"{count} new" in fleet.queue("import", str(listed))
-        fleet.wait_until(
-            "all ended", lambda: set(fleet.states()) <= {"done", "failed"}, within=within
-        )
+        fleet.wait_until("all ended", lambda: set(fleet.states()) <= {"done", "failed"}, within=within)
         log = list(server.log)
     got = dict(
         fleet.database.rows(

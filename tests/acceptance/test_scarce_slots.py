@@ -23,9 +23,7 @@ def test_high_work_starts_within_seconds_though_low_work_fills_all_it_may(
     submitted = datetime.now(UTC)
     fleet.enqueue(5, key_prefix="high", priority="high", seconds=1, trace=fleet.trace_file)
     fleet.wait_until_done(5, "high-%", within=30)
-    started = [
-        datetime.fromisoformat(a["started"]) for a in fleet.attempts() if a["priority"] == "high"
-    ]
+    started = [datetime.fromisoformat(a["started"]) for a in fleet.attempts() if a["priority"] == "high"]
     assert len(started) == 5
     assert max((moment - submitted).total_seconds() for moment in started) < 9
     assert fleet.trace().where(priority="low").most_at_once() == 6

@@ -44,9 +44,7 @@ class Receiver:
         assert path == "/v1/traces"
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             self.services |= {
-                a.value.string_value
-                for a in resource.resource.attributes
-                if a.key == "service.name"
+                a.value.string_value for a in resource.resource.attributes if a.key == "service.name"
             }
             self.spans += [span for scope in resource.scope_spans for span in scope.spans]
 

@@ -261,9 +261,7 @@ def test_ctrl_c_stops_everything_and_says_that_the_next_start_goes_on(
     assert stopped.home.states()["done"] < 4, "it was stopped in the middle"
 
 
-def test_the_next_start_goes_on_from_there_and_redoes_nothing(
-    stopped: Stopped, serving: Run
-) -> None:
+def test_the_next_start_goes_on_from_there_and_redoes_nothing(stopped: Stopped, serving: Run) -> None:
     assert serving.printed("^enqueued: 0 new, 4 already known")
     assert stopped.home.states() == {"done": 4}
     attempts = stopped.home.attempts()
@@ -272,9 +270,7 @@ def test_the_next_start_goes_on_from_there_and_redoes_nothing(
     assert {outcome for _, _, outcome in attempts} <= {"done", "interrupted"}
 
 
-def test_it_keeps_serving_the_admin_and_flower_to_whom_it_says(
-    stopped: Stopped, serving: Run
-) -> None:
+def test_it_keeps_serving_the_admin_and_flower_to_whom_it_says(stopped: Stopped, serving: Run) -> None:
     assert any("valkey" in name for name in stopped.home.left_running()), "the broker can be seen"
     admin = serving.printed(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
     flower = serving.printed(r"^Flower +(http://127\.0\.0\.1:\d+/)  same login$")

@@ -47,9 +47,7 @@ class Trace:
 
     def where(self, **wanted: str) -> Self:
         """Only the runs with these values, such as `priority="low"`."""
-        return type(self)(
-            tuple(r for r in self.runs if all(getattr(r, k) == v for k, v in wanted.items()))
-        )
+        return type(self)(tuple(r for r in self.runs if all(getattr(r, k) == v for k, v in wanted.items())))
 
     def until(self, deaths: Mapping[str, int]) -> Self:
         """With the runs a worker's death cut short ended by it; `deaths` is by worker, in ns."""

@@ -13,9 +13,7 @@ pytest.importorskip("playwright", reason="needs the playwright package")
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-CHROMIUM = (
-    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-)
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 if not CHROMIUM:
     pytest.skip("needs Chromium: install it, or name it in CHROMIUM", allow_module_level=True)
 
@@ -29,9 +27,7 @@ PASSWORD = "a password for tests"
 def browser_page(*, scripts: bool = True, width: int = 1280, **more: Any) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        page = browser.new_page(
-            viewport={"width": width, "height": 900}, java_script_enabled=scripts, **more
-        )
+        page = browser.new_page(viewport={"width": width, "height": 900}, java_script_enabled=scripts, **more)
         page.set_default_timeout(90_000)
         expect.set_options(timeout=15_000)
         yield page

@@ -73,9 +73,7 @@ def look_at(page: Page, server: str, addresses: list[str]) -> list[str]:
     elsewhere: list[str] = []
     page.on(
         "request",
-        lambda asked: (
-            elsewhere.append(asked.url) if not asked.url.startswith((server, "data:")) else None
-        ),
+        lambda asked: elsewhere.append(asked.url) if not asked.url.startswith((server, "data:")) else None,
     )
     page.goto(f"{server}/admin/")
     found = complaints(page)
@@ -86,9 +84,7 @@ def look_at(page: Page, server: str, addresses: list[str]) -> list[str]:
     return [*found, *elsewhere]
 
 
-def test_the_login_page_and_those_most_used_can_be_read_by_everyone(
-    page: Page, live_server: Any
-) -> None:
+def test_the_login_page_and_those_most_used_can_be_read_by_everyone(page: Page, live_server: Any) -> None:
     assert look_at(page, live_server.url, [*FEW]) == []
 
 

@@ -46,9 +46,7 @@ def page(request: Any, static_root: None, work: None, live_server: Any) -> Itera
         yield page
 
 
-def test_an_operator_retries_one_cause_and_stops_an_action_half_way(
-    page: Page, live_server: Any
-) -> None:
+def test_an_operator_retries_one_cause_and_stops_an_action_half_way(page: Page, live_server: Any) -> None:
     page.goto(f"{live_server.url}/admin/queuemgr/bulkaction/failures/")
     group = page.locator("tr", has_text="no answer")
     expect(group).to_contain_text("timeout")

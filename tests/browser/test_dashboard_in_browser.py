@@ -71,9 +71,7 @@ def test_the_dashboard_shows_a_change_without_being_loaded_again(page: Page) -> 
     assert page.evaluate("window.loadedOnce") is True
     assert page.locator("#dashboard-ended-table").evaluate("details => details.open")
     assert page.evaluate("document.activeElement.closest('#dashboard-headline') !== null")
-    assert page.locator("#dashboard-ended").evaluate(
-        "canvas => Boolean(window.Chart.getChart(canvas))"
-    )
+    assert page.locator("#dashboard-ended").evaluate("canvas => Boolean(window.Chart.getChart(canvas))")
 
     controls.resume("prep", Actor("kim", "command"))
     expect(alarms).not_to_contain_text("paused", timeout=SOON)

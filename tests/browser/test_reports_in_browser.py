@@ -126,9 +126,7 @@ def test_a_report_is_of_no_origin_so_our_cookies_are_out_of_its_reach(
     assert page.evaluate("window.origin") == "null"
 
 
-def test_a_report_opened_from_a_disk_runs_and_loads_nothing(
-    tmp_path: Path, elsewhere: Elsewhere
-) -> None:
+def test_a_report_opened_from_a_disk_runs_and_loads_nothing(tmp_path: Path, elsewhere: Elsewhere) -> None:
     """P4-14: its policy is in the page as well."""
     whole = render_html(with_every_text(HOSTILE))
     file = tmp_path / "report.html"
@@ -143,9 +141,7 @@ def test_a_report_opened_from_a_disk_runs_and_loads_nothing(
 
 @pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_report_fits_its_window_whatever_is_in_it(
-    width: int, scheme: str, tmp_path: Path
-) -> None:
+def test_a_report_fits_its_window_whatever_is_in_it(width: int, scheme: str, tmp_path: Path) -> None:
     analysis = FULL.analysis.model_copy(update={"title": LONG, "keywords": (LONG, "flow")})
     facts = replace(FULL, title=LONG, analysis=analysis, key=LONG, problem=LONG)
     (tmp_path / "report.html").write_text(render_html(facts))
@@ -155,9 +151,7 @@ def test_a_report_fits_its_window_whatever_is_in_it(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_collection_is_sorted_and_searched_without_script(
-    document: Document, live_server: Any
-) -> None:
+def test_the_collection_is_sorted_and_searched_without_script(document: Document, live_server: Any) -> None:
     for year in (2001, 1999):
         Document.objects.create(key=f"doi:10.1/{year}", kind="doi", source="x", year=year)
     for page in browser_page(scripts=False):

@@ -38,9 +38,7 @@ def follow(page: Page, entry: str) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_all_an_operator_does_is_done_without_a_script(
-    width: int, rows: None, live_server: Any
-) -> None:
+def test_all_an_operator_does_is_done_without_a_script(width: int, rows: None, live_server: Any) -> None:
     for page in browser_page(scripts=False, width=width):
         log_in(page, live_server.url, "sam")
         _retries_what_failed(page)
@@ -104,9 +102,7 @@ def test_the_keyboard_passes_the_menu_by_and_opens_it(rows: None, live_server: A
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
-def test_a_person_who_asks_for_the_dark_gets_it(
-    scripts: bool, rows: None, live_server: Any
-) -> None:
+def test_a_person_who_asks_for_the_dark_gets_it(scripts: bool, rows: None, live_server: Any) -> None:
     for page in browser_page(scripts=scripts, color_scheme="dark"):
         page.goto(f"{live_server.url}/admin/")
         expect(page.get_by_role("button", name="Log in")).to_be_visible()

@@ -42,14 +42,10 @@ class PlayedWorker:
         unstarted = list(Lease.objects.unstarted().values_list("pk", flat=True))
         return begin.begin(unstarted, self.row.pk).grants
 
-    def end(
-        self, grant: Grant, result: Result | None = None, *, next_too: bool = True
-    ) -> list[Grant]:
+    def end(self, grant: Grant, result: Result | None = None, *, next_too: bool = True) -> list[Grant]:
         """End one lease; returns what the slot was handed."""
         free_slots = self._free_slots_of(self.row) if next_too else None
-        return finish.finish_batch(
-            [Finish(grant.lease_id, result or Done())], free_slots
-        ).granted.assigned
+        return finish.finish_batch([Finish(grant.lease_id, result or Done())], free_slots).granted.assigned
 
 
 @pytest.fixture
@@ -63,9 +59,7 @@ def played(
 def probes(transactional_db: None, sent: list[Any]) -> Callable[..., list[Execution]]:
     """Enqueue probes: `probes(3, phase="wrap")`; returns them in order."""
 
-    def make(
-        count: int = 1, priority: int = NORMAL, prefix: str = "p", **payload: Any
-    ) -> list[Execution]:
+    def make(count: int = 1, priority: int = NORMAL, prefix: str = "p", **payload: Any) -> list[Execution]:
         keys = [f"{prefix}{number}" for number in range(count)]
         enqueue_many("probe", [NewExecution(key, payload) for key in keys], priority=priority)
         dispatch()

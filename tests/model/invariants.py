@@ -101,9 +101,7 @@ def _breaker_holds(name: str, before: Books, after: Books, new: set[UUID]) -> No
         assert not new, f"the breaker of {name} is open and {new} started"
     elif state.half_open_starts and was.half_open_starts:
         most = max(state.half_open_starts, len(before.of(name).leases))
-        assert len(after.of(name).leases) <= most, (
-            f"{name} is half-open, {state.half_open_starts} at a time"
-        )
+        assert len(after.of(name).leases) <= most, f"{name} is half-open, {state.half_open_starts} at a time"
 
 
 def every_execution_is_in_one_place() -> None:

@@ -171,9 +171,7 @@ def test_no_member_starts_beyond_the_window_all_end_and_results_come_once_in_ord
         Batch.objects.all().delete()
         process_state.reset_all()
         worker = make_worker(slots=slots)
-        plain = Plain(
-            batches.open_batch("b", "probe", ANN, window=window), worker, free_slots_of(worker)
-        )
+        plain = Plain(batches.open_batch("b", "probe", ANN, window=window), worker, free_slots_of(worker))
         for move in [("add", first), *moves]:
             plain.play(*move)
             plain.begin()

@@ -247,9 +247,7 @@ class FleetMachine(RuleBasedStateMachine):
             self.enqueued += count
             self._enqueue(keys, kind, priority, delay)
 
-    def _enqueue(
-        self, keys: list[str], kind: dict[str, Any], priority: int, delay: int | None
-    ) -> None:
+    def _enqueue(self, keys: list[str], kind: dict[str, Any], priority: int, delay: int | None) -> None:
         when = database_now() + timedelta(seconds=delay) if delay is not None else None
         try:
             made = enqueue_many(

@@ -79,9 +79,7 @@ def test_a_run_at_best_effort_ends_as_a_plain_loop_over_the_items_would(case: Ca
     assert sorted(failed) == sorted(one.seq for one in calls.errors) == failing
     assert results == [f"result {s}" if h == "ok" else None for s, (_, h) in enumerate(wanted)]
     assert [watch.tries[seq] for seq in range(len(wanted))] == [count for count, _ in wanted]
-    assert {type(e).__name__.lower() for e in failed.values()} == {
-        wanted[seq][1].lower() for seq in failing
-    }
+    assert {type(e).__name__.lower() for e in failed.values()} == {wanted[seq][1].lower() for seq in failing}
     assert watch.most_running <= case.lane.concurrency
 
 

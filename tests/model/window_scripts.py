@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from queuemgr.steptools.lanes import Lane
 
-TRY = st.tuples(
-    st.sampled_from(["ok", "again", "again", "fatal"]), st.sampled_from([0, 0, 1, 2, 5])
-)
+TRY = st.tuples(st.sampled_from(["ok", "again", "again", "fatal"]), st.sampled_from([0, 0, 1, 2, 5]))
 """How a try ends, and how many seconds it takes (0: it never waits)."""
 
 

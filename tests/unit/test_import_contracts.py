@@ -9,9 +9,9 @@ from pathlib import Path
 import queuemgr
 
 PUBLIC = {"extend", "steptools"}
-CONTRACTS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["tool"][
-    "importlinter"
-]["contracts"]
+CONTRACTS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["tool"]["importlinter"][
+    "contracts"
+]
 
 
 def test_pipeline_may_import_no_package_of_queuemgr_but_the_public_ones() -> None:

@@ -86,9 +86,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             apply_settings(options)
-            code = asyncio.run(
-                run(options["input"], options["pages"], ocr_options(pipeline_settings()))
-            )
+            code = asyncio.run(run(options["input"], options["pages"], ocr_options(pipeline_settings())))
         except StepFailed as failure:
             could_not_run(f"{options['input']}: {failure.message}")
         except OSError as error:
@@ -129,9 +127,7 @@ class Stopped:
         work.cancel()
 
 
-async def print_pages(
-    pdf: Path, page_list: str | None, options: OcrOptions, signal: AbortSignal
-) -> int:
+async def print_pages(pdf: Path, page_list: str | None, options: OcrOptions, signal: AbortSignal) -> int:
     if page_list is not None:
         ranges(page_list)  # refuse an invalid list before opening the file
     with pdf.open("rb"):

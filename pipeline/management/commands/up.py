@@ -66,17 +66,11 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: Any) -> None:
-        parser.add_argument(
-            "documents", nargs="*", help="PDFs, folders of PDFs, arXiv ids, DOIs, URLs"
-        )
-        parser.add_argument(
-            "--drain", action="store_true", help="exit when all work is done or failed"
-        )
+        parser.add_argument("documents", nargs="*", help="PDFs, folders of PDFs, arXiv ids, DOIs, URLs")
+        parser.add_argument("--drain", action="store_true", help="exit when all work is done or failed")
         parser.add_argument("--workers", type=positive, default=8, help="slots (default 8)")
         parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
-        parser.add_argument(
-            "--port", type=int, default=0, help="port of the admin (default: a free one)"
-        )
+        parser.add_argument("--port", type=int, default=0, help="port of the admin (default: a free one)")
         add_settings(parser, phase_settings_group())
         add_settings(parser, QueueSettings, daily_budget="--budget")
         add_settings(parser, PipelineSettings)
@@ -227,9 +221,7 @@ def _results() -> Any:
     """A table row per document: pages, references, requests, seconds of work, and its report."""
     documents = list(Document.objects.order_by("-pk")[:SHOWN])
     work = _work([document.key for document in documents])
-    rows = (
-        _row(document, *work.get(document.key, (0, None, ""))) for document in reversed(documents)
-    )
+    rows = (_row(document, *work.get(document.key, (0, None, ""))) for document in reversed(documents))
     columns = ["document", "pages", "references", "requests", "seconds", "status", "report"]
     return table("", columns, rows)
 

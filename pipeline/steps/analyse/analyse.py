@@ -194,9 +194,7 @@ async def analyse_by_model(
     """One request for a paper that fits; else one a chunk, and one that merges the notes."""
     inflight = min(options.chunks_inflight, len(plan.chunks))
     async with connected(endpoint, options.usage, inflight) as model:
-        requests = PaperRequests(
-            model, options.before_request, options.max_tokens, options.known.dialect
-        )
+        requests = PaperRequests(model, options.before_request, options.max_tokens, options.known.dialect)
         try:
             if len(plan.chunks) == 1:
                 return await requests.analysis(whole_paper(plan.chunks[0], title_hint))

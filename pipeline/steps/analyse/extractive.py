@@ -49,15 +49,11 @@ JOURNAL = re.compile(
 """Lines above a title: the journal, its number, the licence."""
 
 MORE_TITLE_LINES = 3
-TITLE_OPEN = re.compile(
-    r"(?:[:–-]|\b(?:of|the|an?|and|for|with|in|on|to|by|from|via|using))$", re.I
-)
+TITLE_OPEN = re.compile(r"(?:[:–-]|\b(?:of|the|an?|and|for|with|in|on|to|by|from|via|using))$", re.I)
 NO_TITLE = re.compile(r"@|https?:|\d\s*[,*]|^(?:abstract|summary|keywords)\b|[^\W\d_]\d\b", re.I)
 """Addresses, names with footnote marks, and the headings after a title."""
 
-ABSTRACT = re.compile(
-    r"^\s*(?:abstract|summary|摘\s*要|概\s*要|要\s*旨|초\s*록)\b\s*[.:：—–-]*\s*", re.I
-)
+ABSTRACT = re.compile(r"^\s*(?:abstract|summary|摘\s*要|概\s*要|要\s*旨|초\s*록)\b\s*[.:：—–-]*\s*", re.I)
 ABSTRACT_END = re.compile(
     r"^\s*(?:(?:\d{1,2}|I)[.．]?\s*)?(?:introduction|keywords?|key\s+words|index\s+terms|ccs\s+concepts|"
     r"statement\s+of\s+need|background|引言|绪论|緒論|はじめに|序論|关键词|關鍵詞|キーワード|서론)\b",

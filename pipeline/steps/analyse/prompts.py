@@ -80,8 +80,4 @@ def user(content: str) -> Message:
 
 def hint(title: str) -> str:
     """The catalogue's title as one line; quoted, since it is untrusted like the paper."""
-    return (
-        f"Title according to the catalogue: {json.dumps(title, ensure_ascii=False)}\n"
-        if title
-        else ""
-    )
+    return f"Title according to the catalogue: {json.dumps(title, ensure_ascii=False)}\n" if title else ""

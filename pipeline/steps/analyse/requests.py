@@ -127,6 +127,4 @@ class PaperRequests:
         if not isinstance(fault, DialectRefused):
             return wanted.failed(fault)
         dialect = dialect_for(self._model.endpoint).to_json()
-        return Reschedule(
-            f"{fault.message} Trying again in another dialect.", {"llm_dialect": dialect}
-        )
+        return Reschedule(f"{fault.message} Trying again in another dialect.", {"llm_dialect": dialect})

@@ -110,9 +110,7 @@ def reading_by(
         "max_page_chars": options.max_page_chars,
         "max_pages": options.max_pages,
     }
-    limits = Limits(
-        options.page_seconds, seconds, options.memory_bytes, output_limit(options.max_chars)
-    )
+    limits = Limits(options.page_seconds, seconds, options.memory_bytes, output_limit(options.max_chars))
     return read_pages(child, job, limits, signal, pages=pages, max_pages=options.max_pages)
 
 
@@ -156,9 +154,7 @@ def extracted(
     return Extracted(tuple(pages), counted.count or 0, " ".join(missing), bare)
 
 
-def second_text(
-    second: ReadResult | None, first: EngineText | None, number: int
-) -> EngineText | None:
+def second_text(second: ReadResult | None, first: EngineText | None, number: int) -> EngineText | None:
     if second is None or not (first is None or is_doubtful(first)):
         return None
     return engine_text(second, number)
@@ -180,9 +176,7 @@ def cut_short(options: ExtractOptions) -> str:
     )
 
 
-def uncounted(
-    readings: dict[str, ReadResult], counted: ReadResult, options: ExtractOptions
-) -> Iterator[str]:
+def uncounted(readings: dict[str, ReadResult], counted: ReadResult, options: ExtractOptions) -> Iterator[str]:
     """Sentences about pages that were not read."""
     count = counted.count or 0
     if count > options.max_pages:

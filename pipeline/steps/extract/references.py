@@ -125,9 +125,7 @@ def without_running_heads(pages: Sequence[Sequence[str]]) -> list[str]:
     total = sum(shapes, Counter())
     least = max(HEAD_PAGES, HEAD_SHARE * len(pages))
     heads = {
-        shape
-        for shape, on in often.items()
-        if on >= least and total[shape] <= 2 * on and has_words(shape)
+        shape for shape, on in often.items() if on >= least and total[shape] <= 2 * on and has_words(shape)
     }
     edges = Counter(line for page in pages for line in {*page[:1], *page[-1:]})
     return [

@@ -140,9 +140,7 @@ class Download:
 
     async def _download(self) -> DownloadResult:
         """The whole file at the URL, in as many requests as it takes."""
-        self._etag = await asyncio.to_thread(
-            resume.load_partial, self._partial, self._into, self._url
-        )
+        self._etag = await asyncio.to_thread(resume.load_partial, self._partial, self._into, self._url)
         for tries in range(1 + MAX_RESUMES):
             before = self._partial.size
             try:
@@ -182,9 +180,7 @@ class Download:
         Returns the size of the whole file if the response is a range.
         """
         if response.status_code == 206 and not resuming:
-            raise StepFailed(
-                "bad_answer", f"{shown(response.url)} sent a range that was not requested"
-            )
+            raise StepFailed("bad_answer", f"{shown(response.url)} sent a range that was not requested")
         if response.status_code == 416:
             raise _Restart
         if response.status_code == 206:
@@ -221,9 +217,7 @@ class Download:
                 raise _PageFound(page, str(response.url)) from failure
 
 
-async def _decompressed(
-    response: httpx.Response, count: Callable[[int], None]
-) -> AsyncGenerator[bytes]:
+async def _decompressed(response: httpx.Response, count: Callable[[int], None]) -> AsyncGenerator[bytes]:
     decompressor = Decompressor(response.headers.get("content-encoding", ""))
     async for raw in response.aiter_raw():
         count(len(raw))
@@ -258,6 +252,4 @@ def _check_declared_size(response: httpx.Response, max_bytes: int) -> None:
     """Refuse a body that the server declares as too large, before its first byte."""
     declared = response.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
-        raise StepFailed(
-            "too_large", f"{shown(response.url)} is {declared} bytes; the limit is {max_bytes}"
-        )
+        raise StepFailed("too_large", f"{shown(response.url)} is {declared} bytes; the limit is {max_bytes}")

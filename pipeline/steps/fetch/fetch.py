@@ -94,9 +94,7 @@ def adopt(path: Path, into: Path, options: FetchOptions, signal: AbortSignal = N
             while piece := original.read(1024 * 1024):
                 signal.raise_if_aborted()
                 partial.write(piece)
-        return _checked(
-            partial, DownloadResult(path.absolute().as_uri(), "application/pdf", "", ""), signal
-        )
+        return _checked(partial, DownloadResult(path.absolute().as_uri(), "application/pdf", "", ""), signal)
 
 
 def _checked(partial: PartialFile, result: DownloadResult, signal: AbortSignal) -> Fetched:

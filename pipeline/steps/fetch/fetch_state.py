@@ -66,9 +66,7 @@ class FetchState:
             url_changed=self.url_changed,
         )
 
-    def redirected(
-        self, url: str, chain: RedirectChain, *, now: float, round_: str, failures: int
-    ) -> Self:
+    def redirected(self, url: str, chain: RedirectChain, *, now: float, round_: str, failures: int) -> Self:
         """The chain continues at `url`, under the limit of another host."""
         return replace(
             self,

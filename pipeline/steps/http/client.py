@@ -170,9 +170,7 @@ class _Engine:
         self._thread.join()
         self._lookups.shutdown(wait=False, cancel_futures=True)
 
-    async def hop(
-        self, request: httpx.Request, reach: Reach, cookies: httpx.Cookies
-    ) -> httpx.Response:
+    async def hop(self, request: httpx.Request, reach: Reach, cookies: httpx.Cookies) -> httpx.Response:
         """Send one request of a redirect chain to a checked address."""
         addresses = await allowed_addresses(request.url, reach, self._lookups)
         cookies.set_cookie_header(request)

@@ -25,9 +25,7 @@ class Decompressor:
         names = [name.strip().lower() for name in content_encoding.split(",")]
         coded = [name for name in names if name not in ("", "identity")]
         if len(coded) > MAX_LAYERS or not {"gzip", "x-gzip", "deflate"}.issuperset(coded):
-            raise StepFailed(
-                "bad_answer", f"unsupported content encoding: {content_encoding[:80]!r}"
-            )
+            raise StepFailed("bad_answer", f"unsupported content encoding: {content_encoding[:80]!r}")
         self._layers = [_Layer() for _ in coded]
 
     def feed(self, data: bytes) -> Iterator[bytes]:

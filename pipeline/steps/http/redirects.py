@@ -45,9 +45,7 @@ class RedirectChain:
         """Count a redirect. Raises HostChanged, and StepFailed after more than MAX_REDIRECTS."""
         self.redirects += 1
         if self.redirects > MAX_REDIRECTS:
-            raise StepFailed(
-                "http_error", f"more than {MAX_REDIRECTS} redirects, the last to {shown(url)}"
-            )
+            raise StepFailed("http_error", f"more than {MAX_REDIRECTS} redirects, the last to {shown(url)}")
         self.require_host(str(url))
 
     def require_host(self, url: str) -> None:

@@ -100,7 +100,5 @@ class _CheckedBackend(httpcore.AnyIOBackend):
         for address in others:
             share = min(CONNECT_SHARE, timeout or CONNECT_SHARE)
             with contextlib.suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
-                return await super().connect_tcp(
-                    address, port, share, local_address, socket_options
-                )
+                return await super().connect_tcp(address, port, share, local_address, socket_options)
         return await super().connect_tcp(last, port, timeout, local_address, socket_options)

@@ -113,9 +113,7 @@ async def connected(endpoint: Endpoint, usage: Usage, connections: int = 1) -> A
         yield Model(endpoint, client, usage)
 
 
-def chat(
-    endpoint: Endpoint, messages: Sequence[Message], max_tokens: int, signal: AbortSignal
-) -> Answer:
+def chat(endpoint: Endpoint, messages: Sequence[Message], max_tokens: int, signal: AbortSignal) -> Answer:
     """Send one request and wait for its answer. Not for use inside a running event loop.
 
     Raises `StepFailed` (`rate_limited`, `quota`, `server_error`, `timeout`, `network`, `withheld`,
@@ -147,9 +145,7 @@ async def abortable(work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
             raise
 
 
-async def send(
-    client: httpx.AsyncClient, endpoint: Endpoint, body: Mapping[str, Any]
-) -> httpx.Response:
+async def send(client: httpx.AsyncClient, endpoint: Endpoint, body: Mapping[str, Any]) -> httpx.Response:
     """The response with its body read. Raises `StepFailed` if there is none."""
     url = address_of(endpoint)
     try:
@@ -199,7 +195,5 @@ async def post(
         async for chunk in response.aiter_raw():
             content += chunk
             if len(content) > MAX_ANSWER_BYTES:
-                raise StepFailed(
-                    "bad_answer", f"The answer of {url.host} is too large for a chat answer."
-                )
+                raise StepFailed("bad_answer", f"The answer of {url.host} is too large for a chat answer.")
     return httpx.Response(response.status_code, headers=response.headers, content=bytes(content))

@@ -144,9 +144,7 @@ def refuse_incomplete(choice: Mapping[str, Any], message: Mapping[str, Any]) -> 
         raise StepFailed("withheld", "The model refused to answer.")
     if reason not in COMPLETE:
         named = CONTROLS.sub(" ", reason)[:40]
-        raise StepFailed(
-            "bad_answer", f"The model's answer is incomplete: its finish reason is {named!r}."
-        )
+        raise StepFailed("bad_answer", f"The model's answer is incomplete: its finish reason is {named!r}.")
 
 
 def text_of(content: object) -> str:
@@ -198,9 +196,7 @@ def status_of(response: httpx.Response, *sources: Mapping[str, Any]) -> int:
     """The real status, which gateways put in the body of a 200."""
     if response.status_code != 200:
         return response.status_code
-    return next(
-        (status for fields in sources if (status := error_status_in(fields)) is not None), 200
-    )
+    return next((status for fields in sources if (status := error_status_in(fields)) is not None), 200)
 
 
 def error_status_in(fields: Mapping[str, Any]) -> int | None:

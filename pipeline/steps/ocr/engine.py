@@ -30,9 +30,7 @@ class EngineChoice:
     languages: str = ""
 
 
-def choose_engine(
-    wanted: EngineSetting, languages: str, available: AvailableEngines
-) -> EngineChoice:
+def choose_engine(wanted: EngineSetting, languages: str, available: AvailableEngines) -> EngineChoice:
     """The engine for `wanted`. Raises `StepFailed` (`no_engine`, `bad_request`) with the remedy.
 
     `auto` uses the endpoint if one is configured. Else Tesseract, if it is installed with every
@@ -61,9 +59,7 @@ def choose_engine(
 
 def remote(available: AvailableEngines) -> EngineChoice:
     if not available.endpoint:
-        raise StepFailed(
-            "bad_request", "The OCR engine is `remote`, but SLUICE_OCR_BASE_URL is not set."
-        )
+        raise StepFailed("bad_request", "The OCR engine is `remote`, but SLUICE_OCR_BASE_URL is not set.")
     return EngineChoice("remote")
 
 

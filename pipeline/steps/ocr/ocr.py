@@ -65,9 +65,7 @@ class OcrResult:
     @property
     def pages(self) -> tuple[PageText, ...]:
         return tuple(
-            PageText(each.page, each.text, "ocr")
-            for each in self.outcomes
-            if not (each.blank or each.error)
+            PageText(each.page, each.text, "ocr") for each in self.outcomes if not (each.blank or each.error)
         )
 
     @property
@@ -113,9 +111,7 @@ async def page_outcomes(
     """
     signal.raise_if_aborted()
     engine = engine_for(options)
-    outcomes = read_by_engine(
-        engine, pdf, pages, options, signal, lambda each: on_page(cleaned(each))
-    )
+    outcomes = read_by_engine(engine, pdf, pages, options, signal, lambda each: on_page(cleaned(each)))
     async with aclosing(outcomes):
         async for outcome in outcomes:
             yield cleaned(outcome)
@@ -136,9 +132,7 @@ def read_by_engine(
     if engine.engine == "remote" and options.remote is not None:
         return read_by_model(pdf, pages, options.remote, signal, on_page)
     if engine.engine == "tesseract":
-        return tesseract.read_by_tesseract(
-            pdf, pages, engine.languages, options.local, signal, on_page
-        )
+        return tesseract.read_by_tesseract(pdf, pages, engine.languages, options.local, signal, on_page)
     return in_thread(
         lambda inner: rapidocr.read_by_rapidocr(pdf, pages, options.local, inner), signal, on_page
     )

@@ -69,11 +69,7 @@ class Pacing:
         """Seconds until try `attempt + 1`; the exponent is capped before it can overflow."""
         requested = getattr(error, "retry_after", None)
         steps = 2.0 ** min(attempt - 1, 32)
-        delay = (
-            min(self.max_delay, self.base_delay * steps)
-            if requested is None
-            else max(0.0, requested)
-        )
+        delay = min(self.max_delay, self.base_delay * steps) if requested is None else max(0.0, requested)
         return float(delay) + _rng.uniform(0.0, self.base_delay / 2)
 
 

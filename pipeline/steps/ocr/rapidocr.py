@@ -149,9 +149,7 @@ def outcome_of(line: Line) -> PageOutcome:
             page, 0, error=PdfError(f"The page could not be rendered or recognised ({error}).")
         )
     if not text.strip():
-        return PageOutcome(
-            page, 1, error=ParseError("The page has ink, but no text was found on it.")
-        )
+        return PageOutcome(page, 1, error=ParseError("The page has ink, but no text was found on it."))
     return PageOutcome(page, 1, text)
 
 

@@ -116,9 +116,7 @@ class DocumentThrottle:
                 raise RateLimit(message, retryable=False, retry_after=left)
             await asyncio.sleep(left + _rng.uniform(0.0, self._spread))
         if (refusal := self._refusal) is not None:
-            raise HttpError(
-                refusal.message, kind=refusal.kind, http_status=refusal.http_status
-            ) from refusal
+            raise HttpError(refusal.message, kind=refusal.kind, http_status=refusal.http_status) from refusal
 
 
 class ModelReader:

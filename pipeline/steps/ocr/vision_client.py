@@ -66,9 +66,7 @@ class VisionClient:
                 return await self._posted(body)
         except (TimeoutError, httpx.TimeoutException):
             seconds = f"{self.endpoint.timeout:g} s"
-            raise Timeout(
-                f"The model at {self.url.host} gave no answer within {seconds}."
-            ) from None
+            raise Timeout(f"The model at {self.url.host} gave no answer within {seconds}.") from None
         except httpx.TransportError as error:
             name = type(error).__name__
             raise NetworkError(f"The connection to {self.url.host} failed ({name}).") from None
@@ -81,18 +79,14 @@ class VisionClient:
                 content += chunk
                 if len(content) > MAX_ANSWER_BYTES:
                     raise ParseError("The answer is too large for a chat answer.", retryable=False)
-        return httpx.Response(
-            response.status_code, headers=response.headers, content=bytes(content)
-        )
+        return httpx.Response(response.status_code, headers=response.headers, content=bytes(content))
 
 
 def connected(endpoint: Endpoint, connections: int, usage: Usage) -> VisionClient:
     """A client whose `http` the caller must close. Raises `StepFailed` for an unusable URL."""
     url = address_of(endpoint)
     if url.scheme not in ("http", "https") or not url.host:
-        raise StepFailed(
-            "bad_request", "The OCR endpoint's address must start with http:// or https://."
-        )
+        raise StepFailed("bad_request", "The OCR endpoint's address must start with http:// or https://.")
     http = httpx.AsyncClient(
         timeout=httpx.Timeout(endpoint.timeout, connect=CONNECT_SECONDS),
         # The window bounds the connections; a pool leaks them when queued requests are cancelled.

@@ -15,13 +15,10 @@ LIMITS = ("page_seconds", "document_seconds", "output_bytes", "memory")
 """Endings by which the file exceeded a limit."""
 
 ENCRYPTED = (
-    "The PDF requires a password. Remove it (for example with `qpdf --decrypt`) and submit "
-    "the file again."
+    "The PDF requires a password. Remove it (for example with `qpdf --decrypt`) and submit the file again."
 )
 
-NEEDS_CRYPTO = (
-    "The PDF is encrypted with AES, which needs another package: `pip install 'pypdf[crypto]'`"
-)
+NEEDS_CRYPTO = "The PDF is encrypted with AES, which needs another package: `pip install 'pypdf[crypto]'`"
 
 DAMAGED = (
     "The PDF is damaged and could not be opened ({details}). Fetch it again, or repair it (for "

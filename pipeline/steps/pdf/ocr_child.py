@@ -93,10 +93,7 @@ class Reader:
         found = self._engine(image)
         if found.boxes is None or not found.txts:
             return [], 0.0
-        boxes = [
-            boxed(corners.tolist(), text)
-            for corners, text in zip(found.boxes, found.txts, strict=True)
-        ]
+        boxes = [boxed(corners.tolist(), text) for corners, text in zip(found.boxes, found.txts, strict=True)]
         return boxes, statistics.fmean(map(float, found.scores))
 
 
@@ -181,9 +178,7 @@ def gutter_of(boxes: list[Box]) -> float | None:
     fewest = min(crossed)
     best = [x for x, count in zip(positions, crossed, strict=True) if count == fewest]
     gutter = best[len(best) // 2]
-    beside = min(
-        sum(box.right <= gutter for box in boxes), sum(box.left >= gutter for box in boxes)
-    )
+    beside = min(sum(box.right <= gutter for box in boxes), sum(box.left >= gutter for box in boxes))
     if fewest >= CROSSING_SHARE * len(boxes) or beside < len(boxes) / 4:
         return None
     return gutter

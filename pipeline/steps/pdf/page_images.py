@@ -221,9 +221,7 @@ class PageImages:
         self._restarts += 1
         try:
             if self._restarts > MAX_RESTARTS:
-                raise StepFailed(
-                    "crashed", "too many of its pages crashed the program rendering them"
-                )
+                raise StepFailed("crashed", "too many of its pages crashed the program rendering them")
             child = await self._opened()
         except StepFailed as failure:
             self._end(failure.message)
@@ -264,13 +262,9 @@ def died_of_memory(line: dict[str, Any]) -> bool:
 def refusal(line: dict[str, Any]) -> StepFailed:
     """Why a document could not be opened."""
     if line.get("refused") == "encrypted":
-        return StepFailed(
-            "encrypted", "The PDF requires a password, so its pages cannot be rendered."
-        )
+        return StepFailed("encrypted", "The PDF requires a password, so its pages cannot be rendered.")
     if line.get("refused"):
         return StepFailed("damaged", "The PDF is damaged: its pages cannot be rendered for OCR.")
     if died_of_memory(line):
         return StepFailed("resource_limit", "The PDF needs more memory to open than allowed.")
-    return StepFailed(
-        "crashed", "The PDF crashed the program opening it, or took too long to open."
-    )
+    return StepFailed("crashed", "The PDF crashed the program opening it, or took too long to open.")

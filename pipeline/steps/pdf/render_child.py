@@ -47,9 +47,7 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
             out.flush()
 
 
-def rendered(
-    document: Any, job: Mapping[str, Any], number: int, quarters: int
-) -> tuple[Line, bytes]:
+def rendered(document: Any, job: Mapping[str, Any], number: int, quarters: int) -> tuple[Line, bytes]:
     """A line and a picture; an exception of PDFium or Pillow concerns this page only."""
     stage = "render"
     if not 1 <= number <= len(document):

@@ -237,9 +237,7 @@ def read_pages(
         if left == []:
             break
         before = len(reading.lines)
-        reading.stopped = run_once(
-            script, {**job, "pages": left}, limits, deadline, signal, reading
-        )
+        reading.stopped = run_once(script, {**job, "pages": left}, limits, deadline, signal, reading)
         signal.raise_if_aborted()
         if ends_the_reading(reading):
             break
@@ -249,9 +247,7 @@ def read_pages(
     return reading
 
 
-def pages_left(
-    reading: ReadResult, pages: Sequence[int] | None, max_pages: int
-) -> list[int] | None:
+def pages_left(reading: ReadResult, pages: Sequence[int] | None, max_pages: int) -> list[int] | None:
     """Pages neither read nor failed, in order; None if their number is not known yet."""
     if pages is None and reading.count is None:
         return None
@@ -265,9 +261,7 @@ def ends_the_reading(reading: ReadResult) -> bool:
     return over or reading.refused is not None or reading.count is None
 
 
-def blame_next_page(
-    reading: ReadResult, pages: Sequence[int] | None, max_pages: int, *, fresh: bool
-) -> None:
+def blame_next_page(reading: ReadResult, pages: Sequence[int] | None, max_pages: int, *, fresh: bool) -> None:
     """Record the page the child was reading as failed, unless earlier pages may have filled its memory."""
     if reading.stopped.reason == "memory" and not fresh:
         return

@@ -63,11 +63,7 @@ def byline(facts: ReportFacts) -> str:
 
 
 def about(facts: ReportFacts) -> str:
-    rows = [
-        f"| {fact.name} | {cell(fact)} |"
-        for fact in (*links(facts), *provenance(facts))
-        if fact.text
-    ]
+    rows = [f"| {fact.name} | {cell(fact)} |" for fact in (*links(facts), *provenance(facts)) if fact.text]
     return "\n".join(["| | |", "|---|---|", *rows])
 
 

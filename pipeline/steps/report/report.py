@@ -25,8 +25,7 @@ PAGE_SOURCES = {
 
 NO_MODEL = (
     "No language model was used.",
-    "The text below consists of sentences selected from the paper itself; nothing was understood "
-    "or checked.",
+    "The text below consists of sentences selected from the paper itself; nothing was understood or checked.",
 )
 PARTIAL = "Partial document."
 

@@ -96,9 +96,7 @@ def sources_for(identifier: Identifier, options: ResolveOptions) -> list[Source]
 
 def unavailable_sources(identifier: Identifier, options: ResolveOptions) -> tuple[Inquiry, ...]:
     """Entries about sources that cannot be asked with these settings."""
-    reasons = (
-        (source, source.unavailable_reason(options)) for source in sources_for(identifier, options)
-    )
+    reasons = ((source, source.unavailable_reason(options)) for source in sources_for(identifier, options))
     return tuple(
         Inquiry(source.name, Outcome.NOT_ASKED, f"not asked: {reason}")
         for source, reason in reasons
@@ -122,9 +120,7 @@ def _is_cached(source: Source, state: ResolveState, cached: CachedAnswers) -> bo
     return source.name in cached.fresh and not state.inquiries_at(source)
 
 
-def next_source(
-    identifier: Identifier, options: ResolveOptions, state: ResolveState
-) -> Source | None:
+def next_source(identifier: Identifier, options: ResolveOptions, state: ResolveState) -> Source | None:
     """The source to ask now; None when enough is known, or no source is left."""
     if not options.ask_every_source and _suffices(state, options):
         return None
@@ -169,9 +165,7 @@ def conclude(identifier: Identifier, options: ResolveOptions, state: ResolveStat
     if identifier.kind == "arxiv":
         return Resolved(addresses or _arxiv_pdf(identifier, options), paper=paper)
     if failure := _failure_to_retry(state, options, addresses[:1]):
-        raise StepFailed(
-            failure.kind, _not_found_message(identifier, state), retry_after=failure.retry_after
-        )
+        raise StepFailed(failure.kind, _not_found_message(identifier, state), retry_after=failure.retry_after)
     if not addresses:
         raise StepFailed("unresolvable", _not_found_message(identifier, state))
     return Resolved(addresses, paper=paper)
@@ -191,9 +185,7 @@ def _with_own_id(identifier: Identifier, paper: Paper) -> Paper:
     """The identifier we asked with is certain, whatever the sources say."""
     if identifier.kind == "doi":
         return replace(paper, doi=identifier.value if len(identifier.value) <= 255 else "")
-    return replace(
-        paper, arxiv_id=paper.arxiv_id or versioned_id(identifier.value, identifier.version)
-    )
+    return replace(paper, arxiv_id=paper.arxiv_id or versioned_id(identifier.value, identifier.version))
 
 
 def _failure_to_retry(

@@ -123,9 +123,7 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
     )
     action.matched = _count_matched(action, verb)
     if not action.matched:
-        raise BadInput(
-            f"there is nothing to {verb.name}: no execution that matches the filter would change"
-        )
+        raise BadInput(f"there is nothing to {verb.name}: no execution that matches the filter would change")
     action.per_minute = rate_for(verb, action.matched, request.per_minute)
     action.save()
     return action
@@ -178,9 +176,7 @@ def resume(action_id: int, by: Actor) -> BulkAction:
     """Start a new action with what a stopped or failed one left over; raises `BadInput` for others."""
     old = get_or_error(action_id)
     if old.state not in (ActionState.STOPPED, ActionState.FAILED):
-        raise BadInput(
-            f"bulk action #{action_id} is {old.state}: only a stopped one can be resumed"
-        )
+        raise BadInput(f"bulk action #{action_id} is {old.state}: only a stopped one can be resumed")
     rest = BulkRequest(old.verb, old.filters, old.arguments, old.per_minute, old.up_to, old.cursor)
     return begin(rest, by)
 

@@ -60,9 +60,7 @@ class Action:
         if not self.wants:
             return {}
         if given.get(self.wants) in (None, ""):
-            raise BadInput(
-                f"{self.name} wants {self.wants}: {ARGUMENTS.get(self.wants, 'a number')}"
-            )
+            raise BadInput(f"{self.name} wants {self.wants}: {ARGUMENTS.get(self.wants, 'a number')}")
         return {self.wants: self.read(given[self.wants])}
 
     def eligible(self, arguments: Arguments) -> Q:
@@ -150,6 +148,4 @@ def action_named(name: str) -> Action:
     try:
         return {**ACTIONS, RESTORE.name: RESTORE}[name]
     except KeyError:
-        raise BadInput(
-            f"no bulk verb is called {name!r}; there are: {', '.join(ACTIONS)}"
-        ) from None
+        raise BadInput(f"no bulk verb is called {name!r}; there are: {', '.join(ACTIONS)}") from None

@@ -48,8 +48,7 @@ def restore_priorities(action_id: int, executions: Iterable[Execution], by: Acto
     for pk, before, after in _changes_of(action_id, ids):
         alike[before, after].append(pk)
     return sum(
-        set_priority(_with(some, after), _priority(before), by)
-        for (before, after), some in alike.items()
+        set_priority(_with(some, after), _priority(before), by) for (before, after), some in alike.items()
     )
 
 

@@ -108,12 +108,8 @@ def _change(action: BulkAction, ids: Sequence[int]) -> BatchResult:
         raise  # the database is away or busy: the batch is done again later
     except Exception as error:
         if len(ids) == 1:
-            logger.warning(
-                "bulk action #%s: execution %s: %s", action.pk, ids[0], describe_error(error)
-            )
-            return BatchResult(
-                failed=1, problem=clean(f"execution {ids[0]}: {describe_error(error)}")
-            )
+            logger.warning("bulk action #%s: execution %s: %s", action.pk, ids[0], describe_error(error))
+            return BatchResult(failed=1, problem=clean(f"execution {ids[0]}: {describe_error(error)}"))
     half = len(ids) // 2
     return _change(action, ids[:half]) + _change(action, ids[half:])
 
@@ -139,7 +135,5 @@ def _advance(action: BulkAction, result: BatchResult, now: datetime, cursor: int
         action.state, action.finished_at = ActionState.DONE, now
         unreached = action.matched - action.changed - action.failed
         action.skipped = max(action.skipped, unreached)
-        audit.record_end(
-            action, Actor(action.actor, action.source, action.reason), "end bulk action"
-        )
+        audit.record_end(action, Actor(action.actor, action.source, action.reason), "end bulk action")
     action.save()

@@ -165,11 +165,7 @@ def _action(row: BulkAction) -> Action:
 
 
 def _held() -> tuple[HeldLeases, ...]:
-    rows = (
-        Lease.objects.order_by()
-        .values_list("phase", "priority", "worker_id")
-        .annotate(n=Count("*"))
-    )
+    rows = Lease.objects.order_by().values_list("phase", "priority", "worker_id").annotate(n=Count("*"))
     return tuple(HeldLeases(*row) for row in rows)
 
 

@@ -45,9 +45,7 @@ def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
 def _of_checks(shown: Dashboard) -> Iterator[Alarm]:
     for check in shown.checks:
         if not check.is_right:
-            text = (
-                f"The numbers do not add up: {check.name.lower()} are off by {check.difference:+,}"
-            )
+            text = f"The numbers do not add up: {check.name.lower()} are off by {check.difference:+,}"
             yield Alarm("bad", text, "reconciliation")
 
 

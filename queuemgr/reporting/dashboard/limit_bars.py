@@ -119,9 +119,7 @@ class LimitBar:
     def is_active(self) -> bool:
         """Is it in use, waited for or stopped at this moment?"""
         used = self.use.leases or self.use.running or self.use.spent or self.use.reserved
-        return bool(
-            used or self.waiting or self.is_stopped or self.half_open_starts or self.next_start
-        )
+        return bool(used or self.waiting or self.is_stopped or self.half_open_starts or self.next_start)
 
 
 def pace_text(interval: float) -> str:

@@ -92,27 +92,21 @@ def phase_rows(
     others = {phase for phase, _ in by_queue} | {lease.phase for lease in held}
     rows = []
     for phase in (*known, *sorted(others - known.keys())):
-        cells = (
-            _cell(seen, phase, rank, by_queue[phase, rank], held) for rank in sorted(PRIORITY_NAMES)
-        )
+        cells = (_cell(seen, phase, rank, by_queue[phase, rank], held) for rank in sorted(PRIORITY_NAMES))
         words = known.get(phase)
         waits_as, runs_as = (words.waiting, words.running) if words else ("waiting", "running")
         rows.append(PhaseRow(phase, waits_as, runs_as, tuple(cells)))
     return tuple(rows)
 
 
-def _waiting_by_queue(
-    routes: Iterable[WaitingRoute], waiting: Mapping[int, int]
-) -> Counter[tuple[str, int]]:
+def _waiting_by_queue(routes: Iterable[WaitingRoute], waiting: Mapping[int, int]) -> Counter[tuple[str, int]]:
     counts: Counter[tuple[str, int]] = Counter()
     for route in routes:
         counts[route.phase, route.priority] += waiting.get(route.id, 0)
     return counts
 
 
-def _cell(
-    seen: Snapshot, phase: str, rank: int, waiting: int, held: Iterable[HeldLeases]
-) -> QueueCell:
+def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Iterable[HeldLeases]) -> QueueCell:
     here = [lease for lease in held if (lease.phase, lease.priority) == (phase, rank)]
     name = queue_name(phase, rank)
     paused = seen.paused_queues.get(name)
@@ -133,9 +127,7 @@ def _oldest(seen: Snapshot, phase: str, rank: int) -> timedelta | None:
     heads = (
         route.head_at
         for route in seen.routes
-        if (route.phase, route.priority) == (phase, rank)
-        and route.head_at
-        and route.head_at <= seen.now
+        if (route.phase, route.priority) == (phase, rank) and route.head_at and route.head_at <= seen.now
     )
     first = min(heads, default=None)
     return seen.now - first if first else None

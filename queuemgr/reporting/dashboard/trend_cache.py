@@ -83,9 +83,7 @@ class Recent:
             self._window("7 d", self.by_hour, hour_of(self.now) - 167 * HOUR, 4 * HOUR, 42),
         )
 
-    def _window(
-        self, name: str, buckets: Buckets, start: datetime, each: timedelta, count: int
-    ) -> Window:
+    def _window(self, name: str, buckets: Buckets, start: datetime, each: timedelta, count: int) -> Window:
         inside = {at: sums for at, sums in buckets.items() if at >= start}
         starts = [start + number * each for number in range(count)]
         return Window(
@@ -161,10 +159,7 @@ def _rows(found: QuerySet[MinuteStats]) -> list[MinuteRow]:
     as_text = {f"{name}_text": Cast(name, TextField()) for name in ("waited", "ran")}
     rows = list(found.annotate(**as_text).values_list(*columns))
     waited, ran = (json.loads(f"[{','.join(row[place] for row in rows)}]") for place in (-2, -1))
-    return [
-        MinuteRow(*(*row[:-2], one, other))
-        for row, one, other in zip(rows, waited, ran, strict=True)
-    ]
+    return [MinuteRow(*(*row[:-2], one, other)) for row, one, other in zip(rows, waited, ran, strict=True)]
 
 
 def _both(settled: dict[datetime, Sums], loose: Buckets) -> Buckets:

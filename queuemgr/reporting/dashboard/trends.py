@@ -70,9 +70,7 @@ class MinuteRow(NamedTuple):
     ran: Sequence[int]
 
 
-def fold(
-    rows: Iterable[MinuteRow], bucket_of: Callable[[datetime], datetime]
-) -> dict[datetime, Sums]:
+def fold(rows: Iterable[MinuteRow], bucket_of: Callable[[datetime], datetime]) -> dict[datetime, Sums]:
     """The rows added up by kind in buckets of time; `bucket_of` gives the start of a minute's bucket.
 
     Requests count whatever the outcome, the rest only for counted attempts.

@@ -180,16 +180,12 @@ class _Simulation:
             self._park(waiting, decision.reasons.get(waiting.id, ()))
         return len(decision.starts)
 
-    def _scan(
-        self, stopped: Mapping[str, tuple[Reason, ...]], free: int, at_most: int
-    ) -> RouteScan:
+    def _scan(self, stopped: Mapping[str, tuple[Reason, ...]], free: int, at_most: int) -> RouteScan:
         """The routes to decide on, chosen as `snapshot.read_routes` chooses them."""
         starvation = self._fleet.policy.starvation
         aged_since = self._now - starvation if starvation else None
         open_queues = {name for name, reasons in stopped.items() if not reasons}
-        found = {
-            route.id: route for route in self._ready.candidates(open_queues, at_most, aged_since)
-        }
+        found = {route.id: route for route in self._ready.candidates(open_queues, at_most, aged_since)}
         waiting = tuple(route.as_waiting(free, aged_since) for route in found.values())
         candidates = [Candidate(r.id, r.queue, r.resumed, None, False, r) for r in waiting]
         return RouteScan.of(self._snapshot(waiting, free), candidates, at_most, stopped)

@@ -57,8 +57,7 @@ class _Run(NamedTuple):
 def of_record(recorded: Recording, zone: str) -> Tally:
     """Totals of what was recorded; days are those of the time zone."""
     runs = [
-        _Run(p.attempt, p.attempt.due_at, p.attempt.started_at, p.attempt.ended_at)
-        for p in recorded.pieces
+        _Run(p.attempt, p.attempt.due_at, p.attempt.started_at, p.attempt.ended_at) for p in recorded.pieces
     ]
     return _tally(recorded, runs, zone)
 

@@ -114,9 +114,7 @@ def parse_changes(texts: Sequence[str], used: Iterable[str]) -> Changes:
         where, equals, value = text.partition("=")
         name, dot, field = where.rpartition(".")
         if not (equals and dot and name):
-            raise BadInput(
-                f"{text!r} is not a change; write LIMIT.FIELD=VALUE, as fleet.daily_budget=500"
-            )
+            raise BadInput(f"{text!r} is not a change; write LIMIT.FIELD=VALUE, as fleet.daily_budget=500")
         _check_known(name, used)
         changes.setdefault(name, {})[field] = parse_limit_field(name, field, value)
     return changes

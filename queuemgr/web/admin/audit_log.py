@@ -94,9 +94,9 @@ class AuditLogAdmin(ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         undone_by = {
             pk: (by_pk, who)
-            for pk, by_pk, who in AuditEntry.objects.filter(
-                undoes__in=[row.pk for row in rows]
-            ).values_list("undoes", "pk", "actor")
+            for pk, by_pk, who in AuditEntry.objects.filter(undoes__in=[row.pk for row in rows]).values_list(
+                "undoes", "pk", "actor"
+            )
         }
         for row in rows:
             row.undone_in = undone_by.get(row.pk)
@@ -163,9 +163,7 @@ class AuditLogAdmin(ReadOnlyAdmin):
     @admin.display(description="in full")
     def in_full(self, entry: AuditEntry) -> str:
         values = as_json({"before": entry.before, "after": entry.after})
-        template = (
-            '<pre class="sg-quiet" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>'
-        )
+        template = '<pre class="sg-quiet" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>'
         return format_html(template, values)
 
 
@@ -192,9 +190,7 @@ def undo_offer(request: HttpRequest, entry: AuditEntry) -> UndoOffer | None:
 
 
 def _link(pk: int, words: str) -> str:
-    return format_html(
-        '<a href="{}">{}</a> ', reverse("admin:queuemgr_auditentry_change", args=[pk]), words
-    )
+    return format_html('<a href="{}">{}</a> ', reverse("admin:queuemgr_auditentry_change", args=[pk]), words)
 
 
 def _json_lines(rows: Iterator[dict[str, Any]]) -> Iterator[str]:

@@ -66,9 +66,7 @@ class BatchAdmin(ReadOnlyAdmin):
         for row in rows:
             progress = found[row.pk]
             row.state = batches.status_of(row)
-            row.progress_shown = progress_bar(
-                progress.percent, f"{progress.ended:,} of {progress.total:,}"
-            )
+            row.progress_shown = progress_bar(progress.percent, f"{progress.ended:,} of {progress.total:,}")
             row.failures = f"{progress.failed:,}"
             row.eta = f"{progress.eta:%Y-%m-%d %H:%M} UTC" if progress.eta else ""
             row.age = timesince(row.created_at, now, depth=1)
@@ -124,9 +122,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
         return self._act(request, pk, act)
 
-    def _act(
-        self, request: HttpRequest, pk: int, act: Callable[[Batch, Actor], str]
-    ) -> HttpResponse:
+    def _act(self, request: HttpRequest, pk: int, act: Callable[[Batch, Actor], str]) -> HttpResponse:
         if not request.user.has_perm("queuemgr.change_batch"):
             raise PermissionDenied
         batch = Batch.objects.filter(pk=pk).first()

@@ -131,9 +131,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
         action = BulkAction.objects.filter(pk=pk).first()
         if action is None or not self._may_start(request, action):
             raise PermissionDenied
-        return self._act(
-            request, pk, lambda who: f"Started: {bulk.resume(pk, who)}, with the rest."
-        )
+        return self._act(request, pk, lambda who: f"Started: {bulk.resume(pk, who)}, with the rest.")
 
     def _may_start(self, request: HttpRequest, action: BulkAction) -> bool:
         needed = ("queuemgr.add_bulkaction", f"queuemgr.{action_named(action.verb).permission}")

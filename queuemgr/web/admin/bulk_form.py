@@ -35,9 +35,7 @@ class BulkForm(forms.Form):
     """All filters, with their values as they were entered."""
 
     verb = forms.ChoiceField(label="Action")
-    to_priority = forms.ChoiceField(
-        label="New priority", help_text="Only for priority.", required=False
-    )
+    to_priority = forms.ChoiceField(label="New priority", help_text="Only for priority.", required=False)
     to_run_after = forms.CharField(
         label="Not before",
         help_text="Only for reschedule. Format: 2026-11-28 06:00, UTC. A past time: now.",
@@ -84,9 +82,7 @@ def read_request(given: Any) -> BulkRequest:
     there: a mistyped filter must not match every execution. Raises `BadInput`."""
     names = [name for name in given if given[name].strip()]
     arguments = {n.removeprefix(ARGUMENT): given[n] for n in names if n.startswith(ARGUMENT)}
-    filters = {
-        n: given[n].strip() for n in names if n not in NOT_FILTERS and not n.startswith(ARGUMENT)
-    }
+    filters = {n: given[n].strip() for n in names if n not in NOT_FILTERS and not n.startswith(ARGUMENT)}
     if "ids" in filters:
         filters["ids"] = _ids(filters["ids"])
     return BulkRequest(

@@ -57,9 +57,7 @@ def _window_of(board: Dashboard, key: str) -> Window:
 def _speeds(board: Dashboard) -> list[tuple[str, list[Speed]]]:
     """A row for all work, each phase and each priority, with a column per window."""
     names = dict.fromkeys(name for window in board.windows for name in window.speeds)
-    return [
-        (name, [window.speeds.get(name, NOTHING) for window in board.windows]) for name in names
-    ]
+    return [(name, [window.speeds.get(name, NOTHING) for window in board.windows]) for name in names]
 
 
 def _ended(window: Window, board: Dashboard) -> dict[str, Any]:

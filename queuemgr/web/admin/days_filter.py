@@ -19,9 +19,7 @@ class DaysFilter(admin.ListFilter):
     title = "day"
     template = "admin/queuemgr/days_filter.html"
 
-    def __init__(
-        self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any
-    ) -> None:
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
         super().__init__(request, params, model, model_admin)
         self.first, self.last = (_day(params.pop(name, None)) for name in FIRST_AND_LAST)
         self.other_parameters: list[tuple[str, str]] = []

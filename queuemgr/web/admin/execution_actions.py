@@ -90,9 +90,7 @@ class ExecutionAction:
     """A further permission, for what its form shows of the execution."""
 
     def allowed_to(self, user: AbstractBaseUser | AnonymousUser) -> bool:
-        needed = [
-            f"queuemgr.{codename}" for codename in (self.permission, self.also_needs) if codename
-        ]
+        needed = [f"queuemgr.{codename}" for codename in (self.permission, self.also_needs) if codename]
         return bool(user.has_perms(needed))  # type: ignore[union-attr]  # every user of ours has permissions
 
     def message(self, changed: int) -> str:
@@ -192,6 +190,4 @@ LIST_ACTIONS = tuple(
 )
 """Those of the list; the others are only on an execution's page."""
 
-PAGE_ACTIONS = tuple(
-    act for act in EXECUTION_ACTIONS if act.name not in ("raise_priority", "lower_priority")
-)
+PAGE_ACTIONS = tuple(act for act in EXECUTION_ACTIONS if act.name not in ("raise_priority", "lower_priority"))

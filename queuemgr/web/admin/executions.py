@@ -86,18 +86,14 @@ class ExecutionAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if bulk := self._bulk_instead(request, queryset, act):
             return redirect(bulk)
-        form = (act.form or ActionForm)(
-            request.POST if "reason" in request.POST else None, label_suffix=""
-        )
+        form = (act.form or ActionForm)(request.POST if "reason" in request.POST else None, label_suffix="")
         if act.form and not form.is_valid():
             return self._show_form(request, queryset, act, form)
         given = form.cleaned_data if act.form else {}
         self._do(request, queryset, act, given)
         return None
 
-    def _bulk_instead(
-        self, request: HttpRequest, queryset: QuerySet[Any], act: ExecutionAction
-    ) -> str:
+    def _bulk_instead(self, request: HttpRequest, queryset: QuerySet[Any], act: ExecutionAction) -> str:
         """The page of a new bulk action, if all matching rows are selected and they are too many."""
         across = request.POST.get("select_across") == "1"
         if not across or not act.bulk or not request.user.has_perm("queuemgr.add_bulkaction"):
@@ -189,13 +185,9 @@ class ExecutionAdmin(ReadOnlyAdmin):
         rows = Execution.objects.filter(pk=execution.pk)
         try:
             if isinstance(form, PayloadForm):
-                payload = payload_validation.restore_masked(
-                    form.cleaned_data["payload"], execution.payload
-                )
+                payload = payload_validation.restore_masked(form.cleaned_data["payload"], execution.payload)
                 form.cleaned_data["payload"] = payload
-            changed = act.apply(
-                rows, actor_of(request, form.cleaned_data["reason"]), form.cleaned_data
-            )
+            changed = act.apply(rows, actor_of(request, form.cleaned_data["reason"]), form.cleaned_data)
         except SluiceError as error:
             form.add_error("payload" if "payload" in form.fields else None, str(error))
             return False

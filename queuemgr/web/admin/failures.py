@@ -39,9 +39,7 @@ def failures(request: HttpRequest) -> HttpResponse:
         "shown": SHOWN,
         "trends": [(trend, _bars(trend.hours)) for trend in trends()],
         "now": database_now(),
-        "may_retry": request.user.has_perms(
-            ("queuemgr.add_bulkaction", "queuemgr.retry_execution")
-        ),
+        "may_retry": request.user.has_perms(("queuemgr.add_bulkaction", "queuemgr.retry_execution")),
     }
     return TemplateResponse(request, "admin/queuemgr/failures.html", context)
 

@@ -118,9 +118,7 @@ class LimitStatus:
         """The same of all its keys, the first few by name."""
         if not self.is_pattern:
             return self.breaker(self.limit.name)
-        texts = [
-            f"{key} {text}" for key in sorted(self.breaker_states) if (text := self.breaker(key))
-        ]
+        texts = [f"{key} {text}" for key in sorted(self.breaker_states) if (text := self.breaker(key))]
         return "\n".join(some_of(texts, "more keys"))
 
     def waits_on_it(self) -> list[str]:
@@ -141,17 +139,12 @@ def limit_statuses(limits: Iterable[Limit]) -> list[LimitStatus]:
     for stop in explain.what_stops_work(seen=explain.reasons(seen)):
         waits[owner(stop.limit) or stop.limit].append(stop)
     _add_spent(rows, uses, seen)
-    return [
-        LimitStatus(row, seen.now, uses[row.name], states[row.name], waits[row.name])
-        for row in rows
-    ]
+    return [LimitStatus(row, seen.now, uses[row.name], states[row.name], waits[row.name]) for row in rows]
 
 
 def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], seen: Snapshot) -> None:
     """Add requests spent today on limits without leases or waiting work: a snapshot omits them."""
-    today = {
-        row.name: day_of(seen.now, zone_of(row)) for row in rows if row.daily_budget is not None
-    }
+    today = {row.name: day_of(seen.now, zone_of(row)) for row in rows if row.daily_budget is not None}
     usage = DailyUsage.objects.filter(day__in={*today.values()}, limit__in=today)
     for day, name, spent in usage.values_list("day", "limit", "spent"):
         if day == today[name]:

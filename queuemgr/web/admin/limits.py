@@ -143,10 +143,7 @@ class LimitAdmin(PausingAdmin):
     @admin.display(description="Waits on it")
     def waits_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
-        rows = [
-            (f"{stop.waiting:,}", stop.text, _can_change(stop, status))
-            for stop in status.waits[:SHOWN]
-        ]
+        rows = [(f"{stop.waiting:,}", stop.text, _can_change(stop, status)) for stop in status.waits[:SHOWN]]
         if not rows:
             return "nothing"
         return _table(("waiting", "reason", "until"), rows, len(status.waits))
@@ -192,9 +189,7 @@ def _table_of_leases(status: LimitStatus) -> str:
     ]
     if not rows:
         return ""
-    return _table(
-        ("execution", "step", "weight", "held"), rows, status.use(status.limit.name).leases
-    )
+    return _table(("execution", "step", "weight", "held"), rows, status.use(status.limit.name).leases)
 
 
 def _under(name: str) -> Q:

@@ -80,9 +80,7 @@ class PausingAdmin(BaseAdmin):
         text = f"Resumed: {', '.join(names)}." if names else "None of these was paused."
         self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
 
-    def _show_form(
-        self, request: HttpRequest, queryset: QuerySet[Pausable], form: PauseForm
-    ) -> HttpResponse:
+    def _show_form(self, request: HttpRequest, queryset: QuerySet[Pausable], form: PauseForm) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "title": f"Pause {self.opts.verbose_name_plural}",

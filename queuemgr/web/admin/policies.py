@@ -122,9 +122,7 @@ class RetryPolicyAdmin(BaseAdmin):
             given["widget"] = forms.Select(choices=[(name, name) for name in names])
         return super().formfield_for_dbfield(db_field, request, **given)
 
-    def save_model(
-        self, request: HttpRequest, obj: RetryPolicy, form: PolicyForm, change: bool
-    ) -> None:
+    def save_model(self, request: HttpRequest, obj: RetryPolicy, form: PolicyForm, change: bool) -> None:
         values = form.changed_values(*POLICY_FIELDS)
         if values:
             actor = actor_of(request, form.cleaned_data["reason"])

@@ -92,9 +92,7 @@ class BaseAdmin(_ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: Any = None
-    ) -> HttpResponse:
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """The audit log, which also has changes by commands and the API."""
         row = self.get_object(request, unquote(object_id))
         if row is None or not self.has_view_or_change_permission(request, row):

@@ -100,16 +100,12 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             given |= {"queryset": own, "initial": request.user.pk}
         return super().formfield_for_foreignkey(db_field, request, **given)
 
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """With one save button, since the page with the secret always follows."""
         others = {"show_save_and_continue": False, "show_save_and_add_another": False}
         return super().add_view(request, form_url, {**others, **(extra_context or {})})
 
-    def save_model(
-        self, request: HttpRequest, obj: ApiToken, form: TokenForm, change: bool
-    ) -> None:
+    def save_model(self, request: HttpRequest, obj: ApiToken, form: TokenForm, change: bool) -> None:
         values = form.cleaned_data
         made, secret = api_tokens.make(
             values["name"], values["owner"], values["scopes"], actor_of(request, values["reason"]),
@@ -137,9 +133,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     @admin.action(description="Revoke", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         revoked = api_tokens.revoke(queryset, actor_of(request))
-        text = (
-            f"Revoked: {', '.join(revoked)}." if revoked else "All of these were revoked already."
-        )
+        text = f"Revoked: {', '.join(revoked)}." if revoked else "All of these were revoked already."
         self.message_user(request, text, messages.SUCCESS if revoked else messages.WARNING)
 
     @admin.display(description="scopes")

@@ -39,9 +39,7 @@ class NewBatch(WithReason):
     """`fail_fast`: the first final failure cancels the rest. `window`: how many members may start beyond
     the first unfinished one (0: unlimited)."""
 
-    name: Annotated[
-        str, Field(min_length=1, max_length=batches.MAX_NAME, pattern="^[^\\x00-\\x1f\\x7f/]+$")
-    ]
+    name: Annotated[str, Field(min_length=1, max_length=batches.MAX_NAME, pattern="^[^\\x00-\\x1f\\x7f/]+$")]
     flow: FlowName = ""
     fail_fast: bool = False
     window: Annotated[int, Field(ge=0, le=MAX_WINDOW)] = 0
@@ -116,9 +114,7 @@ class Cancelled(Schema):
 
 
 class ResultsPage(Input):
-    after: int = Field(
-        -1, ge=-1, le=2**31 - 1, description="The `seq` of the last result received."
-    )
+    after: int = Field(-1, ge=-1, le=2**31 - 1, description="The `seq` of the last result received.")
     rows: int = Field(100, ge=1, le=MAX_RESULTS)
 
 
@@ -197,9 +193,7 @@ def cancel_batch(request: HttpRequest, name: Name, given: WithReason = NO_REASON
 
 
 @router.get("/batches/{name}/results", response=Results, **requires("read", "view_batch"))
-def list_results(
-    request: HttpRequest, name: Name, page: Annotated[ResultsPage, Query(...)]
-) -> Results:
+def list_results(request: HttpRequest, name: Name, page: Annotated[ResultsPage, Query(...)]) -> Results:
     """Results in member order. Repeat with the `after` of the response for the next ones."""
     found = list(batches.results(_get(name), page.after, page.rows))
     results = [ResultOut(**asdict(result)) for result in found]

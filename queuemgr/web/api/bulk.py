@@ -151,9 +151,7 @@ def show_bulk_action(request: HttpRequest, pk: Id) -> ActionOut:
     return ActionOut.from_orm(_get(pk))
 
 
-@router.post(
-    "/bulk-actions/{int:pk}/start", response=ActionOut, **requires("operate", "add_bulkaction")
-)
+@router.post("/bulk-actions/{int:pk}/start", response=ActionOut, **requires("operate", "add_bulkaction"))
 @idempotent
 def start_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> ActionOut:
     """Start it; it runs in the background."""
@@ -162,9 +160,7 @@ def start_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASO
     return ActionOut.from_orm(bulk.start(pk, actor_of(request, given.reason)))
 
 
-@router.post(
-    "/bulk-actions/{int:pk}/stop", response=ActionOut, **requires("operate", "stop_bulkaction")
-)
+@router.post("/bulk-actions/{int:pk}/stop", response=ActionOut, **requires("operate", "stop_bulkaction"))
 @idempotent
 def stop_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> ActionOut:
     """Stop it; what it has changed stays changed."""
@@ -178,9 +174,7 @@ def stop_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON
     **requires("operate", "add_bulkaction"),
 )
 @idempotent
-def resume_bulk_action(
-    request: HttpRequest, pk: Id, given: WithReason = NO_REASON
-) -> Status[ActionOut]:
+def resume_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Status[ActionOut]:
     """Start a new action for the rest of a stopped or failed one."""
     action = _in_state(pk, (ActionState.STOPPED, ActionState.FAILED))
     _require_permission(request, action.verb)

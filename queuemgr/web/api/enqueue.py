@@ -119,9 +119,7 @@ class Probe(Input):
     retry_after: float = Field(0, ge=0, le=86_400)
 
 
-@router.post(
-    "/executions", response={201: Enqueued, 200: Enqueued}, **requires("enqueue", "add_execution")
-)
+@router.post("/executions", response={201: Enqueued, 200: Enqueued}, **requires("enqueue", "add_execution"))
 @idempotent
 def enqueue_one(request: HttpRequest, given: EnqueueOne) -> Status[Enqueued]:
     """Enqueue one. 201 for a new execution, 200 if its key was there already."""

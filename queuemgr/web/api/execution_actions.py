@@ -36,9 +36,7 @@ class PriorityInput(WithReason):
 
 
 class RescheduleInput(WithReason):
-    run_after: Timestamp = Field(
-        description="It starts no earlier; a past time: as soon as possible."
-    )
+    run_after: Timestamp = Field(description="It starts no earlier; a past time: as soon as possible.")
 
 
 def changed(execution: Execution, count: int, rule: str) -> Changed:
@@ -49,9 +47,7 @@ def changed(execution: Execution, count: int, rule: str) -> Changed:
     return Changed(changed=count)
 
 
-@router.post(
-    "/executions/{int:pk}/retry", response=Changed, **requires("operate", "retry_execution")
-)
+@router.post("/executions/{int:pk}/retry", response=Changed, **requires("operate", "retry_execution"))
 @idempotent
 def retry_execution(request: HttpRequest, pk: Id, given: Retry = PLAIN_RETRY) -> Changed:
     """Retry a failed, cancelled or skipped execution."""
@@ -71,9 +67,7 @@ def retry_execution(request: HttpRequest, pk: Id, given: Retry = PLAIN_RETRY) ->
     return changed(execution, count, "only failed, cancelled and skipped executions can be retried")
 
 
-@router.post(
-    "/executions/{int:pk}/cancel", response=Changed, **requires("operate", "cancel_execution")
-)
+@router.post("/executions/{int:pk}/cancel", response=Changed, **requires("operate", "cancel_execution"))
 @idempotent
 def cancel_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Changed:
     """Cancel it at once if it waits; if it runs, ask its worker to stop, which takes seconds."""
@@ -91,9 +85,7 @@ def skip_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) 
     return changed(execution, count, "only waiting and failed executions can be skipped")
 
 
-@router.post(
-    "/executions/{int:pk}/priority", response=Changed, **requires("operate", "prioritise_execution")
-)
+@router.post("/executions/{int:pk}/priority", response=Changed, **requires("operate", "prioritise_execution"))
 @idempotent
 def prioritise_execution(request: HttpRequest, pk: Id, given: PriorityInput) -> Changed:
     """Set its priority; 0 changed if it has that priority already."""
@@ -111,7 +103,5 @@ def prioritise_execution(request: HttpRequest, pk: Id, given: PriorityInput) -> 
 @idempotent
 def reschedule_execution(request: HttpRequest, pk: Id, given: RescheduleInput) -> Changed:
     """Start it no earlier than a time; 0 changed if it is not waiting, or is due already."""
-    moved = executions.set_run_after(
-        [get_execution(pk)], given.run_after, actor_of(request, given.reason)
-    )
+    moved = executions.set_run_after([get_execution(pk)], given.run_after, actor_of(request, given.reason))
     return Changed(changed=moved)

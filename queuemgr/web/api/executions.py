@@ -117,17 +117,13 @@ class ExecutionFilter(Input):
     error_fingerprint: Word = None
     key: Word = None
     key_prefix: Word = None
-    limit: Annotated[
-        Word, Field(description="It waits on this limit, or runs or last ran under it.")
-    ] = None
+    limit: Annotated[Word, Field(description="It waits on this limit, or runs or last ran under it.")] = None
     worker: Word = None
     batch: Word = None
     priority: PriorityName | None = None
     created_before: Timestamp | None = None
     created_after: Timestamp | None = None
-    ids: Annotated[
-        list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None, Field(max_length=500)
-    ] = None
+    ids: Annotated[list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None, Field(max_length=500)] = None
 
     def as_filters(self) -> dict[str, object]:
         return self.model_dump(exclude_none=True)
@@ -165,9 +161,7 @@ def list_executions(
     payload = caller_of(request).sees_payloads
     rows = executions_matching(given.as_filters(), bounded=True).select_related("batch")
     found = page_of(rows if payload else rows.defer("payload", "context"), paging)
-    return Executions(
-        executions=[execution_out(row, payload=payload) for row in found.rows], next=found.next
-    )
+    return Executions(executions=[execution_out(row, payload=payload) for row in found.rows], next=found.next)
 
 
 @router.get("/executions/{int:pk}", response=ExecutionOut, **requires("read", "view_execution"))

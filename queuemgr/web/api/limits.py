@@ -83,9 +83,7 @@ class LimitFields(WithReason):
         sent = self.model_dump(exclude_unset=True, exclude={"reason"})
         null = [name for name, value in sent.items() if value is None and name != "daily_budget"]
         if null or not sent:
-            raise Problem(
-                "invalid", f"{', '.join(null)} cannot be null" if null else "give a field to set"
-            )
+            raise Problem("invalid", f"{', '.join(null)} cannot be null" if null else "give a field to set")
         return sent
 
 
@@ -113,9 +111,7 @@ def list_limits(request: HttpRequest) -> Limits:
 @idempotent
 def reset_breaker(request: HttpRequest, given: BreakersInput) -> BreakersReset:
     """Close the breakers of these limits at once."""
-    return BreakersReset(
-        closed=controls.reset_breakers(given.limits, actor_of(request, given.reason))
-    )
+    return BreakersReset(closed=controls.reset_breakers(given.limits, actor_of(request, given.reason)))
 
 
 @router.get("/limits/{path:name}", response=OneLimit, **requires("read", "view_limit"))

@@ -94,9 +94,7 @@ def edit_queue(request: HttpRequest, name: Name, given: Cap) -> QueueOut:
     """Set how many executions may wait in a queue; those above a new cap stay."""
     if not Queue.objects.filter(name=name).exists():
         raise Http404(f"no queue is called {name}; GET queues lists them")
-    edited = controls.edit_queue(
-        name, actor_of(request, given.reason), max_pending=given.max_pending
-    )
+    edited = controls.edit_queue(name, actor_of(request, given.reason), max_pending=given.max_pending)
     return _with_counts([edited])[0]
 
 

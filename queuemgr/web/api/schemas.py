@@ -42,9 +42,9 @@ class Input(Schema):
 
 
 class WithReason(Input):
-    reason: Annotated[
-        str, Field(max_length=200, pattern=NO_NUL, description="Reason for the audit log.")
-    ] = ""
+    reason: Annotated[str, Field(max_length=200, pattern=NO_NUL, description="Reason for the audit log.")] = (
+        ""
+    )
 
 
 NO_REASON = WithReason()

@@ -41,9 +41,7 @@ def read() -> list[Sample]:
         return _read()  # on SQLite a transaction would block writers
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT set_config('statement_timeout', %s, true)", [f"{STATEMENT_SECONDS}s"]
-            )
+            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [f"{STATEMENT_SECONDS}s"])
         return _read()
 
 

@@ -96,9 +96,7 @@ def _counters(totals: list[_Total]) -> Iterator[Sample]:
 def _histograms() -> Iterator[Sample]:
     waited: defaultdict[tuple[str, str], list[list[int]]] = defaultdict(list)
     ran: defaultdict[str, list[list[int]]] = defaultdict(list)
-    sums = (
-        MinuteStats.objects.ever().attempts_only().values_list("phase", "priority", "waited", "ran")
-    )
+    sums = MinuteStats.objects.ever().attempts_only().values_list("phase", "priority", "waited", "ran")
     for phase, rank, waits, runs in sums:
         waited[phase, _priority(rank)].append(waits)
         ran[phase].append(runs)

@@ -49,9 +49,7 @@ def samples(now: datetime) -> Iterator[Sample]:
     yield from _ended()
     yield from _workers(now)
     for job, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
-        yield Sample(
-            "sluicegate_periodic_job_last_run_timestamp_seconds", (job,), ran_at.timestamp()
-        )
+        yield Sample("sluicegate_periodic_job_last_run_timestamp_seconds", (job,), ran_at.timestamp())
 
 
 def _depths(now: datetime) -> Iterator[Sample]:

@@ -28,9 +28,7 @@ def active_filters(cl: ChangeList) -> list[ActiveFilter]:
         first, *others = spec.choices(cl)
         names = [str(choice["display"]) for choice in others if choice["selected"]]
         if names and not first["selected"]:
-            found.append(
-                ActiveFilter(str(spec.title), ", ".join(names), str(first["query_string"]))
-            )
+            found.append(ActiveFilter(str(spec.title), ", ".join(names), str(first["query_string"])))
     return found
 
 

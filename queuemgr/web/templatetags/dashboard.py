@@ -104,9 +104,7 @@ def retry_link(context: Any, group: FailureGroup) -> str:
         "bulk_new", may="add_bulkaction", verb="retry", state=State.FAILED,
         error_kind=group.kind, error_fingerprint=group.fingerprint,
     )  # fmt: skip
-    return (
-        format_html('<a class="sg-button" href="{}">Retry these…</a>', address) if address else ""
-    )
+    return format_html('<a class="sg-button" href="{}">Retry these…</a>', address) if address else ""
 
 
 def linked(address: str, text: str) -> str:

@@ -46,9 +46,7 @@ def opened(*options: str) -> None:
 
 
 def probes_in(batch: str, count: int, prefix: str = "k") -> str:
-    return queue(
-        "enqueue", "--flow", "probe", "--batch", batch, "--count", count, "--key-prefix", prefix
-    ).out
+    return queue("enqueue", "--flow", "probe", "--batch", batch, "--count", count, "--key-prefix", prefix).out
 
 
 # Batches
@@ -93,9 +91,7 @@ def test_results_stop_at_the_first_not_ended_and_followed_to_the_end_say_if_some
     assert [(r["seq"], r["key"], r["state"]) for r in said.records] == [
         (0, "k-0", "failed"), (1, "k-1", "done"), (2, "k-2", "done"),
     ]  # fmt: skip
-    assert [r["seq"] for r in queue("batch", "results", "b", "--jsonl", "--after", 1).records] == [
-        2
-    ]
+    assert [r["seq"] for r in queue("batch", "results", "b", "--jsonl", "--after", 1).records] == [2]
     assert queue("batch", "show", "b", "--watch").code == 2
 
 
@@ -208,9 +204,7 @@ def test_watching_once_shows_every_part_as_plain_text(played: Any, probes: Any) 
     assert re.search(r"^prep\.high +0 ", said, re.MULTILINE)
 
 
-def test_watching_goes_on_when_the_database_was_away(
-    monkeypatch: pytest.MonkeyPatch, probes: Any
-) -> None:
+def test_watching_goes_on_when_the_database_was_away(monkeypatch: pytest.MonkeyPatch, probes: Any) -> None:
     probes(1)
     looks = iter([stats.counts, _away, stats.counts])
     monkeypatch.setattr(stats, "counts", lambda: next(looks, _ended)())
@@ -317,9 +311,7 @@ def test_the_manual_has_every_exit_code() -> None:
         (("show", "k", "--nothing-like-it-at-all"), "unrecognized arguments"),
     ],
 )
-def test_a_mistyped_word_is_met_with_what_it_may_have_meant(
-    words: tuple[str, ...], complaint: str
-) -> None:
+def test_a_mistyped_word_is_met_with_what_it_may_have_meant(words: tuple[str, ...], complaint: str) -> None:
     """P8-08"""
     said = queue(*words)
     assert (said.code, said.out) == (64, "")

@@ -137,9 +137,7 @@ def test_retry_failed_lets_many_trickle_in_as_a_bulk_action(
     monkeypatch.setattr(bulk, "AT_ONCE", 2)
     some_failed(3)
     out = io.StringIO()
-    call_command(
-        "queue", "retry-failed", "--error-kind", "network", "--reason", "mended", stdout=out
-    )
+    call_command("queue", "retry-failed", "--error-kind", "network", "--reason", "mended", stdout=out)
     action = BulkAction.objects.get()
     assert (action.matched, action.per_minute, action.reason) == (3, 600, "mended")
     assert f"queue bulk show {action.pk} --watch" in out.getvalue()

@@ -154,9 +154,7 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     assert stopped["waiting"] == 2
 
 
-def test_stats_for_people_show_every_part_without_blanks_at_the_ends(
-    played: Any, probes: Any
-) -> None:
+def test_stats_for_people_show_every_part_without_blanks_at_the_ends(played: Any, probes: Any) -> None:
     played(slots=1)
     probes(3)
     said = queue("stats")
@@ -196,9 +194,7 @@ def test_attempts_come_in_order_and_can_be_narrowed_down(played: Any, probes: An
     worker.end(one)
     worker.end(two, Failed("not_found", "404"))
     assert [r["key"] for r in queue("attempts", "--json").records] == [one.key, two.key]
-    assert [r["key"] for r in queue("attempts", "--json", "--outcome", "failed").records] == [
-        two.key
-    ]
+    assert [r["key"] for r in queue("attempts", "--json", "--outcome", "failed").records] == [two.key]
     assert queue("attempts", "--json", "--key", "none").out == ""
     assert queue("attempts", "--flow", "probe").out.count("\n") == 2
     assert "choose from 'done', 'skipped'" in queue("attempts", "--outcome", "good").complaint
@@ -250,9 +246,7 @@ def test_a_key_two_flows_have_asks_which(command: str, probes: Any) -> None:
 # Changing
 
 
-def test_retrying_what_failed_can_be_looked_at_first_and_narrowed_to_a_kind(
-    played: Any, probes: Any
-) -> None:
+def test_retrying_what_failed_can_be_looked_at_first_and_narrowed_to_a_kind(played: Any, probes: Any) -> None:
     worker = played(slots=2)
     probes(2)
     one, two = worker.begin_all()
@@ -272,9 +266,7 @@ def test_retrying_what_failed_can_be_looked_at_first_and_narrowed_to_a_kind(
 
 def test_cancelling_says_how_many_it_stopped(played: Any, probes: Any) -> None:
     probes(2)
-    assert queue("cancel", "p0", "--reason", "wrong").out == (
-        "1 cancelled, 0 had ended or been cancelled\n"
-    )
+    assert queue("cancel", "p0", "--reason", "wrong").out == ("1 cancelled, 0 had ended or been cancelled\n")
     assert queue("cancel", "p0", "p1").out == "1 cancelled, 1 had ended or been cancelled\n"
     assert set(Execution.objects.values_list("state", flat=True)) == {State.CANCELLED}
     assert recorded()[0] == ("cancel", "probe/p0", "wrong")
@@ -286,9 +278,7 @@ def test_cancelling_several_cancels_none_when_one_is_not_there(probes: Any) -> N
     assert Execution.objects.get().state == State.WAITING
 
 
-@pytest.mark.parametrize(
-    "target", ["everything", "prep", "prep.low", "host:arxiv.org:443", "fleet"]
-)
+@pytest.mark.parametrize("target", ["everything", "prep", "prep.low", "host:arxiv.org:443", "fleet"])
 def test_what_can_be_paused_can_be_resumed_and_both_are_recorded(target: str) -> None:
     assert queue("pause", target, "--reason", "asked to").out == f"{target} paused\n"
     assert paused() == 1

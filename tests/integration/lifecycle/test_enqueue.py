@@ -49,9 +49,7 @@ def test_nothing_is_sent_before_the_transaction_that_enqueued_commits(
     assert [grant.key for grant in sent] == ["k"]
 
 
-def test_an_enqueue_rolled_back_leaves_nothing_behind(
-    played: Callable[..., Any], sent: list[Any]
-) -> None:
+def test_an_enqueue_rolled_back_leaves_nothing_behind(played: Callable[..., Any], sent: list[Any]) -> None:
     played(slots=2)
     with pytest.raises(RuntimeError), transaction.atomic():
         enqueue("probe", "k")

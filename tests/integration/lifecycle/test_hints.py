@@ -87,9 +87,7 @@ def test_queues_a_full_broker_evicted_are_filled_again(
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-def test_doctor_names_a_policy_by_which_the_broker_forgets_messages(
-    policy: str, broker: Redis
-) -> None:
+def test_doctor_names_a_policy_by_which_the_broker_forgets_messages(policy: str, broker: Redis) -> None:
     """P2-11: it costs time only, but nobody would know where that went."""
     assert not [f for f in doctor.broker() if f.level != "good"]
     broker.config_set("maxmemory-policy", policy)
@@ -113,9 +111,7 @@ def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its
     worker.end(grant, result)
     execution = Execution.objects.get()
     assert execution.state == State.WAITING
-    assert "this worker has no step prep/probe in flow 'new-in-this-release'" in (
-        execution.error_message
-    )
+    assert "this worker has no step prep/probe in flow 'new-in-this-release'" in (execution.error_message)
     flow.register_flow(new)
     let_time_pass(Execution.objects.all())
     dispatch()

@@ -30,9 +30,7 @@ def run_out(**which: Any) -> None:
     Lease.objects.filter(**which).update(expires_at=database_now() - timedelta(seconds=1))
 
 
-def test_a_message_delivered_three_times_starts_its_lease_once(
-    played: Played, probes: Probes
-) -> None:
+def test_a_message_delivered_three_times_starts_its_lease_once(played: Played, probes: Probes) -> None:
     """P2-02, celery/celery#3270: the same message may come again, and late."""
     worker = played(slots=1)
     probes(1)
@@ -93,9 +91,7 @@ def test_expiry_ends_exactly_the_expired_leases(played: Played, probes: Probes) 
     assert Execution.objects.get(key="p1").state == State.WAITING
 
 
-def test_a_lease_no_worker_started_is_granted_again_and_is_no_attempt(
-    played: Played, probes: Probes
-) -> None:
+def test_a_lease_no_worker_started_is_granted_again_and_is_no_attempt(played: Played, probes: Probes) -> None:
     """A message lost in the broker costs time, nothing else."""
     played(slots=1)
     probes(1)
@@ -238,9 +234,7 @@ def test_a_step_that_learns_a_new_key_comes_back_under_that_limit_and_stores_wha
     probes(1)
     (grant,) = worker.begin_all()
     stored: list[str] = []
-    learnt = Snoozed(
-        0, "goes on elsewhere", {"limit_key": "host:b.org:443"}, lambda: stored.append("url")
-    )
+    learnt = Snoozed(0, "goes on elsewhere", {"limit_key": "host:b.org:443"}, lambda: stored.append("url"))
     (again,) = worker.end(grant, learnt)
     assert stored == ["url"]
     assert again.context == {"limit_key": "host:b.org:443"}
@@ -258,9 +252,7 @@ def test_a_store_that_fails_fails_its_own_step_and_no_other_of_the_transaction(
     def explode() -> None:
         Execution.objects.create(flow="probe", key="p0", finished_at=database_now())
 
-    finish.finish_batch(
-        [Finish(bad.lease_id, Done(store=explode)), Finish(good.lease_id, Done())], None
-    )
+    finish.finish_batch([Finish(bad.lease_id, Done(store=explode)), Finish(good.lease_id, Done())], None)
     assert Execution.objects.get(key=good.key).state == State.DONE
     assert Execution.objects.get(key=bad.key).error_kind == "unexpected"
 
@@ -354,9 +346,7 @@ def test_secrets_never_reach_error_rows(played: Played, probes: Probes) -> None:
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
-    worker.end(
-        grant, Failed("bad_request", "401 for https://u:hunter22@h/ key sk-very-secret \x00")
-    )
+    worker.end(grant, Failed("bad_request", "401 for https://u:hunter22@h/ key sk-very-secret \x00"))
     rows = [Execution.objects.get().error_message, Attempt.objects.get().error_message]
     assert all("secret" not in row and "hunter22" not in row and "\x00" not in row for row in rows)
 
@@ -364,9 +354,7 @@ def test_secrets_never_reach_error_rows(played: Played, probes: Probes) -> None:
 def test_the_database_refuses_a_second_lease_and_a_second_record_of_one() -> None:
     from django.db import IntegrityError
 
-    columns = {c.name for c in Lease._meta.constraints} | {
-        c.name for c in Execution._meta.constraints
-    }
+    columns = {c.name for c in Lease._meta.constraints} | {c.name for c in Execution._meta.constraints}
     assert {"started_on_a_worker", "one_execution_per_key", "waiting_has_a_route"} <= columns
     assert Lease._meta.get_field("execution").unique
     assert Attempt._meta.get_field("lease_id").unique

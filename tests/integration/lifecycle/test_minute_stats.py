@@ -31,9 +31,7 @@ def ended(probes: Probes) -> Ended:
     """Attempts that ended: `ended(3, ago=90, phase="wrap", outcome=…, waited=2, ran=5)`, seconds."""
     (execution,) = probes(1)
 
-    def make(
-        count: int = 1, ago: float = 90, waited: float = 1, ran: float = 2, **columns: Any
-    ) -> None:
+    def make(count: int = 1, ago: float = 90, waited: float = 1, ran: float = 2, **columns: Any) -> None:
         at = NOW - timedelta(seconds=ago)
         started = at - timedelta(seconds=ran)
         due = started - timedelta(seconds=waited)
@@ -139,9 +137,7 @@ def test_days_without_a_run_are_caught_up_with_oldest_first_in_bounded_batches(
         ended(10, ago=3600 * hours)
     first = minute_stats.roll_up(NOW)
     assert 50 <= first < 50 + 20 + 10
-    assert minute_stats.since(ALL_TIME).order_by("minute").first().minute < NOW - timedelta(
-        hours=69
-    )  # type: ignore[union-attr]  # there is one
+    assert minute_stats.since(ALL_TIME).order_by("minute").first().minute < NOW - timedelta(hours=69)  # type: ignore[union-attr]  # there is one
     runs = [first]
     while runs[-1]:
         runs.append(minute_stats.roll_up(NOW))

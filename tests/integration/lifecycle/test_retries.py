@@ -79,9 +79,7 @@ def by_command(worker: Any, grant: Grant) -> None:
     call_command("queue", "retry-failed")
 
 
-@pytest.mark.parametrize(
-    "fail", [asked_by_the_step, error_nobody_named, crash, by_the_admin, by_command]
-)
+@pytest.mark.parametrize("fail", [asked_by_the_step, error_nobody_named, crash, by_the_admin, by_command])
 def test_a_retry_by_whatever_route_is_the_same_work(
     fail: Callable[[Any, Grant], None], played: Played, probes: Probes, sent: list[Any]
 ) -> None:
@@ -229,9 +227,8 @@ def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
     (second,) = worker.end(first, Failed("rate_limited", "429", retry_after=asked))
     assert second.key == "p1"
     waiting = Execution.objects.get(key="p0")
-    assert (
-        f"not before {waiting.run_after:%Y-%m-%d %H:%M:%S} UTC (try 2 of 12 after rate_limited)"
-        == (explain.why_waiting(waiting))
+    assert f"not before {waiting.run_after:%Y-%m-%d %H:%M:%S} UTC (try 2 of 12 after rate_limited)" == (
+        explain.why_waiting(waiting)
     )
     worker.end(second)
     pass_time(asked - 2)

@@ -74,9 +74,7 @@ def test_an_execution_stores_the_trace_it_was_enqueued_in(probes: Probes, spans:
     )
 
 
-def test_enqueuing_inside_a_span_of_the_callers_is_a_child_of_it(
-    probes: Probes, spans: Recorder
-) -> None:
+def test_enqueuing_inside_a_span_of_the_callers_is_a_child_of_it(probes: Probes, spans: Recorder) -> None:
     with trace.get_tracer_provider().get_tracer("app").start_as_current_span("request"):
         probes(1)
     (request,), (enqueue,) = spans("request"), spans("enqueue probe")
@@ -92,9 +90,7 @@ def test_a_decision_that_starts_work_is_a_span_linked_to_the_traces_of_what_it_s
     assert decision.attributes == {
         "sluicegate.starts": 2, "sluicegate.assigned": 0, "sluicegate.sent": 2,
     }  # fmt: skip
-    assert [(link.context.trace_id, link.context.span_id) for link in decision.links] == [
-        ids(enqueue)
-    ]
+    assert [(link.context.trace_id, link.context.span_id) for link in decision.links] == [ids(enqueue)]
     worker.end(worker.begin_all()[0])
     _, at_finish = spans("dispatch")
     assert at_finish.attributes
@@ -149,9 +145,7 @@ def test_the_trace_a_message_carries_wins_over_the_one_of_the_row(
     assert step.attributes["sluicegate.outcome"] == "refused"
 
 
-@pytest.mark.parametrize(
-    "odd", ["", "nonsense", "00-0-0-01", "00-" + "0" * 32 + "-" + "0" * 16 + "-01"]
-)
+@pytest.mark.parametrize("odd", ["", "nonsense", "00-0-0-01", "00-" + "0" * 32 + "-" + "0" * 16 + "-01"])
 def test_a_trace_that_cannot_be_read_begins_a_new_one(
     played: Played, probes: Probes, spans: Recorder, odd: str
 ) -> None:

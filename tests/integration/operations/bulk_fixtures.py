@@ -41,9 +41,7 @@ def fail(ids: list[int], **columns: Any) -> None:
     )
 
 
-def started(
-    verb: str = "retry", filters: Mapping[str, Any] | None = None, **more: Any
-) -> BulkAction:
+def started(verb: str = "retry", filters: Mapping[str, Any] | None = None, **more: Any) -> BulkAction:
     return bulk.begin(BulkRequest(verb, FAILED if filters is None else filters, **more), ANN)
 
 

@@ -21,9 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def change() -> AuditEntry:
-    Actor("ann", "command", "because").record(
-        "pause", "prep.high", {"is": "running"}, {"is": "paused"}
-    )
+    Actor("ann", "command", "because").record("pause", "prep.high", {"is": "running"}, {"is": "paused"})
     return AuditEntry.objects.get()
 
 
@@ -57,9 +55,7 @@ def test_a_change_cannot_be_altered_or_deleted_by_our_own_code(
         "DELETE FROM queuemgr_change",
     ],
 )
-def test_the_database_refuses_to_alter_or_delete_a_change(
-    change: AuditEntry, statement: str
-) -> None:
+def test_the_database_refuses_to_alter_or_delete_a_change(change: AuditEntry, statement: str) -> None:
     refused = pytest.raises(DatabaseError, match="append-only")
     with refused, transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)

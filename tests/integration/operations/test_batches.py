@@ -117,9 +117,7 @@ def test_adders_at_once_give_each_member_a_place_of_its_own(
     in_threads: Callable[..., list[Any]],
 ) -> None:
     batch = made(window=3)
-    done = in_threads(
-        4, lambda n: batches.add(batch, [NewExecution(f"{n}-{i}") for i in range(20)])
-    )
+    done = in_threads(4, lambda n: batches.add(batch, [NewExecution(f"{n}-{i}") for i in range(20)]))
     assert sum(added.new for added in done) == 80
     places = batch.executions.order_by("batch_seq").values_list("batch_seq", flat=True)
     assert list(places) == list(range(80))
@@ -189,9 +187,7 @@ def test_a_page_of_members_that_wait_for_their_turn_costs_two_statements_more(
     members = [
         member
         for n in range(5)
-        for member in made(
-            f"b{n}", " ".join(f"{n}-{i}" for i in range(4)), window=1
-        ).executions.all()
+        for member in made(f"b{n}", " ".join(f"{n}-{i}" for i in range(4)), window=1).executions.all()
     ]
     seen = explain.reasons()
     with django_assert_num_queries(2):

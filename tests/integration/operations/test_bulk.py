@@ -73,9 +73,7 @@ def test_a_preview_stops_counting_where_it_would_take_long(monkeypatch: pytest.M
     some_failed(9)
     seen = bulk.preview(BulkRequest("retry", FAILED))
     assert (seen.matched, seen.more) == (5, True)
-    assert bulk.create(BulkRequest("retry", FAILED), ANN).matched == 9, (
-        "in full, once it is written down"
-    )
+    assert bulk.create(BulkRequest("retry", FAILED), ANN).matched == 9, "in full, once it is written down"
 
 
 @pytest.mark.parametrize(
@@ -177,9 +175,7 @@ def test_a_slice_of_the_chore_is_worked_by_one_and_followed_by_the_next(
     monkeypatch.setattr(bulk_runner, "SLICE_SECONDS", 0.0)
     some_failed(3)
     started()
-    monkeypatch.setattr(
-        bulk_runner, "run", lambda: bulk_step.step(BulkAction.objects.get().pk, 1).changed
-    )
+    monkeypatch.setattr(bulk_runner, "run", lambda: bulk_step.step(BulkAction.objects.get().pk, 1).changed)
     assert beat.work_on_bulk_actions() == {"changed": 1}
     assert asked == [bulk.TASK] * 2
     PeriodicJob.objects.filter(name="bulk").update(ran_at=database_now())

@@ -75,9 +75,7 @@ def test_what_was_moved_on_or_done_since_is_left_alone_and_counted(probes: Any) 
     action = raised()
     low = [pk for pk, rank in before.items() if rank == LOW]
     executions.set_priority(Execution.objects.filter(pk=low[0]), NORMAL, BOB)
-    Execution.objects.filter(pk=low[1]).update(
-        state=State.DONE, finished_at=timezone.now(), route=None
-    )
+    Execution.objects.filter(pk=low[1]).update(state=State.DONE, finished_at=timezone.now(), route=None)
     back = undoing(start_of(action))
     assert counts(back) == (6, 2, 0)
     assert priorities() == {**before, low[0]: NORMAL, low[1]: HIGH}
@@ -129,9 +127,7 @@ def test_the_command_says_that_the_undo_runs_in_the_background(probes: Any) -> N
     change, out = start_of(raised()), StringIO()
     call_command("queue", "undo", str(change.pk), stdout=out)
     back = BulkAction.objects.latest("pk")
-    assert (
-        f"audit entry {change.pk} is being undone in the background by restore #" in out.getvalue()
-    )
+    assert f"audit entry {change.pk} is being undone in the background by restore #" in out.getvalue()
     assert f"`queue bulk show {back.pk} --watch`" in out.getvalue()
 
 

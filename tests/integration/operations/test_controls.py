@@ -84,9 +84,7 @@ def test_a_retry_continues_at_the_failed_step_with_new_attempts(played: Any, pro
     assert executions.retry(Execution.objects.all(), ANN) == 0
 
 
-def test_a_priority_raised_while_waiting_moves_the_work_to_its_new_queue(
-    played: Any, probes: Any
-) -> None:
+def test_a_priority_raised_while_waiting_moves_the_work_to_its_new_queue(played: Any, probes: Any) -> None:
     (execution,) = probes(1, priority=LOW)
     executions.set_priority([execution], HIGH, ANN)
     execution.refresh_from_db()
@@ -215,9 +213,7 @@ def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
 def test_resuming_a_mistyped_limit_is_refused_and_makes_no_row() -> None:
     limit_rows.sync()
     before = Limit.objects.count()
-    with pytest.raises(
-        BadInput, match=r"'hots:example\.org' is not paused and its breaker is closed"
-    ):
+    with pytest.raises(BadInput, match=r"'hots:example\.org' is not paused and its breaker is closed"):
         controls.resume("hots:example.org", ANN)
     assert Limit.objects.count() == before
 

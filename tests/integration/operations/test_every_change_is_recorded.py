@@ -51,9 +51,7 @@ def posted_user(user: User, **changed: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_what_is_done_to_a_user_is_recorded_with_what_it_was(
-    superuser: Client, someone: User
-) -> None:
+def test_what_is_done_to_a_user_is_recorded_with_what_it_was(superuser: Client, someone: User) -> None:
     roles.make()
     operators = Group.objects.get(name="operator")
     permission = Permission.objects.get(codename="edit_payload")
@@ -153,9 +151,7 @@ def test_a_superuser_made_by_command_is_recorded(monkeypatch: pytest.MonkeyPatch
     assert AuditEntry.objects.get().after["is_superuser"] is True
 
 
-def test_a_password_set_by_command_is_recorded(
-    someone: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_password_set_by_command_is_recorded(someone: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getpass", lambda prompt: PASSWORD)
     call_command("changepassword", "kim", stdout=StringIO())
     assert the_change() == (getpass.getuser(), "command", "set password", "user kim")

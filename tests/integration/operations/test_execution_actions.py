@@ -89,9 +89,7 @@ def test_done_work_is_never_skipped_retried_or_begun_anew(played: Any, probes: A
         states.move([execution.pk], State.SKIPPED, finished_at=database_now())
 
 
-def test_rescheduled_work_starts_at_its_time_and_says_who_rescheduled_it(
-    played: Any, probes: Any
-) -> None:
+def test_rescheduled_work_starts_at_its_time_and_says_who_rescheduled_it(played: Any, probes: Any) -> None:
     played(slots=1)
     (execution,) = probes(1)
     later = database_now() + timedelta(hours=2)
@@ -105,9 +103,7 @@ def test_rescheduled_work_starts_at_its_time_and_says_who_rescheduled_it(
     assert Lease.objects.count() == 1
 
 
-def test_work_brought_forward_starts_at_once_though_its_route_was_parked(
-    played: Any, probes: Any
-) -> None:
+def test_work_brought_forward_starts_at_once_though_its_route_was_parked(played: Any, probes: Any) -> None:
     (execution,) = probes(1)
     executions.set_run_after([execution], database_now() + timedelta(hours=2), ANN)
     played(slots=1)
@@ -207,9 +203,7 @@ def test_a_payload_no_limit_could_ever_admit_is_refused(failed: Execution) -> No
     assert state_of(failed) == State.FAILED
 
 
-def test_a_retry_on_its_way_stays_a_retry_when_its_priority_is_changed(
-    played: Any, probes: Any
-) -> None:
+def test_a_retry_on_its_way_stays_a_retry_when_its_priority_is_changed(played: Any, probes: Any) -> None:
     """Its lease is withdrawn, and it waits on a route for retries, so it keeps to their share."""
     worker = played(slots=1)
     (execution,) = probes(1)

@@ -159,9 +159,7 @@ def test_a_pause_that_was_resumed_since_is_not_undone() -> None:
     controls.pause("prep.high", ANN)
     change = last()
     controls.resume("prep.high", BOB)
-    with pytest.raises(
-        CannotUndo, match=r"it is running now.*paused by ann: because; bob did that"
-    ):
+    with pytest.raises(CannotUndo, match=r"it is running now.*paused by ann: because; bob did that"):
         undo(change, ANN)
 
 

@@ -83,6 +83,4 @@ def is_fetched(document: Document) -> bool:
 
 def outcomes() -> list[str]:
     """The outcomes of the runs of the step, in order."""
-    return list(
-        Attempt.objects.filter(step="fetch").order_by("pk").values_list("outcome", flat=True)
-    )
+    return list(Attempt.objects.filter(step="fetch").order_by("pk").values_list("outcome", flat=True))

@@ -43,9 +43,7 @@ class StepRunner:
 
     def enqueue(self, key: str, context: Mapping[str, Any]) -> Execution:
         """Have a document wait for this step."""
-        kind = routes.kind_of(
-            get_flow(FLOW).at(self.phase, self.step), NORMAL, context, resumed=True
-        )
+        kind = routes.kind_of(get_flow(FLOW).at(self.phase, self.step), NORMAL, context, resumed=True)
         with transaction.atomic():  # nothing starts it before it has reached the step
             enqueue_many(FLOW, [NewExecution(key, {})])
             Execution.objects.filter(key=key).update(

@@ -138,9 +138,7 @@ def test_notes_of_another_model_are_not_taken(
     assert again(runner, model) == ALL
 
 
-def test_notes_that_cannot_be_stored_are_used_all_the_same(
-    runner: AnalyseRunner, model: FakeLlm
-) -> None:
+def test_notes_that_cannot_be_stored_are_used_all_the_same(runner: AnalyseRunner, model: FakeLlm) -> None:
     runner.add("long", LONG)
     folder = Path(default_storage.path("analysis"))
 

@@ -65,9 +65,7 @@ def verdict(mock: LLMockServer) -> dict[str, Any]:
     return dict(httpx.get(f"{mock.url}/_llmock/verdict").json())
 
 
-def test_the_verdict_is_clean_under_429_503_and_stalls(
-    runner: AnalyseRunner, mock: LLMockServer
-) -> None:
+def test_the_verdict_is_clean_under_429_503_and_stalls(runner: AnalyseRunner, mock: LLMockServer) -> None:
     """P3-08: Retry-After is respected, backoff grows, and timeouts are retried."""
     mock.state.scenarios.add(
         Fail(429, retry_after=1.0),
@@ -112,9 +110,7 @@ def test_a_broken_answer_is_mended_by_another_question_and_never_by_the_same(
     assert outcomes() == [("done", 2), ("done", 2)]
 
 
-def test_what_is_refused_for_good_is_not_asked_again(
-    runner: AnalyseRunner, mock: LLMockServer
-) -> None:
+def test_what_is_refused_for_good_is_not_asked_again(runner: AnalyseRunner, mock: LLMockServer) -> None:
     """Quota is last: it opens the endpoint's breaker for the day."""
     refusals = (400, None), (401, None), (403, None), (429, "insufficient_quota")
     for number, (status, code) in enumerate(refusals):
@@ -128,12 +124,8 @@ def test_what_is_refused_for_good_is_not_asked_again(
     assert charged() == 4
 
 
-def test_the_verdict_is_clean_for_a_long_paper_in_chunks(
-    runner: AnalyseRunner, mock: LLMockServer
-) -> None:
-    mock.state.scenarios.add(
-        Fail(429, retry_after=1.0, match=Match(path="*")), Fail(503, retry_after=0.5)
-    )
+def test_the_verdict_is_clean_for_a_long_paper_in_chunks(runner: AnalyseRunner, mock: LLMockServer) -> None:
+    mock.state.scenarios.add(Fail(429, retry_after=1.0, match=Match(path="*")), Fail(503, retry_after=0.5))
     mock.state.scenarios.add(Reply(text=json.dumps(GOOD), times=None))
     runner.add("long", long_paper())
     to_the_end(runner)

@@ -35,10 +35,7 @@ def test_a_paper_takes_a_token_for_each_of_its_concurrent_chunks(
     begun = runner.begin()
     taken = {lease.execution.key: lease.tokens for lease in Lease.objects.all()}
     assert len(begun) == len(taken)
-    places = {
-        key: int(tokens.partition(f"{LLM_REQUESTS}=")[2].split()[0])
-        for key, tokens in taken.items()
-    }
+    places = {key: int(tokens.partition(f"{LLM_REQUESTS}=")[2].split()[0]) for key, tokens in taken.items()}
     assert sum(places.values()) == 6, places
     assert all(count == (4 if "long" in key else 1) for key, count in places.items())
 

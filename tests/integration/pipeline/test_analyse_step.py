@@ -44,9 +44,7 @@ PARTS = 4
 @pytest.fixture
 def model(set_settings: Callable[..., None]) -> Iterator[FakeLlm]:
     with served_model(set_settings, llm_api_key="sk-for-this-test") as model:
-        model.reply = lambda request: said(
-            GOOD if is_merge(request) or _whole(request) else "notes"
-        )
+        model.reply = lambda request: said(GOOD if is_merge(request) or _whole(request) else "notes")
         yield model
 
 
@@ -104,9 +102,7 @@ def test_a_prompt_refused_for_its_length_is_asked_in_halves_once_across_leases(
     assert charged() == len(model.requests)
 
 
-def test_a_second_refusal_for_length_fails_with_the_numbers(
-    runner: AnalyseRunner, model: FakeLlm
-) -> None:
+def test_a_second_refusal_for_length_fails_with_the_numbers(runner: AnalyseRunner, model: FakeLlm) -> None:
     """P7-12"""
     model.reply = lambda request: (
         400,
@@ -253,9 +249,7 @@ def test_a_request_that_cannot_be_charged_is_not_sent_and_is_no_attempt(
     assert isinstance(result, Done)
 
 
-def test_an_unexpected_failure_costs_what_was_charged(
-    runner: AnalyseRunner, model: FakeLlm
-) -> None:
+def test_an_unexpected_failure_costs_what_was_charged(runner: AnalyseRunner, model: FakeLlm) -> None:
     """The text is gone from the storage: nothing was sent, so nothing is charged."""
     runner.add("short", SHORT)
     document = Document.objects.get()
@@ -275,9 +269,7 @@ def test_a_model_whose_name_is_longer_than_the_column_is_stored_cut(
     assert Document.objects.get().method == ("model:" + "m" * 300)[:METHOD_CHARACTERS]
 
 
-def test_a_step_that_lost_its_lease_sends_nothing_more(
-    runner: AnalyseRunner, model: FakeLlm
-) -> None:
+def test_a_step_that_lost_its_lease_sends_nothing_more(runner: AnalyseRunner, model: FakeLlm) -> None:
     runner.add("long", LONG)
     (grant,) = runner.begin()
     Lease.objects.all().delete()
@@ -285,9 +277,7 @@ def test_a_step_that_lost_its_lease_sends_nothing_more(
     assert model.requests == []
 
 
-def test_failed_tries_add_to_what_the_document_has_used(
-    runner: AnalyseRunner, model: FakeLlm
-) -> None:
+def test_failed_tries_add_to_what_the_document_has_used(runner: AnalyseRunner, model: FakeLlm) -> None:
     model.say("no JSON")
     model.say("none either")
     runner.add("short", SHORT)

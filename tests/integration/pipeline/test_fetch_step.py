@@ -191,9 +191,7 @@ def test_a_host_that_asks_for_a_short_wait_is_waited_for(
     assert (outcomes(), mirror.hits) == (["retried"], [])
 
 
-def test_a_lone_address_is_tried_as_often_as_its_policy_says(
-    fetching: Fetching, site: FaultyServer
-) -> None:
+def test_a_lone_address_is_tried_as_often_as_its_policy_says(fetching: Fetching, site: FaultyServer) -> None:
     document = fetching.put(site.url("/cut"))
     for _ in range(3):
         fetching.again(execution_of(document))
@@ -211,9 +209,7 @@ def test_a_copy_we_have_is_not_asked_for_again_unless_somebody_says_so(
     assert len(site.hits) == 1
 
 
-def test_a_copy_requested_again_is_kept_if_it_has_not_changed(
-    fetching: Fetching, site: FaultyServer
-) -> None:
+def test_a_copy_requested_again_is_kept_if_it_has_not_changed(fetching: Fetching, site: FaultyServer) -> None:
     document = refetched(fetching, site, "/conditional")
     assert site.seen[1]["if-none-match"] == 'W/"seven"'
     assert (is_fetched(document), told(document)) == (True, ["kept", "unchanged"])
@@ -231,17 +227,13 @@ def test_an_earlier_copy_is_never_harmed_by_what_comes_later(
     assert Path(fresh(document).pdf.path).read_bytes() == pdf()
 
 
-def test_a_copy_that_changed_is_stored_beside_the_earlier_one(
-    fetching: Fetching, site: FaultyServer
-) -> None:
+def test_a_copy_that_changed_is_stored_beside_the_earlier_one(fetching: Fetching, site: FaultyServer) -> None:
     document = refetched(fetching, site, "/once?then=" + quote(pdf(60).decode()))
     assert (is_fetched(document), fresh(document).size) == (True, 60)
     assert len(fetching.stored()) == 2
 
 
-def test_a_stored_file_that_lost_its_end_is_fetched_again(
-    fetching: Fetching, site: FaultyServer
-) -> None:
+def test_a_stored_file_that_lost_its_end_is_fetched_again(fetching: Fetching, site: FaultyServer) -> None:
     document = fetching.put(site.url("/pdf"))
     Path(fresh(document).pdf.path).write_bytes(b"%PDF-1.7 half")
     fetching.forget()
@@ -287,9 +279,7 @@ def test_a_scratch_folder_that_cannot_be_made_is_a_storage_failure(
     assert (execution.state, execution.error_kind) == (State.WAITING, "storage")
 
 
-def test_what_was_left_for_later_is_cleared_after_a_day(
-    fetching: Fetching, site: FaultyServer
-) -> None:
+def test_what_was_left_for_later_is_cleared_after_a_day(fetching: Fetching, site: FaultyServer) -> None:
     """P6-06"""
     fetching.put(site.url("/ranged?id=tidy&then=503"))
     [left] = files.scratch().iterdir()

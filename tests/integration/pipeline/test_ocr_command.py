@@ -62,9 +62,7 @@ def test_a_line_a_page_in_page_order_and_nothing_else_is_printed(
     pdf = written(tmp_path, numbered_pages(7))
     code, lines, _ = ended(vision, pdf, "--pages", "5-6,1,4-5")
     assert code == 0
-    assert lines == [
-        {"page": n, "status": "ok", "attempts": 1, "text": f"page {n}"} for n in (1, 4, 5, 6)
-    ]
+    assert lines == [{"page": n, "status": "ok", "attempts": 1, "text": f"page {n}"} for n in (1, 4, 5, 6)]
 
 
 def test_a_failed_page_is_a_line_with_its_error_and_the_exit_code_is_2(
@@ -158,9 +156,7 @@ PAGE_BYTES = 160 << 10
 
 
 @pytest.mark.parametrize("pages", [200, pytest.param(1000, marks=pytest.mark.slow_proof)])
-def test_memory_stays_flat_over_many_pages(
-    pages: int, vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_memory_stays_flat_over_many_pages(pages: int, vision: VisionEndpoint, tmp_path: Path) -> None:
     """After page 60 memory grows by less than half of what keeping the pages would take."""
     long = " ".join(map(str, range(10_000)))
     vision.usual = lambda asked: text(long)

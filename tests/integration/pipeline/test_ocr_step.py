@@ -131,9 +131,7 @@ def test_what_ocr_asked_and_used_is_in_the_document_failed_answers_and_attempts_
     usage = {"prompt_tokens": 100, "completion_tokens": 9}
     used_some = replace(text("x"), body=text("x").body | {"usage": usage})
     runner.vision.next_for[1] = [Answer({"error": {"message": "no"}, "usage": usage}, 503)]
-    runner.vision.usual = lambda asked: (
-        error(429, Retry_After="600") if asked.page == 3 else used_some
-    )
+    runner.vision.usual = lambda asked: error(429, Retry_After="600") if asked.page == 3 else used_some
     runner.add("scan", pages=3)
     (result,) = runner.once()
     assert result.kind == "rate_limited"
@@ -242,9 +240,7 @@ def _failing(runner: OcrRunner, monkeypatch: pytest.MonkeyPatch, error: Exceptio
 
 def test_a_retry_does_not_pay_again_for_pages_that_were_read(runner: OcrRunner) -> None:
     """Two pages are read, then the endpoint fails; the next attempt requests the others."""
-    runner.vision.usual = lambda asked: (
-        text(f"page {asked.page}") if asked.page <= 2 else error(503)
-    )
+    runner.vision.usual = lambda asked: text(f"page {asked.page}") if asked.page <= 2 else error(503)
     runner.add("scan", pages=8)
     (result,) = runner.once()
     assert result.kind == "server_error"

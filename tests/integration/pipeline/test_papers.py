@@ -101,9 +101,7 @@ def test_each_page_says_who_read_it_how_long_it_is_and_why_not_the_first(
     assert (document.pages_by, document.problem) == ({"pdfium": 1}, "")
 
 
-def test_a_partial_reading_says_so(
-    papers: Papers, tmp_path: Path, set_settings: Callable[..., None]
-) -> None:
+def test_a_partial_reading_says_so(papers: Papers, tmp_path: Path, set_settings: Callable[..., None]) -> None:
     set_settings(extract_pages=2)
     pages = pdf_builder.document([pdf_builder.text_content(*PROSE)] * 3)
     papers.parse_item(pdf_builder.written(tmp_path, pages))
@@ -175,9 +173,7 @@ def test_two_names_of_the_same_bytes_share_one_stored_pdf(papers: Papers, tmp_pa
 # OCR
 
 
-def test_a_paper_whose_pages_all_have_text_is_never_sent_to_ocr(
-    papers: Papers, tmp_path: Path
-) -> None:
+def test_a_paper_whose_pages_all_have_text_is_never_sent_to_ocr(papers: Papers, tmp_path: Path) -> None:
     papers.parse_item(paper(tmp_path))
     papers.work()
     assert "ocr" not in dict(papers.outcomes())
@@ -190,9 +186,7 @@ def test_a_scan_waits_for_ocr_under_the_limit_of_its_engine(papers: Papers, tmp_
     assert Execution.objects.get().context["pages_without_text"] == [1]
 
 
-def test_a_blank_page_among_text_is_called_blank_and_spoils_nothing(
-    papers: Papers, tmp_path: Path
-) -> None:
+def test_a_blank_page_among_text_is_called_blank_and_spoils_nothing(papers: Papers, tmp_path: Path) -> None:
     pages = pdf_builder.document([pdf_builder.text_content(*PROSE), b""])
     papers.parse_item(pdf_builder.written(tmp_path, pages))
     papers.work()
@@ -221,9 +215,7 @@ def test_a_step_whose_lease_is_gone_promotes_no_file_and_stores_nothing(
     assert not any((papers.files.parent / "scratch").iterdir())
 
 
-def test_a_lease_that_ends_while_the_paper_comes_down_promotes_no_file(
-    papers: Papers, site: Site
-) -> None:
+def test_a_lease_that_ends_while_the_paper_comes_down_promotes_no_file(papers: Papers, site: Site) -> None:
     site.pages["/a.pdf"] = paper_of()
     papers.parse_item(f"{site.url}/a.pdf")
     grant = papers.begun("fetch")
@@ -256,9 +248,7 @@ def test_an_aborted_download_leaves_no_file_behind(papers: Papers, site: Site) -
 # What papers and models may send us
 
 
-def test_text_with_nul_and_other_controls_is_stored_on_any_database(
-    papers: Papers, tmp_path: Path
-) -> None:
+def test_text_with_nul_and_other_controls_is_stored_on_any_database(papers: Papers, tmp_path: Path) -> None:
     """P7-02"""
     papers.parse_item(paper(tmp_path, *(line.replace("gates", "ga\x00tes\x01") for line in PROSE)))
     papers.work()
@@ -296,9 +286,7 @@ def test_an_answer_with_nul_and_half_a_surrogate_is_stored_on_any_database(
         "hep-th/9901001",
     ],
 )
-def test_no_name_of_a_paper_leads_out_of_the_files_folder(
-    name: str, papers: Papers, site: Site
-) -> None:
+def test_no_name_of_a_paper_leads_out_of_the_files_folder(name: str, papers: Papers, site: Site) -> None:
     """P6-12"""
     link = {"URL": f"{site.url}/a.pdf", "content-type": "application/pdf"}
     site.pages["/a.pdf"] = site.pages["/pdf/hep-th/9901001"] = paper_of()

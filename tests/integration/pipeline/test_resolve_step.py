@@ -27,9 +27,7 @@ CROSSREF = "/works/10.1000%2F182?mailto=p%40example.org"
 
 @pytest.fixture
 def sources(site: Site, set_settings: Any) -> Site:
-    set_settings(
-        contact_email="p@example.org", unpaywall_url=site.url, resolvers="unpaywall,crossref"
-    )
+    set_settings(contact_email="p@example.org", unpaywall_url=site.url, resolvers="unpaywall,crossref")
     return site
 
 

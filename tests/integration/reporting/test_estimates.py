@@ -38,9 +38,7 @@ def measured(probes: Any) -> Any:
 
     def record(count: int, minutes: float, phase: str = "prep", cost: int = 0) -> None:
         (one,) = probes(1, prefix=f"measured-{phase}-")
-        Execution.objects.filter(pk=one.pk).update(
-            state=State.DONE, route=None, finished_at=database_now()
-        )
+        Execution.objects.filter(pk=one.pk).update(state=State.DONE, route=None, finished_at=database_now())
         now = database_now()
         Attempt.objects.bulk_create(
             _attempt(one, now - timedelta(minutes=minutes) * (n + 1) / count, phase, cost)
@@ -139,8 +137,7 @@ def test_with_nothing_measured_no_time_is_made_up(played: Any, probes: Any) -> N
     probes(2)
     said = queue("why", "p1").lines
     assert said[1] == (
-        "position 1 in prep.normal; no start to expect: "
-        "nothing started in prep.normal in the last hour"
+        "position 1 in prep.normal; no start to expect: nothing started in prep.normal in the last hour"
     )
     (record,) = queue("why", "p1", "--json").records
     assert (record["starts_at"], record["finishes_at"]) == (None, None)
@@ -172,13 +169,9 @@ def test_the_window_begins_with_the_first_start_when_work_began_within_it(
     assert str(found) == "5 started in the last 5 minutes"
 
 
-def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(
-    probes: Any, measured: Any
-) -> None:
+def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(probes: Any, measured: Any) -> None:
     zone = "UTC" if database_now().hour < 20 else "Etc/GMT-12"
-    controls.edit_limit(
-        "fleet", ANN, daily_budget=250, reserved_for_high_percent=0, budget_zone=zone
-    )
+    controls.edit_limit("fleet", ANN, daily_budget=250, reserved_for_high_percent=0, budget_zone=zone)
     measured(30, minutes=30, cost=2)
     day = database_now().date() - timedelta(days=1)
     DailyUsage.objects.bulk_create(

@@ -68,9 +68,7 @@ def test_each_filter_finds_what_it_names(three: None, bounded: bool) -> None:
     assert [(filters, keys(bounded=bounded, **filters)) for filters, _ in FOUND] == [*FOUND]
 
 
-def test_ended_work_is_found_by_the_limit_of_its_last_attempt_only(
-    played: Any, probes: Any
-) -> None:
+def test_ended_work_is_found_by_the_limit_of_its_last_attempt_only(played: Any, probes: Any) -> None:
     worker = played(slots=1)
     (execution,) = probes(1, limit_key="host:a")
     (grant,) = worker.begin_all()

@@ -62,9 +62,7 @@ def pass_time(name: str, seconds: float) -> None:
     dispatch()
 
 
-def test_a_rate_allows_one_start_and_the_next_an_interval_later(
-    played: Played, probes: Probes
-) -> None:
+def test_a_rate_allows_one_start_and_the_next_an_interval_later(played: Played, probes: Probes) -> None:
     """P4-: the clock moves on when a start begins, not when it is granted, so a late message
     cannot bring two together."""
     controls.edit_limit("host:a", ANN, rate="1/30s")
@@ -194,9 +192,7 @@ def test_failures_to_reach_a_service_open_its_breaker_and_an_answer_closes_it(
     assert leased() == 0
 
 
-def test_a_used_up_quota_opens_the_breaker_until_the_day_ends(
-    played: Played, probes: Probes
-) -> None:
+def test_a_used_up_quota_opens_the_breaker_until_the_day_ends(played: Played, probes: Probes) -> None:
     """P3-11: one request learns it; the others wait, and are told why."""
     worker = played(slots=1)
     probes(5, limit_key="llm:chat")
@@ -217,15 +213,13 @@ def test_a_person_can_reset_an_open_breaker(played: Played, probes: Probes) -> N
     assert leased() == 1
 
 
-def test_a_failing_service_does_not_open_the_breaker_of_the_tenant(
-    played: Played, probes: Probes
-) -> None:
+def test_a_failing_service_does_not_open_the_breaker_of_the_tenant(played: Played, probes: Probes) -> None:
     worker = played(slots=1)
     probes(1, limit_key="host:a", tenant="acme")
     worker.end(worker.begin_all()[0], Failed("rate_limited", "429", retry_after=60))
-    assert list(
-        LimitState.objects.filter(open_until__isnull=False).values_list("name", flat=True)
-    ) == ["host:a"]
+    assert list(LimitState.objects.filter(open_until__isnull=False).values_list("name", flat=True)) == [
+        "host:a"
+    ]
 
 
 def test_a_budgets_day_is_kept_in_its_own_zone(played: Played, probes: Probes) -> None:
@@ -348,9 +342,7 @@ def test_retries_are_limited_to_a_percentage_of_starts(
     assert leased() == 0
 
 
-def test_a_parked_route_is_unparked_by_whatever_allows_it_to_start(
-    played: Played, probes: Probes
-) -> None:
+def test_a_parked_route_is_unparked_by_whatever_allows_it_to_start(played: Played, probes: Probes) -> None:
     worker = played(slots=9)
     probes(6, limit_key="host:a")
     dispatch()

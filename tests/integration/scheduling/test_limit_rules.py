@@ -107,9 +107,7 @@ def test_what_is_due_on_a_quiet_queue_starts_though_every_other_one_is_paused(
     worker = played(slots=2)
     with hold_scheduler_lock() as lock:
         wakeups.consume(lock)  # nothing else says that the route may be looked at again
-    Route.objects.filter(limit_keys="host:a").update(
-        parked_on="run_after", parked_until=due.created_at
-    )
+    Route.objects.filter(limit_keys="host:a").update(parked_on="run_after", parked_until=due.created_at)
     assert quiet_of("prep.normal") == {True, False}
     dispatch()
     assert [grant.execution_id for grant in worker.begin_all()] == [due.pk]

@@ -28,9 +28,7 @@ SettingsGroup = Callable[..., None]
 ANN = Actor("ann", "admin")
 
 
-def test_high_starts_before_normal_before_low_whatever_came_first(
-    played: Played, probes: Probes
-) -> None:
+def test_high_starts_before_normal_before_low_whatever_came_first(played: Played, probes: Probes) -> None:
     """P1-08: the order of the names is what is promised; numbers and a broker's steps play no part."""
     for name in ("low", "normal", "high"):
         probes(10, priority=PRIORITIES[name], prefix=f"{name}-")
@@ -108,9 +106,7 @@ def test_waiting_behind_a_cap_of_one_is_no_attempt_and_no_failure(
             housekeeping.tick()
             assert Lease.objects.count() == 1
             if number < 199:
-                assert "phase:prep 1/1" in explain.why_waiting(
-                    Execution.objects.get(pk=waiting[-1].pk)
-                )
+                assert "phase:prep 1/1" in explain.why_waiting(Execution.objects.get(pk=waiting[-1].pk))
         handed = worker.end(grant)
         assert len(handed) == (number < 199)
         grant = handed[0] if handed else grant
@@ -154,9 +150,7 @@ def test_a_reserve_as_large_as_its_limit_is_refused_at_startup_by_name(
 ) -> None:
     """P1-05: normal work could never fit, and would be said to wait for a busy fleet."""
     configure(max_workers=4, high_priority_reserved=4)
-    with pytest.raises(
-        ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"
-    ):
+    with pytest.raises(ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"):
         limit_rows.sync()
     assert not Limit.objects.exists()
 

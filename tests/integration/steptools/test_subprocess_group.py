@@ -93,9 +93,7 @@ async def test_a_program_cancelled_while_it_starts_is_killed_too(tmp_path: Path)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
-    assert [
-        p for p in psutil.Process().children(recursive=True) if "SIG_IGN" in str(p.cmdline())
-    ] == []
+    assert [p for p in psutil.Process().children(recursive=True) if "SIG_IGN" in str(p.cmdline())] == []
     await gone(tmp_path)
 
 

@@ -41,9 +41,7 @@ def flower() -> Iterator[str]:
         **os.environ, "FLOWER_UNAUTHENTICATED_API": "true", **served.program.environment
     }  # fmt: skip
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(
-        served.program.command, env=environment, stdout=quiet, stderr=quiet
-    ) as process:
+    with subprocess.Popen(served.program.command, env=environment, stdout=quiet, stderr=quiet) as process:
         try:
             _wait_for(served.port, process)
             yield f"http://127.0.0.1:{served.port}/"

@@ -83,9 +83,7 @@ def wait_since_long() -> None:
     Lease.objects.update(due_at=database_now() - LONG_AGO)
 
 
-def test_no_progress_when_work_waits_slots_are_free_and_nothing_started(
-    played: Any, probes: Any
-) -> None:
+def test_no_progress_when_work_waits_slots_are_free_and_nothing_started(played: Any, probes: Any) -> None:
     """The messages of its leases were lost: the workers are idle and hear of nothing."""
     played(slots=4)
     probes(2)
@@ -106,9 +104,7 @@ def test_a_busy_worker_is_never_a_lack_of_progress(played: Any, probes: Any) -> 
     assert ask("progress")[0] == 200
 
 
-def test_a_pause_an_empty_queue_and_work_not_due_are_no_lack_of_progress(
-    played: Any, probes: Any
-) -> None:
+def test_a_pause_an_empty_queue_and_work_not_due_are_no_lack_of_progress(played: Any, probes: Any) -> None:
     played(slots=4)
     assert ask("progress")[0] == 200
     controls.pause("everything", ANN)

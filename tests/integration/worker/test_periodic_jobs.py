@@ -76,9 +76,7 @@ def test_periodic_jobs_follow_elapsed_time_through_a_change_of_summer_time(
 
 
 @pytest.mark.parametrize("jump", [-86_400, -3_600, -5, 3_600, 86_400])
-def test_a_clock_set_back_or_forward_costs_a_job_at_most_two_periods(
-    jump: float, clock: Clock
-) -> None:
+def test_a_clock_set_back_or_forward_costs_a_job_at_most_two_periods(jump: float, clock: Clock) -> None:
     """P5-06: jobs do not stop until the old time comes again."""
     every = 10.0
     assert housekeeping.claim("tick", every)
@@ -189,9 +187,7 @@ def test_doctor_reports_a_tick_that_is_overdue(silent_since: Callable[[float], N
     assert "beat" in finding.remedy
 
 
-def test_a_worker_runs_the_tick_of_a_missing_beat(
-    clock: Clock, played: Played, probes: Probes
-) -> None:
+def test_a_worker_runs_the_tick_of_a_missing_beat(clock: Clock, played: Played, probes: Probes) -> None:
     """P5-11: leases expire and due work starts without any beat."""
     worker = played(slots=1)
     (execution,) = probes(1)

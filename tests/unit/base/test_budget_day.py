@@ -75,9 +75,7 @@ near_changes = st.builds(
 
 @given(moments | near_changes, st.sampled_from(sorted(available_timezones())))
 @settings(max_examples=300, deadline=None)
-def test_in_every_zone_a_time_belongs_to_the_day_that_ends_next(
-    moment: datetime, name: str
-) -> None:
+def test_in_every_zone_a_time_belongs_to_the_day_that_ends_next(moment: datetime, name: str) -> None:
     ends = day_ends(moment, name)
     assert ends > moment
     assert day_of(ends - TICK, name) == day_of(moment, name)

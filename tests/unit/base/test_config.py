@@ -120,9 +120,7 @@ def test_a_value_out_of_range_is_named_with_the_range(
 def test_every_bad_value_is_named_at_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_PENDING", "-1")
     monkeypatch.setenv("SLUICE_RETRY_PERCENT", "-2")
-    with pytest.raises(
-        ConfigurationError, match=r"SLUICE_RETRY_PERCENT='-2'.*SLUICE_MAX_PENDING='-1'"
-    ):
+    with pytest.raises(ConfigurationError, match=r"SLUICE_RETRY_PERCENT='-2'.*SLUICE_MAX_PENDING='-1'"):
         QueueSettings.load()
 
 
@@ -142,9 +140,7 @@ def test_a_lease_must_outlive_two_heartbeats(monkeypatch: pytest.MonkeyPatch):
 def test_the_reserve_must_be_smaller_than_all_slots(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_WORKERS", "4")
     monkeypatch.setenv("SLUICE_HIGH_PRIORITY_RESERVED", "4")
-    with pytest.raises(
-        ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"
-    ):
+    with pytest.raises(ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"):
         QueueSettings.load()
 
 
@@ -184,9 +180,7 @@ def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 def test_a_command_reports_settings_that_cannot_work_in_one_line(tmp_path: Path):
     own = {"SLUICE_DATA_DIR": str(tmp_path), "DATABASE_URL": ""}
     assert manage("migrate", "--verbosity", "0", **own).returncode == 0
-    refused = manage(
-        "queue", "stats", SLUICE_LEASE_SECONDS="5", SLUICE_HEARTBEAT_SECONDS="30", **own
-    )
+    refused = manage("queue", "stats", SLUICE_LEASE_SECONDS="5", SLUICE_HEARTBEAT_SECONDS="30", **own)
     assert refused.returncode == 3
     assert refused.stdout == ""
     assert "SLUICE_HEARTBEAT_SECONDS=30" in refused.stderr

@@ -40,9 +40,7 @@ def test_histograms_add_up_as_if_counted_in_one(some: list[float], others: list[
 
 
 @given(st.lists(st.floats(0, 86_400), min_size=1, max_size=50), st.floats(0, 1))
-def test_a_percentile_is_in_the_bucket_of_the_duration_at_its_rank(
-    seconds: list[float], q: float
-) -> None:
+def test_a_percentile_is_in_the_bucket_of_the_duration_at_its_rank(seconds: list[float], q: float) -> None:
     found = percentile(of(seconds), q)
     assert found is not None
     rank = max(1, -(-int(q * len(seconds) * 1_000_000) // 1_000_000))

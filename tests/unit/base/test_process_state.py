@@ -101,9 +101,7 @@ def mentioned(tree: ast.AST) -> set[str]:
 
 def test_all_state_of_every_module_is_registered_for_the_reset() -> None:
     missing = {
-        f"{path}:{name}"
-        for path, tree in modules().items()
-        for name in remembered(tree) - registered(tree)
+        f"{path}:{name}" for path, tree in modules().items() for name in remembered(tree) - registered(tree)
     }
     assert missing == NOT_RESET.keys()
 

@@ -56,10 +56,7 @@ def compose_command() -> list[str] | None:
     if shutil.which("docker-compose"):
         return ["docker-compose"]
     docker = shutil.which("docker")
-    if (
-        docker
-        and subprocess.run([docker, "compose", "version"], capture_output=True).returncode == 0
-    ):
+    if docker and subprocess.run([docker, "compose", "version"], capture_output=True).returncode == 0:
         return [docker, "compose"]
     return None
 

@@ -22,8 +22,6 @@ def test_every_module_named_as_keeping_a_promise_exists():
 
 
 def test_every_promise_is_tested():
-    promises = [
-        line for line in PAGE.splitlines() if line.startswith("| ") and "promise" not in line
-    ]
+    promises = [line for line in PAGE.splitlines() if line.startswith("| ") and "promise" not in line]
     assert promises
     assert all(re.search(r"`test_\w+`", line.split("|")[3]) for line in promises)

@@ -21,9 +21,7 @@ def test_no_number_of_tries_makes_the_wait_overflow(base: float, attempt: int) -
 
 @pytest.mark.parametrize("kind", [kind for kind, p in POLICIES.items() if p.max_attempts > 1])
 @pytest.mark.parametrize("attempt", range(1, 6))
-def test_every_wait_is_between_the_least_and_the_most_the_table_says(
-    kind: str, attempt: int
-) -> None:
+def test_every_wait_is_between_the_least_and_the_most_the_table_says(kind: str, attempt: int) -> None:
     """P3-12: jitter from zero made of an hour's wait anything down to none."""
     policy = POLICIES[kind]
     least = min(policy.base * 2 ** (attempt - 1), policy.ceiling)

@@ -57,9 +57,7 @@ def test_a_page_with_few_facts_has_no_empty_sections() -> None:
 def test_hostile_text_makes_no_tag_no_attribute_and_no_link() -> None:
     """P4-14: the tags of a page do not depend on its texts."""
     tame = render_html(with_every_text("tame"))
-    page = render_html(
-        with_every_text('"><script>alert(1)</script><img src=x onerror=alert(1)> \u202e')
-    )
+    page = render_html(with_every_text('"><script>alert(1)</script><img src=x onerror=alert(1)> \u202e'))
     assert Seen(page).tags == Seen(tame).tags
     assert "\u202e" not in page
 
@@ -78,9 +76,7 @@ def test_a_page_needs_nothing_else_and_links_to_two_places_only(facts: ReportFac
             assert str(attributes["href"]).startswith(KNOWN_HOSTS)
             assert attributes["rel"] == "noreferrer noopener"
     policies = [a["content"] for _, a in seen.tags if "http-equiv" in a]
-    assert policies == [
-        "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
-    ]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"]
 
 
 def test_equal_facts_give_equal_pages() -> None:

@@ -40,9 +40,7 @@ def test_an_aim_says_whether_it_is_met_from_its_own_side() -> None:
 
 
 def test_a_row_holds_a_rate_against_the_first_and_judges_only_what_has_an_aim() -> None:
-    first, second = rows_of(
-        {"none": [100, 200], "cap": [90, 160]}, "none", {"cap": Aim(0.9, at_least=True)}
-    )
+    first, second = rows_of({"none": [100, 200], "cap": [90, 160]}, "none", {"cap": Aim(0.9, at_least=True)})
     assert (first.ratio, first.verdict) == (Spread(1, 1, 1), "")
     assert second.ratio.median == pytest.approx(0.85)
     assert second.cells() == ["cap", "125/s", "0.85 (0.80 - 0.90)", "aim >= 0.9: not met"]

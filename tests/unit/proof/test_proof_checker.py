@@ -25,9 +25,7 @@ def attempt(key: str, start: float, end: float, **more: Any) -> Attempt:
     return Attempt(**given)
 
 
-def execution(
-    key: str, created: float = 0, finished: float = 1000, state: str = "done"
-) -> Execution:
+def execution(key: str, created: float = 0, finished: float = 1000, state: str = "done") -> Execution:
     return Execution(key, state, NOON + created, NOON + finished)
 
 

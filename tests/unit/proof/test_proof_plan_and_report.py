@@ -65,9 +65,7 @@ def test_the_longest_pause_after_a_fault_is_its_recovery() -> None:
     assert seconds_until_work_went_on(fault, [*attempts, attempt("e", 16, 17)]) == 3
 
 
-def test_work_lost_with_a_worker_counts_until_it_is_started_again_unless_it_waits_for_a_budget() -> (
-    None
-):
+def test_work_lost_with_a_worker_counts_until_it_is_started_again_unless_it_waits_for_a_budget() -> None:
     fault = Fault("kill workers", "alpha", 10, 12)
     others = [attempt(str(second), second, second + 0.5) for second in range(8, 40)]
     lost, again = attempt("a", 9, 18, "lost"), attempt("a", 19, 20)
@@ -90,9 +88,7 @@ def test_the_page_adds_up_the_runs_and_keeps_the_last_of_those_alike(tmp_path: P
     report.add(page, report.of(1, 3, "postgres", SEEN, []))
     report.add(page, report.of(2, 1.5, "sqlite", SEEN, []))
     text = page.read_text()
-    assert (
-        "4.5 minutes of faults in 2 runs: 2 executions, 4 attempts, 2 faults, 0 violations" in text
-    )
+    assert "4.5 minutes of faults in 2 runs: 2 executions, 4 attempts, 2 faults, 0 violations" in text
     assert "| kill workers | 2 | 3.0 s | 3.0 s |" in text
     assert "python -m proof --seed 2 --minutes 1.5 --database sqlite" in text
     assert text == report.written(report.read(page))

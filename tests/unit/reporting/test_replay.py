@@ -126,9 +126,7 @@ def test_starved_work_is_aged_to_a_better_priority() -> None:
     some = [attempt(n, due=n * 10, priority=NORMAL) for n in range(12)]
     low = attempt(20, due=1, priority=LOW)
     hungry = replayed(*some, low, slots=1)[2]
-    aged = replayed(*some, low, slots=1, policy=SchedulingPolicy(starvation=timedelta(seconds=30)))[
-        2
-    ]
+    aged = replayed(*some, low, slots=1, policy=SchedulingPolicy(starvation=timedelta(seconds=30)))[2]
     assert (hungry[-1], aged[-1]) == (120, 40)
 
 

@@ -129,9 +129,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
                 st.booleans(),
             )
         ),
-        retries=draw(
-            st.none() | st.builds(RetryBudget, st.integers(0, 3), st.just("retry budget"))
-        ),
+        retries=draw(st.none() | st.builds(RetryBudget, st.integers(0, 3), st.just("retry budget"))),
         virtual_times=draw(
             st.dictionaries(st.sampled_from(("tenant:x", GLOBAL_VIRTUAL_TIME)), st.floats(0, 5))
         ),
@@ -145,9 +143,7 @@ class Standing:
         self.seen = seen
         self.total: defaultdict[str, Usage] = defaultdict(Usage)
         for name, u in seen.use.items():
-            self.total[name] = Usage(
-                u.running, u.below_high, u.spent, u.reserved, u.leases, u.unstarted
-            )
+            self.total[name] = Usage(u.running, u.below_high, u.spent, u.reserved, u.leases, u.unstarted)
         self.routes = {route.id: route for route in seen.routes}
         self.retried = 0
         self.started: Counter[int] = Counter()

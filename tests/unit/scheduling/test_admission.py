@@ -296,9 +296,7 @@ def test_the_last_part_of_a_budget_is_reserved_for_higher_priority() -> None:
 def test_work_that_can_never_fit_is_distinguished_from_work_that_waits() -> None:
     """P1-05: no amount of waiting helps, so it does not say `resets`."""
     seen = snapshot(route(1, cost=6), rules={"fleet": LimitRule(daily_budget=5)})
-    assert (
-        admit(seen).reasons[1][0].text == "fleet: costs 6, more than its budget of 5 can ever hold"
-    )
+    assert admit(seen).reasons[1][0].text == "fleet: costs 6, more than its budget of 5 can ever hold"
     seen = snapshot(route(1, weight=3), rules={"fleet": LimitRule(max_running=2)})
     assert admit(seen).reasons[1][0].text == "fleet: takes 3, more than its cap of 2 can ever hold"
 

@@ -99,9 +99,7 @@ def test_everything_admissible_starts_unless_capacity_is_reserved_for_heavy_work
 
 def _no_slot_for_one_more(seen: Snapshot, standing: Standing, route: WaitingRoute) -> bool:
     taken = [queue for queue, count in seen.on_their_way.items() for _ in range(count)]
-    taken += [
-        standing.routes[pk].queue for pk, count in standing.started.items() for _ in range(count)
-    ]
+    taken += [standing.routes[pk].queue for pk, count in standing.started.items() for _ in range(count)]
     return matchable(seen, [*taken, route.queue]) == matchable(seen, taken)
 
 

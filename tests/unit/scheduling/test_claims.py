@@ -38,9 +38,7 @@ words = st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_si
 def test_tokens_stored_as_text_are_read_back_unchanged(
     keys: list[str], tokens: dict[str, int], weight: int
 ) -> None:
-    _, _, *own = claims.claims_of(
-        "prep", claims.as_text(keys), claims.tokens_as_text(tokens), weight
-    )
+    _, _, *own = claims.claims_of("prep", claims.as_text(keys), claims.tokens_as_text(tokens), weight)
     expected = [(key, weight) for key in dict.fromkeys(keys)]
     assert own == expected + [(name, taken) for name, taken in sorted(tokens.items()) if taken]
 

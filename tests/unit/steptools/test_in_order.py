@@ -128,9 +128,7 @@ async def test_an_abort_from_a_thread_reaches_a_reader_that_waits():
     signal = AbortSignal()
     threading.Timer(0.05, signal.abort, ["from a thread"]).start()
     with pytest.raises(Aborted, match="from a thread"):
-        async for _ in in_order(
-            LANE, count(), lambda _item: asyncio.sleep(600), window=4, signal=signal
-        ):
+        async for _ in in_order(LANE, count(), lambda _item: asyncio.sleep(600), window=4, signal=signal):
             raise AssertionError("nothing can have ended")
     assert len(asyncio.all_tasks()) == 1
 

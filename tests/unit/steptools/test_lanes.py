@@ -46,9 +46,7 @@ def test_io_files_and_imports_are_clamped_to_four_times_the_io_threads():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("gib", "cap"), [(1, 16), (15.9, 16), (16, 32), (31.9, 32), (32, 64), (999, 64)]
-)
+@pytest.mark.parametrize(("gib", "cap"), [(1, 16), (15.9, 16), (16, 32), (31.9, 32), (32, 64), (999, 64)])
 def test_memory_caps_io_concurrency(gib: float, cap: int):
     assert of(Machine(64, int(gib * GIB))).lane("io").concurrency == cap
 
@@ -59,9 +57,7 @@ def test_oversubscribing_lifts_the_clamp_up_to_64():
     assert (found.lane("io").concurrency, found.value("file_concurrency")) == (64, 64)
 
 
-@pytest.mark.parametrize(
-    ("cpus", "asked", "got"), [(1, 0, 1), (3, 0, 3), (64, 0, 4), (64, 6, 6), (2, 99, 8)]
-)
+@pytest.mark.parametrize(("cpus", "asked", "got"), [(1, 0, 1), (3, 0, 3), (64, 0, 4), (64, 6, 6), (2, 99, 8)])
 def test_child_programs_are_four_at_most_by_default_and_eight_at_most_when_configured(
     cpus: int, asked: int, got: int
 ):
@@ -140,9 +136,7 @@ def listed(tmp_path: Path, text: str) -> Path:
     return listing
 
 
-def test_a_container_s_share_counts_and_not_the_host_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_container_s_share_counts_and_not_the_host_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     root = tmp_path / "cgroup"
     group(root / "box", memory__max="1073741824", cpu__max="50000 100000")
     group(root / "box/inner", memory__max="max", cpu__max="max 100000")
@@ -161,9 +155,7 @@ def test_the_older_control_groups_count_too(tmp_path: Path, monkeypatch: pytest.
     assert machine.this_machine() == Machine(cpus=1, memory_bytes=2 * GIB)
 
 
-def test_a_machine_without_control_groups_is_taken_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_machine_without_control_groups_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(machine, "ROOT", tmp_path)
     monkeypatch.setattr(machine, "SELF", tmp_path / "none")
     found = machine.this_machine()

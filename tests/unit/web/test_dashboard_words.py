@@ -21,9 +21,7 @@ NOW = datetime(2026, 3, 1, 14, 32, tzinfo=UTC)
         (timedelta(days=3), "3 d"), (9.99, "10.0 s"), (59.9, "60 s"),
     ],
 )  # fmt: skip
-def test_durations_are_said_in_their_two_largest_units(
-    seconds: float | timedelta | None, said: str
-) -> None:
+def test_durations_are_said_in_their_two_largest_units(seconds: float | timedelta | None, said: str) -> None:
     assert span(seconds) == said
 
 

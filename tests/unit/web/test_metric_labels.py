@@ -33,9 +33,7 @@ def test_rows_of_their_own_are_told_by_name_and_keys_of_a_pattern_by_its_kind() 
 
 
 @settings(max_examples=30)
-@given(
-    st.lists(st.from_regex(r"(host|llm|x):[a-z0-9]{1,8}|[a-z]{1,5}", fullmatch=True), max_size=300)
-)
+@given(st.lists(st.from_regex(r"(host|llm|x):[a-z0-9]{1,8}|[a-z]{1,5}", fullmatch=True), max_size=300))
 def test_labels_are_bounded_whatever_rows_there_are(rows: list[str]) -> None:
     """P8-05"""
     own = own_labels([*ROWS, *rows], ["prep"])

@@ -88,9 +88,7 @@ class Answer:
     def from_json(cls, stored: dict[str, Any]) -> Self | None:
         """The answer `to_json` stored; None for a form this version does not read."""
         try:
-            addresses = tuple(
-                Address(a["url"], a["source"], Rank(a["rank"])) for a in stored["addresses"]
-            )
+            addresses = tuple(Address(a["url"], a["source"], Rank(a["rank"])) for a in stored["addresses"])
             facts = {f.name: stored["paper"][f.name] for f in fields(Paper)}
             paper = Paper(**{**facts, "authors": tuple(facts["authors"])})
             return cls(Outcome(stored["outcome"]), addresses, paper)

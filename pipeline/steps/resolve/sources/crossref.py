@@ -18,9 +18,7 @@ def _read(body: bytes, identifier: Identifier) -> Answer:
     record = json_fields.record(json_fields.record_of(body, "Crossref").get("message"), "Crossref")
     free = "creativecommons.org" in _licence(record)
     links = [_address(link, free) for link in json_fields.mappings(record.get("link"))]
-    page = json_fields.mapping(json_fields.mapping(record.get("resource")).get("primary")).get(
-        "URL"
-    )
+    page = json_fields.mapping(json_fields.mapping(record.get("resource")).get("primary")).get("URL")
     pages = [Address(url, CROSSREF.name, Rank.PAGE) for url in [json_fields.link(page)] if url]
     return Answer.of((*filter(None, links), *pages), _paper(record))
 
@@ -54,18 +52,13 @@ def _name(author: dict[str, Any]) -> str:
 def _year(record: dict[str, Any]) -> int | None:
     """The year of the first publication date that is present."""
     dates = (json_fields.mapping(record.get(name)) for name in ("published", "issued", "created"))
-    years = (
-        json_fields.year(json_fields.first(json_fields.first(date.get("date-parts"))))
-        for date in dates
-    )
+    years = (json_fields.year(json_fields.first(json_fields.first(date.get("date-parts")))) for date in dates)
     return next((year for year in years if year), None)
 
 
 def _licence(record: dict[str, Any]) -> str:
     """The URL of a Creative Commons licence if there is one, else of the first."""
-    urls = [
-        json_fields.line(entry.get("URL")) for entry in json_fields.mappings(record.get("license"))
-    ]
+    urls = [json_fields.line(entry.get("URL")) for entry in json_fields.mappings(record.get("license"))]
     return next((url for url in urls if "creativecommons.org" in url), next(iter(urls), ""))
 
 

@@ -18,9 +18,7 @@ MAX_AUTHORS, MAX_NAME = 500, 200
 MAX_URL = 4000
 """Characters: longer URLs are ignored."""
 
-_MARKUP = re.compile(
-    r"</?(?:jats:|mml:)?(?:i|b|em|strong|sub|sup|sc|scp|tt|u|italic|bold|span)>", re.I
-)
+_MARKUP = re.compile(r"</?(?:jats:|mml:)?(?:i|b|em|strong|sub|sup|sc|scp|tt|u|italic|bold|span)>", re.I)
 _DOI_URL = re.compile(r"^(?:https?://)?(?:dx\.)?doi\.org/|^doi:\s*", re.IGNORECASE)
 
 

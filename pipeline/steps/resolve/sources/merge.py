@@ -31,7 +31,5 @@ def merge_facts(answers: Mapping[str, Answer]) -> Paper:
 
 
 def _first(fact: str, answers: Mapping[str, Answer]) -> Any:
-    stated = (
-        getattr(answers[name].paper, fact) for name in PREFERRED_SOURCES[fact] if name in answers
-    )
+    stated = (getattr(answers[name].paper, fact) for name in PREFERRED_SOURCES[fact] if name in answers)
     return next((value for value in stated if value), getattr(Paper(), fact))

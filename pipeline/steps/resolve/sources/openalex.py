@@ -23,9 +23,7 @@ def _read(body: bytes, identifier: Identifier) -> Answer:
     best = json_fields.mapping(record.get("best_oa_location"))
     locations = [best, *json_fields.mappings(record.get("locations"))]
     pdfs = [_address(location, "pdf_url", Rank.OPEN_PDF, Rank.PDF) for location in locations]
-    pages = [
-        _address(location, "landing_page_url", Rank.OPEN_PAGE, Rank.PAGE) for location in locations
-    ]
+    pages = [_address(location, "landing_page_url", Rank.OPEN_PAGE, Rank.PAGE) for location in locations]
     found = dict.fromkeys(address for address in (*pdfs, *pages) if address)
     return Answer.of(tuple(found), _paper(record, best))
 
@@ -39,17 +37,14 @@ def _address(location: dict[str, Any], name: str, if_open: Rank, if_not: Rank) -
 
 def _paper(record: dict[str, Any], best: dict[str, Any]) -> Paper:
     people = (
-        json_fields.mapping(who.get("author"))
-        for who in json_fields.mappings(record.get("authorships"))
+        json_fields.mapping(who.get("author")) for who in json_fields.mappings(record.get("authorships"))
     )
     return Paper(
         title=json_fields.title(record.get("title")),
         authors=json_fields.names([who.get("display_name") for who in people]),
         year=json_fields.year(record.get("publication_year")),
         licence=json_fields.line(best.get("license")),
-        open_access=json_fields.line(
-            json_fields.mapping(record.get("open_access")).get("oa_status"), 20
-        ),
+        open_access=json_fields.line(json_fields.mapping(record.get("open_access")).get("oa_status"), 20),
         doi=json_fields.doi(record.get("doi")),
     )
 

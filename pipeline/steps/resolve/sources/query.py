@@ -58,9 +58,7 @@ def _asked(
     return Inquiry.answered(source, answer), answer
 
 
-def url_of(
-    source: Source, identifier: Identifier, options: ResolveOptions, moved_to: str = ""
-) -> str:
+def url_of(source: Source, identifier: Identifier, options: ResolveOptions, moved_to: str = "") -> str:
     """The URL to request; `moved_to` replaces the usual path."""
     base = httpx.URL(options.base_url(source.name))
     query = urlencode(source.query(identifier, options))

@@ -25,9 +25,7 @@ class Reply:
     moved_to: str = ""
 
 
-def get(
-    url: str, headers: dict[str, str], deadline: float, http: HttpClient, signal: AbortSignal
-) -> Reply:
+def get(url: str, headers: dict[str, str], deadline: float, http: HttpClient, signal: AbortSignal) -> Reply:
     """Send a GET to a host the operator configured, and read its response within `deadline` seconds.
 
     Redirects are returned, not followed: each request must pass the service's rate limit, and a key
@@ -55,8 +53,6 @@ async def _body(response: httpx.Response) -> bytes:
         for piece in decompressor.feed(raw):
             body += piece
             if len(body) > MAX_BYTES:
-                raise StepFailed(
-                    "bad_answer", f"{shown(response.url)} sent more than {MAX_BYTES} bytes"
-                )
+                raise StepFailed("bad_answer", f"{shown(response.url)} sent more than {MAX_BYTES} bytes")
     decompressor.finish()
     return bytes(body)

@@ -28,18 +28,14 @@ def _read(body: bytes, identifier: Identifier) -> Answer:
 
 
 def _addresses(locations: list[dict[str, Any]], name: str, rank: Rank) -> list[Address]:
-    links = dict.fromkeys(
-        filter(None, (json_fields.link(location.get(name)) for location in locations))
-    )
+    links = dict.fromkeys(filter(None, (json_fields.link(location.get(name)) for location in locations)))
     return [Address(url, UNPAYWALL.name, rank) for url in links]
 
 
 def _paper(record: dict[str, Any], best: dict[str, Any]) -> Paper:
     return Paper(
         title=json_fields.title(record.get("title")),
-        authors=json_fields.names(
-            [_name(who) for who in json_fields.mappings(record.get("z_authors"))]
-        ),
+        authors=json_fields.names([_name(who) for who in json_fields.mappings(record.get("z_authors"))]),
         year=json_fields.year(record.get("year")),
         licence=json_fields.line(best.get("license")),
         open_access=json_fields.line(record.get("oa_status"), 20),

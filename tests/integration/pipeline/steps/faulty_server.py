@@ -49,9 +49,7 @@ class Answer:
         lines = [f"HTTP/1.1 {status} Faulty", *(f"{name}: {value}" for name, value in headers)]
         await self.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
-    async def whole(
-        self, body: bytes, kind: str = "application/pdf", *headers: tuple[str, object]
-    ) -> None:
+    async def whole(self, body: bytes, kind: str = "application/pdf", *headers: tuple[str, object]) -> None:
         await self.head(200, ("Content-Type", kind), ("Content-Length", len(body)), *headers)
         await self.send(body)
         self.keep = True

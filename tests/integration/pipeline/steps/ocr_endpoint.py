@@ -106,9 +106,7 @@ def text(said: str, *, valid: bool = True, turn: int = 0, delay: float = 0.0) ->
 
 def plain(content: Any, finish: str = "stop", delay: float = 0.0, **message: Any) -> Answer:
     choice = {"finish_reason": finish, "message": {"content": content, **message}}
-    return Answer(
-        {"model": "m", "choices": [choice], "usage": {"completion_tokens": 9}}, delay=delay
-    )
+    return Answer({"model": "m", "choices": [choice], "usage": {"completion_tokens": 9}}, delay=delay)
 
 
 def error(status: int, message: str = "no", **headers: str) -> Answer:

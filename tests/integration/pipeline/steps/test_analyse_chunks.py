@@ -178,9 +178,7 @@ def takes(tokens: int) -> Any:
 
 
 @pytest.mark.parametrize("paper", [PAPER, PAPER[: len(PAPER) // 6]], ids=["in parts", "in one"])
-def test_a_prompt_refused_for_its_length_is_asked_in_halves_once(
-    model: FakeLlm, paper: str
-) -> None:
+def test_a_prompt_refused_for_its_length_is_asked_in_halves_once(model: FakeLlm, paper: str) -> None:
     """P7-12: at most one adapted retry with smaller requests, and nothing of the paper is left out."""
     model.reply = takes(ALLOWED)
     options = by(model, chunks_inflight=1)

@@ -94,15 +94,11 @@ def test_a_file_at_fault_is_not_tried_again(kind: str) -> None:
 
 def test_the_pages_around_a_bomb_are_kept(tmp_path: Path) -> None:
     """P7-01: the others continue."""
-    content = document(
-        [text_content("One", SENTENCE), operators(), text_content("Three", SENTENCE)]
-    )
+    content = document([text_content("One", SENTENCE), operators(), text_content("Three", SENTENCE)])
     found: Extracted = extract(written(tmp_path, content), HASTY, NEVER)
     assert [page.text[:5] for page in found.pages] == ["One\nT", "", "Three"]
     assert found.pages[1].source == "failed"
-    assert found.problem.startswith(
-        "Page 2 could not be read (pypdf: it exceeded the time limit of a page"
-    )
+    assert found.problem.startswith("Page 2 could not be read (pypdf: it exceeded the time limit of a page")
     assert found.without_text == (2,)
 
 

@@ -30,9 +30,7 @@ pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
 # What is kept
 
 
-def test_a_pdf_is_kept_with_its_hash_and_size(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_a_pdf_is_kept_with_its_hash_and_size(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     fetched = fetch(faulty.url("/pdf?id=7"), into, LOCAL, http, NEVER)
     content = fetched.path.read_bytes()
     assert content == pdf(name="7")
@@ -128,9 +126,7 @@ def test_a_cut_off_download_is_never_kept(
     assert "cut off" in failure.message
 
 
-def test_a_try_after_a_cut_off_one_succeeds(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_a_try_after_a_cut_off_one_succeeds(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     """P6-06."""
     refused(faulty.url("/cut"), into, http)
     assert fetch(faulty.url("/pdf"), into, LOCAL, http, NEVER).size == 4096

@@ -40,9 +40,7 @@ def test_a_small_answer_cannot_grow_past_the_limit(
     assert grown < 64 * 1024, f"memory grew by {grown} KiB"
 
 
-def test_a_large_pdf_under_the_limit_is_kept(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_a_large_pdf_under_the_limit_is_kept(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     """P6-08: 60 MB under a limit of 100 MB."""
     options = FetchOptions(allow_private=True, max_bytes=100 * MIB)
     assert fetch(faulty.url("/big?mib=60"), into, options, http, NEVER).size == 60 * MIB

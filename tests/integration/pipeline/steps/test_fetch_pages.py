@@ -46,9 +46,7 @@ def test_a_page_behind_a_redirect_names_its_pdf_by_its_own_address(
     assert fetch(url, into, LOCAL, http, NEVER).final_url == faulty.url("/pdf")
 
 
-def test_a_page_named_by_a_page_is_not_followed(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_a_page_named_by_a_page_is_not_followed(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     """P6-04: at most one link, so that pages cannot lead on endlessly."""
     failure = refused(faulty.url(page(page("/pdf", title="Two"), title="One")), into, http)
     assert failure.kind == "not_pdf"
@@ -64,9 +62,7 @@ def test_a_title_past_the_first_bytes_is_named_too(
     assert "an HTML page titled 'Just a moment'" in failure.message
 
 
-def test_a_page_that_breaks_off_says_what_it_can(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_a_page_that_breaks_off_says_what_it_can(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     assert fetch(faulty.url(CUT_PAGE), into, LOCAL, http, NEVER).size == 4096
 
 

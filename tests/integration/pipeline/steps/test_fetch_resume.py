@@ -46,9 +46,7 @@ def left(into: Path) -> list[int]:
 # Within one download
 
 
-def test_a_cut_download_goes_on_where_it_stopped(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_a_cut_download_goes_on_where_it_stopped(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     assert whole(ranged(faulty, cuts=2), into, http) == numbered()
     ranges = [seen.get("range") for seen in faulty.seen]
     assert ranges == [None, f"bytes={CUT}-", f"bytes={2 * CUT}-"]
@@ -84,9 +82,7 @@ def test_a_range_that_was_not_requested_is_refused(
     assert refused(faulty.url("/part"), into, http).kind == "bad_answer"
 
 
-def test_a_range_that_ends_early_is_cut_off(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_a_range_that_ends_early_is_cut_off(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     """P6-06: the range ends normally, but 100 bytes before its declared length."""
     with pytest.raises(StepFailed, match=f"cut off at {SIZE - 100} bytes of {SIZE}"):
         fetch(ranged(faulty, then="short"), into, LOCAL, http, NEVER)
@@ -141,9 +137,7 @@ def test_what_was_left_of_another_address_is_not_touched(
     assert left(into) == [CUT]
 
 
-def test_too_little_to_be_worth_it_is_not_left(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_too_little_to_be_worth_it_is_not_left(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     refused(ranged(faulty, then="503", cut=resume.LEAST - 1), into, http)
 
 

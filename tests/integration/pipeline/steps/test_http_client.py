@@ -53,9 +53,7 @@ def test_an_abort_ends_a_download_at_once_and_leaves_no_file(
     timer.join()
 
 
-def test_an_abort_before_the_start_asks_nobody(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_an_abort_before_the_start_asks_nobody(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     signal = AbortSignal()
     signal.abort("stopping")
     with pytest.raises(Aborted):
@@ -161,9 +159,7 @@ def burst_item(
     assert number % 2 == 0
 
 
-def test_a_connection_closed_while_it_was_idle_costs_no_download(
-    faulty: FaultyServer, into: Path
-) -> None:
+def test_a_connection_closed_while_it_was_idle_costs_no_download(faulty: FaultyServer, into: Path) -> None:
     """Servers close idle connections at any time; a request on such a connection was never read."""
     client = HttpClient(HttpOptions(timeout=5.0))
     for _ in range(20):
@@ -243,9 +239,7 @@ def tls_server(directory: Path) -> Iterator[tuple[FaultyServer, Path]]:
         yield server, certificate
 
 
-def test_children_forked_after_the_first_use_get_their_own_answers(
-    tmp_path: Path, into: Path
-) -> None:
+def test_children_forked_after_the_first_use_get_their_own_answers(tmp_path: Path, into: Path) -> None:
     """P6-03: 8 children and their parent at once over TLS, each gets the answers to its own requests."""
     with tls_server(tmp_path) as (server, certificate):
         ended = subprocess.run(

@@ -335,9 +335,7 @@ def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
             return call()
         except StepFailed as error:
             rng = NoJitter()
-            decision = decide(
-                default_policy(error.kind), attempt, retry_after=error.retry_after, rng=rng
-            )
+            decision = decide(default_policy(error.kind), attempt, retry_after=error.retry_after, rng=rng)
             if not decision.again:
                 return error
             time.sleep(decision.wait)

@@ -56,9 +56,7 @@ def test_a_page_that_cannot_be_read_is_named_with_its_reason(read: OcrResult) ->
 
 def test_a_page_that_takes_too_long_is_named_and_the_next_is_read(tmp_path: Path) -> None:
     """P7-13: a hung page costs itself alone; the blank one behind it needs no engine."""
-    path = written(
-        tmp_path, scanned([picture_of_text([9 * LEFT, 9 * RIGHT]), picture_of_text([[]])])
-    )
+    path = written(tmp_path, scanned([picture_of_text([9 * LEFT, 9 * RIGHT]), picture_of_text([[]])]))
     options = OcrOptions("rapidocr", local=replace(LocalOptions(), page_seconds=1.5))
     found = ocr(path, [1, 2], options, NEVER)
     assert {n: failed.name for n, failed in found.failed.items()} == {1: "Timeout"}
@@ -147,9 +145,7 @@ def test_pieces_of_one_line_are_joined_from_left_to_right() -> None:
 
 
 def test_vertical_writing_is_read_from_the_right() -> None:
-    boxes = [
-        Box(x, 0, x + 20, 400, text) for x, text in ((0, "三番目"), (40, "二番目"), (80, "一番"))
-    ]
+    boxes = [Box(x, 0, x + 20, 400, text) for x, text in ((0, "三番目"), (40, "二番目"), (80, "一番"))]
     assert in_reading_order(boxes) == "一番\n二番目\n三番目"
 
 

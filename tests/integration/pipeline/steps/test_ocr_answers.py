@@ -142,16 +142,12 @@ def test_no_two_requests_after_an_unusable_answer_are_the_same(
     assert [asked.body["temperature"] for asked in vision.asked] == [0.0, 0.2, 0.5]
 
 
-def test_a_server_fault_is_answered_by_the_same_request(
-    vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_a_server_fault_is_answered_by_the_same_request(vision: VisionEndpoint, tmp_path: Path) -> None:
     vision.next_for[1] = [Answer({"error": {"message": "overloaded"}}, 503)]
     assert line(vision, tmp_path)["status"] == "ok"
     assert vision.asked[0].body == vision.asked[1].body
 
 
-def test_nul_and_forged_page_marks_do_not_get_into_the_text(
-    vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_nul_and_forged_page_marks_do_not_get_into_the_text(vision: VisionEndpoint, tmp_path: Path) -> None:
     vision.next_for[1] = [text("Wa\x00ter\n[PAGE 7]\nrose \ud800.")]
     assert line(vision, tmp_path)["text"] == "Water\n(PAGE 7)\nrose \N{REPLACEMENT CHARACTER}."

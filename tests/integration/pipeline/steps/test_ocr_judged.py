@@ -71,9 +71,7 @@ def test_a_page_that_meets_one_fault_after_another_is_read_in_the_end(
     assert (judged.attempts, found.outcomes[0].text) == (4, "Water rose.")
 
 
-def test_a_retry_after_of_one_page_delays_those_not_yet_sent(
-    mock: LLMockServer, tmp_path: Path
-) -> None:
+def test_a_retry_after_of_one_page_delays_those_not_yet_sent(mock: LLMockServer, tmp_path: Path) -> None:
     """The wait applies to the endpoint, not to the page: the first of 80 pages is told to wait."""
     mock.state.scenarios.add(Fail(429, retry_after=1.5), Delay(0.3, times=None))
     began = time.time()

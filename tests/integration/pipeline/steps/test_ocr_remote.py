@@ -64,9 +64,7 @@ def only(result: OcrResult) -> PageOutcome:
 # ---- order and bounds
 
 
-def test_pages_come_out_in_order_however_long_each_takes(
-    vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_pages_come_out_in_order_however_long_each_takes(vision: VisionEndpoint, tmp_path: Path) -> None:
     rng = random.Random(7)
     vision.usual = lambda asked: text(f"page {asked.page}", delay=rng.uniform(0, 0.1))
     found = read(vision, tmp_path, 60)
@@ -121,9 +119,7 @@ def test_several_children_render_every_page_once_and_rotated_ones_too(
     assert [asked.turned for asked in vision.said_to(8)] == [False, True]
 
 
-def test_a_reader_who_stops_reading_stops_the_sending(
-    vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_a_reader_who_stops_reading_stops_the_sending(vision: VisionEndpoint, tmp_path: Path) -> None:
     pdf = written(tmp_path, numbered_pages(60))
 
     async def read_five_and_wait() -> int:
@@ -215,17 +211,13 @@ def test_what_may_pass_is_tried_again(status: int, vision: VisionEndpoint, tmp_p
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-def test_what_will_not_pass_is_tried_once(
-    status: int, vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_what_will_not_pass_is_tried_once(status: int, vision: VisionEndpoint, tmp_path: Path) -> None:
     vision.next_for[1] = [error(status)]
     line = only(read(vision, tmp_path)).as_line()
     assert (line["error_kind"], line["http_status"], line["attempts"]) == ("HttpError", status, 1)
 
 
-def test_a_page_is_tried_one_and_max_retries_times_at_most(
-    vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_a_page_is_tried_one_and_max_retries_times_at_most(vision: VisionEndpoint, tmp_path: Path) -> None:
     vision.usual = lambda asked: error(503)
     line = only(read(vision, tmp_path)).as_line()
     assert (line["error_kind"], line["http_status"], line["attempts"]) == ("HttpError", 503, 4)
@@ -272,9 +264,7 @@ def test_a_wait_beyond_patience_is_left_to_whoever_tries_again_later(
     assert 3500 < (caught.value.retry_after or 0) <= 3600
 
 
-def test_one_refusal_of_the_key_ends_the_asking_for_all_pages(
-    vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_one_refusal_of_the_key_ends_the_asking_for_all_pages(vision: VisionEndpoint, tmp_path: Path) -> None:
     vision.usual = lambda asked: error(401, f"bad key {KEY}")
     found = read(vision, tmp_path, 30)
     assert len(vision.asked) <= QUICK.inflight
@@ -313,9 +303,7 @@ def test_second_tries_end_with_what_is_spare_and_first_ones_do_not(
     assert sorted(found.failed) == [1, 2, 3]
 
 
-def test_a_refused_charge_ends_the_run_and_not_just_a_page(
-    vision: VisionEndpoint, tmp_path: Path
-) -> None:
+def test_a_refused_charge_ends_the_run_and_not_just_a_page(vision: VisionEndpoint, tmp_path: Path) -> None:
     async def book() -> None:
         raise StepFailed("over_reserved", "no request is left")
 

@@ -88,9 +88,7 @@ def read(folder: Path, pages: int, page_seconds: float = 20.0, threads: int = 2)
 def noted(notes: Path, pages: int) -> list[list[str]]:
     """The words of each line that the program noted for any page."""
     files = [notes / str(page) for page in range(1, pages + 1)]
-    return [
-        line.split() for file in files if file.exists() for line in file.read_text().splitlines()
-    ]
+    return [line.split() for file in files if file.exists() for line in file.read_text().splitlines()]
 
 
 def alive(notes: Path, pages: int) -> list[int]:
@@ -111,9 +109,7 @@ def running(number: int) -> bool:
         return False
 
 
-def test_hung_pages_are_named_the_others_read_and_no_process_is_left(
-    fake: Fake, tmp_path: Path
-) -> None:
+def test_hung_pages_are_named_the_others_read_and_no_process_is_left(fake: Fake, tmp_path: Path) -> None:
     """P7-13: neither the program nor the child it started outlives its page."""
     notes = fake(hung={2, 5})
     found = read(tmp_path, 6, page_seconds=3.0)
@@ -141,9 +137,7 @@ def test_an_abort_leaves_no_process_either(fake: Fake, tmp_path: Path) -> None:
     assert alive(notes, 1) == []
 
 
-def test_each_process_is_limited_to_one_thread_and_given_the_languages(
-    fake: Fake, tmp_path: Path
-) -> None:
+def test_each_process_is_limited_to_one_thread_and_given_the_languages(fake: Fake, tmp_path: Path) -> None:
     notes = fake()
     read(tmp_path, 3)
     assert [words[1:] for words in noted(notes, 3)] == [

@@ -20,9 +20,7 @@ from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.sandbox_processes import family
 
-ROOMY = Limits(
-    page_seconds=20, document_seconds=60, memory_bytes=1 << 30, output_bytes=1 << 20, threads=1
-)
+ROOMY = Limits(page_seconds=20, document_seconds=60, memory_bytes=1 << 30, output_bytes=1 << 20, threads=1)
 # START_SECONDS of grace apply to a child's first line, so hanging children count their pages first.
 HASTY = replace(ROOMY, page_seconds=1.0)
 
@@ -122,9 +120,7 @@ def test_a_document_that_kills_every_child_ends_after_a_few(script: Script) -> N
 
 
 def test_output_is_capped(script: Script) -> None:
-    floods = script(
-        'yield {"count": 3000}\nfor n in range(1, 3001): yield {"page": n, "text": "x" * 10000}'
-    )
+    floods = script('yield {"count": 3000}\nfor n in range(1, 3001): yield {"page": n, "text": "x" * 10000}')
     assert read_pages(floods, {}, ROOMY, NEVER).stopped.reason == "output_bytes"
 
 
@@ -151,9 +147,7 @@ def test_an_exception_is_reported_by_type_and_line_not_by_its_message(script: Sc
     assert "paper" not in detail
 
 
-def test_no_secret_of_the_worker_reaches_the_child(
-    script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_secret_of_the_worker_reaches_the_child(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_LLM_API_KEY", "sk-secret")
     tells = script('yield {"count": 1}\nyield {"page": 1, "env": dict(os.environ)}')
     seen = read_pages(tells, {}, ROOMY, NEVER).lines[1]["env"]

@@ -31,9 +31,7 @@ def made(folder: Path, *pages: bytes) -> References:
 
 
 def bracketed(count: int) -> list[str]:
-    return [
-        f"[{n}] A. Author. On {TITLES[n % 7]}. J. Water, 20{n:02d}." for n in range(1, count + 1)
-    ]
+    return [f"[{n}] A. Author. On {TITLES[n % 7]}. J. Water, 20{n:02d}." for n in range(1, count + 1)]
 
 
 def author_year(count: int) -> list[str]:
@@ -52,9 +50,7 @@ def test_a_bracketed_list_without_a_heading(tmp_path: Path) -> None:
 
 
 def test_a_numbered_list_in_two_columns(tmp_path: Path) -> None:
-    entries = [
-        f"{n}. Author A, Bee B: On {TITLES[n % 7]}. J Water 2001, 5:{n}-9." for n in range(1, 31)
-    ]
+    entries = [f"{n}. Author A, Bee B: On {TITLES[n % 7]}. J Water 2001, 5:{n}-9." for n in range(1, 31)]
     found = made(tmp_path, in_columns([*PROSE, "References", *entries[:14]], entries[14:]))
     assert (found.count, found.style) == (30, "numbered")
     assert found.entries[13].text.endswith("2001, 5:14-9.")
@@ -62,9 +58,7 @@ def test_a_numbered_list_in_two_columns(tmp_path: Path) -> None:
 
 def test_an_author_year_list_over_two_pages(tmp_path: Path) -> None:
     entries = author_year(9)
-    found = made(
-        tmp_path, text_content(*PROSE, "References", *entries[:9]), text_content(*entries[9:])
-    )
+    found = made(tmp_path, text_content(*PROSE, "References", *entries[:9]), text_content(*entries[9:]))
     assert (found.count, found.style) == (9, "author-year")
     assert [entry.doi for entry in found.entries] == [f"10.1000/{n}" for n in range(9)]
 

@@ -52,9 +52,7 @@ def ask(options: ResolveOptions, http: HttpClient) -> Ask:
         so_far = ResolveState(unavailable_sources(identifier, with_these))
         while due := next_source(identifier, with_these, so_far):
             path = next((i.path for i in reversed(so_far.inquiries_at(due))), "")
-            so_far = so_far.with_inquiry(
-                *query_source(due, identifier, with_these, http, NEVER, path)
-            )
+            so_far = so_far.with_inquiry(*query_source(due, identifier, with_these, http, NEVER, path))
         return so_far, conclude(identifier, with_these, so_far)
 
     return asked
@@ -159,9 +157,7 @@ def test_sources_are_asked_in_order_and_their_addresses_ordered_by_who_may_read_
     assert (found.paper.open_access, found.paper.arxiv_id) == ("green", "2101.00001")
 
 
-def test_keys_and_the_address_to_write_to_go_where_each_service_asks(
-    faulty: FaultyServer, ask: Ask
-) -> None:
+def test_keys_and_the_address_to_write_to_go_where_each_service_asks(faulty: FaultyServer, ask: Ask) -> None:
     with pytest.raises(StepFailed) as failure:
         ask(openalex_api_key="oa-secret", semanticscholar_api_key="s2-secret")
     by_path = {hit.partition("?")[0]: (hit, seen) for hit, seen in zip(faulty.hits, faulty.seen)}  # noqa: B905
@@ -280,9 +276,7 @@ def test_a_silent_source_meets_the_deadline(
     assert query_source(SOURCES["crossref"], DOI, silent, http, NEVER)[0].kind == "timeout"
 
 
-def test_a_doi_cannot_climb_out_of_the_path_it_is_asked_under(
-    faulty: FaultyServer, ask: Ask
-) -> None:
+def test_a_doi_cannot_climb_out_of_the_path_it_is_asked_under(faulty: FaultyServer, ask: Ask) -> None:
     """P6-12."""
     with pytest.raises(StepFailed):
         ask(identify("10.1000/../../admin?x=1#y"))
@@ -300,9 +294,7 @@ def test_a_redirect_is_requested_by_another_lease_and_never_leaves_the_service(
         inquiry, _ = query_source(SOURCES["crossref"], DOI, moved, http, NEVER)
         assert (inquiry.outcome, len(faulty.hits) - before) == (outcome, 1)
     faulty.put("/works/10.1000%2F183", crossref(link("https://p.org/x.pdf")))
-    inquiry, _ = query_source(
-        SOURCES["crossref"], DOI, options, http, NEVER, "/works/10.1000%2F183"
-    )
+    inquiry, _ = query_source(SOURCES["crossref"], DOI, options, http, NEVER, "/works/10.1000%2F183")
     assert inquiry.outcome == Outcome.FOUND
 
 

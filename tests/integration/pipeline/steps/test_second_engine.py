@@ -94,9 +94,7 @@ def test_pages_both_engines_find_empty_are_pypdfs(tmp_path: Path) -> None:
     assert found.without_text == (2, 3)
 
 
-def test_only_doubtful_pages_are_read_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_doubtful_pages_are_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, object]] = []
     reading_by = step.reading_by
 

@@ -71,9 +71,7 @@ def test_whoever_is_not_logged_in_is_sent_to_the_login_and_back(
 
 
 @pytest.mark.parametrize("staff", [True, False])
-def test_whoever_may_not_see_documents_sees_none_of_their_files(
-    staff: bool, document: Document
-) -> None:
+def test_whoever_may_not_see_documents_sees_none_of_their_files(staff: bool, document: Document) -> None:
     client = browser_of(User.objects.create_user("sam", is_staff=staff), "view_execution")
     assert client.get(reverse("artifact", args=[document.pk, "pdf"])).status_code == 403
 
@@ -115,9 +113,7 @@ def test_a_document_that_is_not_there_is_not_found(pk: str, reader: Client) -> N
     assert refused(reader.get(f"/documents/{pk}/pdf"))
 
 
-def test_a_file_that_is_not_made_yet_or_was_removed_is_not_found(
-    document: Document, reader: Client
-) -> None:
+def test_a_file_that_is_not_made_yet_or_was_removed_is_not_found(document: Document, reader: Client) -> None:
     default_storage.delete(document.pdf.name)
     Document.objects.update(report_json="")
     for kind in ("pdf", "json"):

@@ -58,9 +58,7 @@ def ended(key: str, state: str = State.DONE, error_kind: str = "", **columns: An
     )  # fmt: skip
     if state == State.DONE:
         name = f"reports/{key.rpartition('/')[2]}.html"
-        columns["report_html"] = default_storage.save(
-            name, ContentFile(f"report of {key}".encode())
-        )
+        columns["report_html"] = default_storage.save(name, ContentFile(f"report of {key}".encode()))
     return known(key, **columns)
 
 
@@ -93,9 +91,7 @@ def test_whoever_may_not_see_documents_sees_no_collection(client: Client) -> Non
     assert client.get("/papers/").status_code == 403
 
 
-def test_the_collection_lists_every_paper_newest_first_with_its_report(
-    papers: None, reader: Client
-) -> None:
+def test_the_collection_lists_every_paper_newest_first_with_its_report(papers: None, reader: Client) -> None:
     assert keys(reader) == ["later", "y", "x", "a", "b"]
     shown = reader.get("/papers/").content.decode()
     arches = Document.objects.get(title="Arches")
@@ -140,9 +136,7 @@ def test_documents_without_an_execution_can_be_listed(papers: None, reader: Clie
     assert keys(reader, "/papers/?status=not+enqueued") == ["later"]
 
 
-def test_a_heading_sorts_the_other_way_when_it_is_sorted_by_already(
-    papers: None, reader: Client
-) -> None:
+def test_a_heading_sorts_the_other_way_when_it_is_sorted_by_already(papers: None, reader: Client) -> None:
     shown = reader.get("/papers/?sort=year").content.decode()
     assert 'aria-sort="ascending"><a href="?sort=-year">Year</a>' in shown
     assert '<a href="?sort=pages">Pages</a>' in shown
@@ -196,9 +190,7 @@ def test_a_page_asks_the_database_a_fixed_number_of_times(
 
 @pytest.mark.skipif(DATABASE != "sqlite", reason="asks SQLite for its plan")
 @pytest.mark.parametrize("count", [collection.counts, stats.counts])
-def test_all_work_is_counted_in_an_index_without_its_rows(
-    count: Callable[[], Any], papers: None
-) -> None:
+def test_all_work_is_counted_in_an_index_without_its_rows(count: Callable[[], Any], papers: None) -> None:
     """Rows contain payloads; an index of three short columns is a twentieth of their size."""
     with CaptureQueriesContext(connection) as asked:
         count()
@@ -211,9 +203,7 @@ def test_all_work_is_counted_in_an_index_without_its_rows(
 
 def test_hostile_titles_are_text_and_no_script_may_run(reader: Client) -> None:
     """P4-14"""
-    ended(
-        "doi:10.1/x", title=HOSTILE, problem=HOSTILE, method=f"model:{HOSTILE}", open_access="<b>"
-    )
+    ended("doi:10.1/x", title=HOSTILE, problem=HOSTILE, method=f"model:{HOSTILE}", open_access="<b>")
     response = reader.get("/papers/?q=" + HOSTILE)
     assert response["Content-Security-Policy"].startswith("default-src 'none'")
     for page in (response, reader.get("/papers/")):
@@ -250,18 +240,14 @@ def test_an_index_written_again_replaces_the_earlier_one(papers: None, tmp_path:
     assert "Vaults" in (tmp_path / "made" / "index.html").read_text()
 
 
-def test_a_report_that_is_no_longer_on_the_storage_is_not_linked_to(
-    papers: None, tmp_path: Path
-) -> None:
+def test_a_report_that_is_no_longer_on_the_storage_is_not_linked_to(papers: None, tmp_path: Path) -> None:
     default_storage.delete("reports/a.html")
     index(tmp_path / "made")
     shown = (tmp_path / "made" / "index.html").read_text()
     assert "reports/a.html" not in shown and "Arches" in shown
 
 
-def test_a_long_index_comes_in_pages(
-    papers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_index_comes_in_pages(papers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection_export, "ROWS_PER_FILE", 2)
     monkeypatch.setattr(collection_export, "ROWS_PER_QUERY", 3)
     assert "5 papers on 3 pages" in index(tmp_path)

@@ -90,9 +90,7 @@ def test_an_export_does_not_tell_it(document: Document) -> None:
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_the_admin_does_not_show_it(
-    old: bool, document: Document, client: Client, settings: Any
-) -> None:
+def test_the_admin_does_not_show_it(old: bool, document: Document, client: Client, settings: Any) -> None:
     if old:
         make_old(document)
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)

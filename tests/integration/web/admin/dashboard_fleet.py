@@ -77,6 +77,4 @@ def a_minute(
         histogram.count_into(ran, runs)
     given = {"phase": "prep", "priority": NORMAL, "outcome": Outcome.DONE, **columns}
     minute = (database_now() - ago).replace(second=0, microsecond=0)
-    return MinuteStats.objects.create(
-        minute=minute, attempts=attempts, waited=waited, ran=ran, **given
-    )
+    return MinuteStats.objects.create(minute=minute, attempts=attempts, waited=waited, ran=ran, **given)

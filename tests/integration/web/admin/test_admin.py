@@ -106,9 +106,7 @@ def test_the_list_costs_the_same_queries_for_five_rows_and_for_a_hundred(operato
 
 
 @pytest.mark.parametrize("model", ["queue", "limit", "worker", "attempt", "retrypolicy"])
-def test_no_list_asks_once_a_row(
-    operator: Client, model: str, make_worker: Callable[..., WorkerRow]
-) -> None:
+def test_no_list_asks_once_a_row(operator: Client, model: str, make_worker: Callable[..., WorkerRow]) -> None:
     make_worker()
     enqueue("probe", "doc:1", {"limit_key": "host:a.example:443"})
     an_attempt(Execution.objects.get())
@@ -251,9 +249,7 @@ def test_the_detail_page_masks_passwords_and_shows_long_payloads_whole(operator:
     assert "part 49" in text
 
 
-def test_a_flows_own_page_about_an_item_is_linked(
-    operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flows_own_page_about_an_item_is_linked(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     linked = replace(get_flow("probe"), link=lambda key: f"/documents/{key}")
     monkeypatch.setitem(flow._flows, "probe", linked)
     execution = a_failed("doc:1")
@@ -372,9 +368,7 @@ def test_actions_reach_across_pages_without_long_statements(
 
 
 @pytest.mark.parametrize("action", ["retry", "cancel", "raise_priority", "lower_priority"])
-def test_who_may_only_look_can_neither_see_nor_do(
-    staff: Callable[..., Client], action: str
-) -> None:
+def test_who_may_only_look_can_neither_see_nor_do(staff: Callable[..., Client], action: str) -> None:
     viewer = staff("view_execution")
     before = a_failed("doc:1")
     enqueue("probe", "doc:2")
@@ -388,9 +382,7 @@ def test_who_may_only_look_can_neither_see_nor_do(
 
 
 @pytest.mark.parametrize("model", ["queue", "limit"])
-def test_who_may_only_look_can_neither_pause_nor_edit(
-    staff: Callable[..., Client], model: str
-) -> None:
+def test_who_may_only_look_can_neither_pause_nor_edit(staff: Callable[..., Client], model: str) -> None:
     viewer = staff(f"view_{model}")
     row = viewer.get(page(model)).context["cl"].result_list[0]
     assert 'name="action"' not in text_of(viewer.get(page(model)))
@@ -561,15 +553,11 @@ def test_limits_say_how_full_they_are_and_who_waits(
     assert rows["fleet"].in_use == "3 / 200"
 
 
-def test_workers_are_live_draining_or_gone(
-    operator: Client, make_worker: Callable[..., WorkerRow]
-) -> None:
+def test_workers_are_live_draining_or_gone(operator: Client, make_worker: Callable[..., WorkerRow]) -> None:
     now = timezone.now()
     make_worker(name="live")
     WorkerRow.objects.filter(pk=make_worker(name="draining").pk).update(draining_at=now)
-    WorkerRow.objects.filter(pk=make_worker(name="gone").pk).update(
-        seen_at=now - timedelta(hours=1)
-    )
+    WorkerRow.objects.filter(pk=make_worker(name="gone").pk).update(seen_at=now - timedelta(hours=1))
     rows = operator.get(page("worker")).context["cl"].result_list
     assert {row.name: row.condition for row in rows} == {
         "live": "live", "draining": "draining", "gone": "gone",

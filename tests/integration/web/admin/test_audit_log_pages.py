@@ -170,9 +170,7 @@ def test_files_are_for_those_who_may_see_changes(staff: Callable[..., Client]) -
 
 
 def test_a_file_of_an_unknown_kind_is_not_there(operator: Client) -> None:
-    assert (
-        operator.get(reverse("admin:queuemgr_auditentry_export", args=["xls"])).status_code == 404
-    )
+    assert operator.get(reverse("admin:queuemgr_auditentry_export", args=["xls"])).status_code == 404
 
 
 def test_the_page_of_a_change_shows_all_that_was_kept(operator: Any) -> None:

@@ -69,9 +69,7 @@ def test_cancelling_and_closing_take_a_post_the_permission_and_keep_the_reason(
     staff: Callable[..., Client],
 ) -> None:
     client, batch = staff(*MAY_SEE, "change_batch"), made("b", "a", "c")
-    close, cancel = (
-        reverse(f"admin:batch_{verb}", args=[batch.pk]) for verb in ("close", "cancel")
-    )
+    close, cancel = (reverse(f"admin:batch_{verb}", args=[batch.pk]) for verb in ("close", "cancel"))
     assert client.get(cancel).status_code == 405
     assert "Closed: nothing more" in text_of(client.post(close, {"reason": "all in"}, follow=True))
     said = text_of(client.post(cancel, {"reason": "wrong list"}, follow=True))

@@ -71,9 +71,7 @@ def test_what_was_previewed_is_started_with_its_reason_and_shown(retrier: Client
     some_failed(3)
     seen = bulk.preview(BulkRequest("retry", FAILED))
     some_failed(1, prefix="late")
-    answer = post(
-        retrier, verb="retry", state="failed", up_to=seen.up_to, per_minute="0", reason="mended"
-    )
+    answer = post(retrier, verb="retry", state="failed", up_to=seen.up_to, per_minute="0", reason="mended")
     shown = text_of(answer)
     assert "on 3 executions" in shown
     action = BulkAction.objects.get()
@@ -248,9 +246,7 @@ def test_the_trend_of_a_kind_is_told_by_the_hour_from_the_rolled_up_minutes(
 
 
 @pytest.mark.parametrize("address", ["admin:failures", "admin:queuemgr_bulkaction_changelist"])
-def test_pages_cost_the_same_queries_for_one_row_and_for_many(
-    address: str, retrier: Client
-) -> None:
+def test_pages_cost_the_same_queries_for_one_row_and_for_many(address: str, retrier: Client) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             text_of(retrier.get(reverse(address)))
@@ -283,9 +279,7 @@ def test_what_priorities_in_bulk_did_is_undone_from_its_page_once(
     start = AuditEntry.objects.get(action_id=action.pk, action="start bulk action")
     change = page("auditentry", start.pk, view="change")
     assert "Restores: priority #" in text_of(client.get(change))
-    shown = text_of(
-        client.post(reverse("admin:queuemgr_auditentry_undo", args=[start.pk]), follow=True)
-    )
+    shown = text_of(client.post(reverse("admin:queuemgr_auditentry_undo", args=[start.pk]), follow=True))
     assert "Being undone in the background by restore #" in shown
     back = carried_out(BulkAction.objects.latest("pk"))
     assert (back.changed, set(Execution.objects.values_list("priority", flat=True))) == (

@@ -266,9 +266,7 @@ def test_bulk_actions_under_way_show_how_far_they_have_come() -> None:
         verb="retry", state="running", actor="sam", source="admin", matched=10, up_to=99,
         changed=3, skipped=1, failed=1,
     )  # fmt: skip
-    BulkAction.objects.create(
-        verb="cancel", state="done", actor="sam", source="admin", matched=1, up_to=9
-    )
+    BulkAction.objects.create(verb="cancel", state="done", actor="sam", source="admin", matched=1, up_to=9)
     (action,) = read().actions
     assert (action.passed, action.matched, action.failed, action.share) == (5, 10, 1, 0.5)
 

@@ -59,12 +59,8 @@ def world(make_worker: Callable[..., Worker]) -> None:
     an_ended("old")
     a_minute(timedelta(minutes=3), attempts=2)
     controls.pause("wrap.low", Actor("sam", "command", "the disk is full"))
-    LimitState.objects.create(
-        name=HOST, open_until=database_now() + timedelta(hours=1), open_reason="429"
-    )
-    BulkAction.objects.create(
-        verb="retry", state="running", actor="sam", source="admin", matched=9, up_to=9
-    )
+    LimitState.objects.create(name=HOST, open_until=database_now() + timedelta(hours=1), open_reason="429")
+    BulkAction.objects.create(verb="retry", state="running", actor="sam", source="admin", matched=9, up_to=9)
 
 
 def front() -> str:
@@ -82,9 +78,7 @@ def links_of(text: str) -> list[tuple[str, str]]:
     return [(unescape(address), shown) for address, shown in found]
 
 
-def test_the_front_page_is_the_dashboard_and_leads_to_every_list(
-    viewer: Client, world: None
-) -> None:
+def test_the_front_page_is_the_dashboard_and_leads_to_every_list(viewer: Client, world: None) -> None:
     text = text_of(viewer.get(front()))
     for part in (
         "queues",
@@ -174,9 +168,7 @@ def test_nothing_a_row_says_is_more_than_text(viewer: Client, world: None) -> No
     assert text.count("&lt;script&gt;alert(1)") >= 6
 
 
-@pytest.mark.parametrize(
-    ("window", "shown"), [("1h", "1 h"), ("7d", "7 d"), ("x", "1 h"), ("", "1 h")]
-)
+@pytest.mark.parametrize(("window", "shown"), [("1h", "1 h"), ("7d", "7 d"), ("x", "1 h"), ("", "1 h")])
 def test_the_chart_is_of_the_window_asked_for(viewer: Client, window: str, shown: str) -> None:
     text = text_of(viewer.get(parts(), {"window": window}))
     assert re.search(rf'aria-current="true">last {shown}<', text)

@@ -30,9 +30,7 @@ def failed(played: Any, probes: Any) -> Execution:
     return a_failed_one(played, probes)
 
 
-def test_the_story_tells_tries_waits_and_peoples_acts_in_order(
-    failed: Execution, operator: Client
-) -> None:
+def test_the_story_tells_tries_waits_and_peoples_acts_in_order(failed: Execution, operator: Client) -> None:
     Attempt.objects.filter(pk=failed.attempts.all()[0].pk).update(
         due_at=failed.created_at - timedelta(seconds=90),
         leased_at=failed.created_at - timedelta(seconds=30),
@@ -48,9 +46,7 @@ def test_the_story_tells_tries_waits_and_peoples_acts_in_order(
     assert "not_found: 404 for page Seven" in text
 
 
-def test_a_page_costs_the_same_queries_whatever_happened(
-    failed: Execution, operator: Client
-) -> None:
+def test_a_page_costs_the_same_queries_whatever_happened(failed: Execution, operator: Client) -> None:
     few = statements_of(operator, failed)
     for _ in range(3):
         executions.retry([failed], ANN)
@@ -85,11 +81,7 @@ def test_a_waiting_page_says_why_where_it_stands_and_what_stops_it(
     text = text_of(operator.get(own_page(second)))
     assert "host:a paused by ann: the server is back" in text
     assert "position 2 in prep.normal" in text
-    (taken,) = [
-        limit
-        for limit in operator.get(own_page(second)).context["limits"]
-        if limit.name == "host:a"
-    ]
+    (taken,) = [limit for limit in operator.get(own_page(second)).context["limits"] if limit.name == "host:a"]
     assert "paused by ann" in taken.blocks
     assert taken.address in text
 
@@ -144,18 +136,14 @@ def test_links_lead_to_what_was_made_and_to_its_batch(
     monkeypatch.setitem(flow._flows, "probe", made)
     batch = Batch.objects.create(name="spring", flow="probe")
     trace = "0af7651916cd43dd8448eb211c80319c"
-    Execution.objects.update(
-        batch=batch, batch_seq=4, traceparent=f"00-{trace}-b7ad6b7169203331-01"
-    )
+    Execution.objects.update(batch=batch, batch_seq=4, traceparent=f"00-{trace}-b7ad6b7169203331-01")
     text = text_of(operator.get(own_page(failed)))
     assert '<a href="/files/p0.pdf">PDF</a>' in text
     assert trace in text
     assert "number 4" in text
 
 
-def test_an_edited_payload_keeps_what_was_masked_and_is_recorded(
-    failed: Execution, operator: Client
-) -> None:
+def test_an_edited_payload_keeps_what_was_masked_and_is_recorded(failed: Execution, operator: Client) -> None:
     secret = "https://a.example/p.pdf?sig=hidden1"
     Execution.objects.update(payload={"limit_key": "host:a", "url": secret})
     form = operator.get(own_page(failed)).context["offered"]["retry_with_payload"].form
@@ -192,18 +180,14 @@ def test_a_payload_that_cannot_be_used_is_refused_and_stays_as_typed(
     assert Execution.objects.get().state == State.FAILED
 
 
-def test_a_destructive_button_without_a_reason_asks_for_it(
-    failed: Execution, operator: Client
-) -> None:
+def test_a_destructive_button_without_a_reason_asks_for_it(failed: Execution, operator: Client) -> None:
     assert "This field is required" in press(operator, failed, "skip")
     assert Execution.objects.get().state == State.FAILED
     press(operator, failed, "skip", reason="nobody wants it")
     assert Execution.objects.get().wait_reason == "skipped by sam: nobody wants it"
 
 
-def test_buttons_put_off_prioritise_and_begin_anew(
-    failed: Execution, probes: Any, operator: Client
-) -> None:
+def test_buttons_put_off_prioritise_and_begin_anew(failed: Execution, probes: Any, operator: Client) -> None:
     press(operator, failed, "retry_from_start", reason="again")
     assert Execution.objects.get().state in (State.WAITING, State.LEASED)
     press(operator, failed, "set_priority", priority="0")
@@ -216,9 +200,7 @@ def test_buttons_put_off_prioritise_and_begin_anew(
     ]  # fmt: skip
 
 
-def test_a_button_pressed_too_late_says_what_became_of_it(
-    failed: Execution, operator: Client
-) -> None:
+def test_a_button_pressed_too_late_says_what_became_of_it(failed: Execution, operator: Client) -> None:
     Execution.objects.update(state=State.DONE, finished_at=database_now())
     assert "Nothing was changed: probe/p0 is done now" in press(operator, failed, "retry")
 

@@ -44,9 +44,7 @@ FOUND: tuple[tuple[dict[str, str], list[str]], ...] = (
 )  # fmt: skip
 
 
-def test_filters_of_the_list_find_what_they_name(
-    failed: Execution, probes: Any, operator: Client
-) -> None:
+def test_filters_of_the_list_find_what_they_name(failed: Execution, probes: Any, operator: Client) -> None:
     (other,) = probes(1, HIGH, prefix="other", limit_key="host:b")
     batch = Batch.objects.create(name="spring", flow="probe")
     Execution.objects.filter(pk=other.pk).update(batch=batch, batch_seq=0)
@@ -54,9 +52,7 @@ def test_filters_of_the_list_find_what_they_name(
     assert [(query, listed(operator, **query)) for query, _ in FOUND] == [*FOUND]
 
 
-@pytest.mark.parametrize(
-    "query", ["status=ready", "batch=winter", "age=young", "limit=" + "x" * 300]
-)
+@pytest.mark.parametrize("query", ["status=ready", "batch=winter", "age=young", "limit=" + "x" * 300])
 def test_a_filter_that_means_nothing_is_named_and_shows_no_rows(
     probes: Any, operator: Client, query: str
 ) -> None:
@@ -104,9 +100,7 @@ def test_the_filter_in_the_address_is_the_bulk_actions(
     bulk = "queuemgr.web.admin.execution_filters.reverse"
     monkeypatch.setattr(bulk, lambda name: f"/{name}")
     page_of = operator.get(page("execution"), {"status": "failed", "q": "doc:"})
-    assert page_of.context["cl"].bulk_address() == (
-        "/admin:bulk_new?status=failed&key_prefix=doc%3A"
-    )
+    assert page_of.context["cl"].bulk_address() == ("/admin:bulk_new?status=failed&key_prefix=doc%3A")
 
     def missing(name: str) -> str:
         raise NoReverseMatch(name)
@@ -152,17 +146,13 @@ def test_what_needs_an_answer_asks_first_and_does_nothing_until_then(
 ) -> None:
     (execution,) = probes(1)
     assert 'name="reason"' in text_of(act(operator, "execution", name, execution))
-    assert "This field is required" in text_of(
-        act(operator, "execution", name, execution, reason="")
-    )
+    assert "This field is required" in text_of(act(operator, "execution", name, execution, reason=""))
     assert Execution.objects.get().state == State.WAITING
     assert not AuditEntry.objects.exists()
 
 
 @pytest.mark.parametrize("act_of", EXECUTION_ACTIONS, ids=lambda act_of: act_of.name)
-def test_every_act_needs_its_own_permission(
-    probes: Any, staff: Callable[..., Client], act_of: Any
-) -> None:
+def test_every_act_needs_its_own_permission(probes: Any, staff: Callable[..., Client], act_of: Any) -> None:
     """P4-09: posted directly, from the list and from the page, by someone who may do all the others."""
     (execution,) = probes(1)
     if act_of.states == frozenset(UNSUCCESSFUL):

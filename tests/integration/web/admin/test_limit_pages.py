@@ -167,9 +167,7 @@ def test_an_operator_closes_an_open_breaker_and_is_recorded(operator: Client) ->
     assert (state.open_until, state.half_open_starts) == (None, 0)
     change = AuditEntry.objects.get()
     assert (change.actor, change.action, change.target) == ("sam", "reset breaker", HOST)
-    assert "No breaker of these was open." in text_of(
-        act(operator, "limit", "reset_breaker", limit)
-    )
+    assert "No breaker of these was open." in text_of(act(operator, "limit", "reset_breaker", limit))
     assert AuditEntry.objects.count() == 1
 
 

@@ -215,9 +215,7 @@ def test_every_action_of_a_list_is_offered_to_those_it_was_decided_for(
 
 def held_by(role: str) -> set[str]:
     roles.make()
-    held = Permission.objects.filter(group__name=role).values_list(
-        "content_type__app_label", "codename"
-    )
+    held = Permission.objects.filter(group__name=role).values_list("content_type__app_label", "codename")
     return {f"{app}.{name}" for app, name in held}
 
 

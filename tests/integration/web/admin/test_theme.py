@@ -146,9 +146,7 @@ def test_what_a_task_was_given_and_gave_back_is_text_without_secrets(
         assert "hunter22" not in text
 
 
-def test_not_even_a_superuser_edits_or_deletes_a_result(
-    superuser: Client, result: TaskResult
-) -> None:
+def test_not_even_a_superuser_edits_or_deletes_a_result(superuser: Client, result: TaskResult) -> None:
     group = GroupResult.objects.create(group_id="8a1d", result=HOSTILE)
     for url in (f"{RESULT}{result.pk}", f"{RESULT.replace('task', 'group')}{group.pk}"):
         assert superuser.get(f"{url}/change/").status_code == 200

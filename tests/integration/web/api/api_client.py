@@ -75,13 +75,9 @@ def make_token(
     return api_tokens.make(name, owner or someone(), scopes or EVERY_SCOPE, ANN, **given)
 
 
-def api(
-    *scopes: str, permissions: Iterable[str] | None = None, name: str = "robot", **given: Any
-) -> Api:
+def api(*scopes: str, permissions: Iterable[str] | None = None, name: str = "robot", **given: Any) -> Api:
     """A program with a token of these scopes (none: all) and an owner of these permissions."""
-    _, secret = make_token(
-        *scopes, owner=someone(f"owner-of-{name}", permissions), name=name, **given
-    )
+    _, secret = make_token(*scopes, owner=someone(f"owner-of-{name}", permissions), name=name, **given)
     return Api(secret)
 
 

@@ -169,9 +169,7 @@ def test_a_change_names_the_owner_the_api_and_the_reason_of_the_header_or_the_bo
 
 def test_a_payload_is_shown_only_with_the_scope_and_the_permission() -> None:
     seen = api(name="all")
-    pk = seen.post("executions", {"flow": "probe", "key": "a", "payload": {"seconds": 9}}).json()[
-        "id"
-    ]
+    pk = seen.post("executions", {"flow": "probe", "key": "a", "payload": {"seconds": 9}}).json()["id"]
     assert seen.get(f"executions/{pk}").json()["payload"] == {"seconds": 9}
     without_scope = api("read", name="a")
     without_right = api(permissions=["view_execution"], name="b")

@@ -162,9 +162,7 @@ def test_a_cursor_that_is_none_of_ours_is_refused(caller: Api, cursor: str) -> N
 def test_a_filter_narrows_and_one_nobody_knows_is_refused(caller: Api) -> None:
     probes(2)
     enqueue_many("probe", [NewExecution("low")], priority=LOW)
-    assert [
-        row["key"] for row in caller.get("executions", priority="low").json()["executions"]
-    ] == ["low"]
+    assert [row["key"] for row in caller.get("executions", priority="low").json()["executions"]] == ["low"]
     assert len(caller.get("executions", key_prefix="p").json()["executions"]) == 2
     for wrong in ({"fase": "prep"}, {"state": "gone"}, {"status": "gone"}, {"key": "\x00"}):
         problem(caller.get("executions", **wrong), "invalid")

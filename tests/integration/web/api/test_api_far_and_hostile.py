@@ -28,9 +28,7 @@ def caller() -> Api:
 
 
 @pytest.mark.parametrize("until", FAR)
-def test_a_pause_ends_within_years_a_database_and_a_person_can_read(
-    caller: Api, until: str
-) -> None:
+def test_a_pause_ends_within_years_a_database_and_a_person_can_read(caller: Api, until: str) -> None:
     problem(caller.post("pause", {"target": "prep.low", "until": until}), "invalid")
     assert not Queue.objects.filter(paused_at__isnull=False).exists()
     assert caller.get("stats").status_code == 200

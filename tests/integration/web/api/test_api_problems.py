@@ -42,9 +42,7 @@ def caller() -> Api:
         (b"[" * 100_000, "invalid"),
     ],
 )  # fmt: skip
-def test_hostile_json_is_refused_and_never_reaches_a_database(
-    caller: Api, body: bytes, name: str
-) -> None:
+def test_hostile_json_is_refused_and_never_reaches_a_database(caller: Api, body: bytes, name: str) -> None:
     response = caller.raw("executions", body)
     if body.startswith(b"[["):  # how deep Python reads differs by version: either is a refusal
         assert response.status_code in (400, 422)
@@ -58,9 +56,7 @@ def test_json_may_be_nested_as_deep_as_is_said(caller: Api) -> None:
     assert "deeper" in problem(caller.raw("executions", b"[" + body + b"]"), "invalid")["detail"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "text/json", ""]
-)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "text/json", ""])
 def test_a_body_that_does_not_call_itself_json_is_415(caller: Api, kind: str) -> None:
     problem(caller.raw("executions", b'{"flow": "probe", "key": "a"}', kind), "not-json")
 
@@ -105,9 +101,7 @@ def test_every_wrong_member_is_told_by_its_place(caller: Api) -> None:
     assert places == {"body.given.flow", "body.given.priority"}
 
 
-def test_what_breaks_on_our_side_tells_nothing_of_it(
-    caller: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_breaks_on_our_side_tells_nothing_of_it(caller: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """P8-12: no message, no traceback, no setting of ours."""
 
     def broken() -> None:

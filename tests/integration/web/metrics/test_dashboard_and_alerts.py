@@ -64,9 +64,7 @@ def grouped_by(expression: str) -> set[str]:
 
 
 @pytest.fixture
-def there(
-    played: Callable[..., Any], probes: Callable[..., list[Execution]]
-) -> dict[str, set[str]]:
+def there(played: Callable[..., Any], probes: Callable[..., list[Execution]]) -> dict[str, set[str]]:
     """Each name a busy fleet's scrape has, with the labels of its series."""
     worker = played(slots=2)
     probes(4, requests=1)
@@ -97,9 +95,7 @@ def test_every_metric_is_shown_or_watched(there: dict[str, set[str]]) -> None:
     asked = {name.removesuffix("_bucket") for e in EXPRESSIONS for name in metrics_in(e)}
     unused = {metric.name for metric in DECLARED} - asked
     assert unused == {"sluicegate_build_info", "sluicegate_queue_due"} - asked
-    assert {metric.name for metric in DECLARED} - {
-        n.removesuffix("_bucket") for n in there
-    } == set()
+    assert {metric.name for metric in DECLARED} - {n.removesuffix("_bucket") for n in there} == set()
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)

@@ -38,9 +38,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Let so many seconds pass for whoever scrapes."""
 
     def at(seconds: float) -> None:
-        monkeypatch.setattr(
-            collector, "database_now", lambda: database_now() + timedelta(seconds=seconds)
-        )
+        monkeypatch.setattr(collector, "database_now", lambda: database_now() + timedelta(seconds=seconds))
 
     return at
 
@@ -134,9 +132,7 @@ def test_counters_count_starts_endings_and_requests_at_once(played: Played, prob
 
 
 def _counters(seen: Scrape) -> dict[Any, float]:
-    return {
-        key: value for key, value in seen.samples.items() if key[0].endswith(("_total", "_bucket"))
-    }
+    return {key: value for key, value in seen.samples.items() if key[0].endswith(("_total", "_bucket"))}
 
 
 def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minutes_pruned(
@@ -168,9 +164,7 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
     assert seen[-1]("sluicegate_starts_total", phase="prep", priority="normal") == 12
 
 
-def test_an_attempt_written_late_leaves_no_dent_in_a_counter(
-    played: Played, probes: Probes
-) -> None:
+def test_an_attempt_written_late_leaves_no_dent_in_a_counter(played: Played, probes: Probes) -> None:
     """It bears a minute that is rolled up already, and its lease is gone: it counts all the same."""
     worker = played()
     probes(2)
@@ -214,9 +208,7 @@ def test_histograms_hold_every_attempt_rolled_up(played: Played, probes: Probes)
     assert seen("sluicegate_run_seconds_bucket", phase="prep", le="86400.0") == 4
 
 
-def test_second_deliveries_and_endings_after_the_lease_are_counted(
-    played: Played, probes: Probes
-) -> None:
+def test_second_deliveries_and_endings_after_the_lease_are_counted(played: Played, probes: Probes) -> None:
     worker = played()
     probes(1)
     (grant,) = worker.begin_all()
@@ -235,9 +227,7 @@ def test_second_deliveries_and_endings_after_the_lease_are_counted(
     assert minute_stats.rolled_up_to() is None
 
 
-def test_lease_health_shows_renewals_missed_and_leases_run_out(
-    played: Played, probes: Probes
-) -> None:
+def test_lease_health_shows_renewals_missed_and_leases_run_out(played: Played, probes: Probes) -> None:
     worker = played()
     probes(3)
     worker.begin_all()
@@ -300,9 +290,7 @@ def _many_hosts(count: int) -> None:
     )  # fmt: skip
 
 
-def test_ten_thousand_hosts_errors_and_workers_make_no_series(
-    played: Played, probes: Probes
-) -> None:
+def test_ten_thousand_hosts_errors_and_workers_make_no_series(played: Played, probes: Probes) -> None:
     """P8-05"""
     played()
     probes(2, limit_key="host:a.example:443")

@@ -33,15 +33,11 @@ def test_elsewhere_is_told_to_set_a_token(client: Client, address: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
-def test_what_comes_through_a_proxy_is_not_taken_for_this_machine(
-    client: Client, header: str
-) -> None:
+def test_what_comes_through_a_proxy_is_not_taken_for_this_machine(client: Client, header: str) -> None:
     assert client.get("/metrics", headers={header: "127.0.0.1"}).status_code == 403
 
 
-@pytest.mark.parametrize(
-    "given", [None, "", TOKEN, f"Bearer {TOKEN}x", "Bearer ", "Basic x", "Bearer é"]
-)
+@pytest.mark.parametrize("given", [None, "", TOKEN, f"Bearer {TOKEN}x", "Bearer ", "Basic x", "Bearer é"])
 def test_with_a_token_set_nobody_reads_them_without_it(
     client: Client, configure: SettingsGroup, given: str | None
 ) -> None:
@@ -70,9 +66,7 @@ def test_nothing_is_changed_by_reading_and_nothing_else_is_answered(client: Clie
     assert client.post("/metrics").status_code == 405
 
 
-def test_a_database_that_does_not_answer_is_said(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_does_not_answer_is_said(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def away() -> None:
         raise OperationalError("connection refused to db:5432")
 

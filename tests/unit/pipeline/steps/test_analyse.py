@@ -116,9 +116,7 @@ def test_an_answer_cut_off_twice_is_final(model: FakeLlm) -> None:
 
 
 @pytest.mark.parametrize("first", [("", "length"), ("nonsense", "stop")])
-def test_there_is_one_second_try_whatever_the_two_faults_are(
-    model: FakeLlm, first: tuple[str, str]
-) -> None:
+def test_there_is_one_second_try_whatever_the_two_faults_are(model: FakeLlm, first: tuple[str, str]) -> None:
     """P7-07: one repair round trip at most."""
     model.say(*first)
     model.say("nonsense")
@@ -242,8 +240,6 @@ def test_a_refusal_about_something_else_teaches_nothing() -> None:
 
 
 def test_a_dialect_out_of_a_context_is_only_taken_when_it_is_one() -> None:
-    assert KnownLimits.from_context({"llm_dialect": Dialect("none").to_json()}).dialect == Dialect(
-        "none"
-    )
+    assert KnownLimits.from_context({"llm_dialect": Dialect("none").to_json()}).dialect == Dialect("none")
     for odd in (None, "none", {"response_format": "xml"}, {"unknown": 1}):
         assert KnownLimits.from_context({"llm_dialect": odd}).dialect is None

@@ -43,9 +43,7 @@ def test_good_text_of_the_first_is_taken_unasked() -> None:
          "pypdf: it cannot open the file (TypeError)"),
     ],
 )  # fmt: skip
-def test_what_the_first_cannot_read_is_the_seconds_and_says_why(
-    first: ReadResult, reason: str
-) -> None:
+def test_what_the_first_cannot_read_is_the_seconds_and_says_why(first: ReadResult, reason: str) -> None:
     doubtful = engine_text(first, 1)
     assert is_doubtful(doubtful)
     page, _ = choose_text(1, doubtful, engine_text(reading(text=TEXT), 1))
@@ -64,8 +62,7 @@ def test_a_page_neither_reads_has_failed_and_names_both() -> None:
     page, _ = choose_text(1, first, second)
     assert (page.text, page.source) == ("", "failed")
     assert page.reason == (
-        "pypdf: it needed more memory than allowed; "
-        "PDFium: it crashed the program reading it (SIGABRT)"
+        "pypdf: it needed more memory than allowed; PDFium: it crashed the program reading it (SIGABRT)"
     )
 
 

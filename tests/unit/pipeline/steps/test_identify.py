@@ -50,9 +50,7 @@ def test_every_spelling_of_an_arxiv_id_gives_its_one_key(text: str, key: str) ->
 
 
 def test_an_arxiv_id_and_its_version_are_separated() -> None:
-    assert identify("arXiv:2101.00001v2") == Identifier(
-        "arxiv", "arxiv:2101.00001v2", "2101.00001", 2
-    )
+    assert identify("arXiv:2101.00001v2") == Identifier("arxiv", "arxiv:2101.00001v2", "2101.00001", 2)
     assert identify("2101.00001").version is None
     assert identify("arXiv:2101.00001v2").text == "2101.00001v2"
 
@@ -222,14 +220,10 @@ def test_any_text_is_either_identified_or_refused(text: str) -> None:
         found = identify(text)
     except BadInput:
         return
-    assert found.key == f"{found.kind}:{found.value}" + (
-        f"v{found.version}" if found.version else ""
-    )
+    assert found.key == f"{found.kind}:{found.value}" + (f"v{found.version}" if found.version else "")
 
 
-@given(
-    st.sampled_from(["2101.00001v2", "hep-th/9901001", "10.1000/a.b", "https://example.org/a%20b"])
-)
+@given(st.sampled_from(["2101.00001v2", "hep-th/9901001", "10.1000/a.b", "https://example.org/a%20b"]))
 def test_a_value_read_again_gives_the_same_key(text: str) -> None:
     once = identify(text)
     again = identify(once.key.removeprefix("url:"))

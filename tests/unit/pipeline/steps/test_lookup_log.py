@@ -9,9 +9,7 @@ from pipeline.steps.resolve.sources.answer import Outcome
 from pipeline.steps.resolve.sources.lookup_log import Inquiry, current_round
 
 ASKED = Inquiry("crossref", Outcome.NO_ADDRESS, "names no place")
-FETCHED = log_entry(
-    CandidateUrl("https://a.org/x"), "not_found", "gone", datetime(2026, 11, 28, tzinfo=UTC)
-)
+FETCHED = log_entry(CandidateUrl("https://a.org/x"), "not_found", "gone", datetime(2026, 11, 28, tzinfo=UTC))
 
 
 def test_what_came_of_fetching_is_no_inquiry() -> None:

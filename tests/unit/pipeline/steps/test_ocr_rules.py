@@ -53,16 +53,12 @@ def test_an_end_that_repeats_itself_is_found_and_leaders_are_not() -> None:
     assert not is_repetitive("Water rose and fell, and rose again. " * 3)
 
 
-@pytest.mark.parametrize(
-    ("typed", "pages"), [("1,4-6", [1, 4, 5, 6]), ("6, 1", [1, 6]), ("2-3,3", [2, 3])]
-)
+@pytest.mark.parametrize(("typed", "pages"), [("1,4-6", [1, 4, 5, 6]), ("6, 1", [1, 6]), ("2-3,3", [2, 3])])
 def test_a_list_of_pages_is_each_once_and_in_page_order(typed: str, pages: list[int]) -> None:
     assert pages_of(typed, 6) == pages
 
 
-@pytest.mark.parametrize(
-    "typed", ["", "1,", "-2", "1-", "2-1", "0", "1.5", "٣", "7", "1-999999999"]
-)
+@pytest.mark.parametrize("typed", ["", "1,", "-2", "1-", "2-1", "0", "1.5", "٣", "7", "1-999999999"])
 def test_a_bad_list_of_pages_is_refused_quoting_it(typed: str) -> None:
     with pytest.raises(BadInput, match="page list"):
         pages_of(typed, 6)

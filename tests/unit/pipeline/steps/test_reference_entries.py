@@ -55,9 +55,7 @@ def starts(section: list[str]) -> list[str]:
     ],
     ids=["APA", "JSS", "ACL", "labels", "numbers", "parentheses", "full width"],
 )  # fmt: skip
-def test_each_style_is_split_where_its_entries_start(
-    section: list[str], expected: list[str]
-) -> None:
+def test_each_style_is_split_where_its_entries_start(section: list[str], expected: list[str]) -> None:
     assert starts(section) == expected
 
 

@@ -54,9 +54,7 @@ def test_a_partial_document_says_why_before_anything_else() -> None:
 
 def test_a_list_nobody_found_is_not_a_list_of_none() -> None:
     assert "no list of references was found" in render_markdown(replace(FACTS, references=None))
-    assert "| References | 0 |" in render_markdown(
-        replace(FACTS, references=0, references_style="")
-    )
+    assert "| References | 0 |" in render_markdown(replace(FACTS, references=0, references_style=""))
 
 
 def test_the_title_of_the_catalogue_wins_over_the_models() -> None:
@@ -73,9 +71,7 @@ def test_hostile_text_is_shown_as_text() -> None:
     assert [line.count("|") for line in rows] == [3] * 14 + [4] * 4
 
 
-@pytest.mark.parametrize(
-    "text", ["- not a list", "+ nor this", "1. nor that", "12) nor this", "==="]
-)
+@pytest.mark.parametrize("text", ["- not a list", "+ nor this", "1. nor that", "12) nor this", "==="])
 def test_a_summary_forms_no_list_or_heading(text: str) -> None:
     analysis = FACTS.analysis.model_copy(update={"summary": f"First.\n\n{text}"})
     shown = render_markdown(replace(FACTS, analysis=analysis))
@@ -86,9 +82,7 @@ def test_a_summary_forms_no_list_or_heading(text: str) -> None:
 def test_a_report_can_be_rendered_by_a_markdown_reader() -> None:
     from markdown_it import MarkdownIt
 
-    html = (
-        MarkdownIt("commonmark").enable("table").render(render_markdown(with_every_text(HOSTILE)))
-    )
+    html = MarkdownIt("commonmark").enable("table").render(render_markdown(with_every_text(HOSTILE)))
     for forbidden in ("<script", "<img", "<a ", "<ul>\n<li>item", "<h1>heading"):
         assert forbidden not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html

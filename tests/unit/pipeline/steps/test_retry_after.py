@@ -41,9 +41,7 @@ def test_a_date_in_the_past_means_no_wait() -> None:
     assert retry_after_seconds(past, NOW) == 0.0
 
 
-@pytest.mark.parametrize(
-    "value", [None, "", "soon", "12 seconds", "nan", "inf", "1e3", "٣", "5, 6"]
-)
+@pytest.mark.parametrize("value", [None, "", "soon", "12 seconds", "nan", "inf", "1e3", "٣", "5, 6"])
 def test_rubbish_leaves_the_wait_to_our_own_backoff(value: str | None) -> None:
     """P3-09."""
     assert retry_after_seconds(value, NOW) is None
