@@ -54,11 +54,7 @@ def load(rows: int, waiting_full: int, held_full: int, open_keys: int, leases: i
     _settle_down()
     loaded = time.perf_counter() - began
     first = _finish_once(*_fleet())
-    return {
-        "rows": Execution.objects.waiting().count() + 1,
-        "load_seconds": loaded,
-        "first_ms": first,
-    }
+    return {"rows": Execution.objects.waiting().count() + 1, "load_seconds": loaded, "first_ms": first}
 
 
 def _wait_in_line(kind: str, keys: int, per_key: int) -> None:

@@ -64,14 +64,7 @@ def _options() -> argparse.Namespace:
 
 def measure(database: Database, options: argparse.Namespace) -> tuple[list[str], Any]:
     """The cells of one database's row, and the ratio of finishes during a bulk action to finishes alone."""
-    _child(
-        database,
-        options,
-        do="load",
-        rows=options.rows,
-        waiting=options.waiting,
-        leases=options.leases,
-    )
+    _child(database, options, do="load", rows=options.rows, waiting=options.waiting, leases=options.leases)
     alone, beside, rates = [], [], []
     for _ in range(options.rounds):
         alone.append(_child(database, options, do="finish", seconds=options.seconds))

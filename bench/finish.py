@@ -40,11 +40,7 @@ def compare(rounds: int) -> None:
         for slots in BATCHES:
             pairs = [
                 [
-                    _run(
-                        slots,
-                        f"{fresh(postgres)}{query}",
-                        str(root / "data"),
-                    )
+                    _run(slots, f"{fresh(postgres)}{query}", str(root / "data"))
                     for query in (f"?prepare_threshold={NEVER}", "")
                 ]
                 for _ in range(rounds)

@@ -79,9 +79,7 @@ def kinds_of_limit(slots: int, keys: int) -> list[Case]:
         ),
         Case("fleet rate, not binding", {"fleet": {"max_running": 0, "rate": FAR_ABOVE}}),
         Case(
-            f"{keys:,} keys, a rate each, not binding",
-            {**UNLIMITED, "key:*": {"rate": FAR_ABOVE}},
-            keys=keys,
+            f"{keys:,} keys, a rate each, not binding", {**UNLIMITED, "key:*": {"rate": FAR_ABOVE}}, keys=keys
         ),
     ]
 
@@ -149,13 +147,7 @@ def _bench(kind: str) -> Iterator[Run]:
 
 
 def _group(
-    console: Console,
-    kind: str,
-    run: Run,
-    cases: Sequence[Case],
-    work: Work,
-    rounds: int,
-    aim: Aim,
+    console: Console, kind: str, run: Run, cases: Sequence[Case], work: Work, rounds: int, aim: Aim
 ) -> list[Row]:
     """Alternate between these cases, and print how they compare to the first."""
     rates: dict[str, list[float]] = {case.name: [] for case in cases}

@@ -11,10 +11,7 @@ import json
 import sys
 
 BODY = json.dumps(
-    {
-        "model": "stub",
-        "choices": [{"finish_reason": "stop", "message": {"content": "Water rose. " * 4}}],
-    }
+    {"model": "stub", "choices": [{"finish_reason": "stop", "message": {"content": "Water rose. " * 4}}]}
 ).encode()
 ANSWER = (
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(BODY)

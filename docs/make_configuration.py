@@ -64,12 +64,7 @@ def _table(group: Any, options: Options) -> Iterator[str]:
     yield _row(head)
     yield "|---" * len(head) + "|"
     for name, field in group.model_fields.items():
-        cells = [
-            f"`{group.variable(name)}`",
-            field.description or "",
-            _default(field),
-            _range(field),
-        ]
+        cells = [f"`{group.variable(name)}`", field.description or "", _default(field), _range(field)]
         spoken = ", ".join(f"`{option}`" for option in options.get(name, {}))
         yield _row([*cells, *([spoken] if takers else [])])
 

@@ -46,8 +46,7 @@ class PipelineSettings(SettingsGroup):
         SecretStr(""), description="API key of Semantic Scholar; without one its shared pool"
     )
     resolvers: str = Field(
-        ",".join(FOR_DOIS),
-        description="sources asked about a DOI, in this order, separated by commas",
+        ",".join(FOR_DOIS), description="sources asked about a DOI, in this order, separated by commas"
     )
     ask_every_source: bool = Field(False, description="ask all sources even if one has named an open PDF")
     arxiv_metadata: bool = Field(
@@ -103,10 +102,7 @@ class PipelineSettings(SettingsGroup):
         1800, gt=0, description="seconds for one document in a local OCR engine"
     )
     ocr_renderers: int = Field(
-        1,
-        ge=1,
-        le=16,
-        description="processes that render the pages of one document for the endpoint",
+        1, ge=1, le=16, description="processes that render the pages of one document for the endpoint"
     )
     max_per_host: int = Field(4, ge=0, description="slots one host may use; 0: no cap")
     max_per_resolver: int = Field(4, ge=0, description="slots one resolver may use; 0: no cap")

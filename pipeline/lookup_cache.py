@@ -30,10 +30,7 @@ def save_answer(name: str, source: str, answer: Answer) -> None:
     """Store an answer, replacing an older one."""
     row = Lookup(source=source, name=name, answer=answer.to_json(), asked_at=timezone.now())
     Lookup.objects.bulk_create(
-        [row],
-        update_conflicts=True,
-        unique_fields=("source", "name"),
-        update_fields=("answer", "asked_at"),
+        [row], update_conflicts=True, unique_fields=("source", "name"), update_fields=("answer", "asked_at")
     )
 
 

@@ -43,9 +43,7 @@ class Document(models.Model):
     doi = models.CharField(max_length=255, blank=True)
     arxiv_id = models.CharField(max_length=40, blank=True)
     lookups = models.JSONField(
-        default=list,
-        blank=True,
-        help_text="The sources asked and their results, and the downloads tried.",
+        default=list, blank=True, help_text="The sources asked and their results, and the downloads tried."
     )
     pdf_url = models.TextField(blank=True)
     other_urls = models.JSONField(

@@ -14,9 +14,7 @@ class ProjectSettings(SettingsGroup):
 
     data_dir: Path = Field(Path("var"), description="directory that holds all state")
     database_url: str = Field(
-        "",
-        validation_alias="DATABASE_URL",
-        description="database; empty: SQLite in the data directory",
+        "", validation_alias="DATABASE_URL", description="database; empty: SQLite in the data directory"
     )
     broker_url: str = Field(
         "", validation_alias="BROKER_URL", description="broker; empty: a private server is started"
@@ -28,8 +26,7 @@ class ProjectSettings(SettingsGroup):
     )
     debug: bool = Field(False, description="Django's debug pages")
     trusted_origins: str = Field(
-        "",
-        description="origins forms may come from through a proxy, by comma: https://papers.example.org",
+        "", description="origins forms may come from through a proxy, by comma: https://papers.example.org"
     )
     behind_tls_proxy: bool = Field(
         False, description="a proxy ends TLS and sets X-Forwarded-Proto; cookies are then secure"

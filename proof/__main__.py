@@ -66,10 +66,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=1, help="runs, each with the next seed (default 1)")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="keep the runs and write this page")
     parser.add_argument(
-        "--keep",
-        type=Path,
-        metavar="FOLDER",
-        help="keep logs and traces here, a folder for each run",
+        "--keep", type=Path, metavar="FOLDER", help="keep logs and traces here, a folder for each run"
     )
     return parser.parse_args()
 

@@ -130,12 +130,7 @@ def _fault_rows(runs: Iterable[RunReport]) -> Iterable[Sequence[str]]:
         for kind, seconds in run.recovery.items():
             times[kind] += seconds
     for kind, all_of_them in sorted(times.items()):
-        yield (
-            kind,
-            str(len(all_of_them)),
-            f"{median(all_of_them):.1f} s",
-            f"{max(all_of_them):.1f} s",
-        )
+        yield (kind, str(len(all_of_them)), f"{median(all_of_them):.1f} s", f"{max(all_of_them):.1f} s")
 
 
 def _rules() -> str:

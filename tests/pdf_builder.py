@@ -32,10 +32,7 @@ def stream(content: bytes, extra: bytes = b"") -> bytes:
 
 
 def document(
-    contents: Sequence[bytes],
-    resources: bytes = b"",
-    more: Sequence[bytes] = (),
-    fonts: bytes = b"/F1 3 0 R",
+    contents: Sequence[bytes], resources: bytes = b"", more: Sequence[bytes] = (), fonts: bytes = b"/F1 3 0 R"
 ) -> bytes:
     """One page per content stream; font F1 is Helvetica. `more` objects come last, from number
     `4 + 2 * len(contents)` on."""
@@ -99,8 +96,7 @@ def nested_forms(width: int = 12, depth: int = 6) -> bytes:
 def self_drawing_form() -> bytes:
     """A form that draws itself."""
     form = stream(
-        b"/X0 Do",
-        b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X0 6 0 R >> >>",
+        b"/X0 Do", b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X0 6 0 R >> >>"
     )
     return document([b"/X0 Do"], b"/XObject << /X0 6 0 R >>", [form])
 

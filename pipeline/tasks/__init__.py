@@ -11,11 +11,4 @@ from pipeline.tasks.ocr import ocr_step
 from pipeline.tasks.report import report_step
 from pipeline.tasks.resolve import resolve_step
 
-__all__ = [
-    "analyse_step",
-    "extract_step",
-    "fetch_step",
-    "ocr_step",
-    "report_step",
-    "resolve_step",
-]
+__all__ = ["analyse_step", "extract_step", "fetch_step", "ocr_step", "report_step", "resolve_step"]

@@ -204,11 +204,7 @@ class _UrlFetch:
         return self._snoozed(f"{kind}; continues at {host}", columns, context, service)
 
     def _snoozed(
-        self,
-        reason: str,
-        columns: dict[str, Any],
-        context: dict[str, Any],
-        service: Failed | None = None,
+        self, reason: str, columns: dict[str, Any], context: dict[str, Any], service: Failed | None = None
     ) -> Snoozed:
         return Snoozed(0, reason, context, lambda: store(self._document.pk, columns), service)
 

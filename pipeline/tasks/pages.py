@@ -36,11 +36,7 @@ def pages_done(
         columns["problem"] = " ".join(filter(None, problems))
     return done(
         document,
-        {
-            **context,
-            **expected_chunks(text),
-            "characters_cleaned": sum(page.cleaned for page in pages),
-        },
+        {**context, **expected_chunks(text), "characters_cleaned": sum(page.cleaned for page in pages)},
         pages_file=files.promote_text(work, json_lines(map(page_record, pages)), f"pages/{stem}.jsonl"),
         text=files.promote_text(work, text, f"text/{stem}.txt"),
         pages_by=dict(Counter(page.source for page in pages)),

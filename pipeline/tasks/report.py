@@ -16,13 +16,7 @@ from pipeline.steps.extract.extract import clean
 from pipeline.steps.http.safe_addresses import shown
 from pipeline.steps.report.json_report import render_json
 from pipeline.steps.report.markdown_report import render_markdown
-from pipeline.steps.report.report import (
-    PagesRead,
-    Reference,
-    ReportFacts,
-    group_pages,
-    source_lookup,
-)
+from pipeline.steps.report.report import PagesRead, Reference, ReportFacts, group_pages, source_lookup
 from pipeline.tasks.documents import done, load
 from pipeline.web.report_page import render_html
 from queuemgr import Done, LeasedTask, Work

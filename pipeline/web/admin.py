@@ -17,22 +17,10 @@ from django.utils.html import format_html, format_html_join
 
 from pipeline.models import Document
 from pipeline.steps.http.safe_addresses import shown
-from pipeline.steps.report.report import (
-    PAGE_SOURCES,
-    arxiv_link,
-    doi_link,
-    one_line,
-    plain,
-    source_lookup,
-)
+from pipeline.steps.report.report import PAGE_SOURCES, arxiv_link, doi_link, one_line, plain, source_lookup
 from pipeline.steps.resolve.fallback_urls import untried
 from pipeline.web.artifact_links import links_of
-from pipeline.web.document_filters import (
-    CompletenessFilter,
-    KindFilter,
-    MethodFilter,
-    OpenAccessFilter,
-)
+from pipeline.web.document_filters import CompletenessFilter, KindFilter, MethodFilter, OpenAccessFilter
 from queuemgr.extend.admin import ReadOnlyAdmin
 
 

@@ -85,10 +85,7 @@ def _with_copied_report(row: Row, directory: Path) -> Row:
         return row
     name = f"reports/{PurePosixPath(row.report).name}"
     try:
-        with (
-            default_storage.open(row.report, "rb") as stored,
-            replaced_file(directory / name) as file,
-        ):
+        with default_storage.open(row.report, "rb") as stored, replaced_file(directory / name) as file:
             shutil.copyfileobj(stored, file)
     except FileNotFoundError:
         return replace(row, report="")

@@ -44,11 +44,7 @@ class SettingsGroup(BaseSettings):
     """Base of the groups of settings: each field is read from `SLUICE_<NAME>`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SLUICE_",
-        env_ignore_empty=True,
-        extra="ignore",
-        frozen=True,
-        populate_by_name=True,
+        env_prefix="SLUICE_", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
     )
 
     @classmethod
@@ -117,14 +113,10 @@ class QueueSettings(SettingsGroup):
     daily_budget: int = Field(10_000, ge=0, description="requests the fleet may send a day; 0: no budget")
     budget_zone: str = Field("UTC", description="IANA time zone in which a budget's day begins")
     budget_reserved_for_high_percent: int = Field(
-        10,
-        ge=0,
-        le=100,
-        description="percent of the day's budget reserved for high priority, at its end",
+        10, ge=0, le=100, description="percent of the day's budget reserved for high priority, at its end"
     )
     scheduler: bool = Field(
-        True,
-        description="off: caps, rates and budgets only; no tokens, aging or fair shares of tenants",
+        True, description="off: caps, rates and budgets only; no tokens, aging or fair shares of tenants"
     )
     starvation_seconds: float = Field(
         3600, ge=0, description="seconds of waiting that age work by one priority level; 0: never"
@@ -140,19 +132,13 @@ class QueueSettings(SettingsGroup):
         50, ge=0, le=100, description="percent of starts that may be retries; 100: no cap"
     )
     bulk_retries_per_minute: int = Field(
-        600,
-        ge=0,
-        description="rate of bulk retries of more than 1,000 without one of their own; 0: no limit",
+        600, ge=0, description="rate of bulk retries of more than 1,000 without one of their own; 0: no limit"
     )
     max_pending: int = Field(
-        0,
-        ge=0,
-        description="executions that may wait in one queue before it refuses more; 0: no cap",
+        0, ge=0, description="executions that may wait in one queue before it refuses more; 0: no cap"
     )
     breaker_seconds: float = Field(
-        15,
-        ge=0.1,
-        description="seconds a breaker is open when its service cannot be reached; doubles",
+        15, ge=0.1, description="seconds a breaker is open when its service cannot be reached; doubles"
     )
     lease_seconds: float = Field(
         90, ge=1, le=86_400, description="seconds until a lease expires without renewal"
@@ -162,9 +148,7 @@ class QueueSettings(SettingsGroup):
     seed_limit: int = Field(500, ge=1, le=100_000, description="registered items enqueued by one backfill")
     poll_interval: float = Field(5, ge=0.1, le=3600, description="seconds between housekeeping ticks")
     slot_handover_seconds: float = Field(
-        30,
-        ge=0,
-        description="seconds a Celery message keeps its slot by taking the next step directly",
+        30, ge=0, description="seconds a Celery message keeps its slot by taking the next step directly"
     )
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
     keep_attempts_days: float = Field(
@@ -223,10 +207,7 @@ class LaneSettings(SettingsGroup):
 
     slots: int = Field(8, ge=1, le=10_000, description="steps a worker runs at once")
     threads: int = Field(
-        0,
-        ge=0,
-        le=10_000,
-        description="default of file and import concurrency; 0: the processors available",
+        0, ge=0, le=10_000, description="default of file and import concurrency; 0: the processors available"
     )
     io_threads: int = Field(
         0,
@@ -240,8 +221,7 @@ class LaneSettings(SettingsGroup):
         0, ge=0, description="local files copied into storage at once; 0: SLUICE_THREADS"
     )
     io_oversubscribe: bool = Field(
-        False,
-        description="allow io, files and imports beyond 4 x io threads and the bound for this memory",
+        False, description="allow io, files and imports beyond 4 x io threads and the bound for this memory"
     )
     cpu_concurrency: int = Field(
         0, ge=0, le=1024, description="CPU-bound work at once; 0: the processors available"
@@ -250,10 +230,7 @@ class LaneSettings(SettingsGroup):
         0, ge=0, le=1024, description="model runs at once; 0: processors / SLUICE_MODEL_THREADS"
     )
     model_threads: int = Field(
-        1,
-        ge=1,
-        le=1024,
-        description="CPU threads of one model run (OMP_NUM_THREADS and its kin)",
+        1, ge=1, le=1024, description="CPU threads of one model run (OMP_NUM_THREADS and its kin)"
     )
     proc_concurrency: int = Field(0, ge=0, description="child programs at once; 0: the processors, at most 4")
 
@@ -263,8 +240,7 @@ class ObservabilitySettings(SettingsGroup):
 
     metrics: bool = Field(True, description="serve metrics for Prometheus at /metrics")
     metrics_token: SecretStr = Field(
-        SecretStr(""),
-        description="bearer token /metrics asks for; empty: it answers this machine only",
+        SecretStr(""), description="bearer token /metrics asks for; empty: it answers this machine only"
     )
     otlp_endpoint: str = Field(
         "",

@@ -9,10 +9,7 @@ from django.db import connection
 
 from queuemgr.base import sql
 
-_BEGIN = {
-    "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    "sqlite": "BEGIN DEFERRED",
-}
+_BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "sqlite": "BEGIN DEFERRED"}
 """The project's SQLite transactions begin by taking the write lock, which a reader must not hold."""
 
 

@@ -105,11 +105,6 @@ class StepFailed(SluiceError):
 
 
 def _rebuild(
-    cls: type[StepFailed],
-    kind: str,
-    message: str,
-    retry_after: float | None,
-    status: int | None,
-    limit: str,
+    cls: type[StepFailed], kind: str, message: str, retry_after: float | None, status: int | None, limit: str
 ) -> StepFailed:
     return cls(kind, message, retry_after=retry_after, http_status=status, limit=limit)

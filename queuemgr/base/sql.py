@@ -26,10 +26,7 @@ TYPES: dict[str, dict[str, str]] = {
         "text": "%s::text",
         "lock_taken": "FOR UPDATE OF l FOR NO KEY UPDATE OF e",
     },
-    "sqlite": {
-        **dict.fromkeys(("time", "integer", "text"), "%s"),
-        "lock_taken": "",
-    },
+    "sqlite": {**dict.fromkeys(("time", "integer", "text"), "%s"), "lock_taken": ""},
 }
 """What differs: PostgreSQL must be told the type of a bare parameter in a SELECT list."""
 

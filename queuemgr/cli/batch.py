@@ -5,14 +5,7 @@ from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.cli import batch_output, import_file
-from queuemgr.cli.arguments import (
-    Action,
-    action_parsers,
-    add_interval,
-    add_reason,
-    natural,
-    positive,
-)
+from queuemgr.cli.arguments import Action, action_parsers, add_interval, add_reason, natural, positive
 from queuemgr.cli.enqueue import items_of
 from queuemgr.cli.output import by_command
 from queuemgr.flows.flow import PRIORITIES, get_flow
@@ -96,10 +89,7 @@ def _open(options: dict[str, Any], out: Any) -> int:
 
 def _add(options: dict[str, Any], out: Any) -> int:
     batch = batches.find(options["name"])
-    flow, add = (
-        get_flow(batch.flow),
-        partial(batches.add, batch, priority=priority_of(options["priority"])),
-    )
+    flow, add = (get_flow(batch.flow), partial(batches.add, batch, priority=priority_of(options["priority"])))
     if bool(options["file"]) == bool(options["items"]):
         raise BadInput("name items, or a file of them with --file, not both")
     with audited_enqueue(batch.flow, by_command(), priority=options["priority"], batch=batch.name) as counted:

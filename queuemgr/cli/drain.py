@@ -9,14 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from queuemgr.cli.output import console
 from queuemgr.flows.flow import all_phases

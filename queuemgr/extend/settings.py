@@ -14,12 +14,6 @@ some of its settings later. `set_default` changes the default of a setting for o
 `LaneSettings` is the queue's own group for what one process runs at once.
 """
 
-from queuemgr.base.config import (
-    DJANGO_SETTINGS,
-    LaneSettings,
-    SettingsGroup,
-    reload_after_reset,
-    set_default,
-)
+from queuemgr.base.config import DJANGO_SETTINGS, LaneSettings, SettingsGroup, reload_after_reset, set_default
 
 __all__ = ["DJANGO_SETTINGS", "LaneSettings", "SettingsGroup", "reload_after_reset", "set_default"]

@@ -81,11 +81,7 @@ def backoff(policy: Policy, attempt: int) -> float:
 
 
 def decide(
-    policy: Policy,
-    attempt: int,
-    *,
-    retry_after: float | None = None,
-    rng: random.Random | None = None,
+    policy: Policy, attempt: int, *, retry_after: float | None = None, rng: random.Random | None = None
 ) -> RetryDecision:
     """What follows failure number `attempt` (from 1) at this step, by this policy.
 

@@ -166,11 +166,7 @@ def insert(rows: Rows) -> tuple[Enqueued, QueueFull | None]:
 
 
 def _execution(
-    flow_name: str,
-    intake: NewExecution,
-    priority: int,
-    run_after: datetime | None,
-    fits: set[RouteKind],
+    flow_name: str, intake: NewExecution, priority: int, run_after: datetime | None, fits: set[RouteKind]
 ) -> Execution:
     """The row of a new execution; `fits` caches the kinds of routes found to fit their limits."""
     if not 0 < len(intake.key) <= MAX_KEY:

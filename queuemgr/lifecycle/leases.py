@@ -142,9 +142,7 @@ def lock_rows(lease_ids: Sequence[UUID], expired_by: datetime | None = None) -> 
     The executions are locked too: a priority changed meanwhile is waited for and read.
     """
     statement = sql.typed(
-        _LOCK,
-        ids=sql.marks(len(lease_ids)),
-        and_expired="AND l.expires_at < %s" if expired_by else "",
+        _LOCK, ids=sql.marks(len(lease_ids)), and_expired="AND l.expires_at < %s" if expired_by else ""
     )
     return sql.rows_as(HeldLease, statement, [*lease_ids, *([expired_by] if expired_by else [])])
 

@@ -176,11 +176,7 @@ def step_ended(span: Span | None, outcome: str | None, result: Result) -> None:
 def _span(tracing: Tracer, name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[Span]:
     """A span that is current inside the block; of an error it carries the class only."""
     with tracing.start_as_current_span(
-        name,
-        kind=kind,
-        attributes=attributes,
-        record_exception=False,
-        set_status_on_exception=False,
+        name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:
         try:
             yield span

@@ -88,9 +88,7 @@ def programs(spec: FleetSpec) -> list[Program]:
 
 @contextmanager
 def running(
-    spec: FleetSpec,
-    also: Sequence[Program] = (),
-    forced: Collection[str] = (),
+    spec: FleetSpec, also: Sequence[Program] = (), forced: Collection[str] = ()
 ) -> Iterator[Supervisor]:
     """Run this fleet, and the programs in `also`, while the block runs.
 

@@ -19,8 +19,7 @@ class Batch(models.Model):
         default=False, help_text="The first failure cancels every execution that has not ended."
     )
     window = models.PositiveIntegerField(
-        default=0,
-        help_text="How far after the first unfinished execution others may start; 0: any.",
+        default=0, help_text="How far after the first unfinished execution others may start; 0: any."
     )
     created_at = models.DateTimeField(default=timezone.now)
     created_by = models.CharField(max_length=150, blank=True)

@@ -100,15 +100,13 @@ class Limit(Pausable):
         "(none of a budget below 100).",
     )
     blocked_for_low_percent = models.PositiveSmallIntegerField(
-        default=0,
-        help_text="Last percent of the day's budget that low-priority work may not spend.",
+        default=0, help_text="Last percent of the day's budget that low-priority work may not spend."
     )
     share = models.PositiveIntegerField(
         default=1, help_text="Starts a tenant gets for each start of a tenant whose share is 1."
     )
     breaker_after = models.PositiveIntegerField(
-        default=10,
-        help_text="Consecutive failures to reach the service that open the breaker; 0: never.",
+        default=10, help_text="Consecutive failures to reach the service that open the breaker; 0: never."
     )
     from_settings = models.JSONField(default=dict, editable=False)
 
@@ -125,9 +123,7 @@ class Limit(Pausable):
             ),
             models.CheckConstraint(
                 condition=Q(
-                    reserved_for_high_percent__lte=100,
-                    blocked_for_low_percent__lte=100,
-                    share__gte=1,
+                    reserved_for_high_percent__lte=100, blocked_for_low_percent__lte=100, share__gte=1
                 ),
                 name="limit_percents_and_share",
                 violation_error_message="Percents must be 0 to 100, and the share at least 1.",

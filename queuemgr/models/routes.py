@@ -52,9 +52,7 @@ class Route(models.Model):
             models.Index(fields=("head_at",), condition=Q(parked_on=""), name="route_ages"),
             models.Index(fields=("parked_on",), condition=~Q(parked_on=""), name="route_parked_on"),
             models.Index(
-                fields=("parked_until",),
-                condition=Q(parked_until__isnull=False),
-                name="route_parked_until",
+                fields=("parked_until",), condition=Q(parked_until__isnull=False), name="route_parked_until"
             ),
         )
 

@@ -97,16 +97,14 @@ class Execution(models.Model):
                 name="finished_at_says_final",
             ),
             models.CheckConstraint(
-                condition=~Q(state=State.WAITING) | Q(route__isnull=False),
-                name="waiting_has_a_route",
+                condition=~Q(state=State.WAITING) | Q(route__isnull=False), name="waiting_has_a_route"
             ),
             models.CheckConstraint(
                 condition=Q(run_after__isnull=False) | Q(batch__isnull=False),
                 name="only_batch_members_wait_for_a_window",
             ),
             models.CheckConstraint(
-                condition=Q(priority__range=(min(Priority), max(Priority))),
-                name="priority_has_a_name",
+                condition=Q(priority__range=(min(Priority), max(Priority))), name="priority_has_a_name"
             ),
             models.UniqueConstraint(
                 fields=("batch", "batch_seq"),
@@ -121,9 +119,7 @@ class Execution(models.Model):
         )
         indexes = (
             models.Index(
-                fields=("route", "run_after", "id"),
-                condition=Q(state=State.WAITING),
-                name="execution_heads",
+                fields=("route", "run_after", "id"), condition=Q(state=State.WAITING), name="execution_heads"
             ),
             models.Index(fields=("state", "phase", "flow"), name="execution_counts"),
             models.Index(fields=("error_kind", "id"), condition=~Q(error_kind=""), name="execution_errors"),
@@ -251,9 +247,7 @@ class Attempt(models.Model):
         indexes = (
             models.Index(fields=("id",), condition=Q(retrying=True), name="attempt_retries"),
             models.Index(
-                fields=("error_kind", "ended_at"),
-                condition=~Q(error_kind=""),
-                name="attempt_errors",
+                fields=("error_kind", "ended_at"), condition=~Q(error_kind=""), name="attempt_errors"
             ),
         )
 

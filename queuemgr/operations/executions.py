@@ -122,11 +122,7 @@ def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = F
     before = {e.pk: _state_and_step(e, from_start) for e in ended}
     moved = [e for e in ended if _move_to_start(e)] if from_start else ended
     action = "retry from start" if from_start else "retry"
-    columns: dict[str, Any] = {
-        "run_after": lock.now,
-        "attempts_counted_since": lock.now,
-        "finished_at": None,
-    }
+    columns: dict[str, Any] = {"run_after": lock.now, "attempts_counted_since": lock.now, "finished_at": None}
     by_route = _by_route(moved, lambda e: (e.priority, not from_start, False))
     for route_id, some in by_route.items():
         by.record_each(

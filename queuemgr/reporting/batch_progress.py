@@ -135,8 +135,7 @@ def _speeds(batches: list[int], now: datetime) -> dict[int, float]:
         return {}
     since = now - throughput.HOUR
     ended = sql.rows(
-        _ENDED.format(ids=sql.marks(len(batches))),
-        [since, throughput.MAX_ATTEMPTS, since, *batches],
+        _ENDED.format(ids=sql.marks(len(batches))), [since, throughput.MAX_ATTEMPTS, since, *batches]
     )
     return {
         pk: count / max(throughput.MIN_WINDOW, now - sql.as_datetime(first)).total_seconds()

@@ -98,9 +98,7 @@ class Stopped:
 
 
 def what_stops_work(
-    phases: Sequence[str] = (),
-    seen: RouteReasons | None = None,
-    counts: Mapping[int, int] | None = None,
+    phases: Sequence[str] = (), seen: RouteReasons | None = None, counts: Mapping[int, int] | None = None
 ) -> list[Stopped]:
     """The reasons that stop waiting work (of these phases; none: all), most waited on first.
 

@@ -106,11 +106,7 @@ def _can_change(execution: Execution, reasons: Iterable[Reason], now: datetime) 
 
 
 def _start(
-    execution: Execution,
-    position: Position,
-    lately: Starts,
-    reasons: Iterable[Reason],
-    now: datetime,
+    execution: Execution, position: Position, lately: Starts, reasons: Iterable[Reason], now: datetime
 ) -> tuple[datetime | None, str]:
     """When it may start, at the speed of late, once all that has an end has ended."""
     if stopped := stopped_for_good(execution, reasons, now):

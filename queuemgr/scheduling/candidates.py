@@ -13,15 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from queuemgr.scheduling.admission import (
-    FLEET,
-    Decision,
-    Reason,
-    Snapshot,
-    WaitingRoute,
-    admit,
-    open_queues,
-)
+from queuemgr.scheduling.admission import FLEET, Decision, Reason, Snapshot, WaitingRoute, admit, open_queues
 
 Queues = Mapping[str, tuple[str, int]]
 """Phase and priority by the name of the queue."""

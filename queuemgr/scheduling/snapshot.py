@@ -17,13 +17,7 @@ from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.scheduling import limit_usage, retry_budget, route_heads
-from queuemgr.scheduling.admission import (
-    SchedulingPolicy,
-    Snapshot,
-    Usage,
-    WaitingRoute,
-    rule_for,
-)
+from queuemgr.scheduling.admission import SchedulingPolicy, Snapshot, Usage, WaitingRoute, rule_for
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
 from queuemgr.scheduling.capacity import Capacity, Group
 from queuemgr.scheduling.claims import FLEET
@@ -162,8 +156,7 @@ def policy_in_force() -> SchedulingPolicy:
     if not config.scheduler:
         return SchedulingPolicy(shares=False)
     return SchedulingPolicy(
-        starvation=_or_never(config.starvation_seconds),
-        heavy_wait=_or_never(config.heavy_wait_seconds),
+        starvation=_or_never(config.starvation_seconds), heavy_wait=_or_never(config.heavy_wait_seconds)
     )
 
 

@@ -17,9 +17,7 @@ def lanes() -> Lanes:
     Raises `ConfigurationError` for a setting that cannot work.
     """
     return compute_lanes(
-        lane_settings().model_dump(),
-        lambda name: LaneSettings.source(name, DJANGO_SETTINGS),
-        this_machine(),
+        lane_settings().model_dump(), lambda name: LaneSettings.source(name, DJANGO_SETTINGS), this_machine()
     )
 
 

@@ -88,9 +88,7 @@ def _most_connections(fleet: Fleet, redis: Redis, like: str, count: int) -> int:
     return most
 
 
-def test_a_broker_that_refuses_connections_costs_time_and_nothing_hangs(
-    make_fleet: MakeFleet,
-) -> None:
+def test_a_broker_that_refuses_connections_costs_time_and_nothing_hangs(make_fleet: MakeFleet) -> None:
     """P2-13: fewer clients allowed than needed; the enqueue says so, and all is done after."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")

@@ -29,9 +29,7 @@ def test_flushall_in_mid_run_loses_nothing_and_nothing_runs_twice(make_fleet: Ma
     _check_each_ran_once(fleet, 150)
 
 
-def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
-    make_fleet: MakeFleet,
-) -> None:
+def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(make_fleet: MakeFleet) -> None:
     """P2-01, P4-01: what was stored while nothing could be published is picked up by itself."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
@@ -45,9 +43,7 @@ def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
     _check_each_ran_once(fleet, 30)
 
 
-def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(
-    make_fleet: MakeFleet,
-) -> None:
+def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(make_fleet: MakeFleet) -> None:
     """P2-01, P2-11, P4-01: killed with messages in it, back empty on the same port."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")

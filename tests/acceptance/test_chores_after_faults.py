@@ -61,9 +61,7 @@ def test_what_beat_sent_while_no_worker_was_there_is_done_once_and_user_work_sta
     assert len(worked) <= 2
 
 
-def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(
-    make_fleet: MakeFleet,
-) -> None:
+def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(make_fleet: MakeFleet) -> None:
     """P5-10: a sweep every ten minutes runs within seconds of a start on another host."""
     fleet = make_fleet(poll_interval=600)
     housekeeping = fleet.start_housekeeping()

@@ -69,8 +69,7 @@ def test_a_retry_keeps_key_queue_and_priority_and_waits_in_the_database(busy: Fl
 
     due = datetime.now(UTC) + timedelta(seconds=2)
     busy.database.run(
-        "UPDATE queuemgr_execution SET run_after = %s WHERE key = 'again-0'",
-        str(due.replace(tzinfo=None)),
+        "UPDATE queuemgr_execution SET run_after = %s WHERE key = 'again-0'", str(due.replace(tzinfo=None))
     )
     busy.wait_until("second failure", lambda: busy.outcomes("again-0") == {"retried": 2})
     first, second = busy.attempts("--key", "again-0")

@@ -10,9 +10,7 @@ from tests.acceptance.fleet import Fleet, probes
 QUEUE = "prep.normal"
 
 
-def test_a_message_delivered_three_times_and_once_more_later_runs_once(
-    make_fleet: MakeFleet,
-) -> None:
+def test_a_message_delivered_three_times_and_once_more_later_runs_once(make_fleet: MakeFleet) -> None:
     """G1, P2-02: every message trebled in the broker, and delivered again after all was done."""
     fleet = make_fleet(lease_seconds=60, heartbeat_seconds=20)
     fleet.enlist_nobody(QUEUE, slots=20)
@@ -30,9 +28,7 @@ def test_a_message_delivered_three_times_and_once_more_later_runs_once(
     assert fleet.outcomes() == {"done": 20}
 
 
-def test_a_worker_frozen_beyond_its_lease_stores_nothing_when_it_wakes(
-    make_fleet: MakeFleet,
-) -> None:
+def test_a_worker_frozen_beyond_its_lease_stores_nothing_when_it_wakes(make_fleet: MakeFleet) -> None:
     """P2-14 turned round: its work is done by another; waking up, it has no second effect."""
     fleet = make_fleet(lease_seconds=3)
     sleeper = fleet.start_worker(1, name="sleeper")

@@ -9,9 +9,7 @@ from tests.acceptance.fleet import Fleet
 from tests.acceptance.trace import Trace
 
 
-def test_a_cap_of_10_under_50_slots_never_shows_11_and_stays_full_while_work_waits(
-    fleet: Fleet,
-) -> None:
+def test_a_cap_of_10_under_50_slots_never_shows_11_and_stays_full_while_work_waits(fleet: Fleet) -> None:
     """A2, A6, A10, P1-06: 300 probes of 0.1 s; waiting for a slot is no failure and no attempt."""
     fleet.enqueue(300, seconds=0.1, trace=fleet.trace_file)
     fleet.enqueue(20, seconds=0.1, trace=fleet.trace_file, phase="wrap")
@@ -36,10 +34,7 @@ def test_the_table_of_reserved_capacity_holds_line_by_line(make_fleet: MakeFleet
     assert (all_high.most_at_once(), all_high.passed(3)) == (3, [])
     mixed = _run(fleet, "mixed", low=6, high=4)
     assert (mixed.most_at_once(), mixed.passed(3)) == (3, [])
-    assert (mixed.where(priority="low").most_at_once(), mixed.where(priority="low").passed(2)) == (
-        2,
-        [],
-    )
+    assert (mixed.where(priority="low").most_at_once(), mixed.where(priority="low").passed(2)) == (2, [])
 
 
 def _run(fleet: Fleet, name: str, **counts: int) -> Trace:

@@ -22,9 +22,7 @@ def children(worker: Process) -> set[int]:
     return {child.pid for child in psutil.Process(worker.pid).children()}
 
 
-def test_errors_that_cannot_be_rebuilt_end_no_process_and_leave_nothing_running(
-    fleet: Fleet,
-) -> None:
+def test_errors_that_cannot_be_rebuilt_end_no_process_and_leave_nothing_running(fleet: Fleet) -> None:
     """P3-04, prefork, where an error object that crossed over took the parent down."""
     fleet.tolerate("")
     worker = start_worker(fleet, 2)

@@ -18,9 +18,7 @@ def test_work_that_kills_its_process_three_times_is_poison_and_the_rest_finishes
     _check(fleet)
 
 
-def test_work_that_kills_its_worker_three_times_is_poison_and_the_rest_finishes(
-    fleet: Fleet,
-) -> None:
+def test_work_that_kills_its_worker_three_times_is_poison_and_the_rest_finishes(fleet: Fleet) -> None:
     """P2-05, threads: its worker dies with it and is restarted; the rest runs elsewhere."""
     fleet.start_worker(4, queues="wrap.normal", name="elsewhere", wait=False)
     _enqueue(fleet, good="wrap")

@@ -12,9 +12,7 @@ from tests.acceptance.fleet import Fleet
 pytestmark = pytest.mark.slow_proof
 
 
-def test_high_work_starts_within_seconds_though_low_work_fills_all_it_may(
-    make_fleet: MakeFleet,
-) -> None:
+def test_high_work_starts_within_seconds_though_low_work_fills_all_it_may(make_fleet: MakeFleet) -> None:
     """P1-09: 8 slots, 2 reserved, 100 low items of a minute, then five high ones of a second."""
     fleet = make_fleet(max_workers=8, high_priority_reserved=2)
     fleet.start_worker(8)

@@ -55,13 +55,7 @@ def make_rows() -> None:
     controls.edit_limit("host:*", by, max_running=2, rate="1/3s burst 2", daily_budget=9)
     DailyUsage.objects.create(day=now.date(), limit="phase:wrap", spent=3)
     Worker.objects.create(
-        name="w@test",
-        host="test",
-        pid=1,
-        queues=["prep.high"],
-        slots=8,
-        started_at=now,
-        seen_at=now,
+        name="w@test", host="test", pid=1, queues=["prep.high"], slots=8, started_at=now, seen_at=now
     )
     Document.objects.create(
         key="doi:10.1/x", kind="doi", source="x", title=LONG, enqueued=True, year=1999,

@@ -97,9 +97,7 @@ def test_the_phases_of_the_flow_are_on_the_dashboard_and_in_the_help(shown: dict
         assert option in shown["help"]["queue run"]
 
 
-def test_its_phases_and_keys_have_the_caps_of_the_flow_and_of_the_settings(
-    shown: dict[str, Any],
-) -> None:
+def test_its_phases_and_keys_have_the_caps_of_the_flow_and_of_the_settings(shown: dict[str, Any]) -> None:
     assert shown["leased"] == {"print": 1, "fold": 1}, "machine:press 1/1, SLUICE_MAX_FOLD=1"
 
 

@@ -89,11 +89,7 @@ class Plain:
     def steer(self, verb: str, which: int) -> None:
         members = self.members()
         if members:
-            verbs = {
-                "cancel": executions.cancel,
-                "skip": executions.skip,
-                "retry": executions.retry,
-            }
+            verbs = {"cancel": executions.cancel, "skip": executions.skip, "retry": executions.retry}
             act = verbs.get(verb, executions.retry_from_start)
             act([members[which % len(members)]], ANN)
 

@@ -18,13 +18,7 @@ import pytest
 from django.db import connection
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from queuemgr.base import process_state
 from queuemgr.base.errors import BadInput, NeverFits
@@ -89,10 +83,7 @@ def _step(phase: str) -> Step:
     )
 
 
-MODEL = Flow(
-    "model",
-    tuple(replace(phase, steps=(_step(phase.name),)) for phase in PHASES),
-)
+MODEL = Flow("model", tuple(replace(phase, steps=(_step(phase.name),)) for phase in PHASES))
 
 KINDS: tuple[dict[str, Any], ...] = (
     {},
@@ -217,11 +208,7 @@ class FleetMachine(RuleBasedStateMachine):
         work=WORK,
     )
     def a_fleet(
-        self,
-        groups: list[tuple[str, ...]],
-        slots: int,
-        edits: list[tuple[str, Any]],
-        work: list[Work],
+        self, groups: list[tuple[str, ...]], slots: int, edits: list[tuple[str, Any]], work: list[Work]
     ) -> None:
         limit_rows.sync()
         for group in groups:
@@ -251,10 +238,7 @@ class FleetMachine(RuleBasedStateMachine):
         when = database_now() + timedelta(seconds=delay) if delay is not None else None
         try:
             made = enqueue_many(
-                "model",
-                [NewExecution(key, kind) for key in keys],
-                priority=priority,
-                run_after=when,
+                "model", [NewExecution(key, kind) for key in keys], priority=priority, run_after=when
             )
             assert made.new == len(keys)
         except NeverFits:
@@ -385,13 +369,7 @@ class FleetMachine(RuleBasedStateMachine):
     @rule(verb=st.sampled_from(VERBS), name=st.sampled_from(PAUSABLE), which=ANY,
           edit=st.sampled_from(EDITS), priority=PRIORITIES, endings=ENDINGS)  # fmt: skip
     def an_operator_acts(
-        self,
-        verb: str,
-        name: str,
-        which: int,
-        edit: tuple[str, Any],
-        priority: int,
-        endings: Endings,
+        self, verb: str, name: str, which: int, edit: tuple[str, Any], priority: int, endings: Endings
     ) -> None:
         self._meanwhile(endings)
         some = self._some(which, 1 + which % 3)
@@ -521,13 +499,7 @@ def around(
 def test_whatever_happens_in_whatever_order_limits_hold_and_nothing_startable_waits(
     around: Surroundings, configure: Callable[..., None]
 ) -> None:
-    configure(
-        max_workers=12,
-        max_per_host=2,
-        starvation_seconds=120,
-        heavy_wait_seconds=60,
-        daily_budget=0,
-    )
+    configure(max_workers=12, max_per_host=2, starvation_seconds=120, heavy_wait_seconds=60, daily_budget=0)
 
     class Machine(FleetMachine):
         pass

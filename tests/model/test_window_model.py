@@ -14,14 +14,7 @@ from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.steptools.ordered_map import Finished, ItemsFailed, in_order, run_with_queue
 from tests.instant_loop import run
-from tests.model.window_scripts import (
-    CASE,
-    CallbackBroke,
-    Case,
-    Watch,
-    one_after_another,
-    retryable,
-)
+from tests.model.window_scripts import CASE, CallbackBroke, Case, Watch, one_after_another, retryable
 from tests.private_servers import MODEL_EXAMPLES
 
 many = settings(max_examples=12 * MODEL_EXAMPLES, deadline=None)

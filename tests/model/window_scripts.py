@@ -48,9 +48,7 @@ class Case:
 
 
 SCRIPT = st.builds(
-    Script,
-    st.lists(TRY, min_size=1, max_size=4).map(tuple),
-    *[st.sampled_from([False] * 5 + [True])] * 2,
+    Script, st.lists(TRY, min_size=1, max_size=4).map(tuple), *[st.sampled_from([False] * 5 + [True])] * 2
 )
 
 CASE = st.builds(

@@ -32,8 +32,7 @@ class Command(BaseCommand):
             papers, pages = write(directory, with_progress)
         except OSError as error:
             raise CommandError(
-                f"{directory} cannot be written: {error.strerror or error}",
-                returncode=COULD_NOT_RUN,
+                f"{directory} cannot be written: {error.strerror or error}", returncode=COULD_NOT_RUN
             ) from None
         noun = "page" if pages == 1 else "pages"
         self.stdout.write(f"{papers} papers on {pages} {noun}: {directory / 'index.html'}")

@@ -182,8 +182,7 @@ def check_plan(plan: Plan, options: AnalyseOptions) -> Plan:
         )
     if plan.requests > options.known.requests:
         raise Reschedule(
-            f"the text has {chunks} chunks, which take up to {plan.requests} requests",
-            {"llm_chunks": chunks},
+            f"the text has {chunks} chunks, which take up to {plan.requests} requests", {"llm_chunks": chunks}
         )
     return plan
 
@@ -251,6 +250,5 @@ def after_too_long(
         return StepFailed("too_long", f"{message}; lower that to what the model takes.")
     chunks = len(plan_chunks(plan.body, half).chunks)
     return Reschedule(
-        f"{message}; trying again with chunks of {half}.",
-        {"llm_chunk_tokens": half, "llm_chunks": chunks},
+        f"{message}; trying again with chunks of {half}.", {"llm_chunk_tokens": half, "llm_chunks": chunks}
     )

@@ -6,14 +6,7 @@ import json
 import re
 from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from pipeline.steps.extract.extract import clean
 
@@ -26,9 +19,7 @@ def storable(value: object) -> object:
 
 
 Text = Annotated[
-    str,
-    BeforeValidator(storable),
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=8000),
+    str, BeforeValidator(storable), StringConstraints(strip_whitespace=True, min_length=1, max_length=8000)
 ]
 Texts = Annotated[tuple[Text, ...], Field(max_length=30)]
 

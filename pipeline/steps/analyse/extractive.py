@@ -60,8 +60,7 @@ ABSTRACT_END = re.compile(
     re.I,
 )
 KEYWORDS = re.compile(
-    r"^\s*(?:keywords?|key\s+words|index\s+terms|关键词|關鍵詞|キーワード)\s*[:：.—–-]+\s*(.+)$",
-    re.I,
+    r"^\s*(?:keywords?|key\s+words|index\s+terms|关键词|關鍵詞|キーワード)\s*[:：.—–-]+\s*(.+)$", re.I
 )
 CLAIM = re.compile(
     r"\b(?:we|this (?:paper|work|article|study)|our (?:method|approach|main|results?))\b.{0,25}"

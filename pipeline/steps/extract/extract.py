@@ -15,15 +15,7 @@ from pipeline.steps.pdf.errors import refuse_other_files, refuse_unread
 from pipeline.steps.pdf.sandbox import Limits, ReadResult, output_limit, read_pages
 from queuemgr import AbortSignal
 
-__all__ = [
-    "ExtractOptions",
-    "Extracted",
-    "PageText",
-    "clean",
-    "extract",
-    "letters",
-    "with_page_marks",
-]
+__all__ = ["ExtractOptions", "Extracted", "PageText", "clean", "extract", "letters", "with_page_marks"]
 
 PYPDF = Path(__file__).parent.parent / "pdf" / "pypdf_child.py"
 PDFIUM = Path(__file__).parent.parent / "pdf" / "pdfium_child.py"
@@ -141,9 +133,7 @@ def extracted(
     counted = first if first.count or second is None else second
     choices = [
         choose_text(
-            n,
-            first_texts.get(n) or engine_text(first, n),
-            second_text(second, first_texts.get(n), n),
+            n, first_texts.get(n) or engine_text(first, n), second_text(second, first_texts.get(n), n)
         )
         for n in pages_of(counted, options)
     ]

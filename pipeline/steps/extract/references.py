@@ -164,8 +164,7 @@ def heading_index(lines: Sequence[str]) -> int | None:
     """The last heading before lines that look like entries; an earlier one is often part of a sentence."""
     headings = [i for i, line in enumerate(lines) if len(line) < 60 and HEADING.match(line)]
     return next(
-        (i for i in reversed(headings) if looks_like_entries(lines[i + 1 : i + 1 + LOOK_AHEAD])),
-        None,
+        (i for i in reversed(headings) if looks_like_entries(lines[i + 1 : i + 1 + LOOK_AHEAD])), None
     )
 
 

@@ -196,8 +196,7 @@ class Download:
     def _require_complete(self, whole: int | None) -> None:
         if whole is not None and self._partial.size != whole:
             raise StepFailed(
-                "network",
-                f"{self._partial.source} was cut off at {self._partial.size} bytes of {whole}",
+                "network", f"{self._partial.source} was cut off at {self._partial.size} bytes of {whole}"
             )
 
     async def _write_body(self, response: httpx.Response) -> None:

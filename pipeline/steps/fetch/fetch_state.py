@@ -61,9 +61,7 @@ class FetchState:
             "redirects": int(self.chain.get("redirects", 0)) if count_redirects else 0,
         }
         return type(self)(
-            chain=chain,
-            failures_before_url=self.failures_before_url,
-            url_changed=self.url_changed,
+            chain=chain, failures_before_url=self.failures_before_url, url_changed=self.url_changed
         )
 
     def redirected(self, url: str, chain: RedirectChain, *, now: float, round_: str, failures: int) -> Self:

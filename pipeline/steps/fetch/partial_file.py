@@ -26,10 +26,7 @@ _PAGE = "an HTML page"
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _LOOKS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"\s*\Z"), "an empty body"),
-    (
-        re.compile(rb".*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL),
-        _PAGE,
-    ),
+    (re.compile(rb".*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL), _PAGE),
     (re.compile(rb"(\xef\xbb\xbf)?\s*<"), "an XML document"),
     (re.compile(rb"\s*[{\[]"), "JSON"),
     (re.compile(rb"%!PS"), "PostScript"),
@@ -134,8 +131,7 @@ class PartialFile:
 def not_a_pdf(source: str, body: bytes) -> StepFailed:
     """The failure for a body that is no PDF: its source, what it looks like, its first bytes."""
     return StepFailed(
-        "not_pdf",
-        f"{source} returned {looks_like(body)} instead of a PDF; it begins {body[:40]!r}",
+        "not_pdf", f"{source} returned {looks_like(body)} instead of a PDF; it begins {body[:40]!r}"
     )
 
 

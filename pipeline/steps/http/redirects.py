@@ -56,13 +56,7 @@ class RedirectChain:
     def to_context(self) -> dict[str, Any]:
         """As JSON, without the host: the chain continues at another one."""
         cookies = [
-            {
-                "name": c.name,
-                "value": c.value,
-                "domain": c.domain,
-                "path": c.path,
-                "secure": c.secure,
-            }
+            {"name": c.name, "value": c.value, "domain": c.domain, "path": c.path, "secure": c.secure}
             for c in self.cookies.jar
         ]
         known = cookies if len(str(cookies)) <= MAX_COOKIES else []

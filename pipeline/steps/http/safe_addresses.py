@@ -40,8 +40,7 @@ async def allowed_addresses(url: httpx.URL, reach: Reach, threads: Executor) -> 
     """
     if url.scheme not in _DEFAULT_PORTS or not url.host or url.userinfo:
         raise StepFailed(
-            "refused_address",
-            f"only http and https URLs without a user name are fetched, not {shown(url)}",
+            "refused_address", f"only http and https URLs without a user name are fetched, not {shown(url)}"
         )
     loop = asyncio.get_running_loop()
     addresses = await loop.run_in_executor(threads, _look_up, url)
@@ -100,6 +99,5 @@ def _refuse_private(host: str, addresses: list[str]) -> None:
     for address in addresses:
         if not is_public(address):
             raise StepFailed(
-                "refused_address",
-                f"address not allowed: {host} is {address}, which is private or local",
+                "refused_address", f"address not allowed: {host} is {address}, which is private or local"
             )

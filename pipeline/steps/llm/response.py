@@ -32,8 +32,7 @@ ERROR_STATUS = re.compile(r"[45][0-9]{2}")
 MILLISECONDS = re.compile(r"\d{1,10}(?:\.\d{1,9})?")
 
 NO_MONEY = re.compile(
-    r"insufficient[_ ](?:quota|credits?|balance|funds)|billing|payment required|credit balance",
-    re.IGNORECASE,
+    r"insufficient[_ ](?:quota|credits?|balance|funds)|billing|payment required|credit balance", re.IGNORECASE
 )
 INSUFFICIENT = re.compile(r"insufficient[_ -]?(?:quota|credit|balance|fund)", re.IGNORECASE)
 """As an error code, rather than in a sentence, it always means money."""

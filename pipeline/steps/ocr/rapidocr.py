@@ -60,11 +60,7 @@ def read_by_rapidocr(
     A page that hangs or crashes its child fails, and the others are still read. Raises `StepFailed`
     if the document cannot be opened, and `Aborted`.
     """
-    job = {
-        "pdf": str(pdf.resolve()),
-        "threads": options.threads,
-        "longest_px": options.longest_px,
-    }
+    job = {"pdf": str(pdf.resolve()), "threads": options.threads, "longest_px": options.longest_px}
     limits = Limits(
         options.page_seconds,
         options.document_seconds,

@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pipeline.steps.ocr.page_map import (
-    Pacing,
-    PageCallback,
-    PageRequest,
-    ignore_page,
-    read_in_window,
-)
+from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, read_in_window
 from pipeline.steps.ocr.rapidocr import LocalOptions
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
 from pipeline.steps.pdf.page_outcomes import PageOutcome, ParseError, PdfError, Timeout

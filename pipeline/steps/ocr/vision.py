@@ -11,23 +11,11 @@ from pathlib import Path
 
 from pipeline.steps.llm.client import Usage
 from pipeline.steps.llm.endpoint import Endpoint
-from pipeline.steps.ocr.page_map import (
-    Pacing,
-    PageCallback,
-    PageRequest,
-    ignore_page,
-    read_in_window,
-)
+from pipeline.steps.ocr.page_map import Pacing, PageCallback, PageRequest, ignore_page, read_in_window
 from pipeline.steps.ocr.vision_client import CutOff, VisionClient, connected
 from pipeline.steps.ocr.vision_response import PageAnswer, is_repetitive, parsed
 from pipeline.steps.pdf.page_images_pool import SharedPageImages
-from pipeline.steps.pdf.page_outcomes import (
-    HttpError,
-    PageFailed,
-    PageOutcome,
-    ParseError,
-    RateLimit,
-)
+from pipeline.steps.pdf.page_outcomes import HttpError, PageFailed, PageOutcome, ParseError, RateLimit
 from pipeline.steps.pdf.renderer import RenderOptions
 from queuemgr import AbortSignal
 

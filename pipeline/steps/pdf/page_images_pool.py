@@ -23,12 +23,7 @@ class SharedPageImages:
     document; a page that crashes one fails, and the others continue."""
 
     def __init__(
-        self,
-        pdf: Path,
-        pages: Sequence[int],
-        window: int,
-        render: RenderOptions,
-        signal: AbortSignal,
+        self, pdf: Path, pages: Sequence[int], window: int, render: RenderOptions, signal: AbortSignal
     ) -> None:
         self._count = max(1, min(render.children, len(pages) // PAGES_A_CHILD))
         share = max(1, window // self._count)

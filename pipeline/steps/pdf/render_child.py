@@ -24,11 +24,7 @@ HIGHEST_DPI = 300
 LOSSLESS_BYTES = 250 << 10
 """A larger lossless picture is a scan or a photograph, which lossy WebP halves."""
 
-ROTATIONS = {
-    1: Image.Transpose.ROTATE_90,
-    2: Image.Transpose.ROTATE_180,
-    3: Image.Transpose.ROTATE_270,
-}
+ROTATIONS = {1: Image.Transpose.ROTATE_90, 2: Image.Transpose.ROTATE_180, 3: Image.Transpose.ROTATE_270}
 """By quarter turns, counter-clockwise."""
 
 

@@ -30,10 +30,7 @@ class ResolveState:
 
     @classmethod
     def from_lookups(
-        cls,
-        lookups: Sequence[Any],
-        cached: CachedAnswers,
-        unavailable: Sequence[Inquiry] = (),
+        cls, lookups: Sequence[Any], cached: CachedAnswers, unavailable: Sequence[Inquiry] = ()
     ) -> Self:
         """The state that a document's `lookups` record; a new round begins with `unavailable`.
 

@@ -83,9 +83,7 @@ def checks(
     yield SumCheck("Leases", (("leases", leases),), ("executions a worker holds", in_held_states))
     fleet = seen.use.get(FLEET, NO_USE)
     yield SumCheck(
-        "Slots",
-        tuple((row.phase, _use(seen, row.phase)) for row in phases),
-        ("the fleet's", fleet.running),
+        "Slots", tuple((row.phase, _use(seen, row.phase)) for row in phases), ("the fleet's", fleet.running)
     )
     if _share_a_day(seen):
         by_phase = tuple((phase, spent.get(f"phase:{phase}", 0)) for phase in all_phases())

@@ -20,15 +20,7 @@ from queuemgr.base import process_state
 from queuemgr.lifecycle import minute_stats
 from queuemgr.models import MinuteStats
 from queuemgr.reporting.dashboard import trends
-from queuemgr.reporting.dashboard.trends import (
-    HOUR,
-    MINUTE,
-    Buckets,
-    MinuteRow,
-    Sums,
-    Window,
-    hour_of,
-)
+from queuemgr.reporting.dashboard.trends import HOUR, MINUTE, Buckets, MinuteRow, Sums, Window, hour_of
 
 ROWS = 6_000
 """Rows of older minutes read at a time, in less than a tenth of a second."""

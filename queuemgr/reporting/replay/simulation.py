@@ -31,13 +31,7 @@ from queuemgr.scheduling.admission import (
     WaitingRoute,
     admit,
 )
-from queuemgr.scheduling.candidates import (
-    Candidate,
-    RouteScan,
-    decide,
-    parking_spot_for,
-    stopped_queues,
-)
+from queuemgr.scheduling.candidates import Candidate, RouteScan, decide, parking_spot_for, stopped_queues
 from queuemgr.scheduling.claims import RouteKind, route_keys
 
 TICK = timedelta(microseconds=2)

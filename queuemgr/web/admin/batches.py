@@ -45,16 +45,7 @@ class EndFilter(admin.SimpleListFilter):
 
 @admin.register(Batch)
 class BatchAdmin(ReadOnlyAdmin):
-    list_display = (
-        "name",
-        "flow",
-        "state",
-        "progress_shown",
-        "failures",
-        "eta",
-        "created_by",
-        "age",
-    )
+    list_display = ("name", "flow", "state", "progress_shown", "failures", "eta", "created_by", "age")
     list_filter = (EndFilter,)
     search_fields = ("name__startswith",)
     search_help_text = "A prefix of the name."

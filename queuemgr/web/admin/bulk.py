@@ -21,12 +21,7 @@ from queuemgr.models import ActionState, AuditEntry, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk.actions import action_named
 from queuemgr.operations.bulk.audit import START
-from queuemgr.operations.bulk.progress import (
-    filter_in_words,
-    progress,
-    result_in_words,
-    what_in_words,
-)
+from queuemgr.operations.bulk.progress import filter_in_words, progress, result_in_words, what_in_words
 from queuemgr.operations.controls import Actor
 from queuemgr.web.admin.audit_log import may_undo
 from queuemgr.web.admin.bulk_wizard import bulk_new

@@ -105,11 +105,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
             return ""
 
     def _do(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Execution],
-        act: ExecutionAction,
-        given: dict[str, Any],
+        self, request: HttpRequest, queryset: QuerySet[Execution], act: ExecutionAction, given: dict[str, Any]
     ) -> None:
         try:
             changed = act.apply(queryset, actor_of(request, given.get("reason", "")), given)
@@ -120,11 +116,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         self.message_user(request, act.message(changed), level)
 
     def _show_form(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Execution],
-        act: ExecutionAction,
-        form: ActionForm,
+        self, request: HttpRequest, queryset: QuerySet[Execution], act: ExecutionAction, form: ActionForm
     ) -> HttpResponse:
         chosen = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
         across = request.POST.get("select_across") == "1"
@@ -151,11 +143,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         return [path("<int:object_id>/action/", view, name=name), *super().get_urls()]
 
     def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: Any = None,
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         execution = self._get(request, unquote(object_id))
         if execution is None:

@@ -62,10 +62,7 @@ class LimitAdmin(PausingAdmin):
         (None, {"fields": ("name",)}),
         ("At once", {"fields": ("max_running", "reserved_high")}),
         ("Over time", {"fields": ("rate",)}),
-        (
-            "Requests a day",
-            {"fields": ("daily_budget", "budget_zone", *PERCENTS)},
-        ),
+        ("Requests a day", {"fields": ("daily_budget", "budget_zone", *PERCENTS)}),
         ("Tenants and failing services", {"fields": ("share", "breaker_after")}),
         (None, {"fields": ("reason",)}),
     )
@@ -126,11 +123,7 @@ class LimitAdmin(PausingAdmin):
         status: LimitStatus = limit.limit_status
         if status.is_pattern:
             return _lines(status.breakers()) or "breaker closed for every key"
-        texts = [
-            status.breaker(status.limit.name) or "breaker closed",
-            status.rate(),
-            _failures(status),
-        ]
+        texts = [status.breaker(status.limit.name) or "breaker closed", status.rate(), _failures(status)]
         return _lines("\n".join(text for text in texts if text))
 
     @admin.display(description="In use now")

@@ -21,14 +21,7 @@ from queuemgr.web.api.enqueue import MAX_ITEMS, FlowName, Item, KeyAndPayload, p
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.pagination import Page, page_of
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import (
-    NO_REASON,
-    Input,
-    Name,
-    PriorityName,
-    ProgressOut,
-    WithReason,
-)
+from queuemgr.web.api.schemas import NO_REASON, Input, Name, PriorityName, ProgressOut, WithReason
 
 router = Router(tags=["batches"])
 

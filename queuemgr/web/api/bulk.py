@@ -169,9 +169,7 @@ def stop_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON
 
 
 @router.post(
-    "/bulk-actions/{int:pk}/resume",
-    response={201: ActionOut},
-    **requires("operate", "add_bulkaction"),
+    "/bulk-actions/{int:pk}/resume", response={201: ActionOut}, **requires("operate", "add_bulkaction")
 )
 @idempotent
 def resume_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Status[ActionOut]:

@@ -22,15 +22,7 @@ from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.executions import router
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import (
-    NO_NUL,
-    PRINTABLE,
-    Input,
-    Key,
-    PositiveInteger,
-    PriorityName,
-    Timestamp,
-)
+from queuemgr.web.api.schemas import NO_NUL, PRINTABLE, Input, Key, PositiveInteger, PriorityName, Timestamp
 
 MAX_ITEMS = 1_000
 

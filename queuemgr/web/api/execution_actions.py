@@ -96,9 +96,7 @@ def prioritise_execution(request: HttpRequest, pk: Id, given: PriorityInput) -> 
 
 
 @router.post(
-    "/executions/{int:pk}/reschedule",
-    response=Changed,
-    **requires("operate", "prioritise_execution"),
+    "/executions/{int:pk}/reschedule", response=Changed, **requires("operate", "prioritise_execution")
 )
 @idempotent
 def reschedule_execution(request: HttpRequest, pk: Id, given: RescheduleInput) -> Changed:

@@ -16,15 +16,7 @@ from queuemgr.reporting import queue_position
 from queuemgr.reporting.filtering import executions_matching
 from queuemgr.web.api.auth import caller_of, requires
 from queuemgr.web.api.pagination import Page, Paging, page_of, refuse_unknown
-from queuemgr.web.api.schemas import (
-    BIGGEST_ID,
-    PRINTABLE,
-    ExecutionOut,
-    Id,
-    Input,
-    PriorityName,
-    Timestamp,
-)
+from queuemgr.web.api.schemas import BIGGEST_ID, PRINTABLE, ExecutionOut, Id, Input, PriorityName, Timestamp
 
 router = Router(tags=["executions"])
 
@@ -205,10 +197,7 @@ def link_execution(request: HttpRequest, pk: Id) -> Links:
         item, artifacts = flow.link(execution.key), flow.artifacts(execution.key)
     except UnknownFlow:
         item, artifacts = "", ()
-    page, absolute = (
-        reverse("admin:queuemgr_execution_change", args=[pk]),
-        request.build_absolute_uri,
-    )
+    page, absolute = (reverse("admin:queuemgr_execution_change", args=[pk]), request.build_absolute_uri)
     return Links(
         execution=absolute(page),
         item=absolute(item) if item else None,

@@ -89,9 +89,7 @@ class LimitFields(WithReason):
 
 class BreakersInput(WithReason):
     limits: list[Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE)]] = Field(
-        min_length=1,
-        max_length=100,
-        description="Names; a pattern stands for every key it applies to.",
+        min_length=1, max_length=100, description="Names; a pattern stands for every key it applies to."
     )
 
 

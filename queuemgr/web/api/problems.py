@@ -11,12 +11,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import (
-    PermissionDenied,
-    RequestDataTooBig,
-    SuspiciousOperation,
-    ValidationError,
-)
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation, ValidationError
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI

@@ -15,14 +15,7 @@ from queuemgr.reporting import stats
 from queuemgr.web.api.auth import actor_of, caller_of, requires
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import (
-    PRINTABLE,
-    Name,
-    PositiveInteger,
-    QueueCounts,
-    Timestamp,
-    WithReason,
-)
+from queuemgr.web.api.schemas import PRINTABLE, Name, PositiveInteger, QueueCounts, Timestamp, WithReason
 
 router = Router(tags=["queues"])
 

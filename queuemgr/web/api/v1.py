@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from queuemgr.web.api import (
-    app,
-    batches,
-    bulk,
-    enqueue,
-    execution_actions,
-    executions,
-    limits,
-    queues,
-    stats,
-)
+from queuemgr.web.api import app, batches, bulk, enqueue, execution_actions, executions, limits, queues, stats
 
 DESCRIPTION = """
 Enqueue, inspect and manage the executions of a fleet.

@@ -26,8 +26,7 @@ UNIQUE = AddConstraintNotValid(
 )
 CHECK = AddConstraintNotValid("thing", models.CheckConstraint(condition=~Q(flow="y"), name=NAME))
 MAKE = migrations.CreateModel(
-    "Thing",
-    [("id", models.BigAutoField(primary_key=True)), ("flow", models.CharField(max_length=9))],
+    "Thing", [("id", models.BigAutoField(primary_key=True)), ("flow", models.CharField(max_length=9))]
 )
 
 
@@ -85,20 +84,13 @@ def _run(operation, before: ProjectState) -> None:
         operation.database_forwards("queuemgr", editor, before, after)
 
 
-def test_a_process_of_the_previous_release_works_with_the_new_tables(
-    transactional_db: None,
-) -> None:
+def test_a_process_of_the_previous_release_works_with_the_new_tables(transactional_db: None) -> None:
     """The columns it writes do not include those added since."""
     state = MigrationExecutor(connection).loader.project_state([("queuemgr", "0001_first_release")])
     old = state.apps
     execution = old.get_model("queuemgr", "Execution")
     execution.objects.create(
-        flow="probe",
-        key="old",
-        phase="prep",
-        step="probe",
-        state="done",
-        finished_at=timezone.now(),
+        flow="probe", key="old", phase="prep", step="probe", state="done", finished_at=timezone.now()
     )
     change = old.get_model("queuemgr", "AuditEntry")
     change.objects.create(actor="ann", source="command", action="retry", target="probe/old")

@@ -74,9 +74,7 @@ def test_a_batch_is_opened_filled_closed_and_shown(played: Any) -> None:
     }
 
 
-def test_results_stop_at_the_first_not_ended_and_followed_to_the_end_say_if_some_failed(
-    played: Any,
-) -> None:
+def test_results_stop_at_the_first_not_ended_and_followed_to_the_end_say_if_some_failed(played: Any) -> None:
     worker = played(slots=3)
     opened()
     probes_in("b", 3)
@@ -144,9 +142,7 @@ def test_what_cannot_be_done_with_a_batch_is_refused(words: Any, complaint: str)
 # Stats and watch
 
 
-def test_stats_say_what_failed_how_batches_are_and_how_long_the_oldest_waits(
-    played: Any,
-) -> None:
+def test_stats_say_what_failed_how_batches_are_and_how_long_the_oldest_waits(played: Any) -> None:
     worker = played(slots=1)
     opened("--window", "1")
     probes_in("b", 3)

@@ -130,9 +130,7 @@ def test_every_execution_takes_a_word_of_its_own() -> None:
     assert Execution.objects.filter(priority=0).count() == 2
 
 
-def test_retry_failed_lets_many_trickle_in_as_a_bulk_action(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_retry_failed_lets_many_trickle_in_as_a_bulk_action(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queuemgr.cli.retry_failed.AT_ONCE", 2)
     monkeypatch.setattr(bulk, "AT_ONCE", 2)
     some_failed(3)

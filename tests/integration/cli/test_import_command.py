@@ -34,9 +34,7 @@ def lines(tmp_path: Path) -> Callable[[bytes], Path]:
     return write
 
 
-def test_import_goes_on_past_bad_lines_and_names_each_by_its_number(
-    lines: Callable[[bytes], Path],
-) -> None:
+def test_import_goes_on_past_bad_lines_and_names_each_by_its_number(lines: Callable[[bytes], Path]) -> None:
     queue("enqueue", "10.1000/known")
     said = queue("import", lines(
         b'\xef\xbb\xbf{"doi": "10.1000/known"}\n'
@@ -65,18 +63,14 @@ def test_import_of_good_lines_ends_with_0(lines: Callable[[bytes], Path]) -> Non
     assert set(Execution.objects.values_list("priority", flat=True)) == {2}
 
 
-def test_import_takes_more_lines_than_fit_in_one_transaction(
-    lines: Callable[[bytes], Path],
-) -> None:
+def test_import_takes_more_lines_than_fit_in_one_transaction(lines: Callable[[bytes], Path]) -> None:
     content = b"".join(b"bad\n" if n == 1200 else b"10.1000/%d\n" % n for n in range(1301))
     said = queue("import", lines(content))
     assert said.lines[0] == "1300 new, 0 already there, 1 bad"
     assert said.lines[1].startswith("line 1201: ")
 
 
-def test_import_for_later_names_bad_lines_too_and_starts_nothing(
-    lines: Callable[[bytes], Path],
-) -> None:
+def test_import_for_later_names_bad_lines_too_and_starts_nothing(lines: Callable[[bytes], Path]) -> None:
     said = queue("import", "--hold", lines(b"10.1000/a\nnonsense\n\xff\n10.1000/b\n"))
     assert said.code == 2
     assert said.lines[0] == "2 held, 2 bad"

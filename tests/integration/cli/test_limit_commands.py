@@ -56,17 +56,10 @@ def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
     assert said.code == 0
     rule = limit_rows.rule_of("fleet")
     assert (rule.max_running, rule.reserved_high, rule.daily_budget) == (30, 2, 500)
-    assert (rule.budget_zone, rule.reserved_for_high, rule.blocked_for_low) == (
-        "Europe/Berlin",
-        25,
-        100,
-    )
+    assert (rule.budget_zone, rule.reserved_for_high, rule.blocked_for_low) == ("Europe/Berlin", 25, 100)
     assert (rule.share, rule.breaker_after, rule.rate is not None) == (2, 3, True)
     assert queue("limit", "fleet", "--daily-budget", "none", "--rate", "").code == 0
-    assert (limit_rows.rule_of("fleet").daily_budget, limit_rows.rule_of("fleet").rate) == (
-        None,
-        None,
-    )
+    assert (limit_rows.rule_of("fleet").daily_budget, limit_rows.rule_of("fleet").rate) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +124,8 @@ def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None
         (("netwrok",), "no error kind is called 'netwrok'; there are: network, timeout"),
         (("network", "--phase", "perp"), "no phase is called 'perp'; there are: prep"),
         (("network", "--base", "soon"), "network.base=soon: “soon” value must be a float"),
-        (
-            ("network", "--max-attempts", "0"),
-            "network: max_attempts is at least 1, delays at least 0",
-        ),
-        (
-            ("network", "--base", "900"),
-            "network: max_attempts is at least 1, delays at least 0, the ceiling",
-        ),
+        (("network", "--max-attempts", "0"), "network: max_attempts is at least 1, delays at least 0"),
+        (("network", "--base", "900"), "network: max_attempts is at least 1, delays at least 0, the ceiling"),
     ],
 )
 def test_policies_that_cannot_be_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
@@ -189,9 +176,7 @@ def test_a_full_queue_says_what_went_in_and_the_command_fails() -> None:
     )
 
 
-def test_an_import_into_a_queue_that_fills_says_what_went_in_of_the_whole_file(
-    tmp_path: Path,
-) -> None:
+def test_an_import_into_a_queue_that_fills_says_what_went_in_of_the_whole_file(tmp_path: Path) -> None:
     controls.edit_queue("prep.normal", Actor("ann", "test"), max_pending=700)
     items = tmp_path / "items"
     items.write_text("bad\n" + "".join(f"10.1000/{n}\n" for n in range(1200)))

@@ -158,15 +158,7 @@ def test_stats_for_people_show_every_part_without_blanks_at_the_ends(played: Any
     played(slots=1)
     probes(3)
     said = queue("stats")
-    for heading in (
-        "Executions",
-        "Queues",
-        "Limits",
-        "Budget",
-        "Workers",
-        "Waiting on",
-        "Forecast",
-    ):
+    for heading in ("Executions", "Queues", "Limits", "Budget", "Workers", "Waiting on", "Forecast"):
         assert re.search(rf"^{heading}", said.out, re.MULTILINE)
     assert all(line == line.rstrip() for line in said.lines)
 
@@ -222,8 +214,7 @@ def test_why_says_in_a_sentence_what_work_waits_for(played: Any, probes: Any) ->
     said = queue("why", "p0")
     assert re.fullmatch(r"phase:prep paused by \S+: moving", said.lines[0])
     assert re.fullmatch(
-        r"position 1 in prep.normal; no start to expect: phase:prep paused by \S+: moving",
-        said.lines[1],
+        r"position 1 in prep.normal; no start to expect: phase:prep paused by \S+: moving", said.lines[1]
     )
 
 
@@ -288,9 +279,7 @@ def test_what_can_be_paused_can_be_resumed_and_both_are_recorded(target: str) ->
 
 
 @pytest.mark.parametrize("command", ["pause", "resume"])
-def test_what_does_not_exist_is_neither_paused_nor_resumed_and_what_does_is_named(
-    command: str,
-) -> None:
+def test_what_does_not_exist_is_neither_paused_nor_resumed_and_what_does_is_named(command: str) -> None:
     said = queue(command, "perp")
     assert said.code == 3
     assert said.complaint.startswith("nothing is called 'perp'; there are: everything, ")
@@ -368,16 +357,7 @@ def test_a_setting_that_cannot_work_is_named_with_its_value(tmp_path: Path) -> N
 
 def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Path) -> None:
     """P8-08: a closed output pipe; and a line is there as soon as it is written."""
-    watch = [
-        sys.executable,
-        "manage.py",
-        "queue",
-        "stats",
-        "--json",
-        "--watch",
-        "--interval",
-        "0.1",
-    ]
+    watch = [sys.executable, "manage.py", "queue", "stats", "--json", "--watch", "--interval", "0.1"]
     with subprocess.Popen(
         watch, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=alone(installed),

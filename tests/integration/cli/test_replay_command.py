@@ -37,9 +37,7 @@ def _attempt(execution: Execution, started: datetime, number: int) -> Attempt:
     )  # fmt: skip
 
 
-def test_a_replay_compares_the_recording_with_current_and_with_changed_limits(
-    recorded: None,
-) -> None:
+def test_a_replay_compares_the_recording_with_current_and_with_changed_limits(recorded: None) -> None:
     (found,) = queue(
         "replay", "--since", "2026-05-04 06:00", "--set", "host:*.max_running=1",
         "--set", "fleet.daily_budget=5", "--set", "fleet.reserved_for_high_percent=0", "--slots", 4, "--json",

@@ -23,9 +23,7 @@ def test_the_same_key_twice_is_one_execution_and_the_second_call_says_so(sent: l
     assert Execution.objects.count() == 1
 
 
-def test_bulk_enqueue_says_exactly_how_many_were_new_even_with_repeats_in_the_call(
-    sent: list[Any],
-) -> None:
+def test_bulk_enqueue_says_exactly_how_many_were_new_even_with_repeats_in_the_call(sent: list[Any]) -> None:
     enqueue("probe", "k1")
     done = enqueue_many("probe", (NewExecution(f"k{n % 1200}") for n in range(2400)))
     assert (done.new, done.already) == (1199, 1201)

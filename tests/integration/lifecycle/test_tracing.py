@@ -193,9 +193,7 @@ def test_nothing_is_traced_and_nothing_set_up_where_no_endpoint_is(
 
 
 def test_without_the_sdk_an_endpoint_is_answered_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch,
-    configure: Callable[..., None],
-    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     configure()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")

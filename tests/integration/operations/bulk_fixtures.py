@@ -21,11 +21,7 @@ FAILED = {"state": "failed"}
 
 
 def some_failed(
-    count: int,
-    kind: str = "network",
-    message: str = "refused",
-    fingerprint: str = "",
-    prefix: str = "f",
+    count: int, kind: str = "network", message: str = "refused", fingerprint: str = "", prefix: str = "f"
 ) -> list[Execution]:
     """So many probes that failed alike, by ascending id."""
     enqueue_many("probe", [NewExecution(f"{prefix}{n}") for n in range(count)])

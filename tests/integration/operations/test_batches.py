@@ -113,9 +113,7 @@ def test_a_full_queue_refuses_members_and_says_how_many_went_in() -> None:
 
 
 @needs_two_connections
-def test_adders_at_once_give_each_member_a_place_of_its_own(
-    in_threads: Callable[..., list[Any]],
-) -> None:
+def test_adders_at_once_give_each_member_a_place_of_its_own(in_threads: Callable[..., list[Any]]) -> None:
     batch = made(window=3)
     done = in_threads(4, lambda n: batches.add(batch, [NewExecution(f"{n}-{i}") for i in range(20)]))
     assert sum(added.new for added in done) == 80
@@ -152,9 +150,7 @@ def test_however_the_head_ends_the_window_moves_on(end: Any, played: Callable[..
     assert held(batch) == []
 
 
-def test_a_window_moves_although_the_process_that_finished_its_head_died(
-    played: Callable[..., Any],
-) -> None:
+def test_a_window_moves_although_the_process_that_finished_its_head_died(played: Callable[..., Any]) -> None:
     """What an ending asks for is noted in its own transaction, and done by whoever decides next."""
     worker = played()
     batch = made(keys="a b", window=1)
@@ -297,9 +293,7 @@ def test_cancelling_stops_what_waits_and_asks_what_runs_and_is_recorded_once(
         batches.add(batch, [NewExecution("d")])
 
 
-def test_a_member_of_a_cancelled_batch_can_be_retried(
-    played: Callable[..., Any],
-) -> None:
+def test_a_member_of_a_cancelled_batch_can_be_retried(played: Callable[..., Any]) -> None:
     worker = played(slots=1)
     batch = made(keys="a b", fail_fast=True)
     [grant] = worker.begin_all()
@@ -339,9 +333,7 @@ def test_a_batch_whose_last_member_is_stopped_for_good_has_no_end_to_expect(
     assert found.unknown == "no start to expect: fleet paused by ann: because"
 
 
-def test_an_end_is_expected_by_the_speed_of_the_batch_itself(
-    played: Callable[..., Any],
-) -> None:
+def test_an_end_is_expected_by_the_speed_of_the_batch_itself(played: Callable[..., Any]) -> None:
     worker = played(slots=1)
     batch = made(keys="a b c d")
     [grant] = worker.begin_all()
@@ -352,9 +344,7 @@ def test_an_end_is_expected_by_the_speed_of_the_batch_itself(
     assert 100 < left <= 180  # one a minute, the shortest time a speed is measured over
 
 
-def test_results_come_in_the_order_given_up_to_the_first_not_ended(
-    played: Callable[..., Any],
-) -> None:
+def test_results_come_in_the_order_given_up_to_the_first_not_ended(played: Callable[..., Any]) -> None:
     worker = played(slots=4)
     batch = made(keys="a b c d")
     grants = {grant.key: grant for grant in worker.begin_all()}
@@ -363,12 +353,7 @@ def test_results_come_in_the_order_given_up_to_the_first_not_ended(
     worker.end(grants["a"], BROKEN)
     worker.end(grants["d"])
     first, second = batches.results(batch)
-    assert (first.key, first.state, first.error_kind, first.error) == (
-        "a",
-        "failed",
-        "not_found",
-        "404",
-    )
+    assert (first.key, first.state, first.error_kind, first.error) == ("a", "failed", "not_found", "404")
     assert (second.key, second.seq, second.state) == ("b", 1, "done")
     worker.end(grants["c"])
     assert [r.key for r in batches.results(batch, after=second.seq)] == ["c", "d"]

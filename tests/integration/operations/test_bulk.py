@@ -14,16 +14,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.enqueue import enqueue
-from queuemgr.models import (
-    ActionState,
-    Attempt,
-    AuditEntry,
-    BulkAction,
-    Execution,
-    Lease,
-    PeriodicJob,
-    State,
-)
+from queuemgr.models import ActionState, Attempt, AuditEntry, BulkAction, Execution, Lease, PeriodicJob, State
 from queuemgr.operations import bulk, executions
 from queuemgr.operations.bulk import BulkRequest
 from queuemgr.operations.bulk import batch as bulk_step
@@ -281,9 +272,7 @@ def since(action: BulkAction, seconds: float) -> None:
     BulkAction.objects.filter(pk=action.pk).update(due_at=row.due_at - timedelta(seconds=seconds))
 
 
-def test_few_retries_and_other_verbs_go_as_fast_as_they_can(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_few_retries_and_other_verbs_go_as_fast_as_they_can(monkeypatch: pytest.MonkeyPatch) -> None:
     some_failed(4)
     assert bulk.create(BulkRequest("retry", FAILED), ANN).per_minute == 0
     monkeypatch.setattr(bulk, "AT_ONCE", 1)
@@ -341,10 +330,7 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
         (BulkRequest("priority", FAILED), "priority wants priority: high, normal or low"),
         (BulkRequest("priority", FAILED, {"priority": "urgent"}), "'urgent' is not one of"),
         (BulkRequest("reschedule", FAILED, {"run_after": "soon"}), "'soon' is no time"),
-        (
-            BulkRequest("reschedule", FAILED, {"run_after": "2099-01-01"}),
-            "more than ten years ahead",
-        ),
+        (BulkRequest("reschedule", FAILED, {"run_after": "2099-01-01"}), "more than ten years ahead"),
         (BulkRequest("retry", FAILED, {"force": "1"}), "retry takes no 'force'"),
         (BulkRequest("retry", {"colour": "red"}), "no filter is called 'colour'"),
         (BulkRequest("cancel", FAILED), "there is nothing to cancel"),

@@ -90,11 +90,7 @@ def test_users_added_and_deleted_are_recorded_and_no_password_is(superuser: Clie
 
 def test_many_users_deleted_at_once_leave_a_row_each(superuser: Client, someone: User) -> None:
     other = User.objects.create_user("lee")
-    chosen = {
-        "action": "delete_selected",
-        "_selected_action": [someone.pk, other.pk],
-        "post": "yes",
-    }
+    chosen = {"action": "delete_selected", "_selected_action": [someone.pk, other.pk], "post": "yes"}
     superuser.post(reverse("admin:auth_user_changelist"), chosen)
     assert not User.objects.filter(username__in=("kim", "lee")).exists()
     assert {c.target for c in AuditEntry.objects.all()} == {"user kim", "user lee"}
@@ -191,9 +187,7 @@ def test_work_handed_in_by_command_leaves_one_row_however_much_it_is(tmp_path: P
     assert AuditEntry.objects.latest("pk").affected == 2
 
 
-def test_a_setting_that_changed_is_recorded_as_the_settings_doing(
-    configure: Callable[..., None],
-) -> None:
+def test_a_setting_that_changed_is_recorded_as_the_settings_doing(configure: Callable[..., None]) -> None:
     limit_rows.sync()
     assert not AuditEntry.objects.exists(), "rows made for the first time are no change"
     controls.edit_limit("phase:prep", ANN, max_running=7)
@@ -207,9 +201,7 @@ def test_a_setting_that_changed_is_recorded_as_the_settings_doing(
     assert AuditEntry.objects.filter(target="phase:prep").count() == 2
 
 
-def test_a_limit_given_on_a_command_line_is_recorded_as_that_persons(
-    configure: Callable[..., None],
-) -> None:
+def test_a_limit_given_on_a_command_line_is_recorded_as_that_persons(configure: Callable[..., None]) -> None:
     configure(max_prep=11)
     limit_rows.sync()
     limit_rows.sync(forced={"max_prep"})

@@ -68,9 +68,7 @@ def test_what_runs_is_left_alone_by_skip_and_by_run_after(played: Any, probes: A
     assert not AuditEntry.objects.exists()
 
 
-def test_a_failed_execution_can_be_skipped_and_keeps_its_error(
-    failed: Execution,
-) -> None:
+def test_a_failed_execution_can_be_skipped_and_keeps_its_error(failed: Execution) -> None:
     assert executions.skip([failed], ANN) == 1
     failed.refresh_from_db()
     assert (failed.state, failed.error_kind) == (State.SKIPPED, "not_found")
@@ -156,9 +154,7 @@ def test_what_has_no_first_step_any_more_is_left_alone(failed: Execution) -> Non
     assert executions.retry_from_start([failed], ANN) == 0
 
 
-def test_a_retry_with_another_payload_waits_on_the_route_that_payload_asks_for(
-    failed: Execution,
-) -> None:
+def test_a_retry_with_another_payload_waits_on_the_route_that_payload_asks_for(failed: Execution) -> None:
     payload = {"phase": "wrap", "limit_key": "host:b"}
     assert executions.retry_with_payload(failed, payload, ANN) == 1
     again = Execution.objects.select_related("route").get()
@@ -167,9 +163,7 @@ def test_a_retry_with_another_payload_waits_on_the_route_that_payload_asks_for(
     assert again.context == {"learnt": 1}
 
 
-def test_what_was_edited_of_a_payload_is_recorded_with_its_secrets_masked(
-    failed: Execution,
-) -> None:
+def test_what_was_edited_of_a_payload_is_recorded_with_its_secrets_masked(failed: Execution) -> None:
     url = "https://ann:hidden@a.example/p.pdf?X-Signature=abc"
     executions.retry_with_payload(failed, {"phase": "wrap", "url": url}, ANN)
     change = AuditEntry.objects.get(action=executions.EDIT_PAYLOAD)

@@ -25,9 +25,7 @@ def runner(played: Callable[..., Any], set_settings: Callable[..., None]) -> Ana
     return AnalyseRunner(played(slots=40))
 
 
-def test_a_paper_takes_a_token_for_each_of_its_concurrent_chunks(
-    runner: AnalyseRunner,
-) -> None:
+def test_a_paper_takes_a_token_for_each_of_its_concurrent_chunks(runner: AnalyseRunner) -> None:
     limit_rows.sync()
     for n in range(3):
         runner.add(f"long-{n}", long_paper())  # in 4 parts

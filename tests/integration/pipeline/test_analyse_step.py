@@ -70,10 +70,7 @@ def test_a_long_paper_reserves_a_request_a_chunk_one_to_merge_and_a_spare_one(
     document = Document.objects.get()
     assert len(model.requests) == document.requests == charged() == PARTS + 1, "the spare is back"
     assert (document.method, document.prompt_version) == ("model:m-1", PROMPT_VERSION)
-    assert (document.prompt_tokens, document.completion_tokens) == (
-        10 * (PARTS + 1),
-        5 * (PARTS + 1),
-    )
+    assert (document.prompt_tokens, document.completion_tokens) == (10 * (PARTS + 1), 5 * (PARTS + 1))
     assert document.analysis["title"] == document.title == GOOD["title"]
 
 
@@ -158,11 +155,7 @@ def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
 
 @pytest.mark.parametrize("mended", [False, True], ids=["as estimated", "half more"])
 def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
-    mended: bool,
-    runner: AnalyseRunner,
-    model: FakeLlm,
-    in_threads: Any,
-    configure: Callable[..., None],
+    mended: bool, runner: AnalyseRunner, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
 ) -> None:
     """P7-08: no usage row at first; the model's own count is the reference. Half of the answers
     need a retry, which takes more requests than a paper usually does."""

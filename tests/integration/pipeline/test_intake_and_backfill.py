@@ -116,9 +116,7 @@ def test_a_document_whose_execution_was_never_made_is_found_by_the_next_seeding(
     assert housekeeping.backfill(10) == {"papers": 1}
 
 
-def test_finding_what_to_seed_does_not_read_the_catalogue(
-    django_assert_max_num_queries: Any,
-) -> None:
+def test_finding_what_to_seed_does_not_read_the_catalogue(django_assert_max_num_queries: Any) -> None:
     know(2000)
     housekeeping.backfill(1000)
     with django_assert_max_num_queries(26):

@@ -46,9 +46,7 @@ def runner(vision: VisionEndpoint, played: Callable[..., Any]) -> OcrRunner:
 # ---- what is reserved and charged
 
 
-def test_a_request_a_page_and_some_are_reserved_and_the_rest_is_given_back(
-    runner: OcrRunner,
-) -> None:
+def test_a_request_a_page_and_some_are_reserved_and_the_rest_is_given_back(runner: OcrRunner) -> None:
     runner.add("scan", pages=6)
     (grant,) = runner.begin()
     assert Lease.objects.get().cost == requests_reserved(pipeline_settings(), 6) > 6
@@ -163,9 +161,7 @@ def test_an_unreachable_endpoint_fails_the_step_and_opens_its_breaker(runner: Oc
     assert runner.begin() == [], "others under the limit wait too"
 
 
-def test_a_refused_key_fails_the_step_with_the_status_and_without_the_key(
-    runner: OcrRunner,
-) -> None:
+def test_a_refused_key_fails_the_step_with_the_status_and_without_the_key(runner: OcrRunner) -> None:
     runner.vision.usual = lambda asked: error(401, "who are you")
     runner.add("scan", pages=5)
     (result,) = runner.once()

@@ -113,9 +113,7 @@ def test_a_lost_lease_harms_no_report_made_earlier(reporter: Reporter, settings:
     assert not any(Path(settings.SLUICE_SCRATCH).iterdir())
 
 
-def test_a_report_of_a_paper_whose_pages_and_references_are_gone_is_still_written(
-    reporter: Reporter,
-) -> None:
+def test_a_report_of_a_paper_whose_pages_and_references_are_gone_is_still_written(reporter: Reporter) -> None:
     grant = reporter.begun()
     default_storage.delete(Document.objects.get().pages_file.name)
     Document.objects.update(references_file="references/never-made.jsonl")

@@ -53,11 +53,7 @@ def test_each_lease_asks_one_source_under_its_limit_only(papers: Papers, sources
     assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref"]
     assert sources.asked == [UNPAYWALL, CROSSREF]
     document = Document.objects.get()
-    assert (document.pdf_url, document.title, document.open_access) == (
-        "https://p.org/x",
-        "T",
-        "closed",
-    )
+    assert (document.pdf_url, document.title, document.open_access) == ("https://p.org/x", "T", "closed")
     assert [(said["source"], said["outcome"]) for said in document.lookups] == [
         ("unpaywall", "no address"), ("crossref", "found"), ("resolve", "found"),
     ]  # fmt: skip
@@ -68,9 +64,7 @@ def test_each_lease_asks_one_source_under_its_limit_only(papers: Papers, sources
 
 
 def test_a_source_that_fails_throttles_its_own_limit_and_the_rest_is_kept_for_the_next_try(
-    papers: Papers,
-    sources: Site,
-    set_settings: Any,
+    papers: Papers, sources: Site, set_settings: Any
 ) -> None:
     """P3-08"""
     with FaultyServer() as busy:
@@ -92,8 +86,7 @@ def test_a_source_that_fails_throttles_its_own_limit_and_the_rest_is_kept_for_th
 
 
 def test_a_source_that_answers_closes_its_breaker_though_the_step_goes_on_elsewhere(
-    papers: Papers,
-    sources: Site,
+    papers: Papers, sources: Site
 ) -> None:
     papers.parse_item(DOI)
     LimitState.objects.create(name="resolver:unpaywall", failures=3)

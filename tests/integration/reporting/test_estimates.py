@@ -56,9 +56,7 @@ def _attempt(execution: Execution, started: datetime, phase: str, cost: int) -> 
     )  # fmt: skip
 
 
-def test_of_one_route_the_oldest_is_first_and_work_of_other_queues_does_not_count(
-    probes: Any,
-) -> None:
+def test_of_one_route_the_oldest_is_first_and_work_of_other_queues_does_not_count(probes: Any) -> None:
     probes(3, priority=HIGH, prefix="high")
     probes(3, phase="wrap", prefix="wrap")
     probes(3)
@@ -76,9 +74,7 @@ def test_routes_take_turns_so_a_long_one_counts_no_more_than_a_turn_each(probes:
     assert [place(f"a{n}").position for n in range(5)] == [2, 4, 6, 7, 8]
 
 
-def test_resumed_work_is_before_new_work_and_what_is_parked_elsewhere_is_passed_over(
-    probes: Any,
-) -> None:
+def test_resumed_work_is_before_new_work_and_what_is_parked_elsewhere_is_passed_over(probes: Any) -> None:
     probes(2, prefix="r", limit_key="host:r")
     probes(2, prefix="q", limit_key="host:q")
     probes(1)
@@ -160,9 +156,7 @@ def test_what_does_not_wait_has_no_position(played: Any, probes: Any) -> None:
     assert (record["position"], record["reasons"]) == (None, [])
 
 
-def test_the_window_begins_with_the_first_start_when_work_began_within_it(
-    measured: Any,
-) -> None:
+def test_the_window_begins_with_the_first_start_when_work_began_within_it(measured: Any) -> None:
     measured(5, minutes=5)
     found = throughput.starts("prep", 1, database_now())
     assert (found.count, round(found.seconds / 60)) == (5, 5)

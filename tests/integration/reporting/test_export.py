@@ -198,9 +198,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         exported(tmp_path / "nowhere" / "out.jsonl")
 
 
-def test_hostile_text_steers_no_terminal_and_ends_no_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_hostile_text_steers_no_terminal_and_ends_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     """P4-14: escape codes, marks that turn text round, and what some readers take for a line's end."""
     said = "\x1b[31m\x9b31m\u202e\u2028\x85\u2066é漢"
     ended("k", State.FAILED, error_kind="unexpected", error_message=said)
@@ -220,10 +218,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with 3,000 executions."""
     directory = tmp_path_factory.mktemp("data")
     (directory / "list").write_text("".join(f"2101.{n:05}\n" for n in range(1, 3001)))
-    for words in (
-        ["migrate", "--verbosity", "0"],
-        ["queue", "import", str(directory / "list")],
-    ):
+    for words in (["migrate", "--verbosity", "0"], ["queue", "import", str(directory / "list")]):
         done = manage(directory, *words)
         assert done.returncode == 0, done.stderr
     return directory
@@ -243,9 +238,7 @@ def environment(directory: Path) -> dict[str, str]:
     return {**kept, "SLUICE_DATA_DIR": str(directory)}
 
 
-def test_standard_output_holds_data_only_and_a_line_at_the_end_is_all_that_is_said(
-    database: Path,
-) -> None:
+def test_standard_output_holds_data_only_and_a_line_at_the_end_is_all_that_is_said(database: Path) -> None:
     """P8-09"""
     done = manage(database, "queue", "export", "--jsonl")
     assert (done.returncode, done.stderr) == (0, "3,000 exported\n")

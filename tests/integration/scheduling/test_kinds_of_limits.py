@@ -28,14 +28,7 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import (
-    admission,
-    backpressure,
-    breakers,
-    candidates,
-    limit_rows,
-    wakeups,
-)
+from queuemgr.scheduling import admission, backpressure, breakers, candidates, limit_rows, wakeups
 from tests.integration.conftest import let_time_pass
 from tests.private_servers import DATABASE
 
@@ -172,11 +165,7 @@ def test_failures_to_reach_a_service_open_its_breaker_and_an_answer_closes_it(
     worker = played(slots=1)
     probes(9, limit_key="host:a")
     for _ in range(2):
-        worker.end(
-            *worker.begin_all() or Lease.objects.none(),
-            Failed("network", "refused"),
-            next_too=False,
-        )
+        worker.end(*worker.begin_all() or Lease.objects.none(), Failed("network", "refused"), next_too=False)
         dispatch()
     assert not LimitState.objects.get(name="host:a").open_until
     (grant,) = worker.begin_all()
@@ -273,8 +262,7 @@ def test_a_full_queue_refuses_new_work_and_says_how_many_were_enqueued(probes: P
     controls_queue.update(max_pending=3)
     many = [NewExecution(f"k{n}", {}) for n in range(5)]
     with pytest.raises(
-        QueueFull,
-        match=r"queue prep.low is full: 3 wait, its max_pending is 3; 3 were enqueued before",
+        QueueFull, match=r"queue prep.low is full: 3 wait, its max_pending is 3; 3 were enqueued before"
     ):
         enqueue_many("probe", many, priority=LOW)
     assert Execution.objects.count() == 3
@@ -283,10 +271,7 @@ def test_a_full_queue_refuses_new_work_and_says_how_many_were_enqueued(probes: P
     assert enqueue_many("probe", many[3:]).new == 2, "other queues have room"
 
 
-@pytest.mark.skipif(
-    DATABASE == "sqlite",
-    reason="needs a server's connections",
-)
+@pytest.mark.skipif(DATABASE == "sqlite", reason="needs a server's connections")
 def test_concurrent_enqueues_do_not_exceed_max_pending_together(
     probes: Probes, in_threads: Callable[..., list[Any]]
 ) -> None:
@@ -384,9 +369,7 @@ def test_the_depth_of_a_queue_is_counted_no_further_than_its_cap(probes: Probes)
     assert backpressure._depth(("prep", LOW), 3) == 3
 
 
-def test_a_limit_edited_before_any_worker_registered_keeps_the_edit(
-    configure: Callable[..., None],
-) -> None:
+def test_a_limit_edited_before_any_worker_registered_keeps_the_edit(configure: Callable[..., None]) -> None:
     Limit.objects.all().delete()
     configure(max_prep=7)
     controls.edit_limit("phase:prep", ANN, max_running=2)

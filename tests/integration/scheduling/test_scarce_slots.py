@@ -145,9 +145,7 @@ def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(
     assert Lease.objects.count() == 3
 
 
-def test_a_reserve_as_large_as_its_limit_is_refused_at_startup_by_name(
-    configure: SettingsGroup,
-) -> None:
+def test_a_reserve_as_large_as_its_limit_is_refused_at_startup_by_name(configure: SettingsGroup) -> None:
     """P1-05: normal work could never fit, and would be said to wait for a busy fleet."""
     configure(max_workers=4, high_priority_reserved=4)
     with pytest.raises(ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"):

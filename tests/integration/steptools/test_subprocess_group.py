@@ -16,10 +16,7 @@ from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.steptools.lanes import Lane
 from queuemgr.steptools.ordered_map import run_with_queue
-from queuemgr.steptools.subprocess_group import (
-    ProgramFailed,
-    run_program,
-)
+from queuemgr.steptools.subprocess_group import ProgramFailed, run_program
 
 pytestmark = pytest.mark.asyncio
 

@@ -35,9 +35,7 @@ def records() -> Iterator[list[logging.LogRecord]]:
 
 
 def test_an_expired_lease_is_logged_with_its_key_step_worker_and_last_renewal(
-    played: Callable[..., Any],
-    probes: Callable[..., list[Execution]],
-    records: list[logging.LogRecord],
+    played: Callable[..., Any], probes: Callable[..., list[Execution]], records: list[logging.LogRecord]
 ) -> None:
     worker = played(slots=1)
     probes(1)

@@ -84,9 +84,7 @@ def test_command_line_settings_apply_at_once_and_add_up(monkeypatch: pytest.Monk
     assert (queue_settings().max_pending, queue_settings().retry_percent) == (4, 2)
 
 
-def test_command_line_settings_reach_the_processes_a_command_starts(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_command_line_settings_reach_the_processes_a_command_starts(monkeypatch: pytest.MonkeyPatch):
     apply_command_line({"max_pending": "4"})
     code = (
         "from queuemgr.base.config import QueueSettings as S;"

@@ -139,9 +139,7 @@ def test_a_forked_child_forgets_what_it_must_not_inherit() -> None:
     assert (held, inherited) == ([], [])
 
 
-def test_applying_a_command_line_resets_settings_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_applying_a_command_line_resets_settings_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trace provider or a timer reset in mid-run would be lost, not read again."""
     monkeypatch.setattr(process_state, "_resets", [])
     monkeypatch.setattr(process_state, "_setting_resets", [])

@@ -10,9 +10,7 @@ from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import AbortSignal
 
 
-def test_a_hook_that_raises_keeps_no_later_hook_from_running(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_hook_that_raises_keeps_no_later_hook_from_running(caplog: pytest.LogCaptureFixture) -> None:
     signal, ran = AbortSignal(), []
 
     def breaks() -> None:

@@ -59,10 +59,7 @@ def test_the_wait_a_server_asks_for_is_never_shortened() -> None:
 
 
 def test_the_first_losses_are_tried_again_at_once_and_later_ones_within_a_lease() -> None:
-    assert [retry_policy.loss_delay(lost, 90) for lost in range(1, retry_policy.MAX_LOSSES)] == [
-        0.0,
-        0.0,
-    ]
+    assert [retry_policy.loss_delay(lost, 90) for lost in range(1, retry_policy.MAX_LOSSES)] == [0.0, 0.0]
     assert all(0 <= retry_policy.loss_delay(retry_policy.MAX_LOSSES, 90) <= 90 for _ in range(100))
 
 

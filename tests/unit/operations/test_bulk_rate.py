@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuemgr.base.id_ranges import ranges
-from queuemgr.operations.bulk.rate import (
-    CATCH_UP_SECONDS,
-    FEWEST,
-    MOST,
-    batch_size,
-    clock_after,
-    may_change,
-)
+from queuemgr.operations.bulk.rate import CATCH_UP_SECONDS, FEWEST, MOST, batch_size, clock_after, may_change
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 

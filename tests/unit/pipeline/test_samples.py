@@ -13,13 +13,7 @@ from pypdf.errors import FileNotDecryptedError, PyPdfError
 pytestmark = pytest.mark.filterwarnings("error")
 
 SAMPLES = Path(__file__).resolve().parents[3] / "samples"
-PAGES = {
-    "two-column.pdf": 6,
-    "author-year.pdf": 5,
-    "scanned.pdf": 2,
-    "long.pdf": 60,
-    "cjk.pdf": 2,
-}
+PAGES = {"two-column.pdf": 6, "author-year.pdf": 5, "scanned.pdf": 2, "long.pdf": 60, "cjk.pdf": 2}
 BORN_DIGITAL = [name for name in PAGES if name != "scanned.pdf"]
 TROUBLED = ["troubled/encrypted.pdf", "troubled/damaged.pdf", "troubled/html-named.pdf"]
 SIZE_LIMIT = 1_500_000

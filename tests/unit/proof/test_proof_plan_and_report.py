@@ -15,18 +15,7 @@ from proof.recovery import seconds_until_work_went_on
 
 def attempt(key: str, start: float, end: float, outcome: str = "done", cost: int = 0) -> Attempt:
     return Attempt(
-        f"{key} {start}",
-        key,
-        "prep",
-        "probe",
-        "low",
-        (),
-        "alpha@host",
-        start,
-        start,
-        end,
-        outcome,
-        cost,
+        f"{key} {start}", key, "prep", "probe", "low", (), "alpha@host", start, start, end, outcome, cost
     )
 
 
@@ -37,9 +26,7 @@ def test_a_seed_is_a_plan_and_another_seed_another() -> None:
 
 
 @pytest.mark.parametrize("database", ["postgres", "sqlite"])
-def test_every_kind_that_fits_the_database_is_planned_and_no_target_twice_at_once(
-    database: str,
-) -> None:
+def test_every_kind_that_fits_the_database_is_planned_and_no_target_twice_at_once(database: str) -> None:
     planned = plan.faults(7, 600, database)
     fitting = {kind.name for kind in plan.KINDS if kind.only_on in ("", database)}
     assert {fault.kind for fault in planned} == fitting
@@ -55,12 +42,7 @@ def test_edits_never_leave_a_reserve_that_fills_its_cap() -> None:
 
 def test_the_longest_pause_after_a_fault_is_its_recovery() -> None:
     fault = Fault("flush broker", "broker", 10, 10)
-    attempts = [
-        attempt("a", 9, 9.5),
-        attempt("b", 10.5, 11),
-        attempt("c", 13, 14),
-        attempt("d", 30, 31),
-    ]
+    attempts = [attempt("a", 9, 9.5), attempt("b", 10.5, 11), attempt("c", 13, 14), attempt("d", 30, 31)]
     assert seconds_until_work_went_on(fault, attempts) == 17
     assert seconds_until_work_went_on(fault, [*attempts, attempt("e", 16, 17)]) == 3
 

@@ -95,13 +95,7 @@ def test_a_full_key_is_skipped_and_leaves_no_slot_idle() -> None:
     full = route(1, limit_keys="host:a", head_at=NOW - timedelta(hours=9))
     free = route(2, limit_keys="host:b")
     decision = admit(
-        snapshot(
-            full,
-            free,
-            slots=3,
-            rules={"host:*": LimitRule(max_running=4)},
-            use={"host:a": Usage(4)},
-        )
+        snapshot(full, free, slots=3, rules={"host:*": LimitRule(max_running=4)}, use={"host:a": Usage(4)})
     )
     assert decision.starts == (2, 2, 2)
     assert decision.reasons[1][0].text == "host:a 4/4"
@@ -138,9 +132,7 @@ def test_the_budget_is_reserved_at_each_start_so_it_is_never_exceeded() -> None:
 
 def test_work_that_costs_nothing_starts_with_the_budget_spent() -> None:
     seen = snapshot(
-        route(1, cost=0, due=1),
-        rules={"fleet": LimitRule(daily_budget=5)},
-        use={"fleet": Usage(spent=5)},
+        route(1, cost=0, due=1), rules={"fleet": LimitRule(daily_budget=5)}, use={"fleet": Usage(spent=5)}
     )
     assert admit(seen).starts == (1,)
 

@@ -56,9 +56,7 @@ def test_rates_hold_however_late_what_was_granted_begins(seen: Snapshot) -> None
 
 @given(snapshots())
 @often
-def test_whatever_did_not_start_has_exactly_the_reasons_that_are_true(
-    seen: Snapshot,
-) -> None:
+def test_whatever_did_not_start_has_exactly_the_reasons_that_are_true(seen: Snapshot) -> None:
     decision = admit(seen)
     end = Standing(seen, decision.starts)
     reserved = Standing(seen).reservations()
@@ -81,9 +79,7 @@ def test_whatever_did_not_start_has_exactly_the_reasons_that_are_true(
 
 @given(snapshots())
 @often
-def test_everything_admissible_starts_unless_capacity_is_reserved_for_heavy_work(
-    seen: Snapshot,
-) -> None:
+def test_everything_admissible_starts_unless_capacity_is_reserved_for_heavy_work(seen: Snapshot) -> None:
     decision = admit(seen)
     end = Standing(seen, decision.starts)
     reserved = Standing(seen).reservations()
@@ -105,9 +101,7 @@ def _no_slot_for_one_more(seen: Snapshot, standing: Standing, route: WaitingRout
 
 @given(snapshots())
 @often
-def test_every_start_can_be_matched_with_an_idle_slot_that_consumes_its_queue(
-    seen: Snapshot,
-) -> None:
+def test_every_start_can_be_matched_with_an_idle_slot_that_consumes_its_queue(seen: Snapshot) -> None:
     queues = {route.id: route.queue for route in seen.routes}
     starts = [queues[start] for start in admit(seen).starts]
     on_their_way = [queue for queue, count in seen.on_their_way.items() for _ in range(count)]
@@ -132,9 +126,7 @@ HEAVY_BESIDE_AGED = Snapshot(
 @given(snapshots())
 @example(HEAVY_BESIDE_AGED)
 @often
-def test_higher_levels_start_first_and_aged_work_before_younger_work_of_its_new_level(
-    seen: Snapshot,
-) -> None:
+def test_higher_levels_start_first_and_aged_work_before_younger_work_of_its_new_level(seen: Snapshot) -> None:
     """Of any two that both start, whichever the order promises first is first: level, then what was
     aged or is heavy and old by its age, and of two such the older."""
     standing, last = Standing(seen), (HIGH, False, NOW - 9 * STARVATION)
@@ -149,9 +141,7 @@ def test_higher_levels_start_first_and_aged_work_before_younger_work_of_its_new_
 
 @given(snapshots())
 @often
-def test_nothing_of_its_level_or_below_takes_the_capacity_reserved_for_heavy_work(
-    seen: Snapshot,
-) -> None:
+def test_nothing_of_its_level_or_below_takes_the_capacity_reserved_for_heavy_work(seen: Snapshot) -> None:
     standing = Standing(seen)
     reserved = {
         name: min(standing.rank(heavy) for heavy in heavies)
@@ -178,9 +168,7 @@ def test_the_decision_depends_only_on_the_snapshot(seen: Snapshot, rng: object) 
 
 @given(snapshots())
 @often
-def test_a_queue_is_reported_as_blocked_only_if_none_of_its_routes_would_start(
-    seen: Snapshot,
-) -> None:
+def test_a_queue_is_reported_as_blocked_only_if_none_of_its_routes_would_start(seen: Snapshot) -> None:
     every = [(phase, rank) for phase in PHASES for rank in PRIORITY_NAMES]
     stopped = {queue for queue, reasons in open_queues(seen, every).items() if reasons}
     queues = {route.id: route.queue for route in seen.routes}

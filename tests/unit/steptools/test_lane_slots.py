@@ -69,9 +69,7 @@ def test_a_pdf_is_read_in_a_slot_of_the_cpu_lane(monkeypatch: pytest.MonkeyPatch
             extract_task.extract_step.run(SimpleNamespace(signal=signal))
 
 
-def test_a_local_file_is_copied_in_one_of_the_slots_for_imports(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_local_file_is_copied_in_one_of_the_slots_for_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     signal = AbortSignal()
     document = SimpleNamespace(pdf=None, size=None, local_path="/a.pdf")
     monkeypatch.setattr(fetch_task, "load", lambda work: document)

@@ -13,9 +13,7 @@ from queuemgr.steptools.ordered_map import run_with_queue
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("seconds", [math.inf, math.nan])
-async def test_an_infinite_backoff_fails_the_item_and_is_no_retry(
-    seconds: float,
-) -> None:
+async def test_an_infinite_backoff_fails_the_item_and_is_no_retry(seconds: float) -> None:
     attempts = 0
 
     async def worker(_item: int) -> None:

@@ -27,14 +27,7 @@ def test_durations_are_said_in_their_two_largest_units(seconds: float | timedelt
 
 @pytest.mark.parametrize(
     ("interval", "said"),
-    [
-        (0.02, "50/s"),
-        (1, "1/s"),
-        (3, "20/min"),
-        (7, "1 every 7 s"),
-        (3600, "1/h"),
-        (0.36, "10,000/h"),
-    ],
+    [(0.02, "50/s"), (1, "1/s"), (3, "20/min"), (7, "1 every 7 s"), (3600, "1/h"), (0.36, "10,000/h")],
 )
 def test_rates_are_said_as_people_write_them(interval: float, said: str) -> None:
     assert pace_text(interval) == said

@@ -10,16 +10,7 @@ from hypothesis import strategies as st
 from queuemgr.web.metrics.definitions import DECLARED
 from queuemgr.web.metrics.labels import LIMITS, bounded, label_of, own_labels
 
-ROWS = [
-    "fleet",
-    "phase:prep",
-    "host:*",
-    "tenant:*",
-    "llm:chat",
-    "cpu",
-    "host:a.example:443",
-    "tenant:x",
-]
+ROWS = ["fleet", "phase:prep", "host:*", "tenant:*", "llm:chat", "cpu", "host:a.example:443", "tenant:x"]
 
 
 def test_rows_of_their_own_are_told_by_name_and_keys_of_a_pattern_by_its_kind() -> None:

@@ -69,9 +69,7 @@ def test_log_lines_of_a_step_name_the_step_and_its_lease(as_json: Callable[..., 
     assert "payload" not in json.dumps(said)
 
 
-def test_log_lines_after_or_beside_a_step_do_not_name_it(
-    as_json: Callable[..., Any],
-) -> None:
+def test_log_lines_after_or_beside_a_step_do_not_name_it(as_json: Callable[..., Any]) -> None:
     async def both() -> list[dict[str, Any]]:
         async def inside() -> dict[str, Any]:
             with about(GRANT, "w"):

@@ -36,10 +36,7 @@ def get(url: str, headers: dict[str, str], deadline: float, http: HttpClient, si
 
 async def _get(url: str, headers: dict[str, str], deadline: float, http: HttpClient) -> Reply:
     with step_failures(url):
-        async with (
-            asyncio.timeout(deadline),
-            http.client.stream("GET", url, headers=headers) as response,
-        ):
+        async with asyncio.timeout(deadline), http.client.stream("GET", url, headers=headers) as response:
             if response.next_request is not None:
                 return Reply(moved_to=str(response.next_request.url))
             if not response.is_success:

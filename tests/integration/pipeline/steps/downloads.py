@@ -19,11 +19,7 @@ HTML = "<!DOCTYPE html><html><title>Sign\n in</title>" + "<p>" * 900
 
 
 def refused(
-    url: str,
-    into: Path,
-    http: HttpClient,
-    options: FetchOptions = LOCAL,
-    signal: AbortSignal = NEVER,
+    url: str, into: Path, http: HttpClient, options: FetchOptions = LOCAL, signal: AbortSignal = NEVER
 ) -> StepFailed:
     """The failure of a download that must fail, and must leave nothing behind."""
     with pytest.raises(StepFailed) as failure:

@@ -10,13 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.analyse.analyse import (
-    AnalyseOptions,
-    KnownLimits,
-    Reschedule,
-    analyse,
-    count_chunks,
-)
+from pipeline.steps.analyse.analyse import AnalyseOptions, KnownLimits, Reschedule, analyse, count_chunks
 from pipeline.steps.analyse.chunks import tokens_in
 from pipeline.steps.llm import endpoint as endpoints
 from pipeline.steps.llm.endpoint import Endpoint
@@ -62,9 +56,7 @@ def failure(options: AnalyseOptions, paper: str = PAPER) -> StepFailed:
     return caught.value
 
 
-def test_a_long_paper_is_read_whole_in_chunks_and_merged_by_one_last_request(
-    model: FakeLlm,
-) -> None:
+def test_a_long_paper_is_read_whole_in_chunks_and_merged_by_one_last_request(model: FakeLlm) -> None:
     options = by(model)
     parts = options.known.chunks
     found = analyse(PAPER, "On leaks", options, NEVER)
@@ -129,18 +121,14 @@ def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: FakeLlm) 
     assert options.usage.requests == options.known.requests, "the one to spare was used"
 
 
-def test_a_second_fault_ends_it_and_no_request_is_made_beyond_those_reserved(
-    model: FakeLlm,
-) -> None:
+def test_a_second_fault_ends_it_and_no_request_is_made_beyond_those_reserved(model: FakeLlm) -> None:
     model.reply = lambda request: said("cut", "length") if not is_merge(request) else said(GOOD)
     options = by(model, chunks_inflight=4)
     assert failure(options).kind == "cut_off"
     assert len(model.requests) <= options.known.requests
 
 
-def test_a_paper_longer_than_was_reserved_for_asks_for_more_before_anything_is_sent(
-    model: FakeLlm,
-) -> None:
+def test_a_paper_longer_than_was_reserved_for_asks_for_more_before_anything_is_sent(model: FakeLlm) -> None:
     with pytest.raises(Reschedule) as caught:
         analyse(PAPER, "", by(model, KnownLimits()), NEVER)
     assert model.requests == []
@@ -222,9 +210,7 @@ def test_an_abort_stops_all_running_chunks_at_once(model: FakeLlm, loop_stays_qu
     assert len(model.requests) == 4
 
 
-def test_an_error_of_the_charge_is_raised_and_nothing_is_sent_without_it(
-    model: FakeLlm,
-) -> None:
+def test_an_error_of_the_charge_is_raised_and_nothing_is_sent_without_it(model: FakeLlm) -> None:
     """P7-11"""
 
     def book(number: int) -> None:

@@ -176,8 +176,7 @@ def test_an_empty_password_is_tried(tmp_path: Path, algorithm: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"%PDF-1.7\n", b"%PDF-1.7\ngarbage " * 100, b"%PDF-1.4\nxref\n0 1\ntrailer\n<<>>\n%%EOF"],
+    "content", [b"%PDF-1.7\n", b"%PDF-1.7\ngarbage " * 100, b"%PDF-1.4\nxref\n0 1\ntrailer\n<<>>\n%%EOF"]
 )
 def test_a_damaged_file_is_distinguished_from_an_encrypted_one(tmp_path: Path, content: bytes) -> None:
     failed = refused(tmp_path, content)

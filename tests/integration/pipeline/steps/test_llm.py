@@ -345,9 +345,7 @@ def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
 def test_a_judge_finds_no_fault_with_client_and_policy(mock: LLMockServer) -> None:
     """P3-08: under the queue's policy waits are respected and nothing final is repeated."""
     mock.state.scenarios.add(
-        Fail(429, retry_after=1.0),
-        Fail(429, retry_after=0.3),
-        Reply(text="It says this."),
+        Fail(429, retry_after=1.0), Fail(429, retry_after=0.3), Reply(text="It says this.")
     )
     answer = with_retries(lambda: ask(mock.base_url()))
     assert isinstance(answer, Answer) and answer.text == "It says this."

@@ -14,13 +14,7 @@ from pipeline.steps.ocr.ocr import OcrOptions, ocr
 from pipeline.steps.ocr.page_map import Pacing
 from pipeline.steps.ocr.vision import RemoteOptions
 from queuemgr.flows.abort_signal import NEVER
-from tests.integration.pipeline.steps.ocr_endpoint import (
-    Answer,
-    VisionEndpoint,
-    numbered_pages,
-    plain,
-    text,
-)
+from tests.integration.pipeline.steps.ocr_endpoint import Answer, VisionEndpoint, numbered_pages, plain, text
 from tests.pdf_builder import written
 
 pytest.importorskip("pypdfium2")

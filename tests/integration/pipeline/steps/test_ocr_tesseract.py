@@ -65,11 +65,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
         program = folder / "tesseract"
         program.write_text(
             PROGRAM.format(
-                python=sys.executable,
-                notes=str(notes),
-                width=WIDTH,
-                scale=HEIGHT / LONGEST_PX,
-                **behaviour,
+                python=sys.executable, notes=str(notes), width=WIDTH, scale=HEIGHT / LONGEST_PX, **behaviour
             )
         )
         program.chmod(0o755)

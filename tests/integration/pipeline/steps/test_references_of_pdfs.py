@@ -66,20 +66,14 @@ def test_an_author_year_list_over_two_pages(tmp_path: Path) -> None:
 @pytest.mark.parametrize("heading", ["Appendix A. Proofs", "Supplementary material"])
 def test_an_appendix_after_the_list(tmp_path: Path, heading: str) -> None:
     found = made(
-        tmp_path,
-        text_content(*PROSE, "References", *bracketed(12)),
-        text_content(heading, *bracketed(20)),
+        tmp_path, text_content(*PROSE, "References", *bracketed(12)), text_content(heading, *bracketed(20))
     )
     assert (found.count, len(found.entries)) == (12, 12)
 
 
 @pytest.mark.parametrize(
     ("heading", "style"),
-    [
-        ("Literaturverzeichnis", "bracketed"),
-        ("Références", "bracketed"),
-        ("Bibliografía", "bracketed"),
-    ],
+    [("Literaturverzeichnis", "bracketed"), ("Références", "bracketed"), ("Bibliografía", "bracketed")],
 )
 def test_a_heading_in_another_language(tmp_path: Path, heading: str, style: str) -> None:
     found = made(tmp_path, text_content(*PROSE, heading, *bracketed(8)))
@@ -103,9 +97,7 @@ def test_our_samples_give_every_entry(name: str, count: int, style: str) -> None
 
 @needs_corpus
 @pytest.mark.parametrize(
-    "fact",
-    [fact for fact in FACTS if fact["refs"] and fact["size"] < 400_000],
-    ids=lambda fact: fact["file"],
+    "fact", [fact for fact in FACTS if fact["refs"] and fact["size"] < 400_000], ids=lambda fact: fact["file"]
 )
 def test_real_papers_give_every_reference_they_print(fact: dict[str, Any]) -> None:
     found = references_of(CORPUS / fact["file"])

@@ -218,9 +218,7 @@ def test_a_publishers_page_alone_does_not_stand_in_for_a_source_that_was_down(
 
 
 @pytest.mark.parametrize(
-    ("asks", "wait"),
-    [("7", 7.0), ("Sat, 28 Nov 2026 10:01:30 GMT", 90.0)],
-    ids=["seconds", "date"],
+    ("asks", "wait"), [("7", 7.0), ("Sat, 28 Nov 2026 10:01:30 GMT", 90.0)], ids=["seconds", "date"]
 )
 def test_a_wait_a_source_asks_for_is_kept_in_both_forms(
     asks: str, wait: float, faulty: FaultyServer, options: ResolveOptions, http: HttpClient

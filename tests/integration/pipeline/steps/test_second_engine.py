@@ -38,10 +38,7 @@ def test_letters_pypdf_has_no_table_for_are_read_by_pdfium(tmp_path: Path) -> No
     found = read(tmp_path, font_without_map("Japan1", HIRAGANA))
     [page] = found.pages
     assert page.text.startswith("ぁあぃい")
-    assert (page.source, page.reason) == (
-        "pdfium",
-        "pypdf: its fonts need character tables that pypdf lacks",
-    )
+    assert (page.source, page.reason) == ("pdfium", "pypdf: its fonts need character tables that pypdf lacks")
     assert (found.problem, found.without_text) == ("", ())
 
 

@@ -23,13 +23,7 @@ from pipeline.tasks.report import report_facts
 from pipeline.web.report_page import render_html
 from tests.integration.pipeline.fetch_fixtures import Fetching, is_fetched
 from tests.integration.pipeline.steps.faulty_server import FaultyServer
-from tests.integration.pipeline.test_fetch_step import (
-    _private_addresses,
-    fetching,
-    fresh,
-    mirror,
-    site,
-)
+from tests.integration.pipeline.test_fetch_step import _private_addresses, fetching, fresh, mirror, site
 from tests.report_builder import FACTS
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -320,8 +320,7 @@ def test_cancel_stops_what_waits_and_leaves_what_ended(operator: Client) -> None
 
 
 @pytest.mark.parametrize(
-    ("action", "after"),
-    [("raise_priority", [HIGH, HIGH, NORMAL]), ("lower_priority", [NORMAL, LOW, LOW])],
+    ("action", "after"), [("raise_priority", [HIGH, HIGH, NORMAL]), ("lower_priority", [NORMAL, LOW, LOW])]
 )
 def test_priority_moves_one_rung_each(operator: Client, action: str, after: list[int]) -> None:
     for priority in (HIGH, NORMAL, LOW):
@@ -347,9 +346,7 @@ def test_work_of_a_flow_that_is_gone_is_left_alone_and_stops_no_other(operator: 
     assert [change.target for change in AuditEntry.objects.all()] == ["probe/doc:2"]
 
 
-def test_actions_reach_across_pages_without_long_statements(
-    staff: Callable[..., Client],
-) -> None:
+def test_actions_reach_across_pages_without_long_statements(staff: Callable[..., Client]) -> None:
     operator = staff("view_execution", "cancel_execution")
     enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(1_200)])
     enqueue("probe", "other:1")
@@ -580,9 +577,7 @@ def test_the_history_of_a_row_is_the_record_of_changes_to_it(operator: Client) -
     assert [row.actor for row in response.context["cl"].result_list] == ["ann"]
 
 
-def test_the_history_is_shown_only_to_those_who_may_see_the_row(
-    staff: Callable[..., Client],
-) -> None:
+def test_the_history_is_shown_only_to_those_who_may_see_the_row(staff: Callable[..., Client]) -> None:
     queue = Queue.objects.get(name="prep.high")
     url = page("queue", queue.pk, view="history")
     assert staff("view_limit").get(url).status_code == 403

@@ -130,9 +130,7 @@ def test_a_change_is_undone_from_its_page_with_a_reason(operator: Client) -> Non
     assert "by sam" in text_of(operator.get(page("auditentry")))
 
 
-def test_a_change_that_cannot_be_undone_says_so_on_its_page_and_when_asked(
-    operator: Client,
-) -> None:
+def test_a_change_that_cannot_be_undone_says_so_on_its_page_and_when_asked(operator: Client) -> None:
     controls.edit_limit("host:*", ANN, max_running=9)
     change = AuditEntry.objects.get()
     controls.edit_limit("host:*", BOB, max_running=5)
@@ -144,8 +142,7 @@ def test_a_change_that_cannot_be_undone_says_so_on_its_page_and_when_asked(
 
 
 @pytest.mark.parametrize(
-    "held",
-    [("undo_auditentry",), ("change_limit",), ("undo_auditentry", "pause_limit", "change_queue")],
+    "held", [("undo_auditentry",), ("change_limit",), ("undo_auditentry", "pause_limit", "change_queue")]
 )
 def test_who_could_not_have_made_the_change_cannot_undo_it(
     staff: Callable[..., Client], held: tuple[str, ...]

@@ -91,9 +91,7 @@ def test_who_may_only_look_cancels_nothing(staff: Callable[..., Client]) -> None
     assert batch.closed_at is None
 
 
-def test_batches_can_be_found_by_name_and_by_what_has_become_of_them(
-    staff: Callable[..., Client],
-) -> None:
+def test_batches_can_be_found_by_name_and_by_what_has_become_of_them(staff: Callable[..., Client]) -> None:
     client = staff(*MAY_SEE)
     made("nightly"), batches.cancel(made("weekly"), ANN)
     assert "weekly" not in text_of(client.get(page("batch"), {"q": "night"}))

@@ -20,14 +20,7 @@ from queuemgr.operations.bulk import BulkRequest
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.reporting.failure_groups import groups, trends
 from queuemgr.scheduling import limit_rows
-from tests.integration.operations.bulk_fixtures import (
-    ANN,
-    FAILED,
-    carried_out,
-    fail,
-    some_failed,
-    started,
-)
+from tests.integration.operations.bulk_fixtures import ANN, FAILED, carried_out, fail, some_failed, started
 from tests.integration.web.admin.admin_pages import page, text_of
 
 pytestmark = pytest.mark.django_db
@@ -186,9 +179,7 @@ def test_hostile_text_in_rows_and_reasons_is_shown_as_text(retrier: Client) -> N
         assert "<b>kind" not in shown
 
 
-def test_failures_are_grouped_by_cause_largest_first_with_a_way_to_retry_just_these(
-    retrier: Client,
-) -> None:
+def test_failures_are_grouped_by_cause_largest_first_with_a_way_to_retry_just_these(retrier: Client) -> None:
     some_failed(2, "timeout", "no answer from b", "aaaa")
     some_failed(3, "network", "refused by a", "bbbb", prefix="g")
     some_failed(1, "network", "reset by c", "cccc", prefix="h")
@@ -229,9 +220,7 @@ def test_a_group_says_when_its_last_execution_failed() -> None:
     assert groups()[0].last_at == last
 
 
-def test_the_trend_of_a_kind_is_told_by_the_hour_from_the_rolled_up_minutes(
-    retrier: Client,
-) -> None:
+def test_the_trend_of_a_kind_is_told_by_the_hour_from_the_rolled_up_minutes(retrier: Client) -> None:
     hour = database_now().replace(minute=0, second=0, microsecond=0)
     for ago, n in ((0, 2), (3, 5), (23, 1), (24, 9)):
         MinuteStats.objects.create(
@@ -267,9 +256,7 @@ def test_the_preview_of_a_filter_that_meets_everything_says_so(retrier: Client) 
     assert Execution.objects.get().state == State.FAILED
 
 
-def test_what_priorities_in_bulk_did_is_undone_from_its_page_once(
-    staff: Callable[..., Client],
-) -> None:
+def test_what_priorities_in_bulk_did_is_undone_from_its_page_once(staff: Callable[..., Client]) -> None:
     some_failed(3)
     action = carried_out(started("priority", FAILED, arguments={"priority": "high"}))
     own = page("bulkaction", action.pk, view="change")
@@ -282,10 +269,7 @@ def test_what_priorities_in_bulk_did_is_undone_from_its_page_once(
     shown = text_of(client.post(reverse("admin:queuemgr_auditentry_undo", args=[start.pk]), follow=True))
     assert "Being undone in the background by restore #" in shown
     back = carried_out(BulkAction.objects.latest("pk"))
-    assert (back.changed, set(Execution.objects.values_list("priority", flat=True))) == (
-        3,
-        {NORMAL},
-    )
+    assert (back.changed, set(Execution.objects.values_list("priority", flat=True))) == (3, {NORMAL})
     assert "undo what it did" not in text_of(client.get(own))
     shown = text_of(client.get(page("bulkaction", back.pk, view="change")))
     assert f"all that bulk action #{action.pk} changed" in shown

@@ -14,16 +14,7 @@ from queuemgr.base import process_state
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import HIGH, LOW, NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
-from queuemgr.models import (
-    BulkAction,
-    DailyUsage,
-    Execution,
-    Lease,
-    Limit,
-    LimitState,
-    State,
-    Worker,
-)
+from queuemgr.models import BulkAction, DailyUsage, Execution, Lease, Limit, LimitState, State, Worker
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import dashboard
@@ -141,9 +132,7 @@ def test_a_cap_lowered_while_busy_shows_how_far_it_is_over(fleet: Worker) -> Non
     assert "phase:prep is over its cap by 1 and drains" in texts()
 
 
-def test_a_limit_says_until_when_its_breaker_is_open_and_when_it_is_half_open(
-    fleet: Worker,
-) -> None:
+def test_a_limit_says_until_when_its_breaker_is_open_and_when_it_is_half_open(fleet: Worker) -> None:
     until = database_now() + timedelta(minutes=5)
     LimitState.objects.create(name=HOST, open_until=until, open_reason="429 <b>")
     assert bar(HOST).open_until == until
@@ -212,16 +201,8 @@ def test_the_last_hour_day_and_week_come_from_rolled_up_minutes() -> None:
     a_minute(timedelta(days=3), attempts=40, outcome="retried", error_kind="timeout")
     a_minute(timedelta(days=8), attempts=1000)
     hour, day, week = read().windows
-    assert (hour.speeds["all"].done, hour.speeds["all"].failed, hour.speeds["all"].tries) == (
-        3,
-        1,
-        4,
-    )
-    assert (day.speeds["all"].done, day.speeds["high"].done, day.speeds["wrap"].done) == (
-        23,
-        20,
-        20,
-    )
+    assert (hour.speeds["all"].done, hour.speeds["all"].failed, hour.speeds["all"].tries) == (3, 1, 4)
+    assert (day.speeds["all"].done, day.speeds["high"].done, day.speeds["wrap"].done) == (23, 20, 20)
     assert (week.speeds["all"].tries, week.speeds["all"].again) == (64, 40)
     waits, runs = hour.speeds["prep"].waited[0], day.speeds["wrap"].ran[1]
     assert waits is not None and 2.5 < waits <= 5.0, "the bucket 4 s lie in"
@@ -341,8 +322,7 @@ def grow(begin: int, end: int) -> None:
         Limit(name=f"host:{n}.example:443", rate="1/s", daily_budget=9) for n in numbers
     )
     enqueue_many(
-        "probe",
-        [NewExecution(f"r{n}", {"limit_key": f"host:{n}.example:443"}) for n in numbers[::20]],
+        "probe", [NewExecution(f"r{n}", {"limit_key": f"host:{n}.example:443"}) for n in numbers[::20]]
     )
     routes = list(Execution.objects.waiting().values_list("route_id", flat=True).distinct())
     same: dict[str, Any] = {"flow": "probe", "phase": "prep", "step": "probe"}

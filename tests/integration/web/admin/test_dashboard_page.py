@@ -21,14 +21,7 @@ from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.admin.admin_pages import text_of
-from tests.integration.web.admin.dashboard_fleet import (
-    HOST,
-    a_failed,
-    a_fleet,
-    a_minute,
-    an_ended,
-    waited,
-)
+from tests.integration.web.admin.dashboard_fleet import HOST, a_failed, a_fleet, a_minute, an_ended, waited
 
 pytestmark = pytest.mark.django_db
 

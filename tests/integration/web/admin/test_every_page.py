@@ -41,12 +41,7 @@ def test_reading_every_page_changes_nothing(superuser: Client) -> None:
             read(superuser, page)
             for action in ("retry", "cancel", "pause", "delete_selected"):
                 if page.name.endswith("_changelist"):
-                    query = {
-                        "action": action,
-                        "_selected_action": "1",
-                        "post": "yes",
-                        "reason": "x",
-                    }
+                    query = {"action": action, "_selected_action": "1", "post": "yes", "reason": "x"}
                     superuser.get(page.url, query)
     for url in BESIDES:
         assert superuser.get(url).status_code < 500

@@ -32,8 +32,7 @@ def failed(played: Any, probes: Any) -> Execution:
 
 def test_the_story_tells_tries_waits_and_peoples_acts_in_order(failed: Execution, operator: Client) -> None:
     Attempt.objects.filter(pk=failed.attempts.all()[0].pk).update(
-        due_at=failed.created_at - timedelta(seconds=90),
-        leased_at=failed.created_at - timedelta(seconds=30),
+        due_at=failed.created_at - timedelta(seconds=90), leased_at=failed.created_at - timedelta(seconds=30)
     )
     told = operator.get(own_page(failed)).context["history"]
     assert [line["entry"].what for line in told if line["entry"].kind != "wait"] == [

@@ -102,9 +102,7 @@ def test_a_budget_is_told_with_its_reset_even_when_nothing_runs_or_waits(operato
     assert spent == f"80 of 100\nresets {today + timedelta(days=1):%-d %b} 00:00 {zone}"
 
 
-def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many(
-    operator: Client,
-) -> None:
+def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many(operator: Client) -> None:
     Limit.objects.create(name=HOST)
     open_breaker("host:b.example:443")
     open_breaker(HOST, -1, "429, Retry-After 30 s")
@@ -171,9 +169,7 @@ def test_an_operator_closes_an_open_breaker_and_is_recorded(operator: Client) ->
     assert AuditEntry.objects.count() == 1
 
 
-def test_closing_the_breaker_of_a_pattern_closes_those_of_its_own_keys_only(
-    operator: Client,
-) -> None:
+def test_closing_the_breaker_of_a_pattern_closes_those_of_its_own_keys_only(operator: Client) -> None:
     Limit.objects.create(name=HOST)
     for name in (HOST, "host:b", "host:c", "resolver:x"):
         open_breaker(name)
@@ -198,9 +194,7 @@ def test_work_parked_on_a_limit_goes_on_once_its_breaker_is_reset(
     assert not Wakeup.objects.exists()
 
 
-def test_who_may_only_view_sees_how_limits_stand_and_resets_no_breaker(
-    staff: Callable[..., Client],
-) -> None:
+def test_who_may_only_view_sees_how_limits_stand_and_resets_no_breaker(staff: Callable[..., Client]) -> None:
     viewer = staff("view_limit")
     limit = Limit.objects.create(name=HOST)
     open_breaker(HOST)
@@ -240,9 +234,7 @@ def test_a_policy_is_edited_with_its_reason(operator: Client) -> None:
     assert (change.before, change.after) == ({"max_attempts": 6}, {"max_attempts": 2})
 
 
-def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase(
-    operator: Client,
-) -> None:
+def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase(operator: Client) -> None:
     posted = {"kind": "network", "phase": "prep", "max_attempts": 9, "base": "", "ceiling": "",
               "jitter": "", "reason": "flaky line"}  # fmt: skip
     text_of(operator.post(page("retrypolicy", view="add"), posted, follow=True))
@@ -289,9 +281,7 @@ def test_a_policy_for_a_phase_may_go_and_one_for_every_phase_stays(operator: Cli
     assert change.before["max_attempts"] == 2
 
 
-def test_a_policy_is_neither_edited_nor_deleted_by_who_may_only_look(
-    staff: Callable[..., Client],
-) -> None:
+def test_a_policy_is_neither_edited_nor_deleted_by_who_may_only_look(staff: Callable[..., Client]) -> None:
     viewer = staff("view_retrypolicy")
     row = controls.edit_policy("network", "prep", ANN, max_attempts=2)
     assert "5-10 s" in page_of(viewer, row)
@@ -330,8 +320,7 @@ def test_an_execution_tells_its_keys_and_the_earliest_time_it_could_start(
     text = page_of(operator, execution)
     assert f"Not before {until:%Y-%m-%d %H:%M:%S} UTC" in text
     taken = re.findall(
-        r'<th scope="row">(?:<a[^>]*>)?([^<]+)(?:</a>)?</th>\s*<td class="sg-number">(\d)</td>',
-        text,
+        r'<th scope="row">(?:<a[^>]*>)?([^<]+)(?:</a>)?</th>\s*<td class="sg-number">(\d)</td>', text
     )
     assert {(HOST, "3"), ("host:b", "3"), ("cpu", "2")} <= set(taken)
     assert f"{HOST} host:b" in text_of(operator.get(page("execution")))

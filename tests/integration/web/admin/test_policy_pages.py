@@ -63,9 +63,7 @@ def test_a_preview_of_what_cannot_be_says_why(operator: Client, network: RetryPo
     assert "not saved yet" not in text
 
 
-def test_the_list_says_who_changed_a_policy_last_and_how_many_retries_may_start(
-    operator: Client,
-) -> None:
+def test_the_list_says_who_changed_a_policy_last_and_how_many_retries_may_start(operator: Client) -> None:
     controls.edit_policy("network", "", ANN, max_attempts=9)
     controls.edit_policy("network", "", Actor("bob", "api"), max_attempts=8)
     controls.edit_policy("network", "prep", ANN, max_attempts=3)

@@ -22,14 +22,7 @@ from tests.integration.web.admin.every_model import AdminPage, admin_pages, fing
 
 pytestmark = pytest.mark.django_db
 
-ANYONE, STAFF, VIEWER, OPERATOR, ADMIN, NOBODY = (
-    "anyone",
-    "staff",
-    "viewer",
-    "operator",
-    "admin",
-    "-",
-)
+ANYONE, STAFF, VIEWER, OPERATOR, ADMIN, NOBODY = ("anyone", "staff", "viewer", "operator", "admin", "-")
 PEOPLE = (ANYONE, STAFF, VIEWER, OPERATOR, ADMIN)
 """From the least to the most; `NOBODY` is more than any of them."""
 

@@ -53,14 +53,7 @@ def test_the_menu_holds_only_what_the_person_may_see(staff: Callable[..., Client
 
 def test_every_entry_of_the_menu_leads_to_a_page(superuser: Client) -> None:
     entries = menu_of(superuser)
-    assert {
-        "Dashboard",
-        "Executions",
-        "Limits",
-        "Users",
-        "Task results",
-        "Collection",
-    } <= entries.keys()
+    assert {"Dashboard", "Executions", "Limits", "Users", "Task results", "Collection"} <= entries.keys()
     for link in entries.values():
         assert superuser.get(link).status_code == 200, link
 
@@ -160,9 +153,5 @@ def test_not_even_a_superuser_edits_or_deletes_a_result(superuser: Client, resul
 def test_users_and_groups_are_in_the_frame_of_all_pages(superuser: Client) -> None:
     user = User.objects.first()
     assert user is not None
-    for url in (
-        "/admin/auth/user/",
-        f"/admin/auth/user/{user.pk}/change/",
-        "/admin/auth/group/add/",
-    ):
+    for url in ("/admin/auth/user/", f"/admin/auth/user/{user.pk}/change/", "/admin/auth/group/add/"):
         assert 'id="nav-sidebar"' in text_of(superuser.get(url))

@@ -93,9 +93,7 @@ def test_minutes_rolled_up_hours_late_are_not_missed() -> None:
 
 
 @pytest.mark.django_db
-def test_a_week_is_read_back_some_rows_at_a_time_and_says_how_far(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_week_is_read_back_some_rows_at_a_time_and_says_how_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trend_cache, "ROWS", 4)
     for hours in range(2, 12):
         a_minute(timedelta(hours=hours), attempts=1)

@@ -54,9 +54,7 @@ def test_a_batch_is_opened_filled_closed_followed_and_handed_over_in_order(
     assert caller.get("batches/night").json()["ended_at"]
 
 
-def test_adding_the_same_again_changes_nothing_and_a_closed_batch_takes_no_more(
-    caller: Api,
-) -> None:
+def test_adding_the_same_again_changes_nothing_and_a_closed_batch_takes_no_more(caller: Api) -> None:
     opened(caller, 2)
     again = caller.post("batches/night/add", {"items": [{"key": "m1"}, {"key": "m2"}]}).json()
     assert again == {"new": 1, "already": 1, "elsewhere": 0}

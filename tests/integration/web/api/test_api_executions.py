@@ -208,9 +208,7 @@ def test_links_name_the_pages_of_an_execution_and_of_its_paper(caller: Api) -> N
     assert caller.get(f"executions/{probe.pk}/links").json()["item"] is None
 
 
-def test_retry_cancel_skip_priority_and_time_change_one_execution_and_are_recorded(
-    caller: Api,
-) -> None:
+def test_retry_cancel_skip_priority_and_time_change_one_execution_and_are_recorded(caller: Api) -> None:
     broken, (first, second, third, fourth) = failed(), probes(4)
     later = (timezone.now() + timedelta(hours=1)).isoformat()
     for pk, verb, body in (

@@ -34,10 +34,7 @@ from queuemgr.scheduling import limit_rows
 from queuemgr.web.api.v1 import api as v1
 from tests.integration.web.api.api_client import make_token
 
-pytestmark = [
-    pytest.mark.django_db,
-    pytest.mark.usefixtures("static_root"),
-]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
 
 SCHEMA = schemathesis.openapi.from_dict(v1.get_openapi_schema())
 OPERATIONS = {result.ok().label: result.ok() for result in SCHEMA.get_all_operations()}

@@ -63,9 +63,7 @@ def test_a_refused_request_keeps_no_key_and_no_effect(caller: Api) -> None:
     assert not IdempotencyRecord.objects.exists()
 
 
-def test_a_full_queue_keeps_what_went_in_and_lets_the_same_key_go_on_when_there_is_room(
-    caller: Api,
-) -> None:
+def test_a_full_queue_keeps_what_went_in_and_lets_the_same_key_go_on_when_there_is_room(caller: Api) -> None:
     limit_rows.sync()
     controls.edit_queue("prep.normal", ANN, max_pending=1)
     body = {"flow": "probe", "items": [{"key": "a"}, {"key": "b"}]}

@@ -37,11 +37,7 @@ def test_a_limit_shows_its_figures_use_and_what_waits_on_it(caller: Api) -> None
 def test_figures_are_set_and_recorded_and_those_not_given_stay(caller: Api) -> None:
     body = {"max_running": 7, "rate": "10/m burst 3", "reason": "a new contract"}
     edited = caller.patch("limits/host:b", body).json()
-    assert (edited["max_running"], edited["rate"], edited["breaker_after"]) == (
-        7,
-        "10/m burst 3",
-        10,
-    )
+    assert (edited["max_running"], edited["rate"], edited["breaker_after"]) == (7, "10/m burst 3", 10)
     change = AuditEntry.objects.get(action="edit limit")
     assert (change.source, change.reason, change.target) == ("api", "a new contract", "host:b")
     assert caller.patch("limits/fleet", {"daily_budget": None}).json()["daily_budget"] is None
@@ -89,10 +85,7 @@ def test_breakers_are_reset_by_name_or_pattern(caller: Api) -> None:
 @pytest.mark.parametrize("target", ["everything", "prep.low", "prep", "host:a"])
 def test_a_pause_holds_until_it_is_resumed(caller: Api, target: str) -> None:
     assert caller.post("pause", {"target": target}).json() == {"target": target, "paused": True}
-    rows = [
-        *Queue.objects.filter(paused_at__isnull=False),
-        *Limit.objects.filter(paused_at__isnull=False),
-    ]
+    rows = [*Queue.objects.filter(paused_at__isnull=False), *Limit.objects.filter(paused_at__isnull=False)]
     assert len(rows) == 1
     assert caller.post("resume", {"target": target}).json()["paused"] is False
     assert not Queue.objects.filter(paused_at__isnull=False).exists()

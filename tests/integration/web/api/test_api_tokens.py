@@ -39,11 +39,7 @@ def test_the_command_lists_tokens_without_secret_or_digest() -> None:
         assert secret not in said.out
         assert token.digest not in said.out
     (record,) = queue("token", "list", "--json").records
-    assert (record["name"], record["scopes"], record["problem"]) == (
-        "robot",
-        ["read", "operate"],
-        "",
-    )
+    assert (record["name"], record["scopes"], record["problem"]) == ("robot", ["read", "operate"], "")
 
 
 def test_the_command_makes_json_with_the_secret_once() -> None:

@@ -13,10 +13,7 @@ from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.redaction import clean
 from queuemgr.web.metrics import collector
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("static_root"),
-]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("static_root")]
 TOKEN = "0123456789abcdef-token"
 SettingsGroup = Callable[..., None]
 

@@ -66,10 +66,7 @@ def test_one_good_answer_costs_one_request(model: FakeLlm) -> None:
     assert model.requests[0]["temperature"] == 0
 
 
-@pytest.mark.parametrize(
-    "wrapped",
-    ["```json\n{}\n```", "Here it is:\n{}", "<think>{{maybe}}</think>\n{}"],
-)
+@pytest.mark.parametrize("wrapped", ["```json\n{}\n```", "Here it is:\n{}", "<think>{{maybe}}</think>\n{}"])
 def test_an_answer_is_found_in_its_wrapping(model: FakeLlm, wrapped: str) -> None:
     model.say(wrapped.replace("{{maybe}}", "{maybe}").replace("{}", json.dumps(GOOD)))
     run(by(model))
@@ -77,8 +74,7 @@ def test_an_answer_is_found_in_its_wrapping(model: FakeLlm, wrapped: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "bad",
-    ["I cannot say.", {**GOOD, "summary": ""}, {"title": "t"}, {**GOOD, "keywords": "one"}, "[]"],
+    "bad", ["I cannot say.", {**GOOD, "summary": ""}, {"title": "t"}, {**GOOD, "keywords": "one"}, "[]"]
 )
 def test_an_answer_off_the_schema_is_sent_back_once(model: FakeLlm, bad: object) -> None:
     model.say(bad)
@@ -145,9 +141,7 @@ def test_usage_in_an_answer_without_an_answer_is_counted(
     assert used(options) == (1, 7, 3)
 
 
-def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(
-    model: FakeLlm,
-) -> None:
+def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(model: FakeLlm) -> None:
     """P7-11: without a charge no request is sent."""
     announced: list[int] = []
 
@@ -177,9 +171,7 @@ def test_nothing_of_the_paper_is_logged(model: FakeLlm, caplog: pytest.LogCaptur
     assert SECRET not in caplog.text and "sk-key" not in caplog.text
 
 
-def test_a_server_that_quotes_the_prompt_it_refuses_puts_none_of_it_into_the_error(
-    model: FakeLlm,
-) -> None:
+def test_a_server_that_quotes_the_prompt_it_refuses_puts_none_of_it_into_the_error(model: FakeLlm) -> None:
     said = "cannot take: On twelve canals near Zanzibar it saved a third of the water; sorry"
     model.refuse(400, said)
     error = failure(by(model))
@@ -202,9 +194,7 @@ def test_the_schema_is_sent_where_it_is_taken(model: FakeLlm) -> None:
     assert set(sent["schema"]["required"]) == set(Analysis.model_fields)
 
 
-def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(
-    model: FakeLlm,
-) -> None:
+def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(model: FakeLlm) -> None:
     model.refuse(400, "'response_format' of type 'json_schema' is not supported with this model")
     options = by(model)
     run(options)
@@ -213,9 +203,7 @@ def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(
     assert options.usage.requests == 2
 
 
-def test_an_endpoint_that_takes_no_format_at_all_is_asked_without_by_the_next_lease(
-    model: FakeLlm,
-) -> None:
+def test_an_endpoint_that_takes_no_format_at_all_is_asked_without_by_the_next_lease(model: FakeLlm) -> None:
     """Two refusals use all reserved requests; the dialect is kept for the next lease,
     which may run in another process."""
     model.refuse(400, "response_format is not supported")

@@ -89,9 +89,7 @@ async def failure_of(images: PageImages, place: int) -> str:
     return ""
 
 
-def test_nothing_is_drawn_before_the_first_page_is_wanted(
-    renderers: type[FakeRenderProcess],
-) -> None:
+def test_nothing_is_drawn_before_the_first_page_is_wanted(renderers: type[FakeRenderProcess]) -> None:
     async def use(images: PageImages) -> None:
         await asyncio.sleep(0.05)
         assert renderers.made[0].asked == []
@@ -142,9 +140,7 @@ def test_a_page_that_ends_its_child_costs_itself_alone(renderers: type[FakeRende
     assert renderers.made[1].asked == [3, 4, 5], "asked anew of the second child, without the page"
 
 
-def test_a_page_that_hangs_is_named_and_its_child_replaced(
-    renderers: type[FakeRenderProcess],
-) -> None:
+def test_a_page_that_hangs_is_named_and_its_child_replaced(renderers: type[FakeRenderProcess]) -> None:
     renderers.hangs = frozenset({1})
 
     async def use(images: PageImages) -> None:
@@ -155,9 +151,7 @@ def test_a_page_that_hangs_is_named_and_its_child_replaced(
     assert len(renderers.made) == 2
 
 
-def test_after_so_many_children_the_document_is_given_up(
-    renderers: type[FakeRenderProcess],
-) -> None:
+def test_after_so_many_children_the_document_is_given_up(renderers: type[FakeRenderProcess]) -> None:
     renderers.ends = frozenset(range(1, 100))
 
     async def use(images: PageImages) -> None:

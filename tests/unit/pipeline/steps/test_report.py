@@ -116,8 +116,7 @@ def test_json_tells_all_that_is_known_of_a_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    "doi",
-    ["javascript:alert(1)", "10.1/", "https://evil.test/10.1/x", "10.1000/a b", "//evil.test"],
+    "doi", ["javascript:alert(1)", "10.1/", "https://evil.test/10.1/x", "10.1000/a b", "//evil.test"]
 )
 def test_what_is_no_doi_is_not_linked(doi: str) -> None:
     """P4-14"""

@@ -13,8 +13,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"),
-    [("120", 120.0), (" 5 ", 5.0), ("0", 0.0), ("1.5", 1.5), ("-3", 0.0), ("+7", 7.0)],
+    ("value", "seconds"), [("120", 120.0), (" 5 ", 5.0), ("0", 0.0), ("1.5", 1.5), ("-3", 0.0), ("+7", 7.0)]
 )
 def test_seconds_are_read(value: str, seconds: float) -> None:
     """P3-09: seconds, also fractional; a negative wait is 0."""
