@@ -1,7 +1,8 @@
 """Which tests run on which database, and how several test processes share the work.
 
 A test runs on both databases only if its path reaches hand-written SQL or locks: that is where they can
-differ. `RULES` says so for folders and, where a folder holds both kinds, for modules.
+differ. `RULES` says so for folders and, where a folder holds both kinds, for modules; of a test that makes
+sense on one of them only, `@pytest.mark.only_on("postgres", why="needs two connections")` says so.
 
 With `pytest -n`, every other process has PostgreSQL and the rest SQLite. A test that wants one of them
 says so in its name (`…[on-sqlite]`) and goes to a process that has it; any other goes to whichever is free.
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.private_servers import DATABASES, ONE_FOR_ALL, PROCESS, database_of
+from tests.private_servers import DATABASE, DATABASES, ONE_FOR_ALL, PROCESS, database_of
 
 HERE = Path(__file__).parent
 POSTGRES = ("postgres",)
@@ -64,11 +65,16 @@ ON = re.compile(r"[\[-]on-(\w+)[\]-]")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    wanted = RULES[_rule(metafunc.definition.path)]
+    wanted = _wanted(metafunc.definition)
     if wanted and PROCESS and not ONE_FOR_ALL:
         metafunc.fixturenames.append("wanted_database")
         ids = [f"on-{database}" for database in wanted]
         metafunc.parametrize("wanted_database", wanted, ids=ids)
+
+
+def _wanted(test: pytest.Item) -> tuple[str, ...]:
+    only_on = test.get_closest_marker("only_on")
+    return only_on.args if only_on else RULES[_rule(test.path)]
 
 
 def _rule(path: Path) -> str:
@@ -76,9 +82,18 @@ def _rule(path: Path) -> str:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if ONE_FOR_ALL or not PROCESS:
+        _leave_out_those_of_the_other(config, items)
     order = list(RULES)
     items.sort(key=lambda item: order.index(_rule(item.path)))
+
+
+def _leave_out_those_of_the_other(config: pytest.Config, items: list[pytest.Item]) -> None:
+    marks = {item: item.get_closest_marker("only_on") for item in items}
+    others = [item for item, mark in marks.items() if mark and DATABASE not in mark.args]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in others]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,9 +26,8 @@ from queuemgr.local.private_servers import free_port
 from tests import compose_file
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.processes import REPOSITORY, Process
-from tests.private_servers import DATABASE
 
-pytestmark = pytest.mark.skipif(DATABASE != "postgres", reason="compose.yaml has PostgreSQL")
+pytestmark = pytest.mark.only_on("postgres", why="compose.yaml has PostgreSQL")
 
 NOT_OURS = ("db", "broker", "prometheus", "grafana")
 LOGIN = {"FLOWER_USER": "someone", "FLOWER_PASSWORD": "only-for-this-test"}

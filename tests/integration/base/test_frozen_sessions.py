@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import DatabaseError, connections, transaction
 
 from project.settings import FROZEN_SECONDS
 from queuemgr.base import scheduler_lock, sql
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no sessions to end"),
+    pytest.mark.only_on("postgres", why="SQLite has no sessions to end"),
 ]
 
 

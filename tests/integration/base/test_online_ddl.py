@@ -67,7 +67,7 @@ def test_django_reads_every_table_of_ours() -> None:
             assert connection.introspection.get_constraints(cursor, table)
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite leaves no half an index")
+@pytest.mark.only_on("postgres", why="SQLite leaves no half an index")
 @pytest.mark.parametrize("operation", [INDEX, UNIQUE])
 def test_an_index_left_invalid_is_built_anew(operation, before: ProjectState) -> None:
     _run(operation, before)

@@ -16,7 +16,6 @@ from django.utils import timezone
 from queuemgr.base import histogram
 from queuemgr.lifecycle import minute_stats
 from queuemgr.models import ALL_TIME, Attempt, Execution, MinuteStats, Outcome
-from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Probes = Callable[..., list[Execution]]
@@ -97,7 +96,7 @@ def test_an_attempt_committed_late_is_counted(ended: Ended) -> None:
     assert sum(minute_stats.since(ALL_TIME).get(minute=whole(90), outcome="done").waited) == 3
 
 
-@pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
+@pytest.mark.only_on("postgres", why="needs two connections")
 def test_however_many_roll_up_at_once_every_attempt_is_counted_once(
     ended: Ended, in_threads: Callable[..., list[Any]]
 ) -> None:

@@ -21,11 +21,10 @@ from queuemgr.operations import batches, controls, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain, queue_position, stats
 from queuemgr.scheduling import route_heads
-from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-needs_two_connections = pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
+needs_two_connections = pytest.mark.only_on("postgres", why="needs two connections")
 
 ANN = Actor("ann", "test", "because")
 BROKEN = Failed("not_found", "404")

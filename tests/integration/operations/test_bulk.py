@@ -30,7 +30,6 @@ from tests.integration.operations.bulk_fixtures import (
     some_failed,
     started,
 )
-from tests.private_servers import DATABASE
 
 LATER = datetime(2031, 1, 1, 6, tzinfo=UTC)
 
@@ -280,7 +279,7 @@ def test_few_retries_and_other_verbs_go_as_fast_as_they_can(monkeypatch: pytest.
     assert bulk.create(BulkRequest("retry", FAILED, per_minute=0), ANN).per_minute == 0
 
 
-@pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
+@pytest.mark.only_on("postgres", why="needs two connections")
 def test_two_runners_at_once_change_each_row_once(in_threads: Callable[..., list[Any]]) -> None:
     some_failed(40)
     action = started()

@@ -23,7 +23,6 @@ from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting import explain
 from queuemgr.scheduling import limit_rows
-from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANN = Actor("ann", "admin", "because")
@@ -186,7 +185,7 @@ def test_a_retry_stays_a_retry_when_its_priority_is_changed(played: Any, probes:
     assert (route.priority, route.retrying) == (HIGH, True)
 
 
-@pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
+@pytest.mark.only_on("postgres", why="needs two connections")
 def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
     played: Any, probes: Any, in_threads: Callable[..., list[Any]]
 ) -> None:
@@ -218,7 +217,7 @@ def test_resuming_a_mistyped_limit_is_refused_and_makes_no_row() -> None:
     assert Limit.objects.count() == before
 
 
-@pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
+@pytest.mark.only_on("postgres", why="needs two connections")
 def test_a_finish_that_waited_for_a_priority_change_uses_the_new_priority(
     played: Any, probes: Any, in_threads: Callable[..., list[Any]]
 ) -> None:

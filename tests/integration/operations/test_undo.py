@@ -18,7 +18,6 @@ from queuemgr.operations.controls import Actor, field_values
 from queuemgr.operations.undo import undo
 from queuemgr.scheduling import limit_rows, retry_policies
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
-from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.django_db
 ANN, BOB = Actor("ann", "command", "because"), Actor("bob", "admin")
@@ -227,7 +226,7 @@ def test_what_ends_or_starts_work_is_not_undone_and_the_message_says_what_is(pro
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
+@pytest.mark.only_on("postgres", why="needs two connections")
 def test_two_who_undo_the_same_change_at_once_undo_it_once(in_threads: Any) -> None:
     controls.edit_limit("phase:prep", ANN, max_running=5)
     change = last()

@@ -30,7 +30,6 @@ from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import admission, backpressure, breakers, candidates, limit_rows, wakeups
 from tests.integration.conftest import let_time_pass
-from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -271,7 +270,7 @@ def test_a_full_queue_refuses_new_work_and_says_how_many_were_enqueued(probes: P
     assert enqueue_many("probe", many[3:]).new == 2, "other queues have room"
 
 
-@pytest.mark.skipif(DATABASE == "sqlite", reason="needs a server's connections")
+@pytest.mark.only_on("postgres", why="needs a server's connections")
 def test_concurrent_enqueues_do_not_exceed_max_pending_together(
     probes: Probes, in_threads: Callable[..., list[Any]]
 ) -> None:

@@ -12,7 +12,7 @@ from queuemgr.worker import registration
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no pool of connections"),
+    pytest.mark.only_on("postgres", why="SQLite has no pool of connections"),
 ]
 
 

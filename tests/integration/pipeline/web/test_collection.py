@@ -23,7 +23,6 @@ from pipeline.web import collection, collection_export, collection_view
 from queuemgr.models import Execution, State
 from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_rows
-from tests.private_servers import DATABASE
 
 pytestmark = pytest.mark.django_db
 
@@ -188,7 +187,7 @@ def test_a_page_asks_the_database_a_fixed_number_of_times(
         assert len(keys(reader)) == 65
 
 
-@pytest.mark.skipif(DATABASE != "sqlite", reason="asks SQLite for its plan")
+@pytest.mark.only_on("sqlite", why="asks SQLite for its plan")
 @pytest.mark.parametrize("count", [collection.counts, stats.counts])
 def test_all_work_is_counted_in_an_index_without_its_rows(count: Callable[[], Any], papers: None) -> None:
     """Rows contain payloads; an index of three short columns is a twentieth of their size."""

@@ -205,9 +205,8 @@ def test_search_finds_keys_by_their_beginning(operator: Client, term: str, found
     assert len(rows) == found
 
 
-def test_search_goes_by_the_unique_index(operator: Client, database: str) -> None:
-    if database != "sqlite":
-        pytest.skip("PostgreSQL uses no index on a table as small as a test's")
+@pytest.mark.only_on("sqlite", why="PostgreSQL uses no index on a table as small as a test's")
+def test_search_goes_by_the_unique_index(operator: Client) -> None:
     enqueue("probe", "arxiv:1")
     queries = queries_of(operator, page("execution") + "?q=arxiv")
     listing = next(q for q in queries if "arxiv" in q and "COUNT(" not in q)

@@ -15,11 +15,10 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken, AuditEntry, Execution
 from queuemgr.operations import api_tokens
 from tests.integration.web.api.api_client import ANN, Api, api, make_token, problem, someone
-from tests.private_servers import DATABASE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
 
-needs_two_connections = pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
+needs_two_connections = pytest.mark.only_on("postgres", why="needs two connections")
 
 
 def test_a_token_is_kept_as_a_digest_only_and_its_making_is_recorded_without_it() -> None:

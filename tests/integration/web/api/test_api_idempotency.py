@@ -13,7 +13,6 @@ from queuemgr.models import AuditEntry, Execution, IdempotencyRecord, Queue
 from queuemgr.operations import controls, idempotency
 from queuemgr.scheduling import limit_rows
 from tests.integration.web.api.api_client import ANN, Api, api, problem, someone
-from tests.private_servers import DATABASE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
 
@@ -96,7 +95,7 @@ def test_answers_are_forgotten_after_a_day(caller: Api) -> None:
     assert IdempotencyRecord.objects.get().key == "new"
 
 
-@pytest.mark.skipif(DATABASE == "sqlite", reason="needs two connections")
+@pytest.mark.only_on("postgres", why="needs two connections")
 @pytest.mark.django_db(transaction=True)
 def test_of_requests_in_flight_together_under_one_key_exactly_one_takes_effect(
     in_threads: Callable[..., list[Any]], sent: list[Any]
