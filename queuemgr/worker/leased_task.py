@@ -19,7 +19,7 @@ from django.db.models import F
 
 from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
-from queuemgr.base.db_connection import database
+from queuemgr.base.db_connection import close_connections, database
 from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.abort_signal import AbortSignal
@@ -130,11 +130,13 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             grant, parent = response.grant, None  # an assigned lease came without a message
 
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
-        with heartbeat.renewing(grant) as signal, database():
+        with heartbeat.renewing(grant) as signal:
             try:
                 return self.app.tasks[task_of(grant)].run(Work(grant, signal)) or Done()
             except Exception as error:
                 return as_result(error, signal)
+            finally:
+                close_connections()
 
 
 def as_result(error: Exception, signal: AbortSignal) -> Result:
