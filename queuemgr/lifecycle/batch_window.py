@@ -21,7 +21,7 @@ from django.db.models import F, Q
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.lifecycle import revoke, states
+from queuemgr.lifecycle import leases, states
 from queuemgr.lifecycle.states import Head
 from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
 from queuemgr.scheduling import wakeups
@@ -90,7 +90,7 @@ def cancel_members(lock: SchedulerLock, batch: Batch) -> int:
     held = Lease.objects.filter(execution__in=members.held()).order_by("pk")
     list(held.select_for_update().values_list("pk"))  # in the order endings lock them
     sent = Lease.objects.unstarted().filter(execution__in=members.filter(state=State.LEASED))
-    revoke.revoke_unstarted(list(sent.values_list("pk", flat=True)))
+    leases.revoke_unstarted(sent.values_list("pk", flat=True))
     running = members.filter(state=State.RUNNING)
     Lease.objects.filter(execution__in=running, cancel_requested_by="").update(
         cancel_requested_by=_name(batch)

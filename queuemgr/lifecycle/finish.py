@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -23,11 +23,11 @@ from queuemgr.base.errors import StepFailed
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
-from queuemgr.lifecycle import anomalies, leases, revoke, scheduler, states, tracing
+from queuemgr.lifecycle import anomalies, leases, scheduler, states, tracing
 from queuemgr.lifecycle.dispatch import grant_leases
-from queuemgr.lifecycle.leases import AttemptEnd, HeldLease
+from queuemgr.lifecycle.leases import AttemptEnd, Grant, HeldLease
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects, apply_outcome
-from queuemgr.models import Lease, State
+from queuemgr.models import Lease, LeaseQuerySet, State
 from queuemgr.scheduling import breakers, limit_usage, wakeups
 from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.claims import names_of
@@ -72,19 +72,39 @@ def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | No
     return FinishResult(outcomes, granted if lock else grant_leases())
 
 
-def expire(lock: SchedulerLock) -> list[HeldLease]:
-    """End every lease that expired, and exactly those; returns those whose step had begun."""
+class LostLease(NamedTuple):
+    """A lease that ended with its worker, and what follows: `requeued, loss 1 of 3`."""
+
+    lease: HeldLease
+    follows: str
+
+
+class Expired(NamedTuple):
+    """Leases that expired before a worker started them, and those that were lost with their worker."""
+
+    unstarted: list[Grant]
+    lost: list[LostLease]
+
+
+def expire(lock: SchedulerLock) -> Expired:
+    """End every lease that expired, and exactly those."""
     expired = Lease.objects.expired(lock.now)
-    unstarted = revoke.revoke_unstarted(list(expired.unstarted().values_list("pk", flat=True)))
-    anomalies.count(anomalies.LEASE_UNBEGUN, unstarted, lock.now)
-    lost = [Finish(pk, Lost()) for pk in expired.started().values_list("pk", flat=True)]
-    return [e.lease for e in _finish(lost, lock.now, lock, expired_by=lock.now)]
+    grants = leases.grants_of(list(expired.unstarted().values_list("pk", flat=True)))
+    revoked = {lease.id for lease in leases.revoke_unstarted(grant.lease_id for grant in grants)}
+    anomalies.count(anomalies.LEASE_UNBEGUN, len(revoked), lock.now)
+    unstarted = [grant for grant in grants if grant.lease_id in revoked]
+    return Expired(unstarted, _lose(expired.started(), lock, expired_by=lock.now))
 
 
-def end_leases_of_dead_worker(lock: SchedulerLock, worker_id: int) -> list[HeldLease]:
+def end_leases_of_dead_worker(lock: SchedulerLock, worker_id: int) -> list[LostLease]:
     """End the leases of a worker known to be dead, without waiting for them to expire."""
-    held = Lease.objects.filter(worker_id=worker_id).values_list("pk", flat=True)
-    return [e.lease for e in _finish([Finish(pk, Lost()) for pk in held], lock.now, lock)]
+    return _lose(Lease.objects.filter(worker_id=worker_id), lock)
+
+
+def _lose(held: LeaseQuerySet, lock: SchedulerLock, *, expired_by: datetime | None = None) -> list[LostLease]:
+    endings = [Finish(pk, Lost()) for pk in held.values_list("pk", flat=True)]
+    effects = _finish(endings, lock.now, lock, expired_by=expired_by)
+    return [LostLease(e.lease, e.follows) for e in effects]
 
 
 def finish_leases(

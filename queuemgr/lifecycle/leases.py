@@ -1,4 +1,4 @@
-"""The rows of leases: the SQL that inserts, reads, locks and deletes them, and copies them to attempts.
+"""The rows of leases: inserted, read, locked, revoked, deleted, and copied to attempts.
 
 A lease is the fence: whoever deletes or locks its row acts for it, and one whose row is gone acts no
 more.
@@ -6,7 +6,7 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -15,7 +15,9 @@ from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.redaction import clean
 from queuemgr.flows.flow import queue_name
-from queuemgr.models import Outcome
+from queuemgr.lifecycle import states
+from queuemgr.models import Outcome, State
+from queuemgr.scheduling import wakeups
 
 
 class Grant(NamedTuple):
@@ -120,6 +122,8 @@ _GRANTS = """
 
 def grants_of(lease_ids: Sequence[UUID]) -> list[Grant]:
     """The grants of leases inserted before."""
+    if not lease_ids:
+        return []
     return sql.rows_as(Grant, _GRANTS.format(ids=sql.marks(len(lease_ids))), lease_ids)
 
 
@@ -155,6 +159,7 @@ def delete(lease_ids: Sequence[UUID]) -> None:
 class RevokedLease(NamedTuple):
     """A lease deleted before any worker started it."""
 
+    id: UUID
     execution_id: int
     route_id: int
     phase: str
@@ -163,14 +168,25 @@ class RevokedLease(NamedTuple):
     cost: int
 
 
-def delete_unstarted(lease_ids: Sequence[UUID]) -> list[RevokedLease]:
-    """Delete those of these leases that no worker has started."""
-    return sql.rows_as(
+def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
+    """Delete those of these leases that no worker has started: their executions wait again, and no
+    attempt is recorded."""
+    ids = list(lease_ids)
+    if not ids:
+        return []
+    revoked = sql.rows_as(
         RevokedLease,
-        f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))}) "
+        f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(ids))}) "
         f"AND started_at IS NULL RETURNING {', '.join(RevokedLease._fields)}",
-        lease_ids,
+        ids,
     )
+    states.move([lease.execution_id for lease in revoked], State.WAITING)
+    freed = (
+        wakeups.freed_by(lease.phase, lease.limit_keys, lease.tokens, refunded=lease.cost > 0)
+        for lease in revoked
+    )
+    wakeups.post({lease.route_id for lease in revoked}, set[str]().union(*freed))
+    return revoked
 
 
 class AttemptEnd(NamedTuple):

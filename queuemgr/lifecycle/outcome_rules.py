@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,7 +26,10 @@ from queuemgr.scheduling.claims import RouteKind
 @dataclass(frozen=True, slots=True)
 class OutcomeEffects:
     """What the end of a lease changes: the execution's state and columns, its context if that changed,
-    and how the attempt is recorded (with the requests to charge)."""
+    and how the attempt is recorded (with the requests to charge).
+
+    `follows` says for the log what follows a loss.
+    """
 
     lease: HeldLease
     result: Result
@@ -34,6 +37,7 @@ class OutcomeEffects:
     changes: Mapping[str, Any]
     attempt: AttemptEnd
     context: dict[str, Any] | None = None
+    follows: str = ""
 
 
 def apply_outcome(lease: HeldLease, result: Result, now: datetime) -> OutcomeEffects:
@@ -94,16 +98,18 @@ def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffect
 def _on_lost(lease: HeldLease, lost: Lost, now: datetime) -> OutcomeEffects:
     message = f"worker {lease.worker} stopped renewing its lease"
     losses = _attempts(lease, Outcome.LOST)
-    number = 1 + losses.count()
-    if number < retry_policy.MAX_LOSSES or (
-        number < retry_policy.MAX_LOSSES_WITH_NEIGHBOURS and _lost_with_neighbours(losses)
-    ):
-        wait = retry_policy.loss_delay(number, queue_settings().lease_seconds)
-        attempt = AttemptEnd(Outcome.LOST, _cost(lease, lost), "", message)
-        changes = _requeue(lease, now + timedelta(seconds=wait), "")
-        return _wait(lease, lost, changes, attempt, now)
-    message = f"its worker was lost {number} times at step {lease.step}; last: {message}"
-    return _fail(lease, lost, "poison", message, now, outcome=Outcome.LOST)
+    number, most = 1 + losses.count(), retry_policy.MAX_LOSSES
+    if number >= most and _lost_with_neighbours(losses):
+        most = retry_policy.MAX_LOSSES_WITH_NEIGHBOURS
+    if number >= most:
+        message = f"its worker was lost {number} times at step {lease.step}; last: {message}"
+        failed = _fail(lease, lost, "poison", message, now, outcome=Outcome.LOST)
+        return replace(failed, follows="failed as poison")
+    wait = retry_policy.loss_delay(number, queue_settings().lease_seconds)
+    attempt = AttemptEnd(Outcome.LOST, _cost(lease, lost), "", message)
+    waits = _wait(lease, lost, _requeue(lease, now + timedelta(seconds=wait), ""), attempt, now)
+    cancelled = waits.to == State.CANCELLED
+    return replace(waits, follows="cancelled" if cancelled else f"requeued, loss {number} of {most}")
 
 
 def _lost_with_neighbours(losses: QuerySet[Attempt]) -> bool:

@@ -20,7 +20,7 @@ from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock, hold_scheduler_lock
 from queuemgr.flows.flow import PRIORITY_NAMES, StepRef, get_flow
 from queuemgr.flows.payload_validation import validate
-from queuemgr.lifecycle import batch_window, revoke, states
+from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
 from queuemgr.models import UNSUCCESSFUL, Execution, Lease, Route, State
@@ -280,7 +280,7 @@ def _state(execution: Execution) -> dict[str, str]:
 
 def _revoke_unstarted(chunk: Chunk) -> None:
     unstarted = Lease.objects.unstarted().filter(execution__in=chunk)
-    revoke.revoke_unstarted(list(unstarted.values_list("pk", flat=True)))
+    leases.revoke_unstarted(unstarted.values_list("pk", flat=True))
 
 
 def _by_route(

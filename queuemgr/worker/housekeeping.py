@@ -7,6 +7,7 @@ for a missing one, run it once.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -17,6 +18,7 @@ from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import all_flows
 from queuemgr.lifecycle import finish, minute_stats, task_events
 from queuemgr.lifecycle.dispatch import dispatch
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, Attempt, Lease, PeriodicJob, State, Worker
 from queuemgr.operations import idempotency
 from queuemgr.operations.bulk import runner as bulk_runner
@@ -54,18 +56,26 @@ def release(job: str, every: float) -> None:
 def tick() -> dict[str, int]:
     """Expire leases and dispatch; returns how many leases were lost and how many were granted."""
     with hold_scheduler_lock() as lock:
-        lost = finish.expire(lock)
+        unstarted, lost = finish.expire(lock)
         wakeups.unpark_sample(lock)
-    for lease in lost:
+    _log_expired(unstarted, lost)
+    started = dispatch()
+    task_events.connection_lost([end.lease for end in lost])
+    bulk_runner.notify_if_due()
+    return {"lost": len(lost), "started": started}
+
+
+def _log_expired(unstarted: Iterable[Grant], lost: Iterable[finish.LostLease]) -> None:
+    for grant in unstarted:
+        with log_format.about(grant, "none"):
+            logger.warning("expired %s on no worker, none started it in time: requeued", grant)
+    for lease, follows in lost:
         renewed = lease.expires_at - timedelta(seconds=queue_settings().lease_seconds)
         with log_format.about(lease, lease.worker):
             logger.warning(
-                "expired %s, last renewed or started %s UTC", lease, f"{renewed:%Y-%m-%d %H:%M:%S}"
-            )
-    started = dispatch()
-    task_events.connection_lost(lost)
-    bulk_runner.notify_if_due()
-    return {"lost": len(lost), "started": started}
+                "expired %s, last renewed or started %s UTC: %s",
+                lease, f"{renewed:%Y-%m-%d %H:%M:%S}", follows,
+            )  # fmt: skip
 
 
 def tick_if_overdue() -> None:

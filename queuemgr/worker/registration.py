@@ -22,7 +22,7 @@ from django.db import connection
 from queuemgr.base.db_connection import database
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
-from queuemgr.lifecycle import finish, revoke, task_events, tracing
+from queuemgr.lifecycle import finish, leases, task_events, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Lease, Worker
 from queuemgr.scheduling import limit_rows
@@ -145,10 +145,10 @@ def end_leases_of(worker: Worker) -> None:
         lost = finish.end_leases_of_dead_worker(lock, worker.pk)
         Worker.objects.filter(pk=worker.pk).update(draining_at=lock.now)
     logger.warning("worker %s (pid %d) died holding %d leases", worker, worker.pid, len(lost))
-    for lease in lost:
+    for lease, follows in lost:
         with log_format.about(lease, lease.worker):
-            logger.warning("ended %s: its process died", lease)
-    task_events.connection_lost(lost)
+            logger.warning("ended %s, its process died: %s", lease, follows)
+    task_events.connection_lost([end.lease for end in lost])
 
 
 def deregister(worker_id: int) -> None:
@@ -158,7 +158,7 @@ def deregister(worker_id: int) -> None:
     with hold_scheduler_lock() as lock:
         worker = Worker.objects.get(pk=worker_id)
         Worker.objects.filter(pk=worker_id).update(draining_at=lock.now)
-        revoke.revoke_unstarted(_unstarted_in_queues_of(worker))
+        leases.revoke_unstarted(_unstarted_in_queues_of(worker))
     dispatch()
 
 

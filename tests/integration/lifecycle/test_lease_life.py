@@ -13,7 +13,7 @@ from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows import retry_policy
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Snoozed
-from queuemgr.lifecycle import begin, finish, revoke
+from queuemgr.lifecycle import begin, finish, leases
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.models import Attempt, DailyUsage, Execution, Lease, Outcome, State, Worker
@@ -85,8 +85,8 @@ def test_expiry_ends_exactly_the_expired_leases(played: Played, probes: Probes) 
     worker.begin_all()
     run_out(execution__key="p1")
     with hold_scheduler_lock() as lock:
-        lost = finish.expire(lock)
-    assert len(lost) == 1
+        lost = finish.expire(lock).lost
+    assert [end.lease.key for end in lost] == ["p1"]
     assert set(Lease.objects.values_list("execution__key", flat=True)) == {"p0", "p2"}
     assert Execution.objects.get(key="p1").state == State.WAITING
 
@@ -127,7 +127,7 @@ def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Pr
         housekeeping.tick()
     assert {e.state for e in Execution.objects.all()} <= {State.WAITING, State.LEASED}
     for _ in range(2):
-        revoke.revoke_unstarted(list(Lease.objects.values_list("pk", flat=True)))
+        leases.revoke_unstarted(Lease.objects.values_list("pk", flat=True))
         let_time_pass(Execution.objects.filter(key="p0"))
         Execution.objects.filter(key="p1").update(run_after=database_now() + timedelta(hours=1))
         dispatch()

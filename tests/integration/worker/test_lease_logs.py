@@ -1,4 +1,4 @@
-"""Log lines about leases name the key, the lease, the step and the worker."""
+"""Log lines about leases name the key, the lease, the step and the worker, and say what follows."""
 
 from __future__ import annotations
 
@@ -34,17 +34,63 @@ def records() -> Iterator[list[logging.LogRecord]]:
     logger.removeHandler(handler)
 
 
+def expire_all() -> None:
+    Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
+
+
 def test_an_expired_lease_is_logged_with_its_key_step_worker_and_last_renewal(
     played: Callable[..., Any], probes: Callable[..., list[Execution]], records: list[logging.LogRecord]
 ) -> None:
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
-    Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
+    expire_all()
     assert housekeeping.tick()["lost"] == 1
     (record,) = records
     message = record.getMessage()
     assert f"lease {grant.lease_id}: probe/p0 step probe on {worker.row.name}" in message
-    assert "last renewed or started" in message and " UTC" in message
+    assert "last renewed or started" in message
+    assert message.endswith(" UTC: requeued, loss 1 of 3")
     fields = {"key": "p0", "step": "probe", "lease": str(grant.lease_id), "worker": worker.row.name}
+    assert fields.items() <= getattr(record, "fields", {}).items()
+
+
+def test_the_line_of_each_expiry_says_whether_the_work_is_requeued_or_failed_as_poison(
+    played: Callable[..., Any], probes: Callable[..., list[Execution]], records: list[logging.LogRecord]
+) -> None:
+    worker = played(slots=1)
+    probes(1)
+    for _ in range(3):
+        worker.begin_all()
+        expire_all()
+        housekeeping.tick()
+    follows = [record.getMessage().rpartition(" UTC: ")[2] for record in records]
+    assert follows == ["requeued, loss 1 of 3", "requeued, loss 2 of 3", "failed as poison"]
+
+
+def test_the_line_of_an_expiry_says_that_a_person_cancelled_the_work(
+    played: Callable[..., Any], probes: Callable[..., list[Execution]], records: list[logging.LogRecord]
+) -> None:
+    worker = played(slots=1)
+    probes(1)
+    worker.begin_all()
+    Lease.objects.update(cancel_requested_by="sam")
+    expire_all()
+    housekeeping.tick()
+    assert [record.getMessage().rpartition(" UTC: ")[2] for record in records] == ["cancelled"]
+
+
+def test_a_lease_that_expired_before_its_step_started_is_logged_with_its_key_and_step(
+    played: Callable[..., Any], probes: Callable[..., list[Execution]], records: list[logging.LogRecord]
+) -> None:
+    played(slots=1)
+    probes(1)
+    lease = str(Lease.objects.get().pk)
+    expire_all()
+    assert housekeeping.tick()["lost"] == 0
+    (record,) = records
+    assert record.getMessage() == (
+        f"expired lease {lease}: probe/p0 step probe on no worker, none started it in time: requeued"
+    )
+    fields = {"key": "p0", "step": "probe", "lease": lease, "worker": "none"}
     assert fields.items() <= getattr(record, "fields", {}).items()
