@@ -19,7 +19,7 @@ from queuemgr.local.private_servers import free_port, wait_for_port
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.fork_server import REPOSITORY
-from tests.browser.chromium import PASSWORD, browser_page, log_in
+from tests.browser.chromium import PASSWORD, log_in, opened_page, started_browser
 
 pytestmark = pytest.mark.browser
 
@@ -57,7 +57,7 @@ def page(fleet: Fleet) -> Iterator[Page]:
         "--bind", f"127.0.0.1:{port}", "--threads", "4",
     )  # fmt: skip
     wait_for_port(port)
-    for page in browser_page():
+    with started_browser() as browser, opened_page(browser) as page:
         log_in(page, f"http://127.0.0.1:{port}", "ada")
         yield page
 

@@ -1,17 +1,18 @@
-"""A page of a real Chromium; whoever imports this is skipped where there is none."""
+"""A real Chromium; whoever imports this is skipped where there is none."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 pytest.importorskip("playwright", reason="needs the playwright package")
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 if not CHROMIUM:
@@ -24,14 +25,24 @@ ARGUMENTS = (
 PASSWORD = "a password for tests"
 
 
-def browser_page(*, scripts: bool = True, width: int = 1280, **more: Any) -> Iterator[Page]:
+@contextmanager
+def started_browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": width, "height": 900}, java_script_enabled=scripts, **more)
-        page.set_default_timeout(90_000)
         expect.set_options(timeout=15_000)
-        yield page
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
         browser.close()
+
+
+@contextmanager
+def opened_page(browser: Browser, *, scripts: bool = True, width: int = 1280, **more: Any) -> Iterator[Page]:
+    """A page of nobody yet: no cookies, nothing kept."""
+    with browser.new_context(
+        viewport={"width": width, "height": 900}, java_script_enabled=scripts, **more
+    ) as context:
+        page = context.new_page()
+        page.set_default_timeout(90_000)
+        yield page
 
 
 def log_in(page: Page, url: str, name: str) -> None:

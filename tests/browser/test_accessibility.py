@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from django.conf import settings
 from playwright.sync_api import Page
 
 from tests.browser.admin_rows import addresses, make_rows
-from tests.browser.chromium import browser_page, log_in
+from tests.browser.chromium import log_in
+from tests.browser.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -23,12 +21,6 @@ FEW = ("/admin/", "/admin/queuemgr/execution/", "/admin/queuemgr/limit/add/")
 """What every run of the tests looks at; `make proof` looks at every page there is."""
 
 
-@pytest.fixture(autouse=True, scope="session")
-def static_root() -> None:
-    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
-    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
-
-
 @pytest.fixture
 def pages() -> list[str]:
     """The rows are made, and the addresses read, before the browser starts."""
@@ -37,8 +29,8 @@ def pages() -> list[str]:
 
 
 @pytest.fixture
-def page(pages: list[str], live_server: Any) -> Iterator[Page]:
-    yield from browser_page()
+def page(pages: list[str], live_server: Any, open_page: OpenPage) -> Page:
+    return open_page()
 
 
 def complaints(page: Page) -> list[str]:

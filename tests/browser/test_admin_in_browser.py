@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Page, expect
@@ -16,15 +13,10 @@ from playwright.sync_api import Page, expect
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Execution, State
 from queuemgr.scheduling import limit_rows
-from tests.browser.chromium import PASSWORD, browser_page, log_in
+from tests.browser.chromium import PASSWORD, log_in
+from tests.browser.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def static_root() -> None:
-    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
-    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
 
 
 @pytest.fixture
@@ -41,11 +33,11 @@ def work() -> None:
 
 
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
-def page(request: Any, static_root: None, work: None, live_server: Any) -> Iterator[Page]:
+def page(request: Any, work: None, live_server: Any, open_page: OpenPage) -> Page:
     """The admin's front page, logged in."""
-    for page in browser_page(scripts=request.param):
-        log_in(page, live_server.url, "sam")
-        yield page
+    page = open_page(scripts=request.param)
+    log_in(page, live_server.url, "sam")
+    return page
 
 
 def act(page: Page, row: str, action: str) -> None:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from queuemgr.lifecycle import publish
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.scheduling import limit_rows
-from tests.browser.chromium import PASSWORD, browser_page, log_in
+from tests.browser.chromium import PASSWORD, log_in
+from tests.browser.conftest import OpenPage
 from tests.integration.operations.bulk_fixtures import some_failed, started
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def static_root() -> None:
-    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
-    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
 
 
 @pytest.fixture
@@ -40,10 +32,10 @@ def work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
-def page(request: Any, static_root: None, work: None, live_server: Any) -> Iterator[Page]:
-    for page in browser_page(scripts=request.param):
-        log_in(page, live_server.url, "sam")
-        yield page
+def page(request: Any, work: None, live_server: Any, open_page: OpenPage) -> Page:
+    page = open_page(scripts=request.param)
+    log_in(page, live_server.url, "sam")
+    return page
 
 
 def test_an_operator_retries_one_cause_and_stops_an_action_half_way(page: Page, live_server: Any) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Page, expect
@@ -19,7 +16,8 @@ from queuemgr.models import Execution, LimitState, State
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
-from tests.browser.chromium import PASSWORD, browser_page, log_in
+from tests.browser.chromium import PASSWORD, log_in
+from tests.browser.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -27,17 +25,9 @@ SOON = 60_000
 """Milliseconds: generous, a refresh comes every five seconds."""
 
 
-@pytest.fixture(autouse=True, scope="session")
-def static_root() -> None:
-    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
-    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
-
-
 @pytest.fixture
-def work(static_root: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+def work(live_server: Any) -> str:
     """Two executions that wait and one that failed; gives the server's address."""
-    # Playwright keeps an event loop in this thread, beside which these tests use verbs of the queue.
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     process_state.reset_all()
     limit_rows.sync()
     User.objects.create_superuser("sam", password=PASSWORD)
@@ -51,10 +41,10 @@ def work(static_root: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def page(work: str) -> Iterator[Page]:
-    for page in browser_page():
-        log_in(page, work, "sam")
-        yield page
+def page(work: str, open_page: OpenPage) -> Page:
+    page = open_page()
+    log_in(page, work, "sam")
+    return page
 
 
 def test_the_dashboard_shows_a_change_without_being_loaded_again(page: Page) -> None:
@@ -93,17 +83,17 @@ def test_who_is_signed_out_is_told_and_sees_no_more(page: Page) -> None:
     expect(page.locator("#dashboard-headline")).to_be_visible()
 
 
-def test_the_dashboard_can_be_read_and_refreshed_without_javascript(work: str) -> None:
-    for page in browser_page(scripts=False):
-        log_in(page, work, "sam")
-        queues = page.locator("#dashboard-queues tbody tr", has_text="prep")
-        expect(queues.locator("td").nth(1)).to_contain_text("2 waiting")
-        expect(page.locator("#dashboard-failures")).to_contain_text("<b>it is a web page</b>")
-        controls.pause("prep", Actor("kim", "command", "the disk is full"))
-        page.get_by_role("link", name="Refresh").click()
-        expect(page.locator("#dashboard-alerts")).to_contain_text("the disk is full")
-        page.get_by_role("link", name="last 24 h").click()
-        expect(page.locator("#dashboard-trends [aria-current]")).to_have_text("last 24 h")
+def test_the_dashboard_can_be_read_and_refreshed_without_javascript(work: str, open_page: OpenPage) -> None:
+    page = open_page(scripts=False)
+    log_in(page, work, "sam")
+    queues = page.locator("#dashboard-queues tbody tr", has_text="prep")
+    expect(queues.locator("td").nth(1)).to_contain_text("2 waiting")
+    expect(page.locator("#dashboard-failures")).to_contain_text("<b>it is a web page</b>")
+    controls.pause("prep", Actor("kim", "command", "the disk is full"))
+    page.get_by_role("link", name="Refresh").click()
+    expect(page.locator("#dashboard-alerts")).to_contain_text("the disk is full")
+    page.get_by_role("link", name="last 24 h").click()
+    expect(page.locator("#dashboard-trends [aria-current]")).to_have_text("last 24 h")
 
 
 def test_the_dashboard_fits_its_window_and_is_accessible(page: Page) -> None:

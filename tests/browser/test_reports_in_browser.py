@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
@@ -20,7 +19,8 @@ from pipeline.models import Document
 from pipeline.web import collection_export
 from pipeline.web.collection import Row
 from pipeline.web.report_page import render_html
-from tests.browser.chromium import PASSWORD, browser_page, log_in
+from tests.browser.chromium import PASSWORD, log_in
+from tests.browser.conftest import OpenPage
 from tests.report_builder import FULL, HOSTILE, with_every_text
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -32,12 +32,6 @@ ATTACK = (
     "<form action='ELSEWHERE/form'><button>send</button></form>"
 )
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 3
-
-
-@pytest.fixture(autouse=True, scope="session")
-def static_root() -> None:
-    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
-    Path(django_settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
 
 
 class Elsewhere:
@@ -90,11 +84,11 @@ def document(settings: Any, tmp_path: Path, elsewhere: Elsewhere) -> Document:
 
 
 @pytest.fixture
-def page(document: Document, live_server: Any) -> Iterator[Page]:
+def page(document: Document, live_server: Any, open_page: OpenPage) -> Page:
     """A browser with scripts on, logged in."""
-    for page in browser_page():
-        log_in(page, live_server.url, "sam")
-        yield page
+    page = open_page()
+    log_in(page, live_server.url, "sam")
+    return page
 
 
 def click_whatever_it_offers(page: Page) -> None:
@@ -126,52 +120,58 @@ def test_a_report_is_of_no_origin_so_our_cookies_are_out_of_its_reach(
     assert page.evaluate("window.origin") == "null"
 
 
-def test_a_report_opened_from_a_disk_runs_and_loads_nothing(tmp_path: Path, elsewhere: Elsewhere) -> None:
+def test_a_report_opened_from_a_disk_runs_and_loads_nothing(
+    tmp_path: Path, elsewhere: Elsewhere, open_page: OpenPage
+) -> None:
     """P4-14: its policy is in the page as well."""
     whole = render_html(with_every_text(HOSTILE))
     file = tmp_path / "report.html"
     file.write_text(whole.replace("<h2>Summary</h2>", f"<h2>Summary</h2>{elsewhere.attack}"))
-    for page in browser_page():
-        page.goto(file.as_uri())
-        expect(page.get_by_role("heading", name="Summary")).to_be_visible()
-        click_whatever_it_offers(page)
-        assert page.title() != "run"
+    page = open_page()
+    page.goto(file.as_uri())
+    expect(page.get_by_role("heading", name="Summary")).to_be_visible()
+    click_whatever_it_offers(page)
+    assert page.title() != "run"
     assert elsewhere.asked == []
 
 
 @pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_report_fits_its_window_whatever_is_in_it(width: int, scheme: str, tmp_path: Path) -> None:
+def test_a_report_fits_its_window_whatever_is_in_it(
+    width: int, scheme: str, tmp_path: Path, open_page: OpenPage
+) -> None:
     analysis = FULL.analysis.model_copy(update={"title": LONG, "keywords": (LONG, "flow")})
     facts = replace(FULL, title=LONG, analysis=analysis, key=LONG, problem=LONG)
     (tmp_path / "report.html").write_text(render_html(facts))
-    for page in browser_page(width=width, color_scheme=scheme):
-        page.goto((tmp_path / "report.html").as_uri())
-        expect(page.locator("h1")).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page = open_page(width=width, color_scheme=scheme)
+    page.goto((tmp_path / "report.html").as_uri())
+    expect(page.locator("h1")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_collection_is_sorted_and_searched_without_script(document: Document, live_server: Any) -> None:
+def test_the_collection_is_sorted_and_searched_without_script(
+    document: Document, live_server: Any, open_page: OpenPage
+) -> None:
     for year in (2001, 1999):
         Document.objects.create(key=f"doi:10.1/{year}", kind="doi", source="x", year=year)
-    for page in browser_page(scripts=False):
-        log_in(page, live_server.url, "sam")
-        page.goto(f"{live_server.url}/papers/")
-        page.get_by_role("link", name="Year").click()
-        rows = page.locator("#papers tbody tr")
-        expect(rows.first).to_contain_text("1999")
-        page.get_by_role("link", name="Year").click()
-        expect(rows.first).to_contain_text("2001")
-        page.get_by_role("searchbox").fill("doi:10.1/19")
-        page.get_by_role("button", name="Search").click()
-        expect(rows).to_have_count(1)
+    page = open_page(scripts=False)
+    log_in(page, live_server.url, "sam")
+    page.goto(f"{live_server.url}/papers/")
+    page.get_by_role("link", name="Year").click()
+    rows = page.locator("#papers tbody tr")
+    expect(rows.first).to_contain_text("1999")
+    page.get_by_role("link", name="Year").click()
+    expect(rows.first).to_contain_text("2001")
+    page.get_by_role("searchbox").fill("doi:10.1/19")
+    page.get_by_role("button", name="Search").click()
+    expect(rows).to_have_count(1)
 
 
 PAPERS = 2_000
 """A few times as many as are shown at once."""
 
 
-def test_an_index_of_thousands_of_papers_is_sorted_by_a_click(tmp_path: Path) -> None:
+def test_an_index_of_thousands_of_papers_is_sorted_by_a_click(tmp_path: Path, open_page: OpenPage) -> None:
     rows = [
         Row(n, f"doi:10.1/{n}", f"Paper {n * 7919 % PAPERS}", "done", None, n % 50 or None, n, "", "",
             "", "", None)
@@ -179,16 +179,16 @@ def test_an_index_of_thousands_of_papers_is_sorted_by_a_click(tmp_path: Path) ->
     ]  # fmt: skip
     page_of = collection_export.page_of(rows, {"counts": [("done", PAPERS, "")], "failures": []})
     (tmp_path / "index.html").write_text(page_of)
-    for page in browser_page():
-        page.goto((tmp_path / "index.html").as_uri())
-        rows_shown = page.locator("#papers tbody tr")
-        first = rows_shown.first
-        expect(first).to_contain_text("Paper 0")
-        page.get_by_role("button", name="Paper").click()
-        expect(first).to_contain_text("Paper 0")
-        page.get_by_role("button", name="Paper").click()
-        expect(first).to_contain_text(f"Paper {PAPERS - 1}")
-        page.get_by_role("button", name="Pages").click()
-        expect(first.locator("td").nth(3)).to_have_text("1")
-        expect(rows_shown).to_have_count(PAPERS, timeout=180_000)
-        expect(rows_shown.last.locator("td").nth(3)).to_have_text("")
+    page = open_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    rows_shown = page.locator("#papers tbody tr")
+    first = rows_shown.first
+    expect(first).to_contain_text("Paper 0")
+    page.get_by_role("button", name="Paper").click()
+    expect(first).to_contain_text("Paper 0")
+    page.get_by_role("button", name="Paper").click()
+    expect(first).to_contain_text(f"Paper {PAPERS - 1}")
+    page.get_by_role("button", name="Pages").click()
+    expect(first.locator("td").nth(3)).to_have_text("1")
+    expect(rows_shown).to_have_count(PAPERS, timeout=180_000)
+    expect(rows_shown.last.locator("td").nth(3)).to_have_text("")

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
-from tests.browser.chromium import PASSWORD, browser_page, log_in
+from tests.browser.chromium import PASSWORD, log_in
+from tests.browser.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 HOSTILE = "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
-
-
-@pytest.fixture(autouse=True, scope="session")
-def static_root() -> None:
-    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
-    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
 
 
 @pytest.fixture
@@ -36,10 +28,10 @@ def work() -> None:
 
 
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
-def page(request: Any, work: None, live_server: Any) -> Iterator[Page]:
-    for page in browser_page(scripts=request.param):
-        log_in(page, live_server.url, "sam")
-        yield page
+def page(request: Any, work: None, live_server: Any, open_page: OpenPage) -> Page:
+    page = open_page(scripts=request.param)
+    log_in(page, live_server.url, "sam")
+    return page
 
 
 def test_a_limit_change_is_undone_from_its_page_and_nothing_is_refused_by_the_policy(

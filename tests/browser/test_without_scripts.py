@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from playwright.sync_api import Page, expect
 
 from tests.browser.admin_rows import make_rows
-from tests.browser.chromium import browser_page, log_in
+from tests.browser.chromium import log_in
+from tests.browser.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 DARKEST = 60
 """The most of red, green and blue, of 255, that counts as a dark ground."""
-
-
-@pytest.fixture(autouse=True, scope="session")
-def static_root() -> None:
-    """WhiteNoise warns, and warnings are errors, when there is no such directory."""
-    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
 
 
 @pytest.fixture
@@ -38,18 +31,20 @@ def follow(page: Page, entry: str) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_all_an_operator_does_is_done_without_a_script(width: int, rows: None, live_server: Any) -> None:
-    for page in browser_page(scripts=False, width=width):
-        log_in(page, live_server.url, "sam")
-        _retries_what_failed(page)
-        _filters_by_a_link(page)
-        _edits_a_limit(page)
-        menu = page.get_by_role("button", name="Menu")
-        if menu.is_visible():
-            menu.click()
-        page.get_by_role("button", name="Log out").click()
-        page.goto(f"{live_server.url}/admin/")
-        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+def test_all_an_operator_does_is_done_without_a_script(
+    width: int, rows: None, live_server: Any, open_page: OpenPage
+) -> None:
+    page = open_page(scripts=False, width=width)
+    log_in(page, live_server.url, "sam")
+    _retries_what_failed(page)
+    _filters_by_a_link(page)
+    _edits_a_limit(page)
+    menu = page.get_by_role("button", name="Menu")
+    if menu.is_visible():
+        menu.click()
+    page.get_by_role("button", name="Log out").click()
+    page.goto(f"{live_server.url}/admin/")
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()
 
 
 def _retries_what_failed(page: Page) -> None:
@@ -86,27 +81,31 @@ def _edits_a_limit(page: Page) -> None:
     expect(page.locator("#result_list")).to_contain_text("/ 7")
 
 
-def test_the_keyboard_passes_the_menu_by_and_opens_it(rows: None, live_server: Any) -> None:
-    for page in browser_page(scripts=False, width=400):
-        log_in(page, live_server.url, "sam")
-        page.goto(f"{live_server.url}/admin/queuemgr/queue/")
-        page.keyboard.press("Tab")
-        expect(page.locator(".sg-skip")).to_be_focused()
-        expect(page.locator(".sg-skip")).to_be_in_viewport()
-        page.keyboard.press("Tab")
-        page.keyboard.press("Enter")
-        menu = page.locator("#nav-sidebar")
-        expect(menu).to_be_visible()
-        page.keyboard.press("Escape")
-        expect(menu).to_be_hidden()
+def test_the_keyboard_passes_the_menu_by_and_opens_it(
+    rows: None, live_server: Any, open_page: OpenPage
+) -> None:
+    page = open_page(scripts=False, width=400)
+    log_in(page, live_server.url, "sam")
+    page.goto(f"{live_server.url}/admin/queuemgr/queue/")
+    page.keyboard.press("Tab")
+    expect(page.locator(".sg-skip")).to_be_focused()
+    expect(page.locator(".sg-skip")).to_be_in_viewport()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    menu = page.locator("#nav-sidebar")
+    expect(menu).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(menu).to_be_hidden()
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
-def test_a_person_who_asks_for_the_dark_gets_it(scripts: bool, rows: None, live_server: Any) -> None:
-    for page in browser_page(scripts=scripts, color_scheme="dark"):
-        page.goto(f"{live_server.url}/admin/")
-        expect(page.get_by_role("button", name="Log in")).to_be_visible()
-        assert max(_ground(page)) < DARKEST
+def test_a_person_who_asks_for_the_dark_gets_it(
+    scripts: bool, rows: None, live_server: Any, open_page: OpenPage
+) -> None:
+    page = open_page(scripts=scripts, color_scheme="dark")
+    page.goto(f"{live_server.url}/admin/")
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    assert max(_ground(page)) < DARKEST
 
 
 def _ground(page: Page) -> list[int]:
