@@ -14,13 +14,13 @@ from queuemgr.models import ALL_TIME, ANOMALY, Priority
 MESSAGE_REFUSED = "message_refused"
 """A message whose lease was started, ended or expired: a second delivery, or a very late one."""
 
-ENDING_REFUSED = "ending_refused"
+OUTCOME_REFUSED = "outcome_refused"
 """The end of a step whose lease is no longer held: it ran on after the lease had expired."""
 
-LEASE_UNBEGUN = "lease_unbegun"
+LEASE_EXPIRED_UNSTARTED = "lease_expired_unstarted"
 """A lease that expired before a worker started it: its message was lost, or no worker was free."""
 
-KINDS = (MESSAGE_REFUSED, ENDING_REFUSED, LEASE_UNBEGUN)
+KINDS = (MESSAGE_REFUSED, OUTCOME_REFUSED, LEASE_EXPIRED_UNSTARTED)
 
 _ADD = """
     INSERT INTO queuemgr_minute (minute, phase, priority, outcome, error_kind, attempts, cost, waited, ran)

@@ -65,7 +65,7 @@ def finish_batch(endings: Sequence[Finish], free_slots: scheduler.FreeSlots | No
         lock = scheduler_lock.try_acquire(LOCK_WAIT_MS)
         now = lock.now if lock else scheduler_lock.database_now()
         outcomes = finish_leases(endings, now, lock)
-        anomalies.count(anomalies.ENDING_REFUSED, len(endings) - len(outcomes), now)
+        anomalies.count(anomalies.OUTCOME_REFUSED, len(endings) - len(outcomes), now)
         began = time.time()
         granted = scheduler.schedule(lock, free_slots) if lock else scheduler.NO_GRANTS
     tracing.record_decision(began, granted)
@@ -91,7 +91,7 @@ def expire(lock: SchedulerLock) -> Expired:
     expired = Lease.objects.expired(lock.now)
     grants = leases.grants_of(list(expired.unstarted().values_list("pk", flat=True)))
     revoked = {lease.id for lease in leases.revoke_unstarted(grant.lease_id for grant in grants)}
-    anomalies.count(anomalies.LEASE_UNBEGUN, len(revoked), lock.now)
+    anomalies.count(anomalies.LEASE_EXPIRED_UNSTARTED, len(revoked), lock.now)
     unstarted = [grant for grant in grants if grant.lease_id in revoked]
     return Expired(unstarted, _lose(expired.started(), lock, expired_by=lock.now))
 

@@ -188,7 +188,7 @@ RETRY_RECHECK = timedelta(seconds=5)
 class Snapshot:
     """All that admission looks at, read in one transaction under the scheduler lock.
 
-    `quiet`: the queues, and whether for resumed work or for new, on which every route is parked.
+    `fully_parked`: the queues, and whether for resumed work or for new, on which every route is parked.
     """
 
     now: datetime
@@ -197,12 +197,12 @@ class Snapshot:
     use: Mapping[str, Usage]
     paused_queues: Mapping[str, Reason]
     idle: Mapping[Group, int]
-    on_their_way: Mapping[str, int]
+    unstarted: Mapping[str, int]
     breaker_states: Mapping[str, BreakerState] = field(default_factory=dict)
     ordering: SchedulingPolicy = SchedulingPolicy()
     retries: RetryBudget | None = None
     virtual_times: Mapping[str, float] = field(default_factory=dict)
-    quiet: frozenset[tuple[str, bool]] = frozenset()
+    fully_parked: frozenset[tuple[str, bool]] = frozenset()
 
     def rule(self, name: str) -> LimitRule:
         """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
@@ -396,7 +396,7 @@ class _Capacity:
         self._taken = defaultdict(Usage, {name: replace(use) for name, use in snapshot.use.items()})
         self._reservations: dict[str, _Reservation] = {}
         self._retries = snapshot.retries.left if snapshot.retries else None
-        self.slots = Capacity(snapshot.idle, snapshot.on_their_way)
+        self.slots = Capacity(snapshot.idle, snapshot.unstarted)
 
     def blocking_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
         """Every limit that stops this route; with none, an idle slot is matched with it."""

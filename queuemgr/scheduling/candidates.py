@@ -97,8 +97,8 @@ def decide(read_routes: Callable[[int], RouteScan], free_slots: int) -> tuple[Ro
 def stopped_queues(fleet: Snapshot, queues: Queues) -> dict[str, tuple[Reason, ...]]:
     """The reasons that stop each queue as a whole: of queues with an unparked route if one of them is
     open, else of all, since a route whose parking timer has expired may be on any."""
-    quiet = fleet.quiet
-    lively = [at for q, at in queues.items() if (q, True) not in quiet or (q, False) not in quiet]
+    parked = fleet.fully_parked
+    lively = [at for q, at in queues.items() if (q, True) not in parked or (q, False) not in parked]
     stopped = open_queues(fleet, lively)
     return open_queues(fleet, queues.values()) if all(stopped.values()) else stopped
 

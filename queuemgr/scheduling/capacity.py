@@ -18,11 +18,11 @@ Group = frozenset[str]
 class Capacity:
     """Idle slots by group, and which queue's leases are matched with them."""
 
-    def __init__(self, idle: Mapping[Group, int], on_their_way: Mapping[str, int]) -> None:
-        """`idle`: slots not running anything, by group; `on_their_way`: unstarted leases by queue."""
+    def __init__(self, idle: Mapping[Group, int], unstarted: Mapping[str, int]) -> None:
+        """`idle`: slots not running anything, by group; `unstarted`: unstarted leases by queue."""
         self._free: Counter[Group] = Counter(idle)
         self._matched: Counter[tuple[Group, str]] = Counter()
-        for queue, count in on_their_way.items():
+        for queue, count in unstarted.items():
             for _ in range(count):
                 if not self.take(queue):
                     break

@@ -1,4 +1,4 @@
-"""Reads limits and queues: the rules people set, rate clocks and breakers, what is paused or quiet.
+"""Reads limits and queues: the rules people set, rate clocks and breakers, what is paused or fully parked.
 
 Every decision reads them, so all there is under a name comes in one statement. A key may have a rule
 of its own, a state, both, or neither (then the rule of its pattern holds).
@@ -43,13 +43,13 @@ class LimitRow(NamedTuple):
     open_reason: str
     half_open_starts: int
     virtual_time: float
-    quiet_resumed: bool | None
-    quiet_new: bool | None
+    parked_resumed: bool | None
+    parked_new: bool | None
 
 
 _PAUSE = ("paused_at", "paused_by", "pause_reason", "paused_until")
 _STATE = ("rate_clock", "open_until", "open_reason", "half_open_starts", "virtual_time")
-_QUIET = ("quiet_resumed", "quiet_new")
+_PARKED = ("parked_resumed", "parked_new")
 
 
 def _columns(name: str, *, rule: str = "", pause: str = "", state: str = "") -> str:
@@ -57,11 +57,11 @@ def _columns(name: str, *, rule: str = "", pause: str = "", state: str = "") -> 
     aliases = {**dict.fromkeys(LimitRow._fields, rule), "name": name}
     aliases |= {**dict.fromkeys(_PAUSE, pause), **dict.fromkeys(_STATE, state)}
     columns = [f"{alias}.{column}" if alias else "NULL" for column, alias in aliases.items()]
-    quiet = [_quiet("TRUE"), _quiet("FALSE")] if name == "q" else ["CAST(NULL AS integer)"] * 2
-    return ", ".join([*columns[: -len(_QUIET)], *quiet])
+    parked = [_parked("TRUE"), _parked("FALSE")] if name == "q" else ["CAST(NULL AS integer)"] * 2
+    return ", ".join([*columns[: -len(_PARKED)], *parked])
 
 
-def _quiet(resumed: str) -> str:
+def _parked(resumed: str) -> str:
     """1 if all routes of the queue (resumed or new) are parked."""
     return (
         "CASE WHEN EXISTS (SELECT 1 FROM queuemgr_route r WHERE r.phase = q.phase "
@@ -109,7 +109,7 @@ class LimitStates:
     breaker_states: dict[str, BreakerState] = field(default_factory=dict)
     virtual_times: dict[str, float] = field(default_factory=dict)
     paused_queues: dict[str, Reason] = field(default_factory=dict)
-    quiet: frozenset[tuple[str, bool]] = frozenset()
+    fully_parked: frozenset[tuple[str, bool]] = frozenset()
 
 
 def read_limit_states(now: datetime, *, keys: bool) -> LimitStates:
@@ -162,11 +162,11 @@ def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
             for name, (sentence, until) in paused.items()
             if sentence
         },
-        quiet=frozenset(
+        fully_parked=frozenset(
             (row.name, resumed)
             for row in rows
-            for resumed, quiet in ((True, row.quiet_resumed), (False, row.quiet_new))
-            if quiet
+            for resumed, parked in ((True, row.parked_resumed), (False, row.parked_new))
+            if parked
         ),
     )
 

@@ -120,7 +120,7 @@ def _subqueries(fleet: Snapshot, queues: Queues, at_most: int) -> Iterator[_Subq
         yield _Subquery(_AGED, (fleet.now - starvation, at_most))
     for name, queue in queues.items():
         for resumed in (True, False):
-            if (name, resumed) not in fleet.quiet:
+            if (name, resumed) not in fleet.fully_parked:
                 yield _Subquery(by_served_at, (*queue, resumed, at_most))
 
 

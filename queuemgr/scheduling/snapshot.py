@@ -54,11 +54,11 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
         use=use,
         paused_queues=states.paused_queues,
         idle=_idle(now, held),
-        on_their_way=_on_their_way(held),
+        unstarted=_unstarted(held),
         breaker_states=states.breaker_states,
         ordering=policy_in_force(),
         virtual_times=states.virtual_times,
-        quiet=states.quiet,
+        fully_parked=states.fully_parked,
     )
 
 
@@ -74,9 +74,9 @@ def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
 
 def free_slots(fleet: Snapshot) -> int:
     """Idle slots that no unstarted lease is matched with; a lease no idle worker can take needs none."""
-    if len(fleet.idle) == 1 and fleet.on_their_way.keys() <= next(iter(fleet.idle)):
-        return max(0, sum(fleet.idle.values()) - sum(fleet.on_their_way.values()))
-    return Capacity(fleet.idle, fleet.on_their_way).free
+    if len(fleet.idle) == 1 and fleet.unstarted.keys() <= next(iter(fleet.idle)):
+        return max(0, sum(fleet.idle.values()) - sum(fleet.unstarted.values()))
+    return Capacity(fleet.idle, fleet.unstarted).free
 
 
 def live_since(now: datetime) -> datetime:
@@ -142,7 +142,7 @@ def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
     return dict(idle)
 
 
-def _on_their_way(held: Iterable[FleetLeases]) -> dict[str, int]:
+def _unstarted(held: Iterable[FleetLeases]) -> dict[str, int]:
     unstarted: Counter[str] = Counter()
     for lease in held:
         if lease.unstarted:

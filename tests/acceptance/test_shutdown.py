@@ -22,20 +22,20 @@ def test_a_worker_that_is_stopped_gives_back_what_it_has_not_begun_and_hands_on_
     fleet.enqueue(2, key_prefix="short", seconds=1.5)
     fleet.enqueue(2, key_prefix="long", seconds=60)
     fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 4)
-    fleet.enqueue(3, key_prefix="unbegun", priority="low")
-    assert fleet.states("unbegun-%") == {"leased": 3}
+    fleet.enqueue(3, key_prefix="unstarted", priority="low")
+    assert fleet.states("unstarted-%") == {"leased": 3}
     fleet.dismiss_nobody()
 
     leaving.signal(signal.SIGTERM)
     back = {"waiting": 3}
-    fleet.wait_until("given back", lambda: fleet.states("unbegun-%") == back, within=10)
+    fleet.wait_until("given back", lambda: fleet.states("unstarted-%") == back, within=10)
     assert leaving.wait(GRACE + 30) == 0
     assert fleet.outcomes("short-%") == {"done": 2}
     assert fleet.outcomes("long-%") == {"interrupted": 2}
-    assert fleet.outcomes("unbegun-%") == {}, "given back without an attempt"
+    assert fleet.outcomes("unstarted-%") == {}, "given back without an attempt"
 
     fleet.start_worker(5, pool, name="elsewhere")
-    fleet.wait_until_done(3, "unbegun-%")
+    fleet.wait_until_done(3, "unstarted-%")
     fleet.wait_until("long goes on", lambda: fleet.states("long-%") == {"running": 2})
     kinds = fleet.database.rows("SELECT DISTINCT error_kind FROM queuemgr_execution")
     assert kinds == [("",)], "an interruption is no failure"

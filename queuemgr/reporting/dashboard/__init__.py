@@ -90,7 +90,7 @@ class Dashboard:
         return sum(row.running for row in self.phases)
 
     @property
-    def on_their_way(self) -> int:
+    def unstarted(self) -> int:
         """Leases whose step has not started."""
         return sum(row.held for row in self.phases) - self.running
 

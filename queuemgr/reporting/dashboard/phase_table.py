@@ -32,14 +32,14 @@ class QueueCell:
     priority: str
     waiting: int
     running: int
-    on_their_way: int
+    unstarted: int
     oldest: timedelta | None
     aged_after: timedelta | None
     paused: str
 
     @property
     def held(self) -> int:
-        return self.running + self.on_their_way
+        return self.running + self.unstarted
 
     @property
     def is_overdue(self) -> bool:
@@ -116,7 +116,7 @@ def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Iterable[He
         priority=PRIORITY_NAMES[rank],
         waiting=waiting,
         running=sum(lease.count for lease in here if lease.worker_id is not None),
-        on_their_way=sum(lease.count for lease in here if lease.worker_id is None),
+        unstarted=sum(lease.count for lease in here if lease.worker_id is None),
         oldest=_oldest(seen, phase, rank),
         aged_after=_aged_after(seen, rank),
         paused=paused.text if paused else "",

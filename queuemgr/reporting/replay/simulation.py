@@ -194,7 +194,7 @@ class _Simulation:
             rules=self._limits.rules,
             paused_queues={},
             idle={frozenset(self._queues): free},
-            on_their_way={},
+            unstarted={},
             breaker_states=self._limits.clocks(names),
             ordering=self._fleet.policy,
             retries=self._retries.budget(self._now),

@@ -89,8 +89,10 @@ def _counters(totals: list[_Total]) -> Iterator[Sample]:
     for phase, cost in requests.items():
         yield Sample("sluicegate_requests_total", (phase,), cost)
     yield Sample("sluicegate_messages_refused_total", (), anomaly_counts[anomalies.MESSAGE_REFUSED])
-    yield Sample("sluicegate_endings_refused_total", (), anomaly_counts[anomalies.ENDING_REFUSED])
-    yield Sample("sluicegate_leases_unbegun_total", (), anomaly_counts[anomalies.LEASE_UNBEGUN])
+    yield Sample("sluicegate_outcomes_refused_total", (), anomaly_counts[anomalies.OUTCOME_REFUSED])
+    yield Sample(
+        "sluicegate_leases_expired_unstarted_total", (), anomaly_counts[anomalies.LEASE_EXPIRED_UNSTARTED]
+    )
 
 
 def _histograms() -> Iterator[Sample]:

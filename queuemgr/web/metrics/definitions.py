@@ -73,8 +73,8 @@ DECLARED: tuple[Metric, ...] = (
     _counter("attempts", "phase priority outcome error_kind", "Attempts ended, by outcome."),
     _counter("requests", "phase", "Requests charged by ended attempts."),
     _counter("messages_refused", "", "Redelivered messages whose lease had started or was gone."),
-    _counter("endings_refused", "", "Results refused because the lease was lost; nothing was stored."),
-    _counter("leases_unbegun", "", "Leases that expired before a worker started them."),
+    _counter("outcomes_refused", "", "Results refused because the lease was lost; nothing was stored."),
+    _counter("leases_expired_unstarted", "", "Leases that expired before a worker started them."),
     _histogram("wait_seconds", "phase priority", "Seconds from due to start."),
     _histogram("run_seconds", "phase", "Seconds from the start to the end of an attempt."),
 )  # fmt: skip

@@ -82,23 +82,23 @@ def test_the_virtual_time_of_tenants_is_read_and_of_no_other_key() -> None:
     }
 
 
-def test_a_queue_is_quiet_while_every_route_on_it_is_parked(probes: Any) -> None:
+def test_a_queue_is_fully_parked_while_every_route_on_it_is_parked(probes: Any) -> None:
     probes(1, limit_key="host:a")
     probes(1, limit_key="host:b")
-    assert quiet_of("prep.normal") == {True}, "nothing was begun, so nothing is resumed"
+    assert fully_parked("prep.normal") == {True}, "nothing was begun, so nothing is resumed"
     Route.objects.filter(limit_keys="host:a").update(parked_on="host:a")
-    assert quiet_of("prep.normal") == {True}
+    assert fully_parked("prep.normal") == {True}
     Route.objects.filter(limit_keys="host:b").update(parked_on="host:b")
-    assert quiet_of("prep.normal") == {True, False}
-    assert quiet_of("prep.high") == {True, False}
+    assert fully_parked("prep.normal") == {True, False}
+    assert fully_parked("prep.high") == {True, False}
 
 
-def quiet_of(queue: str) -> set[bool]:
+def fully_parked(queue: str) -> set[bool]:
     states = read_limit_states(timezone.now(), keys=False)
-    return {resumed for name, resumed in states.quiet if name == queue}
+    return {resumed for name, resumed in states.fully_parked if name == queue}
 
 
-def test_what_is_due_on_a_quiet_queue_starts_though_every_other_one_is_paused(
+def test_what_is_due_on_a_fully_parked_queue_starts_though_every_other_one_is_paused(
     played: Any, probes: Any
 ) -> None:
     (due,) = probes(1, limit_key="host:a")
@@ -108,6 +108,6 @@ def test_what_is_due_on_a_quiet_queue_starts_though_every_other_one_is_paused(
     with hold_scheduler_lock() as lock:
         wakeups.consume(lock)  # nothing else says that the route may be looked at again
     Route.objects.filter(limit_keys="host:a").update(parked_on="run_after", parked_until=due.created_at)
-    assert quiet_of("prep.normal") == {True, False}
+    assert fully_parked("prep.normal") == {True, False}
     dispatch()
     assert [grant.execution_id for grant in worker.begin_all()] == [due.pk]

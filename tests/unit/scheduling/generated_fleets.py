@@ -119,7 +119,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         use=draw(st.dictionaries(names, USES, max_size=6)),
         paused_queues={q: Reason(q, f"{q} paused by x", None, "paused") for q in draw(paused)},
         idle=draw(idle),
-        on_their_way=draw(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=3)),
+        unstarted=draw(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=3)),
         breaker_states=draw(st.dictionaries(names, BREAKER_STATES, max_size=3)),
         ordering=draw(
             st.builds(

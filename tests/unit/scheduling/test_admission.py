@@ -36,7 +36,7 @@ def route(number: int, **given: object) -> WaitingRoute:
 def snapshot(*routes: WaitingRoute, slots: int = 100, **given: object) -> Snapshot:
     fields: dict[str, object] = {
         "now": NOW, "rules": {}, "use": {}, "paused_queues": {}, "idle": {EVERYWHERE: slots},
-        "on_their_way": {},
+        "unstarted": {},
     } | given  # fmt: skip
     return Snapshot(routes=routes, **fields)
 
@@ -151,7 +151,7 @@ def test_nothing_is_granted_that_no_live_worker_consumes() -> None:
 
 
 def test_unstarted_leases_occupy_slots_so_no_message_waits_behind_a_busy_worker() -> None:
-    decision = admit(snapshot(route(1), slots=5, on_their_way={"prep.normal": 3}))
+    decision = admit(snapshot(route(1), slots=5, unstarted={"prep.normal": 3}))
     assert len(decision.starts) == 2
 
 

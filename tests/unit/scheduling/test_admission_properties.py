@@ -94,7 +94,7 @@ def test_everything_admissible_starts_unless_capacity_is_reserved_for_heavy_work
 
 
 def _no_slot_for_one_more(seen: Snapshot, standing: Standing, route: WaitingRoute) -> bool:
-    taken = [queue for queue, count in seen.on_their_way.items() for _ in range(count)]
+    taken = [queue for queue, count in seen.unstarted.items() for _ in range(count)]
     taken += [standing.routes[pk].queue for pk, count in standing.started.items() for _ in range(count)]
     return matchable(seen, [*taken, route.queue]) == matchable(seen, taken)
 
@@ -104,8 +104,8 @@ def _no_slot_for_one_more(seen: Snapshot, standing: Standing, route: WaitingRout
 def test_every_start_can_be_matched_with_an_idle_slot_that_consumes_its_queue(seen: Snapshot) -> None:
     queues = {route.id: route.queue for route in seen.routes}
     starts = [queues[start] for start in admit(seen).starts]
-    on_their_way = [queue for queue, count in seen.on_their_way.items() for _ in range(count)]
-    assert matchable(seen, on_their_way + starts) == matchable(seen, on_their_way) + len(starts)
+    unstarted = [queue for queue, count in seen.unstarted.items() for _ in range(count)]
+    assert matchable(seen, unstarted + starts) == matchable(seen, unstarted) + len(starts)
 
 
 AS_OLD = NOW - STARVATION
@@ -117,7 +117,7 @@ HEAVY_BESIDE_AGED = Snapshot(
             "prep", HIGH, False, "", 0, 1, "cpu=2", id=2, due=1, head_at=AS_OLD, served_at=AS_OLD
         ),
     ),
-    rules={}, use={}, paused_queues={}, idle={frozenset(QUEUES): 2}, on_their_way={},
+    rules={}, use={}, paused_queues={}, idle={frozenset(QUEUES): 2}, unstarted={},
     ordering=SchedulingPolicy(STARVATION, HEAVY_WAIT),
 )  # fmt: skip
 """Both go by age and are equally old: seldom drawn."""
@@ -193,7 +193,7 @@ def test_tenants_with_work_enough_are_served_by_their_shares_at_every_moment(
             for number, tenant in enumerate(tenants)
         ),
         rules={"tenant:x": LimitRule(share=share), "tenant:y": LimitRule(share=other_share)},
-        use={}, paused_queues={}, idle={frozenset(QUEUES): slots}, on_their_way={},
+        use={}, paused_queues={}, idle={frozenset(QUEUES): slots}, unstarted={},
     )  # fmt: skip
     served = Counter[str]()
     for start in admit(seen).starts:

@@ -69,10 +69,10 @@ def check(name: str) -> Any:
 def test_each_queue_shows_what_waits_runs_and_is_on_its_way(fleet: Worker) -> None:
     """P8-03: by phase and priority, and the sums of all."""
     prep, paid = cell("prep", "normal"), cell("expensive", "normal")
-    assert (prep.waiting, prep.running, prep.on_their_way) == (3, 3, 1)
-    assert (paid.waiting, paid.running, paid.on_their_way) == (2, 1, 0)
+    assert (prep.waiting, prep.running, prep.unstarted) == (3, 3, 1)
+    assert (paid.waiting, paid.running, paid.unstarted) == (2, 1, 0)
     found = read()
-    assert (found.waiting, found.running, found.on_their_way) == (5, 4, 1)
+    assert (found.waiting, found.running, found.unstarted) == (5, 4, 1)
 
 
 def test_work_nobody_consumes_is_counted_by_phase_and_priority() -> None:

@@ -220,8 +220,8 @@ def test_second_deliveries_and_endings_after_the_lease_are_counted(played: Playe
     housekeeping.tick()
     seen = scrape()
     assert seen("sluicegate_messages_refused_total") == 2
-    assert seen("sluicegate_endings_refused_total") == 1
-    assert seen("sluicegate_leases_unbegun_total") == 2
+    assert seen("sluicegate_outcomes_refused_total") == 1
+    assert seen("sluicegate_leases_expired_unstarted_total") == 2
     assert seen.total("sluicegate_starts_total") == 1, "an anomaly is no start"
     assert MinuteStats.objects.by_minute().anomalies().count() == 3
     assert minute_stats.rolled_up_to() is None
@@ -322,4 +322,4 @@ def test_an_ending_beside_others_is_refused_alone(played: Played, probes: Probes
     one, other = worker.begin_all()
     finish.finish_batch([Finish(one.lease_id, Done()), Finish(uuid4(), Done())], None)
     worker.end(other)
-    assert scrape()("sluicegate_endings_refused_total") == 1
+    assert scrape()("sluicegate_outcomes_refused_total") == 1
