@@ -60,7 +60,7 @@ def arxiv() -> Iterator[Stub]:
 
 
 def test_two_workers_share_arxivs_rate_over_its_api_and_its_pdfs(make_fleet: MakeFleet, arxiv: Stub) -> None:
-    """E4: a request follows the start it was granted for by some milliseconds, so single gaps may be
+    """A request follows the start it was granted for by some milliseconds, so single gaps may be
     shorter than the interval by that much; half of it is the bound here."""
     fleet = make_fleet(arxiv_url=arxiv.url, allow_private_addresses=True)
     fleet.start_worker(4, name="one", wait=False)

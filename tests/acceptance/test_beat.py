@@ -14,7 +14,7 @@ TASK_RESULTS = (
 
 
 def test_two_beats_do_no_harm_and_the_one_left_goes_on(make_fleet: MakeFleet) -> None:
-    """P5-01: nothing runs twice, usage is exact, periodic jobs run once a period even after a kill."""
+    """Nothing runs twice, usage is exact, periodic jobs run once a period even after a kill."""
     fleet = make_fleet(lease_seconds=4)
     began = datetime.now(UTC)
     first, _ = fleet.start_beat("beat-1"), fleet.start_beat("beat-2")
@@ -35,7 +35,7 @@ def test_two_beats_do_no_harm_and_the_one_left_goes_on(make_fleet: MakeFleet) ->
 
 
 def test_without_beat_work_starts_when_it_falls_due(fleet: Fleet) -> None:
-    """P5-11 turned round: no beat at all, nothing else happening, and due work starts by itself."""
+    """No beat at all, nothing else happening, and due work starts by itself."""
     fleet.enqueue(5)
     due = datetime.now(UTC) + timedelta(seconds=4)
     fleet.database.run("UPDATE queuemgr_execution SET run_after = %s", str(due.replace(tzinfo=None)))

@@ -14,7 +14,7 @@ from tests.acceptance.fleet import Fleet, probes
 pytestmark = pytest.mark.slow_proof
 
 CONSUMES_AGAIN = 60
-"""Seconds after the fault within which work must go on (P2-01)."""
+"""Seconds after the fault within which work must go on."""
 
 MOST_PER_WORKER = 12
 """Connections a worker with threads may hold; about ten, says docs/operate.md."""
@@ -46,7 +46,7 @@ def freeze(fleet: Fleet, redis: Redis) -> None:
 def test_work_goes_on_by_itself_after_its_connections_were_lost(
     make_fleet: MakeFleet, fault: Callable[[Fleet, Redis], None]
 ) -> None:
-    """P2-01: 50 items queued when it happens, 20 after; each done once, and no worker deaf."""
+    """50 items queued when it happens, 20 after; each done once, and no worker deaf."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(2))
@@ -62,7 +62,7 @@ def test_work_goes_on_by_itself_after_its_connections_were_lost(
 
 
 def test_connections_to_the_broker_do_not_grow_with_the_work_done(make_fleet: MakeFleet) -> None:
-    """P2-13: every step by a message of its own, four workers, and a command that enqueues."""
+    """Every step by a message of its own, four workers, and a command that enqueues."""
     fleet = make_fleet(slot_handover_seconds=0)
     workers = [fleet.start_worker(2, name=f"w{n}", wait=False) for n in range(4)]
     fleet.wait_for_workers(*workers)
@@ -89,7 +89,7 @@ def _most_connections(fleet: Fleet, redis: Redis, like: str, count: int) -> int:
 
 
 def test_a_broker_that_refuses_connections_costs_time_and_nothing_hangs(make_fleet: MakeFleet) -> None:
-    """P2-13: fewer clients allowed than needed; the enqueue says so, and all is done after."""
+    """Fewer clients allowed than needed; the enqueue says so, and all is done after."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(4))

@@ -12,11 +12,11 @@ BOUND = 20
 """Seconds an enqueue may take longer while the broker does not answer than while it does."""
 
 RECOVERY = 60
-"""Seconds within which work goes on by itself once the broker is back (P2-01)."""
+"""Seconds within which work goes on by itself once the broker is back."""
 
 
 def test_flushall_in_mid_run_loses_nothing_and_nothing_runs_twice(make_fleet: MakeFleet) -> None:
-    """G1, P2-11: every start goes by message (no hand-over), and the broker forgets all, twice."""
+    """Every start goes by message (no hand-over), and the broker forgets all, twice."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.start_worker(8)
     fleet.enqueue(150, seconds=0.1, trace=fleet.trace_file)
@@ -30,7 +30,7 @@ def test_flushall_in_mid_run_loses_nothing_and_nothing_runs_twice(make_fleet: Ma
 
 
 def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(make_fleet: MakeFleet) -> None:
-    """P2-01, P4-01: what was stored while nothing could be published is picked up by itself."""
+    """What was stored while nothing could be published is picked up by itself."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(8))
@@ -44,7 +44,7 @@ def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(make_fl
 
 
 def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(make_fleet: MakeFleet) -> None:
-    """P2-01, P2-11, P4-01: killed with messages in it, back empty on the same port."""
+    """Killed with messages in it, back empty on the same port."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
     kept_up = fleet.supervise(lambda: fleet.start_worker(8))

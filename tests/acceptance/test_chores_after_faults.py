@@ -25,7 +25,7 @@ with PendingDispatch() as pending, hold_scheduler_lock():
 
 
 def test_a_process_killed_holding_every_lock_leaves_none_of_them_behind(fleet: Fleet) -> None:
-    """P5-03: the fleet's lock and the place in line die with their holder."""
+    """The fleet's lock and the place in line die with their holder."""
     fleet.environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
     fleet.start_worker(4)
     fleet.enqueue(60, seconds=0.2, trace=fleet.trace_file)
@@ -45,7 +45,7 @@ def test_a_process_killed_holding_every_lock_leaves_none_of_them_behind(fleet: F
 def test_what_beat_sent_while_no_worker_was_there_is_done_once_and_user_work_starts_at_once(
     fleet: Fleet,
 ) -> None:
-    """P5-08: two dozen ticks in the broker, all but the last of them too old."""
+    """Two dozen ticks in the broker, all but the last of them too old."""
     beat = fleet.start_beat()
     with fleet.redis() as redis:
         fleet.wait_until("sent", lambda: redis.llen("housekeeping") >= 24, within=90)
@@ -62,7 +62,7 @@ def test_what_beat_sent_while_no_worker_was_there_is_done_once_and_user_work_sta
 
 
 def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(make_fleet: MakeFleet) -> None:
-    """P5-10: a sweep every ten minutes runs within seconds of a start on another host."""
+    """A sweep every ten minutes runs within seconds of a start on another host."""
     fleet = make_fleet(poll_interval=600)
     housekeeping = fleet.start_housekeeping()
     fleet.wait_for_workers(housekeeping)
@@ -72,7 +72,7 @@ def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(mak
 
 
 def test_beat_and_workers_go_on_by_themselves_after_the_database_was_away(fleet: Fleet) -> None:
-    """P5-11: every connection ended and none let in for seconds, then all as it was."""
+    """Every connection ended and none let in for seconds, then all as it was."""
     fleet.tolerate("")
     beat, housekeeping = fleet.start_beat(), fleet.start_housekeeping()
     worker = fleet.start_worker(4)

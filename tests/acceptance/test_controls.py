@@ -55,7 +55,7 @@ def test_pause_of_a_queue_a_limit_and_everything_holds_and_resume_starts_the_wor
 
 
 def test_a_retry_keeps_key_queue_and_priority_and_waits_in_the_database(busy: Fleet) -> None:
-    """P3-01, P3-02, P2-02, D4: due at its time without beat; nothing of it is in the broker."""
+    """Due at its time without beat; nothing of it is in the broker."""
     options: dict[str, Any] = {"phase": "expensive", "priority": "high", "limit_key": "host:z"}
     busy.enqueue(1, key_prefix="again", fail="network", requests=1, **options)
     busy.wait_until("first failure", lambda: busy.outcomes("again-0") == {"retried": 1})

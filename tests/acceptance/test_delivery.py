@@ -11,7 +11,7 @@ QUEUE = "prep.normal"
 
 
 def test_a_message_delivered_three_times_and_once_more_later_runs_once(make_fleet: MakeFleet) -> None:
-    """G1, P2-02: every message trebled in the broker, and delivered again after all was done."""
+    """Every message trebled in the broker, and delivered again after all was done."""
     fleet = make_fleet(lease_seconds=60, heartbeat_seconds=20)
     fleet.enlist_nobody(QUEUE, slots=20)
     fleet.enqueue(20, seconds=0.1, trace=fleet.trace_file)
@@ -29,7 +29,7 @@ def test_a_message_delivered_three_times_and_once_more_later_runs_once(make_flee
 
 
 def test_a_worker_frozen_beyond_its_lease_stores_nothing_when_it_wakes(make_fleet: MakeFleet) -> None:
-    """P2-14 turned round: its work is done by another; waking up, it has no second effect."""
+    """Its work is done by another; waking up, it has no second effect."""
     fleet = make_fleet(lease_seconds=3)
     sleeper = fleet.start_worker(1, name="sleeper")
     fleet.enqueue(1, key_prefix="once", seconds=3, requests=1, trace=fleet.trace_file)
@@ -66,7 +66,7 @@ def _everything(fleet: Fleet) -> list[tuple[object, ...]]:
 
 
 def test_the_same_1000_keys_from_four_processes_at_once_are_1000_executions(fleet: Fleet) -> None:
-    """E1, P4-04: each key is new to exactly one of them, and each says how many were."""
+    """Each key is new to exactly one of them, and each says how many were."""
     racing = [fleet.start_command(*probes(1000, key_prefix="same")) for _ in range(4)]
     said = [command.end() for command in racing]
     counts = [re.match(r"(\d+) new, (\d+) already there", line) for line in said]

@@ -22,7 +22,7 @@ ENDS = {
 
 
 def test_events_and_flower_show_every_attempt_once_with_name_key_and_outcome(make_fleet: MakeFleet) -> None:
-    """P8-01: done (few messages, many handed over), failed, to be retried, cancelled and lost."""
+    """Done (few messages, many handed over), failed, to be retried, cancelled and lost."""
     fleet = make_fleet(lease_seconds=4)
     with _events(fleet) as events:
         flower = _start_flower(fleet)

@@ -20,7 +20,7 @@ fleet without beat. Heartbeats search every second; the rest is for a machine wi
 def test_a_worker_killed_in_mid_run_loses_nothing_and_nothing_is_done_twice(
     make_fleet: MakeFleet, pool: str, slots: int
 ) -> None:
-    """G3, P1-01, P2-04, P2-10: another worker lives; no beat, so heartbeats stand in."""
+    """Another worker lives; no beat, so heartbeats stand in."""
     fleet = make_fleet(lease_seconds=LEASE, max_prep=10)
     doomed = fleet.start_worker(slots, pool, name="doomed", wait=False)
     survivor = fleet.start_worker(8, pool, name="survivor", wait=False)
@@ -44,7 +44,7 @@ def test_a_worker_killed_in_mid_run_loses_nothing_and_nothing_is_done_twice(
 def test_a_restarted_worker_frees_what_its_killed_namesake_held_without_waiting_for_the_lease(
     make_fleet: MakeFleet,
 ) -> None:
-    """P1-01, P2-10: leases of 300 s, the same node name, and slots back as soon as it signs on."""
+    """Leases of 300 s, the same node name, and slots back as soon as it signs on."""
     fleet = make_fleet(lease_seconds=300, max_prep=4)
     first = fleet.start_worker(8, name="phoenix")
     fleet.enqueue(60, seconds=0.1, trace=fleet.trace_file)

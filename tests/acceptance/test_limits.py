@@ -10,7 +10,7 @@ from tests.acceptance.trace import Trace
 
 
 def test_a_cap_of_10_under_50_slots_never_shows_11_and_stays_full_while_work_waits(fleet: Fleet) -> None:
-    """A2, A6, A10, P1-06: 300 probes of 0.1 s; waiting for a slot is no failure and no attempt."""
+    """300 probes of 0.1 s; waiting for a slot is no failure and no attempt."""
     fleet.enqueue(300, seconds=0.1, trace=fleet.trace_file)
     fleet.enqueue(20, seconds=0.1, trace=fleet.trace_file, phase="wrap")
     said = fleet.command("run", "--drain", "--workers", "50", "--max-prep", "10")
@@ -24,7 +24,7 @@ def test_a_cap_of_10_under_50_slots_never_shows_11_and_stays_full_while_work_wai
 
 
 def test_the_table_of_reserved_capacity_holds_line_by_line(make_fleet: MakeFleet) -> None:
-    """B1 to B3: max 3, reserved 1; the scenarios of the seed's table, one after the other."""
+    """Max 3, reserved 1."""
     fleet = make_fleet(max_workers=3, high_priority_reserved=1)
     fleet.start_worker(6)
 
@@ -48,7 +48,7 @@ def _run(fleet: Fleet, name: str, **counts: int) -> Trace:
 
 
 def test_a_run_with_a_budget_of_20_and_40_slots_stops_at_20(fleet: Fleet) -> None:
-    """A3, A10, P1-06: exactly 20 spent and done; the rest waits unfailed and says why."""
+    """Exactly 20 spent and done; the rest waits unfailed and says why."""
     fleet.enqueue(60, requests=1, seconds=0.05, trace=fleet.trace_file)
     said = fleet.command("run", "--drain", "--workers", "40", "--budget", "20", code=4)
     assert "stopped: 40 wait: fleet budget 20/20 spent" in said
@@ -56,7 +56,7 @@ def test_a_run_with_a_budget_of_20_and_40_slots_stops_at_20(fleet: Fleet) -> Non
 
 
 def test_a_budget_of_20_stops_at_18_when_each_costs_3(make_fleet: MakeFleet) -> None:
-    """A3: the last value that fits, under 40 racing slots."""
+    """The last value that fits, under 40 racing slots."""
     fleet = make_fleet(daily_budget=20)
     fleet.start_worker(40, wait=False)
     fleet.enqueue(40, requests=3, seconds=0.05, trace=fleet.trace_file)
@@ -75,7 +75,7 @@ def _check_spent(fleet: Fleet, spent: int, *, done: int, waiting: int) -> None:
 
 
 def test_a_cap_lowered_while_busy_drains_and_starts_nothing_above_it(fleet: Fleet) -> None:
-    """P1-04: 10 run, the cap becomes 4; starts wait until fewer than 4 run, other phases go on."""
+    """10 run, the cap becomes 4; starts wait until fewer than 4 run, other phases go on."""
     fleet.start_worker(12, wait=False)
     fleet.enqueue(24, key_prefix="capped", seconds=0.5, trace=fleet.trace_file)
     fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 12)

@@ -19,7 +19,7 @@ SLOTS = 8
 def test_gentle_stops_at_any_moment_run_nothing_twice_and_lose_nothing(
     make_fleet: MakeFleet, pool: str
 ) -> None:
-    """P2-07: SIGTERM at random moments of a full queue, each item counted by its own trace."""
+    """SIGTERM at random moments of a full queue, each item counted by its own trace."""
     fleet = make_fleet(lease_seconds=60, heartbeat_seconds=20)
     fleet.enqueue(300, seconds=0.2, trace=fleet.trace_file)
     restarts = 0
@@ -40,7 +40,7 @@ def test_gentle_stops_at_any_moment_run_nothing_twice_and_lose_nothing(
 def test_hard_stops_run_again_no_more_than_what_was_running(
     make_fleet: MakeFleet, signals: list[int]
 ) -> None:
-    """P2-07: SIGTERM twice, or SIGQUIT; what was under way is lost to its lease, and done again."""
+    """SIGTERM twice, or SIGQUIT; what was under way is lost to its lease, and done again."""
     fleet = make_fleet(lease_seconds=3)
     fleet.tolerate("")
     fleet.enqueue(150, seconds=0.3, trace=fleet.trace_file)

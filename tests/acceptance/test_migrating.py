@@ -71,7 +71,7 @@ def writing(fleet: Fleet) -> Iterator[list[float]]:
 
 @pytest.mark.slow_proof
 def test_a_migration_killed_half_way_is_run_again_and_no_row_is_lost(make_fleet: MakeFleet) -> None:
-    """P4-11: each operation in turn is where it is killed."""
+    """Each operation in turn is where it is killed."""
     fleet = make_fleet()
     rows_before(fleet, 200)
     killed = 0

@@ -23,7 +23,7 @@ def children(worker: Process) -> set[int]:
 
 
 def test_errors_that_cannot_be_rebuilt_end_no_process_and_leave_nothing_running(fleet: Fleet) -> None:
-    """P3-04, prefork, where an error object that crossed over took the parent down."""
+    """Prefork, where an error object that crossed over took the parent down."""
     fleet.tolerate("")
     worker = start_worker(fleet, 2)
     before = children(worker)
@@ -42,7 +42,7 @@ def test_errors_that_cannot_be_rebuilt_end_no_process_and_leave_nothing_running(
 
 @pytest.mark.parametrize("way", ["once-kill", "once-exit"])
 def test_an_item_whose_child_process_was_killed_is_done_by_another(make_fleet: MakeFleet, way: str) -> None:
-    """P2-04: two attempts, one final result, and well within a minute."""
+    """Two attempts, one final result, and well within a minute."""
     fleet = make_fleet(lease_seconds=4)
     fleet.tolerate("")
     worker = start_worker(fleet, 2)
@@ -55,7 +55,7 @@ def test_an_item_whose_child_process_was_killed_is_done_by_another(make_fleet: M
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_a_step_longer_than_its_lease_runs_once(make_fleet: MakeFleet, pool: str) -> None:
-    """P2-14: asleep, in a Python loop, and in C calls that let no other thread run for a while."""
+    """Asleep, in a Python loop, and in C calls that let no other thread run for a while."""
     fleet = make_fleet(lease_seconds=8)
     start_worker(fleet, 3, pool)
     told = {"trace": fleet.trace_file}
@@ -71,7 +71,7 @@ def test_a_step_longer_than_its_lease_runs_once(make_fleet: MakeFleet, pool: str
 def test_a_step_that_never_returns_is_ended_by_its_pools_time_limit_and_never_a_success(
     make_fleet: MakeFleet, way: str
 ) -> None:
-    """P3-13: with `--time-limit` its process is killed; each time counts, and its slot serves others."""
+    """With `--time-limit` its process is killed; each time counts, and its slot serves others."""
     fleet = make_fleet(lease_seconds=2)
     fleet.tolerate("")
     worker = start_worker(fleet, 1, "prefork", "--time-limit", "2")

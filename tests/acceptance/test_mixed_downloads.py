@@ -56,12 +56,12 @@ def run(fleet: Fleet, hosts: int, count: int, slots: int, within: float) -> None
 
 
 def test_sixty_mixed_papers_end_as_they_must_and_no_host_is_pressed(quick: Fleet) -> None:
-    """P6-04, P6-06, P6-08, P6-09, E3, G4: every kind of answer there is."""
+    """Every kind of answer there is."""
     run(quick, hosts=3, count=60, slots=12, within=300)
 
 
 @pytest.mark.slow_proof
 def test_a_thousand_mixed_papers_end_as_they_must_and_no_host_is_pressed(quick: Fleet) -> None:
-    """P6-04, P6-06, P6-08, P6-09, E3, G4: 429, 503, stalls, resets, redirects, pages, truncation, lies."""
+    """429, 503, stalls, resets, redirects, pages, truncation, lies."""
     assert sum(kind.share for kind in KINDS.values()) <= 1000
     run(quick, hosts=8, count=1000, slots=32, within=1500)

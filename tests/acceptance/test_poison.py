@@ -9,7 +9,7 @@ from tests.acceptance.fleet import Fleet
 def test_work_that_kills_its_process_three_times_is_poison_and_the_rest_finishes(
     make_fleet: MakeFleet,
 ) -> None:
-    """P2-05, P2-04, prefork: exactly three attempts, a final state that says why, all else done."""
+    """Prefork: exactly three attempts, a final state that says why, all else done."""
     fleet = make_fleet(lease_seconds=2)
     fleet.tolerate("SIGKILL", "Traceback")
     fleet.start_worker(4, "prefork")
@@ -19,7 +19,7 @@ def test_work_that_kills_its_process_three_times_is_poison_and_the_rest_finishes
 
 
 def test_work_that_kills_its_worker_three_times_is_poison_and_the_rest_finishes(fleet: Fleet) -> None:
-    """P2-05, threads: its worker dies with it and is restarted; the rest runs elsewhere."""
+    """Threads: its worker dies with it and is restarted; the rest runs elsewhere."""
     fleet.start_worker(4, queues="wrap.normal", name="elsewhere", wait=False)
     _enqueue(fleet, good="wrap")
     _restart_until_all_ended(fleet)
@@ -27,7 +27,7 @@ def test_work_that_kills_its_worker_three_times_is_poison_and_the_rest_finishes(
 
 
 def test_work_that_runs_beside_poison_in_the_same_process_is_not_poison(fleet: Fleet) -> None:
-    """P2-05, threads: 30 good probes share the worker of the deadly one."""
+    """Threads: 30 good probes share the worker of the deadly one."""
     _enqueue(fleet, good="prep")
     _restart_until_all_ended(fleet)
     _check(fleet, most_lost=10)

@@ -13,7 +13,7 @@ from tests.acceptance.fleet import Fleet
 
 
 def test_a_plain_prefork_worker_runs_every_phase_of_its_queues(fleet: Fleet) -> None:
-    """F, P4-03: `celery -A project worker -P prefork -c 4 -Q …`, nothing else; each child works."""
+    """`celery -A project worker -P prefork -c 4 -Q …`, nothing else; each child works."""
     queues = "prep.high,prep.normal,prep.low,expensive.normal,wrap.normal"
     fleet.start_from_scratch(
         "plain", sys.executable, "-m", "celery", "-A", "project", "worker",

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow_proof
 
 
 def test_high_work_starts_within_seconds_though_low_work_fills_all_it_may(make_fleet: MakeFleet) -> None:
-    """P1-09: 8 slots, 2 reserved, 100 low items of a minute, then five high ones of a second."""
+    """8 slots, 2 reserved, 100 low items of a minute, then five high ones of a second."""
     fleet = make_fleet(max_workers=8, high_priority_reserved=2)
     fleet.start_worker(8)
     fleet.enqueue(100, key_prefix="low", priority="low", seconds=60, trace=fleet.trace_file)
@@ -31,7 +31,7 @@ def test_high_work_starts_within_seconds_though_low_work_fills_all_it_may(make_f
 def test_short_items_do_not_wait_behind_a_long_one_while_another_worker_is_idle(
     fleet: Fleet, pool: str
 ) -> None:
-    """P2-08: two workers of one slot, one item of a minute, ten of a second."""
+    """Two workers of one slot, one item of a minute, ten of a second."""
     workers = [fleet.start_worker(1, pool, name=name, wait=False) for name in ("one", "two")]
     fleet.wait_for_workers(*workers)
     fleet.enqueue(1, key_prefix="long", seconds=60)

@@ -15,7 +15,7 @@ GRACE = 2
 def test_a_worker_that_is_stopped_gives_back_what_it_has_not_begun_and_hands_on_what_is_long(
     make_fleet: MakeFleet, pool: str
 ) -> None:
-    """P2-07: at SIGTERM two short steps, two long ones, and three messages nobody has begun."""
+    """At SIGTERM two short steps, two long ones, and three messages nobody has begun."""
     fleet = make_fleet(lease_seconds=60, heartbeat_seconds=20, shutdown_grace=GRACE)
     leaving = fleet.start_worker(4, pool, name="leaving")
     fleet.enlist_nobody("prep.low", slots=3)

@@ -245,7 +245,6 @@ def serving(stopped: Stopped, interrupted: Run) -> Run:
 
 
 def test_at_the_budget_it_ends_with_4_and_says_what_waits(stopped: Stopped) -> None:
-    """A3"""
     assert stopped.at_the_budget.code == 4
     assert stopped.at_the_budget.printed(r"^stopped: 1 wait: .*budget.* 2.*00:00 UTC")
     assert stopped.states_then == {"done": 2, "waiting": 1}

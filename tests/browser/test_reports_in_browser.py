@@ -106,7 +106,7 @@ def click_whatever_it_offers(page: Page) -> None:
 def test_nothing_a_paper_says_runs_loads_or_leads_away(
     address: str, page: Page, document: Document, live_server: Any, elsewhere: Elsewhere
 ) -> None:
-    """P4-14: not even in a report whose escaping had failed, since its policy forbids it."""
+    """Not even in a report whose escaping had failed, since its policy forbids it."""
     page.goto(live_server.url + address.format(pk=document.pk))
     click_whatever_it_offers(page)
     assert page.title() != "run"
@@ -123,7 +123,7 @@ def test_a_report_is_of_no_origin_so_our_cookies_are_out_of_its_reach(
 def test_a_report_opened_from_a_disk_runs_and_loads_nothing(
     tmp_path: Path, elsewhere: Elsewhere, open_page: OpenPage
 ) -> None:
-    """P4-14: its policy is in the page as well."""
+    """Its policy is in the page as well."""
     whole = render_html(with_every_text(HOSTILE))
     file = tmp_path / "report.html"
     file.write_text(whole.replace("<h2>Summary</h2>", f"<h2>Summary</h2>{elsewhere.attack}"))

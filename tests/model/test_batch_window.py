@@ -151,7 +151,6 @@ class Plain:
 def test_no_member_starts_beyond_the_window_all_end_and_results_come_once_in_order(
     make_worker: Callable[..., Worker], free_slots_of: Any, sent: list[Any]
 ) -> None:
-    """G7"""
 
     @settings(
         max_examples=max(5, MODEL_EXAMPLES // 2),

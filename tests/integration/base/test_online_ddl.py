@@ -44,7 +44,6 @@ def before() -> Iterator[ProjectState]:
 
 @pytest.mark.parametrize("operation", [INDEX, UNIQUE, CHECK])
 def test_an_operation_run_again_adds_nothing_twice(operation, before: ProjectState) -> None:
-    """P4-11"""
     _run(operation, before)
     _run(operation, before)
     with connection.cursor() as cursor:

@@ -132,7 +132,6 @@ def test_cancelling_a_batch_says_how_many_had_not_ended() -> None:
     ],
 )
 def test_what_cannot_be_done_with_a_batch_is_refused(words: Any, complaint: str) -> None:
-    """P8-08"""
     opened()
     said = queue(*words)
     assert (said.code, said.out) == (3, "")
@@ -188,7 +187,6 @@ def test_what_stats_print_is_what_the_manual_says_they_print(played: Any) -> Non
 
 
 def test_watching_once_shows_every_part_as_plain_text(played: Any, probes: Any) -> None:
-    """P8-09"""
     worker = played(slots=1)
     probes(1, prefix="[/red]\x1b[31m")
     [grant] = worker.begin_all()
@@ -265,7 +263,6 @@ def _read(terminal: int, until: bytes, seconds: float) -> bytes:
 
 
 def test_a_bar_is_drawn_for_a_person_at_a_terminal_only(installed: Path) -> None:
-    """P8-09"""
     many = ("queue", "enqueue", "--flow", "probe", "--count", "1500", "--key-prefix")
     seen, _ = in_a_terminal(installed, *many, "a", until=b"1500 new")
     assert "enqueuing" in seen and "\x1b[" in seen
@@ -308,7 +305,6 @@ def test_the_manual_has_every_exit_code() -> None:
     ],
 )
 def test_a_mistyped_word_is_met_with_what_it_may_have_meant(words: tuple[str, ...], complaint: str) -> None:
-    """P8-08"""
     said = queue(*words)
     assert (said.code, said.out) == (64, "")
     assert complaint in said.complaint
@@ -317,7 +313,7 @@ def test_a_mistyped_word_is_met_with_what_it_may_have_meant(words: tuple[str, ..
 def test_a_database_that_does_not_answer_has_a_code_of_its_own_in_every_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P8-08: forced in every subcommand that reads or writes rows."""
+    """Forced in every subcommand that reads or writes rows."""
     from django.db.backends.utils import CursorWrapper
 
     def away(*given: Any, **named: Any) -> Any:
@@ -339,7 +335,7 @@ def test_a_database_that_does_not_answer_has_a_code_of_its_own_in_every_command(
 def test_leases_that_cannot_be_sent_are_said_to_be_stored(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P8-06: acceptance tests freeze and kill a broker; this is what is said then."""
+    """Acceptance tests freeze and kill a broker; this is what is said then."""
     from queuemgr.lifecycle import publish
     from queuemgr.lifecycle.leases import Grant
 

@@ -85,7 +85,7 @@ def test_a_stop_is_recorded_and_the_rest_goes_on() -> None:
 def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """P8-09: nothing that moves, no control characters; and what ended early is no success."""
+    """Nothing that moves, no control characters; and what ended early is no success."""
     some_failed(3)
     action = started()
     monkeypatch.setattr("time.sleep", lambda seconds: carried_out(action, rows=1))
@@ -115,7 +115,6 @@ def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
 def test_an_invalid_bulk_request_is_refused_with_the_remedy(
     arguments: tuple[str, ...], complaint: str
 ) -> None:
-    """P8-08"""
     some_failed(1)
     text, code = refused(*arguments)
     assert (code, complaint in text) == (3, True), text

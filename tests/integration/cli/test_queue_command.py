@@ -329,7 +329,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path) -> None:
-    """P8-08"""
     done = shell(installed, "queue", "pause", "perp")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("CommandError: nothing is called 'perp'")
@@ -356,7 +355,7 @@ def test_a_setting_that_cannot_work_is_named_with_its_value(tmp_path: Path) -> N
 
 
 def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Path) -> None:
-    """P8-08: a closed output pipe; and a line is there as soon as it is written."""
+    """A closed output pipe; and a line is there as soon as it is written."""
     watch = [sys.executable, "manage.py", "queue", "stats", "--json", "--watch", "--interval", "0.1"]
     with subprocess.Popen(
         watch, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

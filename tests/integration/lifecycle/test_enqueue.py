@@ -39,7 +39,7 @@ def test_the_same_key_in_two_flows_is_two_executions(sent: list[Any]) -> None:
 def test_nothing_is_sent_before_the_transaction_that_enqueued_commits(
     played: Callable[..., Any], sent: list[Any]
 ) -> None:
-    """P4-01: a task must not start before its row can be seen."""
+    """A task must not start before its row can be seen."""
     played(slots=2)
     with transaction.atomic():
         enqueue("probe", "k")
@@ -59,7 +59,7 @@ def test_an_enqueue_rolled_back_leaves_nothing_behind(played: Callable[..., Any]
 def test_work_that_can_never_fit_is_refused_naming_the_setting(
     configure: Callable[..., None], sent: list[Any]
 ) -> None:
-    """P1-05: it must not wait for ever behind a message that says busy."""
+    """It must not wait for ever behind a message that says busy."""
     configure(daily_budget=5)
     limit_rows.sync()
     with pytest.raises(NeverFits, match=r"cost 6 is above daily_budget=5 of limit 'fleet'"):

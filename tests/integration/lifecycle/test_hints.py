@@ -54,7 +54,7 @@ def run_out() -> None:
 def test_a_broker_that_is_full_loses_nothing_and_gets_its_messages_later(
     broker: Redis, make_worker: Callable[..., Worker]
 ) -> None:
-    """P2-11: the database is the truth; what could not be published is sent by a later tick."""
+    """The database is the truth; what could not be published is sent by a later tick."""
     worker = make_worker(slots=3)
     broker.config_set("maxmemory", 1)
     for number in range(3):
@@ -74,7 +74,7 @@ def test_a_broker_that_is_full_loses_nothing_and_gets_its_messages_later(
 def test_queues_a_full_broker_evicted_are_filled_again(
     broker: Redis, make_worker: Callable[..., Worker]
 ) -> None:
-    """P2-11: with an LRU policy a broker may forget a whole queue."""
+    """With an LRU policy a broker may forget a whole queue."""
     make_worker(slots=5)
     for number in range(5):
         enqueue("probe", f"p{number}")
@@ -88,7 +88,7 @@ def test_queues_a_full_broker_evicted_are_filled_again(
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_doctor_names_a_policy_by_which_the_broker_forgets_messages(policy: str, broker: Redis) -> None:
-    """P2-11: it costs time only, but nobody would know where that went."""
+    """It costs time only, but nobody would know where that went."""
     assert not [f for f in doctor.broker() if f.level != "good"]
     broker.config_set("maxmemory-policy", policy)
     (note,) = [f for f in doctor.broker() if f.level != "good"]
@@ -99,7 +99,7 @@ def test_doctor_names_a_policy_by_which_the_broker_forgets_messages(policy: str,
 def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its_upgrade(
     played: Played, probes: Probes, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P2-12: a worker of before a release meets work of after it."""
+    """A worker of before a release meets work of after it."""
     monkeypatch.setattr(flow, "_flows", dict(flow._flows))
     new = flow.register_flow(replace(flow.get_flow("probe"), name="new-in-this-release"))
     worker = played(slots=1)
@@ -124,7 +124,7 @@ def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its
 def test_a_message_an_old_worker_threw_away_is_sent_again_until_one_takes_it(
     played: Played, probes: Probes, sent: list[Any]
 ) -> None:
-    """P2-12: Celery discards a message whose task it does not know; that begins nothing."""
+    """Celery discards a message whose task it does not know; that begins nothing."""
     worker = played(slots=1)
     probes(1)
     for _ in range(5):
@@ -141,7 +141,7 @@ def test_a_message_an_old_worker_threw_away_is_sent_again_until_one_takes_it(
 def test_a_lease_expires_by_itself_whatever_the_row_of_its_worker_says(
     record: str, played: Played, probes: Probes
 ) -> None:
-    """P2-10: neither a record that was pruned nor one kept fresh by a namesake holds on to work."""
+    """Neither a record that was pruned nor one kept fresh by a namesake holds on to work."""
     worker = played(slots=1)
     probes(1)
     worker.begin_all()
@@ -173,7 +173,7 @@ def heartbeat(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
 def test_a_step_of_any_length_keeps_its_lease_while_its_worker_renews_it(
     heartbeat: tuple[Heartbeat, Any], probes: Probes
 ) -> None:
-    """P2-14: the lease bounds silence, not run time: four hours in steps of a minute."""
+    """The lease bounds silence, not run time: four hours in steps of a minute."""
     beating, worker = heartbeat
     probes(1)
     (grant,) = worker.begin_all()
@@ -192,11 +192,11 @@ def test_a_step_of_any_length_keeps_its_lease_while_its_worker_renews_it(
 
 
 def test_celery_itself_redelivers_no_message() -> None:
-    """P2-04: acknowledging late or early decides nothing here; what a dead child ran comes back by its
+    """Acknowledging late or early decides nothing here; what a dead child ran comes back by its
     lease. A task of ours with settings of its own would be a second judge."""
     current_app.loader.import_default_modules()
     ours = [task for task in current_app.tasks.values() if isinstance(task, LeasedTask)]
     assert len(ours) > 3
     assert {(task.acks_late, task.reject_on_worker_lost) for task in ours} == {(True, False)}
-    assert {task.max_retries for task in ours} == {0}, "P3-02: and one place decides on retries"
+    assert {task.max_retries for task in ours} == {0}, "one place decides on retries"
     assert not [task.name for task in ours if getattr(task, "autoretry_for", None)]

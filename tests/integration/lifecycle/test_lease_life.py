@@ -31,7 +31,7 @@ def run_out(**which: Any) -> None:
 
 
 def test_a_message_delivered_three_times_starts_its_lease_once(played: Played, probes: Probes) -> None:
-    """P2-02, celery/celery#3270: the same message may come again, and late."""
+    """Celery/celery#3270: the same message may come again, and late."""
     worker = played(slots=1)
     probes(1)
     lease = Lease.objects.get().pk
@@ -103,7 +103,7 @@ def test_a_lease_no_worker_started_is_granted_again_and_is_no_attempt(played: Pl
 
 
 def test_work_that_ends_its_worker_three_times_is_poison(played: Played, probes: Probes) -> None:
-    """P2-05: not redelivered for ever."""
+    """Not redelivered for ever."""
     worker = played(slots=1)
     probes(1)
     for _ in range(retry_policy.MAX_LOSSES):
@@ -116,7 +116,7 @@ def test_work_that_ends_its_worker_three_times_is_poison(played: Played, probes:
 
 
 def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Probes) -> None:
-    """P2-05: with threads a deadly step takes what runs beside it down; only it is to blame."""
+    """With threads a deadly step takes what runs beside it down; only it is to blame."""
     worker = played(slots=2)
     probes(2)
     for _ in range(retry_policy.MAX_LOSSES):
@@ -158,7 +158,7 @@ def test_executions_lost_together_are_recognised_though_their_leases_expire_at_d
 def test_a_restarted_worker_frees_the_leases_of_its_dead_predecessor(
     played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P1-01, P2-10: the lease is the fallback; a known death frees the slot at once."""
+    """The lease is the fallback; a known death frees the slot at once."""
     worker = played(slots=1)
     probes(1)
     worker.begin_all()
@@ -172,7 +172,6 @@ def test_a_restarted_worker_frees_the_leases_of_its_dead_predecessor(
 def test_a_failure_waits_in_the_database_and_keeps_queue_priority_and_key(
     played: Played, probes: Probes
 ) -> None:
-    """P3-01"""
     worker = played(slots=1)
     probes(1, priority=2, phase="wrap", limit_key="host:a")
     (grant,) = worker.begin_all()
@@ -187,7 +186,6 @@ def test_a_failure_waits_in_the_database_and_keeps_queue_priority_and_key(
 
 
 def test_a_servers_retry_after_is_obeyed_to_the_second(played: Played, probes: Probes) -> None:
-    """P3-08"""
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
@@ -199,7 +197,7 @@ def test_a_servers_retry_after_is_obeyed_to_the_second(played: Played, probes: P
 def test_attempts_are_counted_per_step_and_end_in_a_failure_a_person_sees(
     played: Played, probes: Probes
 ) -> None:
-    """P3-03: giving up is reached, and once."""
+    """Giving up is reached, and once."""
     worker = played(slots=1)
     probes(1)
     for _ in range(3):
@@ -216,7 +214,7 @@ def test_attempts_are_counted_per_step_and_end_in_a_failure_a_person_sees(
 def test_being_stopped_or_asking_to_wait_is_no_failed_attempt(
     result: Any, played: Played, probes: Probes
 ) -> None:
-    """P1-06: ordinary back-pressure is not stored as failure."""
+    """Ordinary back-pressure is not stored as failure."""
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
@@ -279,7 +277,7 @@ def test_result_and_end_of_lease_commit_together(
 def test_the_budget_is_never_exceeded_and_lost_work_is_charged_what_it_sent(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
-    """P7-08, P7-09: reserved when granted, settled when ended, given back when never begun."""
+    """Reserved when granted, settled when ended, given back when never begun."""
     configure(daily_budget=3)
     worker = played(slots=5)
     probes(5, requests=1)

@@ -83,7 +83,7 @@ def by_command(worker: Any, grant: Grant) -> None:
 def test_a_retry_by_whatever_route_is_the_same_work(
     fail: Callable[[Any, Grant], None], played: Played, probes: Probes, sent: list[Any]
 ) -> None:
-    """P3-01: queue, priority, limit key, payload and identity of tries 2 and 3 are those of the first."""
+    """Queue, priority, limit key, payload and identity of tries 2 and 3 are those of the first."""
     worker = played(slots=1)
     probes(1, priority=HIGH, phase="wrap", limit_key="tenant:a", trail="correlation-7")
     seen: list[tuple[Any, ...]] = []
@@ -107,7 +107,7 @@ def test_a_retry_by_whatever_route_is_the_same_work(
 
 
 def test_retries_of_different_layers_do_not_multiply(played: Played, probes: Probes) -> None:
-    """P3-02: a step that always fails, swept, enqueued and delivered again, runs as often as said."""
+    """A step that always fails, swept, enqueued and delivered again, runs as often as said."""
     worker = played(slots=1)
     probes(1)
     calls = 0
@@ -129,7 +129,7 @@ def test_retries_of_different_layers_do_not_multiply(played: Played, probes: Pro
 def test_each_kind_of_failure_is_tried_as_often_as_its_policy_says_and_then_given_up(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
-    """P3-03: `max_attempts` counts runs; the last of them leaves a final state with its error."""
+    """`max_attempts` counts runs; the last of them leaves a final state with its error."""
     configure(retry_percent=100)
     kinds = [kind for kind in retry_policy.POLICIES if kind != "poison"]
     worker = played(slots=len(kinds))
@@ -192,7 +192,7 @@ def odd_errors() -> Iterator[dict[str, Exception]]:
 def test_any_error_is_recorded_as_text_and_the_work_continues(
     which: str, odd_errors: dict[str, Exception], played: Played, probes: Probes
 ) -> None:
-    """P3-04: no error object leaves the process; its name and some of its words do."""
+    """No error object leaves the process; its name and some of its words do."""
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
@@ -210,7 +210,7 @@ def test_any_error_is_recorded_as_text_and_the_work_continues(
 
 
 def test_running_out_of_time_is_a_failure_and_never_a_success() -> None:
-    """P3-13: a soft time limit that reaches us is an error like any other."""
+    """A soft time limit that reaches us is an error like any other."""
     result = as_result(SoftTimeLimitExceeded(), AbortSignal())
     assert isinstance(result, Failed)
     assert "SoftTimeLimitExceeded" in result.message
@@ -220,7 +220,7 @@ def test_running_out_of_time_is_a_failure_and_never_a_success() -> None:
 def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
     asked: int, played: Played, probes: Probes
 ) -> None:
-    """P3-08: not a second early, no slot slept away, and the planned time is there to see."""
+    """Not a second early, no slot slept away, and the planned time is there to see."""
     worker = played(slots=1)
     probes(2)
     (first,) = worker.begin_all()
@@ -243,7 +243,7 @@ def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
 def test_waits_of_any_length_are_in_the_database_and_are_sent_once_each_when_due(
     wait: int, played: Played, probes: Probes, sent: list[Any]
 ) -> None:
-    """P2-02: a broker that holds what is not due hands it out again; ours never sees it."""
+    """A broker that holds what is not due hands it out again; ours never sees it."""
     worker = played(slots=20)
     probes(20)
     for grant in worker.begin_all():

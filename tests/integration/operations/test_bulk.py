@@ -103,7 +103,7 @@ def test_every_verb_for_waiting_work_changes_all_of_it(
 def test_of_a_mixture_only_what_failed_is_retried_once_and_the_rest_is_named(
     played: Any, probes: Any
 ) -> None:
-    """P4-16: failed, running, done, cancelled and waiting; pressed twice."""
+    """Failed, running, done, cancelled and waiting; pressed twice."""
     (failed,) = some_failed(1)
     (waits,) = probes(1, prefix="w")
     executions.cancel([waits], ANN)
@@ -127,7 +127,7 @@ def test_of_a_mixture_only_what_failed_is_retried_once_and_the_rest_is_named(
 def test_a_worker_killed_in_a_batch_leaves_it_undone_and_the_next_does_each_row_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P4-08: half-done silence is what it must not be."""
+    """Half-done silence is what it must not be."""
     some_failed(10)
     action = started()
     bulk_step.step(action.pk, rows=4)

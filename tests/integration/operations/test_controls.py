@@ -71,7 +71,7 @@ def test_work_that_ends_well_in_spite_of_a_cancel_is_done(played: Any, probes: A
 
 
 def test_a_retry_continues_at_the_failed_step_with_new_attempts(played: Any, probes: Any) -> None:
-    """P4-16: and makes no copy."""
+    """And makes no copy."""
     worker = played(slots=1)
     (execution,) = probes(1, phase="wrap")
     (grant,) = worker.begin_all()
@@ -135,7 +135,6 @@ def test_raising_a_limit_starts_waiting_work_at_once(played: Any, probes: Any) -
 
 
 def test_a_limit_lowered_while_busy_drains_and_starts_nothing(played: Any, probes: Any) -> None:
-    """P1-04"""
     worker = played(slots=8)
     probes(8)
     begun = worker.begin_all()

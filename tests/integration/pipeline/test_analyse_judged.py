@@ -66,7 +66,7 @@ def verdict(mock: LLMockServer) -> dict[str, Any]:
 
 
 def test_the_verdict_is_clean_under_429_503_and_stalls(runner: AnalyseRunner, mock: LLMockServer) -> None:
-    """P3-08: Retry-After is respected, backoff grows, and timeouts are retried."""
+    """Retry-After is respected, backoff grows, and timeouts are retried."""
     mock.state.scenarios.add(
         Fail(429, retry_after=1.0),
         Fail(503),

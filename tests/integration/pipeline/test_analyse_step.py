@@ -88,7 +88,7 @@ def test_a_paper_nobody_looked_at_comes_back_with_what_it_takes_and_is_no_attemp
 def test_a_prompt_refused_for_its_length_is_asked_in_halves_once_across_leases(
     runner: AnalyseRunner, model: FakeLlm
 ) -> None:
-    """P7-12: at most one adapted retry per item."""
+    """At most one adapted retry per item."""
     model.refuse(400, "maximum context length is 1500 tokens, you sent 2411")
     runner.add("long", LONG)
     runner.once()
@@ -100,7 +100,6 @@ def test_a_prompt_refused_for_its_length_is_asked_in_halves_once_across_leases(
 
 
 def test_a_second_refusal_for_length_fails_with_the_numbers(runner: AnalyseRunner, model: FakeLlm) -> None:
-    """P7-12"""
     model.reply = lambda request: (
         400,
         {"error": {"code": "context_length_exceeded", "message": "9 allowed, 99 sent"}},
@@ -143,7 +142,7 @@ def all_at_once(runner: AnalyseRunner, in_threads: Callable[..., list[Any]]) -> 
 def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
     runner: AnalyseRunner, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
 ) -> None:
-    """P7-08: three of six reserve the whole budget; what they refund is not enough for another."""
+    """Three of six reserve the whole budget; what they refund is not enough for another."""
     configure(daily_budget=20)
     limit_rows.sync()
     for number in range(6):
@@ -157,7 +156,7 @@ def test_a_budget_of_20_is_not_passed_by_long_papers_racing(
 def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
     mended: bool, runner: AnalyseRunner, model: FakeLlm, in_threads: Any, configure: Callable[..., None]
 ) -> None:
-    """P7-08: no usage row at first; the model's own count is the reference. Half of the answers
+    """No usage row at first; the model's own count is the reference. Half of the answers
     need a retry, which takes more requests than a paper usually does."""
     configure(daily_budget=20, max_workers=32)
     limit_rows.sync()
@@ -182,7 +181,7 @@ ENDINGS: dict[str, Callable[[FakeLlm], object]] = {
 def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
     ending: str, runner: AnalyseRunner, model: FakeLlm
 ) -> None:
-    """P7-09, P7-05: nothing stays reserved, and the charge is the model's own count."""
+    """Nothing stays reserved, and the charge is the model's own count."""
     ENDINGS[ending](model)
     runner.add("short", SHORT)
     (result,) = runner.once()
@@ -198,7 +197,6 @@ def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
 def test_whatever_breaks_an_analysis_off_what_it_did_not_send_is_given_back(
     ending: str, runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P7-09"""
     runner.add("long", LONG)
     (grant,) = runner.begin()
     signal = AbortSignal()
@@ -226,7 +224,7 @@ def _no_room(pk: int, columns: dict[str, Any]) -> None:
 def test_a_request_that_cannot_be_charged_is_not_sent_and_is_no_attempt(
     runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P7-11: no reservation, no call; the paper waits without using an attempt."""
+    """No reservation, no call; the paper waits without using an attempt."""
 
     def away(work: Work, requests: int = 1) -> None:
         raise OperationalError("database is locked")

@@ -31,7 +31,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_a_redirect_to_another_host_goes_on_under_that_hosts_limit(
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
-    """E3"""
     url = site.url(f"/to?url={quote(mirror.url('/pdf?token=s3cret'), safe='')}")
     document = fetching.put(url)
     assert is_fetched(document)
@@ -111,7 +110,7 @@ def test_a_persons_retry_counts_redirects_from_none(
 def test_redirects_between_two_hosts_end(
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
-    """P6-09: a loop is counted although each hop is a separate run."""
+    """A loop is counted although each hop is a separate run."""
     there = site.url("/back")
     mirror_url = mirror.url(f"/to?url={quote(there, safe='')}")
     site.redirects["/back"] = mirror_url
@@ -123,7 +122,6 @@ def test_redirects_between_two_hosts_end(
 def test_the_pdf_a_page_names_on_another_host_is_asked_for_under_that_hosts_limit(
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
-    """P6-04"""
     text = f'<html><meta name="citation_pdf_url" content="{mirror.url("/pdf")}">'
     document = fetching.put(site.url(f"/body?text={quote(text, safe='')}"), landing=True)
     assert is_fetched(document)

@@ -204,7 +204,6 @@ def test_a_lone_address_is_tried_as_often_as_its_policy_says(fetching: Fetching,
 def test_a_copy_we_have_is_not_asked_for_again_unless_somebody_says_so(
     fetching: Fetching, site: FaultyServer
 ) -> None:
-    """A7"""
     refetched(fetching, site, "/conditional", refetch=False)
     assert len(site.hits) == 1
 
@@ -220,7 +219,7 @@ def test_a_copy_requested_again_is_kept_if_it_has_not_changed(fetching: Fetching
 def test_an_earlier_copy_is_never_harmed_by_what_comes_later(
     page: str, fetching: Fetching, site: FaultyServer
 ) -> None:
-    """P6-04, P6-06: requested again, the site sends a login page, or nothing; the stored copy stays."""
+    """Requested again, the site sends a login page, or nothing; the stored copy stays."""
     url = "/once?then=" + quote(page)
     document = refetched(fetching, site, url)
     assert (is_fetched(document), told(document)) == (True, ["kept", "not_pdf"])
@@ -280,7 +279,6 @@ def test_a_scratch_folder_that_cannot_be_made_is_a_storage_failure(
 
 
 def test_what_was_left_for_later_is_cleared_after_a_day(fetching: Fetching, site: FaultyServer) -> None:
-    """P6-06"""
     fetching.put(site.url("/ranged?id=tidy&then=503"))
     [left] = files.scratch().iterdir()
     assert left.stat().st_size == faulty_ranges.CUT

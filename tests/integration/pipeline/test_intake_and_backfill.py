@@ -66,7 +66,7 @@ def keys() -> list[str]:
 
 
 def test_a_catalogue_is_known_and_none_of_it_is_under_way(tmp_path: Path) -> None:
-    """A4: millions of lines must not become millions of waiting rows."""
+    """Millions of lines must not become millions of waiting rows."""
     catalogue = tmp_path / "catalogue.jsonl"
     catalogue.write_text("".join(json.dumps({"doi": f"10.1/{n}"}) + "\n" for n in range(1200)))
     said = io.StringIO()

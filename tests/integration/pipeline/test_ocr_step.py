@@ -96,7 +96,7 @@ def test_a_document_takes_a_token_for_each_page_it_has_at_the_endpoint(runner: O
 def test_a_request_that_cannot_be_charged_is_not_sent_and_is_no_attempt(
     runner: OcrRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P7-11: no reservation, no call; and nothing is charged."""
+    """No reservation, no call; and nothing is charged."""
 
     def away(work: Work, requests: int = 1) -> None:
         raise OperationalError("database is locked")
@@ -170,7 +170,6 @@ def test_a_refused_key_fails_the_step_with_the_status_and_without_the_key(runner
 
 
 def test_a_page_that_cannot_be_read_is_named_and_the_document_goes_on(runner: OcrRunner) -> None:
-    """P7-13"""
     runner.vision.next_for[2] = [error(400, "no")]
     runner.add("scan", pages=4)
     runner.once()

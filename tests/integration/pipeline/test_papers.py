@@ -79,7 +79,6 @@ def test_a_paper_on_disk_becomes_a_report(papers: Papers) -> None:
 
 
 def test_every_reference_is_kept_with_its_doi(papers: Papers) -> None:
-    """A8"""
     papers.parse_item(PAPER)
     papers.work()
     document = Document.objects.get()
@@ -112,7 +111,6 @@ def test_a_partial_reading_says_so(papers: Papers, tmp_path: Path, set_settings:
 def test_files_that_cannot_be_read_fail_once_each_with_a_kind_of_its_own(
     papers: Papers, tmp_path: Path
 ) -> None:
-    """P7-01"""
     made = {
         "no_pages": pdf_builder.empty_pages(0),
         "damaged": pdf_builder.cut_array(),
@@ -140,7 +138,6 @@ def test_work_lost_at_any_step_goes_on_from_there_and_redoes_nothing_finished(
 
 
 def test_a_paper_already_stored_is_not_fetched_again(papers: Papers, site: Site) -> None:
-    """A7"""
     site.pages["/a.pdf"] = paper_of()
     papers.parse_item(f"{site.url}/a.pdf")
     papers.work()
@@ -202,7 +199,6 @@ def test_a_blank_page_among_text_is_called_blank_and_spoils_nothing(papers: Pape
 def test_a_step_whose_lease_is_gone_promotes_no_file_and_stores_nothing(
     step: str, papers: Papers, tmp_path: Path
 ) -> None:
-    """C6"""
     papers.parse_item(paper(tmp_path))
     grant = papers.begun(step)
     before, row = papers.stored(), Document.objects.values().get()
@@ -249,7 +245,6 @@ def test_an_aborted_download_leaves_no_file_behind(papers: Papers, site: Site) -
 
 
 def test_text_with_nul_and_other_controls_is_stored_on_any_database(papers: Papers, tmp_path: Path) -> None:
-    """P7-02"""
     papers.parse_item(paper(tmp_path, *(line.replace("gates", "ga\x00tes\x01") for line in PROSE)))
     papers.work()
     document = Document.objects.get()
@@ -287,7 +282,6 @@ def test_an_answer_with_nul_and_half_a_surrogate_is_stored_on_any_database(
     ],
 )
 def test_no_name_of_a_paper_leads_out_of_the_files_folder(name: str, papers: Papers, site: Site) -> None:
-    """P6-12"""
     link = {"URL": f"{site.url}/a.pdf", "content-type": "application/pdf"}
     site.pages["/a.pdf"] = site.pages["/pdf/hep-th/9901001"] = paper_of()
     outside = {path for path in papers.files.parent.rglob("*") if path.is_file()}
@@ -316,14 +310,13 @@ class _AnyWork(dict[str, bytes]):
 
 
 def test_names_that_look_alike_once_made_safe_keep_files_of_their_own() -> None:
-    """P6-12: also on file systems where `A` and `a`, or two forms of an accent, are the same."""
+    """Also on file systems where `A` and `a`, or two forms of an accent, are the same."""
     names = ["10.1/a/b", "10.1/x/b", "10.1/a_b", "10.1/a?b", "10.1/A_B", "10.1/\xe9", "10.1/e\u0301"]
     assert len({Document(key=name).file_stem.lower() for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("name", ["10.1000/a\0b", "10.1000/" + "x" * 5000, "2101.0\x1b0001"])
 def test_a_name_no_row_or_file_could_bear_is_refused_when_given(name: str, papers: Papers) -> None:
-    """P6-12"""
     with pytest.raises(BadInput, match="cannot be used"):
         papers.parse_item(name)
     assert not Document.objects.exists()
@@ -360,7 +353,7 @@ def test_without_an_endpoint_the_analysis_is_local_says_so_and_costs_one(papers:
 def test_the_model_is_asked_and_its_true_number_of_requests_is_charged(
     answers: list[str | int], requests: int, papers: Papers, model: Site
 ) -> None:
-    """G5: two are reserved, since the answer may need a retry."""
+    """Two are reserved, since the answer may need a retry."""
     model.answers = answers
     papers.parse_item(PAPER)
     grant = papers.begun("analyse")

@@ -82,7 +82,7 @@ def test_a_report_has_three_forms_that_tell_the_same(reporter: Reporter) -> None
 def test_a_report_made_again_leaves_no_copy_of_the_one_before(
     storage: str, reporter: Reporter, settings: Any
 ) -> None:
-    """C6: also on a storage that renames a file if its name is taken."""
+    """Also on a storage that renames a file if its name is taken."""
     if storage == "keeps both":
         settings.STORAGES = {**settings.STORAGES, "default": KEEPS_BOTH}
     grant = reporter.begun()
@@ -98,7 +98,6 @@ def test_a_report_made_again_leaves_no_copy_of_the_one_before(
 
 
 def test_a_lost_lease_harms_no_report_made_earlier(reporter: Reporter, settings: Any) -> None:
-    """C6"""
     grant = reporter.begun()
     first = run_step(grant)
     assert isinstance(first, Done) and first.store

@@ -46,7 +46,6 @@ def resolve(papers: Papers) -> list[str]:
 
 
 def test_each_lease_asks_one_source_under_its_limit_only(papers: Papers, sources: Site) -> None:
-    """E3, E4"""
     say(sources, UNPAYWALL, {"title": "T", "oa_status": "closed", "best_oa_location": None})
     say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
     papers.parse_item(DOI)
@@ -66,7 +65,6 @@ def test_each_lease_asks_one_source_under_its_limit_only(papers: Papers, sources
 def test_a_source_that_fails_throttles_its_own_limit_and_the_rest_is_kept_for_the_next_try(
     papers: Papers, sources: Site, set_settings: Any
 ) -> None:
-    """P3-08"""
     with FaultyServer() as busy:
         refusal = busy.url("/status?code=429&retry-after=900&rest=")
         set_settings(unpaywall_url=refusal)

@@ -1,4 +1,4 @@
-"""B6: `GET /task?priority=low|high` and `GET /task/{id}`, with the fields and words of the seed."""
+"""`GET /task?priority=low|high` and `GET /task/{id}`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_task_that_fails_says_failed(on: None, played: Any) -> None:
 def test_low_tasks_leave_the_reserved_slot_to_high_ones(
     on: None, played: Any, configure: Callable[..., None]
 ) -> None:
-    """The seed's table, line by line, through its own routes: three slots, one reserved."""
+    """Line by line: three slots, one reserved."""
     configure(task_routes="true", max_workers=3, high_priority_reserved=1)
     worker = played(slots=3)
     low = [get("/task?priority=low").json()["task_id"] for _ in range(3)]

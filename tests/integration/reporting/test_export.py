@@ -131,7 +131,7 @@ def test_rows_that_come_and_go_meanwhile_spoil_no_other(monkeypatch: pytest.Monk
 def test_memory_does_not_grow_with_the_number_of_executions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """P8-02: what is kept is one chunk, however many there are."""
+    """What is kept is one chunk, however many there are."""
     monkeypatch.setattr(export, "CHUNK", 100)
     peaks = []
     for total in (500, 5000):
@@ -182,7 +182,6 @@ def flow_that_breaks() -> Iterator[None]:
 def test_an_export_that_is_stopped_leaves_the_earlier_file_and_no_half_one(
     tmp_path: Path, flow_that_breaks: None
 ) -> None:
-    """C6"""
     ended("k")
     file = tmp_path / "out.jsonl"
     file.write_text("earlier")
@@ -199,7 +198,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_hostile_text_steers_no_terminal_and_ends_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """P4-14: escape codes, marks that turn text round, and what some readers take for a line's end."""
+    """Escape codes, marks that turn text round, and what some readers take for a line's end."""
     said = "\x1b[31m\x9b31m\u202e\u2028\x85\u2066é漢"
     ended("k", State.FAILED, error_kind="unexpected", error_message=said)
     out = io.StringIO()
@@ -239,7 +238,6 @@ def environment(directory: Path) -> dict[str, str]:
 
 
 def test_standard_output_holds_data_only_and_a_line_at_the_end_is_all_that_is_said(database: Path) -> None:
-    """P8-09"""
     done = manage(database, "queue", "export", "--jsonl")
     assert (done.returncode, done.stderr) == (0, "3,000 exported\n")
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 3000

@@ -133,7 +133,7 @@ def test_low_resource_mode_gives_a_small_machine_few_tokens(configure: Callable[
 def test_a_retry_after_throttles_the_limit_for_the_whole_fleet_and_then_it_half_opens(
     played: Played, probes: Probes
 ) -> None:
-    """P3-08: the wait is nobody's slot, and no worker asks the service before it is over."""
+    """The wait is nobody's slot, and no worker asks the service before it is over."""
     worker = played(slots=8)
     probes(12, limit_key="host:a", prefix="a")
     first, *rest = worker.begin_all()
@@ -181,7 +181,7 @@ def test_failures_to_reach_a_service_open_its_breaker_and_an_answer_closes_it(
 
 
 def test_a_used_up_quota_opens_the_breaker_until_the_day_ends(played: Played, probes: Probes) -> None:
-    """P3-11: one request learns it; the others wait, and are told why."""
+    """One request learns it; the others wait, and are told why."""
     worker = played(slots=1)
     probes(5, limit_key="llm:chat")
     (grant,) = worker.begin_all()
@@ -245,7 +245,6 @@ def test_the_last_tenth_of_a_budget_is_for_high_work(
 
 
 def test_work_no_limit_could_ever_admit_is_refused_naming_the_limit(probes: Probes) -> None:
-    """P1-05."""
     controls.edit_limit("memory", ANN, max_running=4)
     with pytest.raises(NeverFits, match="weight 5 is above max_running=4 of limit 'memory'"):
         enqueue("probe", "x", {"tokens": {"memory": 5}})
@@ -344,7 +343,6 @@ def test_a_parked_route_is_unparked_by_whatever_allows_it_to_start(played: Playe
 def test_an_edited_retry_policy_holds_for_the_next_failure_of_its_phase(
     played: Played, probes: Probes
 ) -> None:
-    """G11."""
     limit_rows.sync()
     worker = played(slots=1)
     probes(1)

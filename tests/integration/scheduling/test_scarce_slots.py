@@ -29,7 +29,7 @@ ANN = Actor("ann", "admin")
 
 
 def test_high_starts_before_normal_before_low_whatever_came_first(played: Played, probes: Probes) -> None:
-    """P1-08: the order of the names is what is promised; numbers and a broker's steps play no part."""
+    """The order of the names is what is promised; numbers and a broker's steps play no part."""
     for name in ("low", "normal", "high"):
         probes(10, priority=PRIORITIES[name], prefix=f"{name}-")
     worker = played(slots=1)
@@ -45,7 +45,6 @@ def test_high_starts_before_normal_before_low_whatever_came_first(played: Played
 
 @pytest.mark.parametrize("name", ["urgent", "", "0", "HIGH"])
 def test_a_priority_nobody_named_is_refused_with_those_there_are(name: str) -> None:
-    """P1-08"""
     with pytest.raises(BadInput, match=f"priority {name!r} is not one of high, normal, low"):
         priority_of(name)
     with pytest.raises(CommandError, match=r"high.*normal.*low"):
@@ -57,7 +56,7 @@ def test_a_priority_nobody_named_is_refused_with_those_there_are(name: str) -> N
 def test_a_rank_that_is_no_priority_is_refused_and_breaks_no_dispatch(
     rank: int, played: Played, probes: Probes
 ) -> None:
-    """P1-08: neither clamped nor stored, where it would stop every dispatch."""
+    """Neither clamped nor stored, where it would stop every dispatch."""
     played(slots=2)
     (execution,) = probes(1)
     with pytest.raises(BadInput, match=f"priority {rank} is not one of"):
@@ -72,7 +71,7 @@ def test_a_rank_that_is_no_priority_is_refused_and_breaks_no_dispatch(
 def test_the_reserve_lets_high_work_in_at_once_while_low_work_fills_the_rest(
     played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
-    """P1-09: 8 slots, 2 reserved, 100 long low items: five high ones never wait for one of them."""
+    """8 slots, 2 reserved, 100 long low items: five high ones never wait for one of them."""
     configure(max_workers=8, high_priority_reserved=2)
     worker = played(slots=8)
     probes(100, priority=LOW, prefix="low-")
@@ -96,7 +95,7 @@ def test_the_reserve_lets_high_work_in_at_once_while_low_work_fills_the_rest(
 def test_waiting_behind_a_cap_of_one_is_no_attempt_and_no_failure(
     played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
-    """P1-06: 200 items through one slot, looked at again and again while they wait."""
+    """200 items through one slot, looked at again and again while they wait."""
     configure(max_prep=1)
     worker = played(slots=8)
     waiting = probes(200)
@@ -118,7 +117,7 @@ def test_waiting_behind_a_cap_of_one_is_no_attempt_and_no_failure(
 def test_waiting_for_tomorrows_budget_is_no_attempt_and_says_so(
     played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
-    """P1-06: the budget is used up with 50 items left."""
+    """The budget is used up with 50 items left."""
     configure(daily_budget=5)
     worker = played(slots=8)
     probes(55, requests=1)
@@ -137,7 +136,7 @@ def test_waiting_for_tomorrows_budget_is_no_attempt_and_says_so(
 def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(
     played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
-    """P1-05: a 0 that closed a phase would leave its work waiting for ever."""
+    """A 0 that closed a phase would leave its work waiting for ever."""
     assert "0: no cap" in str(phase_settings_group().model_fields["max_prep"].description)
     configure(max_prep=0)
     played(slots=3)
@@ -146,7 +145,7 @@ def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(
 
 
 def test_a_reserve_as_large_as_its_limit_is_refused_at_startup_by_name(configure: SettingsGroup) -> None:
-    """P1-05: normal work could never fit, and would be said to wait for a busy fleet."""
+    """Normal work could never fit, and would be said to wait for a busy fleet."""
     configure(max_workers=4, high_priority_reserved=4)
     with pytest.raises(ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"):
         limit_rows.sync()
@@ -156,7 +155,7 @@ def test_a_reserve_as_large_as_its_limit_is_refused_at_startup_by_name(configure
 def test_short_work_goes_to_the_idle_worker_and_none_waits_behind_the_long(
     played: Played, probes: Probes
 ) -> None:
-    """P2-08: two workers of one slot; nothing is promised to the one that is busy."""
+    """Two workers of one slot; nothing is promised to the one that is busy."""
     busy, idle = played(slots=1, name="busy@test"), played(slots=1, name="idle@test")
     probes(1, prefix="long-")
     (long,) = busy.begin_all()

@@ -64,7 +64,7 @@ def stubborn(directory: Path) -> list[str]:
 
 
 async def test_an_abort_from_a_thread_kills_stubborn_children_with_their_groups(tmp_path: Path):
-    """P7-13: on a time-out only the parent was stopped; the OCR program lived on."""
+    """On a time-out only the parent was stopped; the OCR program lived on."""
     signal_ = AbortSignal()
 
     async def worker(_item: int) -> bytes:

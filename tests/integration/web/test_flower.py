@@ -70,14 +70,14 @@ def status(address: str, login: tuple[str, str] | None = None, **headers: str) -
 
 
 def test_nothing_is_seen_or_steered_without_the_login(flower: str) -> None:
-    """P4-15: mher/flower#1217, and though its API was told to open itself."""
+    """Mher/flower#1217, and though its API was told to open itself."""
     for path in (*SEEN, *(f"api/{path}" for path in STEERS)):
         assert status(flower + path) == 401, path
         assert status(flower + path, ("admin", "guessed")) == 401, path
 
 
 def test_who_has_the_login_looks_and_cannot_steer(flower: str) -> None:
-    """P4-15: no task can be put in through it, nor from a page of another origin."""
+    """No task can be put in through it, nor from a page of another origin."""
     assert status(flower, LOGIN) == 200
     for path in STEERS:
         assert status(f"{flower}api/{path}", LOGIN) == 403, path
@@ -102,7 +102,7 @@ def a_grant(key: str) -> Grant:
 
 
 def test_a_monitor_is_told_the_document_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P8-12: in the name and arguments of a step, and in the words it ended with."""
+    """In the name and arguments of a step, and in the words it ended with."""
     register_secret("a-token-of-the-tests")
     told = Told()
     monkeypatch.setattr(task_events, "_connect", lambda *given: told)

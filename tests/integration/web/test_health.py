@@ -29,7 +29,7 @@ def ask(what: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_alive_asks_neither_the_database_nor_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P8-10: an outage elsewhere is no reason to restart this process."""
+    """An outage elsewhere is no reason to restart this process."""
     monkeypatch.setattr(current_app.conf, "broker_url", "redis://127.0.0.1:1/0")
     with CaptureQueriesContext(connection) as seen:
         assert ask("live") == (200, {"status": "ok"})
@@ -43,7 +43,7 @@ def test_ready_when_database_migrations_and_broker_answer() -> None:
 def test_not_ready_without_the_broker_which_is_named_without_its_password(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P8-10, P8-12: the dependency is named; its address and password are not."""
+    """The dependency is named; its address and password are not."""
     app = current_app._get_current_object()
     real, gone = app.connection_for_write, "redis://:hunter2@127.0.0.1:1/0"
     monkeypatch.setattr(app, "connection_for_write", lambda **given: real(gone, **given))
@@ -95,7 +95,7 @@ def test_no_progress_when_work_waits_slots_are_free_and_nothing_started(played: 
 
 
 def test_a_busy_worker_is_never_a_lack_of_progress(played: Any, probes: Any) -> None:
-    """P8-10: all slots taken for half an hour, and more work waits."""
+    """All slots taken for half an hour, and more work waits."""
     worker = played(slots=1)
     probes(3)
     worker.begin_all()

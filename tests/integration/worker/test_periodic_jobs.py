@@ -58,7 +58,7 @@ CHANGES = [
 def test_periodic_jobs_follow_elapsed_time_through_a_change_of_summer_time(
     zone: str, change: datetime, clock: Clock
 ) -> None:
-    """P5-05, P5-07: no hour without runs and no hour with two times as many, in any zone."""
+    """No hour without runs and no hour with two times as many, in any zone."""
     before, after = (change + timedelta(seconds=s) for s in (-1, 1))
     local = [moment.astimezone(ZoneInfo(zone)) for moment in (before, after)]
     assert local[0].utcoffset() != local[1].utcoffset()
@@ -77,7 +77,7 @@ def test_periodic_jobs_follow_elapsed_time_through_a_change_of_summer_time(
 
 @pytest.mark.parametrize("jump", [-86_400, -3_600, -5, 3_600, 86_400])
 def test_a_clock_set_back_or_forward_costs_a_job_at_most_two_periods(jump: float, clock: Clock) -> None:
-    """P5-06: jobs do not stop until the old time comes again."""
+    """Jobs do not stop until the old time comes again."""
     every = 10.0
     assert housekeeping.claim("tick", every)
     for offset in (jump, -jump):
@@ -92,7 +92,7 @@ def test_a_clock_set_back_or_forward_costs_a_job_at_most_two_periods(jump: float
 
 
 def test_a_job_runs_once_a_period_however_many_claim_it(clock: Clock) -> None:
-    """P5-01: several beats, and workers that replace one."""
+    """Several beats, and workers that replace one."""
     done = 0
     for _ in range(100):
         done += sum(housekeeping.claim("tick", every=10) for _ in range(3))
@@ -101,7 +101,7 @@ def test_a_job_runs_once_a_period_however_many_claim_it(clock: Clock) -> None:
 
 
 def test_messages_of_days_without_workers_lead_to_one_run_of_each_job(clock: Clock) -> None:
-    """P5-08: hundreds of old messages come at once; all but the first find nothing due."""
+    """Hundreds of old messages come at once; all but the first find nothing due."""
     for job in (beat.tick, beat.backfill, beat.prune, beat.roll_up):
         results = [job() for _ in range(300)]
         assert results[0] is not None
@@ -109,7 +109,7 @@ def test_messages_of_days_without_workers_lead_to_one_run_of_each_job(clock: Clo
 
 
 def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
-    """P5-08: messages that no worker takes do not pile up in the broker."""
+    """Messages that no worker takes do not pile up in the broker."""
     schedule = beat.beat_schedule()
     assert schedule.keys() == {"tick", "seed", "prune", "roll_up"}
     for entry in schedule.values():
@@ -117,7 +117,7 @@ def test_beats_messages_expire_before_the_next_of_their_kind_is_sent() -> None:
 
 
 def test_a_new_beat_sends_every_job_at_once() -> None:
-    """P5-10: on another host, or without its schedule file, beat does not wait a whole period first; the
+    """On another host, or without its schedule file, beat does not wait a whole period first; the
     database knows what ran lately and refuses a second run."""
     scheduler = Scheduler(app, lazy=True)
     scheduler.update_from_dict(beat.beat_schedule())
@@ -133,7 +133,7 @@ def _due(scheduler: Scheduler) -> dict[str, bool]:
 
 
 def test_when_a_job_last_ran_is_in_the_database(clock: Clock) -> None:
-    """P5-10: a beat without memory counts from the last run and not from its own start."""
+    """A beat without memory counts from the last run and not from its own start."""
     assert beat.backfill() is not None
     clock.pass_by(queue_settings().stale_interval / 4)
     assert beat.backfill() is None
@@ -144,7 +144,7 @@ def test_when_a_job_last_ran_is_in_the_database(clock: Clock) -> None:
 def test_a_job_killed_half_way_runs_a_period_later(
     clock: Clock, played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P5-03: it leaves no lock behind, and a run that did nothing does not count."""
+    """It leaves no lock behind, and a run that did nothing does not count."""
     worker = played(slots=1)
     probes(1)
     worker.begin_all()
@@ -176,7 +176,7 @@ def silent_since(played: Played) -> Callable[[float], None]:
 
 
 def test_doctor_reports_a_tick_that_is_overdue(silent_since: Callable[[float], None]) -> None:
-    """P5-11, P5-03: work done counts, not a process that is up."""
+    """Work done counts, not a process that is up."""
     silent_since(1)
     (finding,) = doctor.periodic_jobs()
     assert finding.level == "good"
@@ -188,7 +188,7 @@ def test_doctor_reports_a_tick_that_is_overdue(silent_since: Callable[[float], N
 
 
 def test_a_worker_runs_the_tick_of_a_missing_beat(clock: Clock, played: Played, probes: Probes) -> None:
-    """P5-11: leases expire and due work starts without any beat."""
+    """Leases expire and due work starts without any beat."""
     worker = played(slots=1)
     (execution,) = probes(1)
     worker.begin_all()

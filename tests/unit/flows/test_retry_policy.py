@@ -13,7 +13,7 @@ FOREVER = 10_000_000
 @pytest.mark.parametrize("attempt", [1, 16, 64, 1_100, 1_000_000])
 @pytest.mark.parametrize("base", [2, 5, 2.5, 3_600])
 def test_no_number_of_tries_makes_the_wait_overflow(base: float, attempt: int) -> None:
-    """P3-05: the 16th retry of a base of 5 once gave a date out of range, and the job was gone."""
+    """The 16th retry of a base of 5 once gave a date out of range, and the job was gone."""
     decision = decide(Policy(FOREVER, base, ceiling=3_600, jitter=10), attempt)
     assert decision.again
     assert 0 <= decision.wait <= 3_610
@@ -22,7 +22,7 @@ def test_no_number_of_tries_makes_the_wait_overflow(base: float, attempt: int) -
 @pytest.mark.parametrize("kind", [kind for kind, p in POLICIES.items() if p.max_attempts > 1])
 @pytest.mark.parametrize("attempt", range(1, 6))
 def test_every_wait_is_between_the_least_and_the_most_the_table_says(kind: str, attempt: int) -> None:
-    """P3-12: jitter from zero made of an hour's wait anything down to none."""
+    """Jitter from zero made of an hour's wait anything down to none."""
     policy = POLICIES[kind]
     least = min(policy.base * 2 ** (attempt - 1), policy.ceiling)
     decisions = [decide(policy, attempt) for _ in range(200)]
@@ -36,7 +36,7 @@ def test_every_wait_is_between_the_least_and_the_most_the_table_says(kind: str, 
 
 
 def test_an_hour_between_tries_is_an_hour() -> None:
-    """P3-12: a ceiling nobody set must not cut it short."""
+    """A ceiling nobody set must not cut it short."""
     slow = Policy(9, base=3_600, ceiling=7_200, jitter=60)
     asked = [decide(slow, attempt).wait for attempt in (1, 2, 3) for _ in range(300)]
     assert min(asked) >= 3_600
@@ -44,13 +44,12 @@ def test_an_hour_between_tries_is_an_hour() -> None:
 
 
 def test_no_base_in_the_table_is_cut_short_by_its_own_ceiling() -> None:
-    """P3-12"""
     short = {kind for kind, policy in POLICIES.items() if policy.base > policy.ceiling}
     assert short == set()
 
 
 def test_the_wait_a_server_asks_for_is_never_shortened() -> None:
-    """P3-08: jitter is only ever added, also where the backoff's ceiling is lower."""
+    """Jitter is only ever added, also where the backoff's ceiling is lower."""
     for asked in (5.0, 90.0, 3_600.0, 86_400.0):
         policy = POLICIES["rate_limited"]
         waits = [decide(policy, 1, retry_after=asked).wait for _ in range(100)]

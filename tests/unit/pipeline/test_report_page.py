@@ -55,7 +55,7 @@ def test_a_page_with_few_facts_has_no_empty_sections() -> None:
 
 
 def test_hostile_text_makes_no_tag_no_attribute_and_no_link() -> None:
-    """P4-14: the tags of a page do not depend on its texts."""
+    """The tags of a page do not depend on its texts."""
     tame = render_html(with_every_text("tame"))
     page = render_html(with_every_text('"><script>alert(1)</script><img src=x onerror=alert(1)> \u202e'))
     assert Seen(page).tags == Seen(tame).tags
@@ -64,7 +64,7 @@ def test_hostile_text_makes_no_tag_no_attribute_and_no_link() -> None:
 
 @pytest.mark.parametrize("facts", [FULL, with_every_text(HOSTILE)], ids=["full", "hostile"])
 def test_a_page_needs_nothing_else_and_links_to_two_places_only(facts: ReportFacts) -> None:
-    """P4-14: no script, no load, no form, no frame; only doi.org and arxiv.org are linked to."""
+    """No script, no load, no form, no frame; only doi.org and arxiv.org are linked to."""
     page = render_html(facts)
     seen = Seen(page)
     for tag in ("script", "img", "link", "iframe", "object", "form", "base", "svg"):

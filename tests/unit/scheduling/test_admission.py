@@ -109,7 +109,7 @@ def test_the_rule_of_a_key_is_its_own_row_else_the_longest_pattern_that_matches(
 
 
 def test_a_limit_lowered_below_what_runs_only_drains_and_says_by_how_much_it_is_over() -> None:
-    """P1-04: free slots below zero must never read as free."""
+    """Free slots below zero must never read as free."""
     seen = snapshot(
         route(1), route(2, phase="wrap", due=1),
         rules={"phase:prep": LimitRule(max_running=4)}, use={"phase:prep": Usage(running=10)},
@@ -182,7 +182,7 @@ HOUR = timedelta(hours=1)
 
 
 def test_aged_work_starts_before_younger_work_of_the_next_priority_level() -> None:
-    """P1-10: a steady stream of better work cannot keep the lowest from ever running."""
+    """A steady stream of better work cannot keep the lowest from ever running."""
     old = route(1, priority=LOW, due=3, head_at=NOW - 1.5 * HOUR, overdue=2)
     young = route(2, priority=NORMAL, due=5)
     high = route(3, priority=HIGH, due=1)
@@ -286,7 +286,7 @@ def test_the_last_part_of_a_budget_is_reserved_for_higher_priority() -> None:
 
 
 def test_work_that_can_never_fit_is_distinguished_from_work_that_waits() -> None:
-    """P1-05: no amount of waiting helps, so it does not say `resets`."""
+    """No amount of waiting helps, so it does not say `resets`."""
     seen = snapshot(route(1, cost=6), rules={"fleet": LimitRule(daily_budget=5)})
     assert admit(seen).reasons[1][0].text == "fleet: costs 6, more than its budget of 5 can ever hold"
     seen = snapshot(route(1, weight=3), rules={"fleet": LimitRule(max_running=2)})

@@ -25,7 +25,7 @@ def _two_slots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_more_run_at_once_than_the_lane_has_slots() -> None:
-    """C2: eight slots do not start eight parsers on two processors."""
+    """Eight slots do not start eight parsers on two processors."""
     running, most, lock = 0, 0, threading.Lock()
 
     def work(_: int) -> None:

@@ -14,7 +14,7 @@ ROWS = ["fleet", "phase:prep", "host:*", "tenant:*", "llm:chat", "cpu", "host:a.
 
 
 def test_rows_of_their_own_are_told_by_name_and_keys_of_a_pattern_by_its_kind() -> None:
-    """P8-05: a row made for one host gives it figures, not a label."""
+    """A row made for one host gives it figures, not a label."""
     own = own_labels(ROWS, ["prep"])
     assert own == {"fleet", "phase:prep", "cpu", "llm:chat"}
     assert label_of("llm:chat", own) == "llm:chat"
@@ -26,14 +26,13 @@ def test_rows_of_their_own_are_told_by_name_and_keys_of_a_pattern_by_its_kind() 
 @settings(max_examples=30)
 @given(st.lists(st.from_regex(r"(host|llm|x):[a-z0-9]{1,8}|[a-z]{1,5}", fullmatch=True), max_size=300))
 def test_labels_are_bounded_whatever_rows_there_are(rows: list[str]) -> None:
-    """P8-05"""
     own = own_labels([*ROWS, *rows], ["prep"])
     assert len({label_of(name, own) for name in [*ROWS, *rows]}) <= LIMITS + 6
     assert {"fleet", "phase:prep"} <= own
 
 
 def test_error_kinds_nobody_declared_are_told_together() -> None:
-    """P8-05: a step may raise any kind."""
+    """A step may raise any kind."""
     assert {bounded(f"kind-{n}", {"network"}) for n in range(1000)} == {"other"}
     assert (bounded("network", {"network"}), bounded("", {"network"})) == ("network", "")
 

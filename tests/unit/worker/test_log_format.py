@@ -105,7 +105,7 @@ def test_records_inside_a_span_name_it(as_json: Callable[..., Any]) -> None:
 
 
 def test_no_secret_is_written_wherever_it_stands(log: tuple[logging.Logger, Written]) -> None:
-    """P8-12: in the message, its arguments, a URL, a key, a traceback."""
+    """In the message, its arguments, a URL, a key, a traceback."""
     logger, written = log
     with about(Grant(LEASE, 1, "f", f"key-{SECRET}", "p", "s", 1, "", {}, {}), "w"):
         logger.warning(f"token {SECRET}")

@@ -110,7 +110,6 @@ def test_a_rate_limit_met_by_a_chunk_keeps_its_wait(model: FakeLlm) -> None:
 
 
 def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: FakeLlm) -> None:
-    """P7-07"""
     model.answers.append(said("canals of gold", "length"))
     options = by(model, chunks_inflight=1)
     analyse(PAPER, "", options, NEVER)
@@ -167,7 +166,7 @@ def takes(tokens: int) -> Any:
 
 @pytest.mark.parametrize("paper", [PAPER, PAPER[: len(PAPER) // 6]], ids=["in parts", "in one"])
 def test_a_prompt_refused_for_its_length_is_asked_in_halves_once(model: FakeLlm, paper: str) -> None:
-    """P7-12: at most one adapted retry with smaller requests, and nothing of the paper is left out."""
+    """At most one adapted retry with smaller requests, and nothing of the paper is left out."""
     model.reply = takes(ALLOWED)
     options = by(model, chunks_inflight=1)
     with pytest.raises(Reschedule) as caught:
@@ -181,7 +180,7 @@ def test_a_prompt_refused_for_its_length_is_asked_in_halves_once(model: FakeLlm,
 
 
 def test_a_second_refusal_is_final_and_gives_the_numbers(model: FakeLlm) -> None:
-    """P7-12: the error states counted and allowed tokens."""
+    """The error states counted and allowed tokens."""
     model.reply = takes(100)
     with pytest.raises(Reschedule) as caught:
         analyse(PAPER, "", by(model, chunks_inflight=1), NEVER)
@@ -211,7 +210,6 @@ def test_an_abort_stops_all_running_chunks_at_once(model: FakeLlm, loop_stays_qu
 
 
 def test_an_error_of_the_charge_is_raised_and_nothing_is_sent_without_it(model: FakeLlm) -> None:
-    """P7-11"""
 
     def book(number: int) -> None:
         raise RuntimeError("the store is away")

@@ -36,7 +36,7 @@ HASTY = replace(DEFAULTS, page_seconds=1.5, document_seconds=30, max_pages=200)
 SENTENCE = "The quick brown fox jumps over the lazy dog, and so it goes on for a while."
 
 SPARE_SECONDS = 30
-"""The extra seconds that P7-01 allows."""
+"""Extra seconds allowed to end it."""
 
 SPARE_BYTES = 64 << 20
 """The memory a worker may keep: allocators do not return all of it at once."""
@@ -76,7 +76,6 @@ def outcome(pdf: Path) -> str:
 def test_a_bomb_ends_in_time_with_a_named_outcome_and_leaves_nothing(
     tmp_path: Path, bomb: Callable[[], bytes]
 ) -> None:
-    """P7-01"""
     pdf = written(tmp_path, bomb())
     us = psutil.Process()
     before, start = us.memory_info().rss, time.monotonic()
@@ -88,12 +87,12 @@ def test_a_bomb_ends_in_time_with_a_named_outcome_and_leaves_nothing(
 
 @pytest.mark.parametrize("kind", ["resource_limit", "damaged", "encrypted", "no_pages", "not_pdf"])
 def test_a_file_at_fault_is_not_tried_again(kind: str) -> None:
-    """P7-01: not retried more than its policy."""
+    """Not retried more than its policy."""
     assert all_error_kinds()[kind].max_attempts == 1
 
 
 def test_the_pages_around_a_bomb_are_kept(tmp_path: Path) -> None:
-    """P7-01: the others continue."""
+    """The others continue."""
     content = document([text_content("One", SENTENCE), operators(), text_content("Three", SENTENCE)])
     found: Extracted = extract(written(tmp_path, content), HASTY, NEVER)
     assert [page.text[:5] for page in found.pages] == ["One\nT", "", "Three"]
@@ -103,7 +102,7 @@ def test_the_pages_around_a_bomb_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_bomb_stays_within_its_memory(tmp_path: Path) -> None:
-    """P7-01: 70 KB that become 70 million letters reach the child's limit, not the worker's."""
+    """70 KB that become 70 million letters reach the child's limit, not the worker's."""
     tight = replace(DEFAULTS, memory_bytes=300 << 20, page_seconds=30)
     try:
         found = extract(written(tmp_path, long_string()), tight, NEVER)

@@ -36,7 +36,7 @@ def test_a_lone_surrogate_becomes_korean() -> None:
 
 
 def test_text_with_nul_is_clean_and_counted() -> None:
-    """P7-02: 527 of them in one document."""
+    """527 of them in one document."""
     found = extract(CORPUS / "sample-files__GeoTopo-komprimiert.pdf", OPTIONS, NEVER)
     assert "\x00" not in found.full_text
     assert found.cleaned >= 527

@@ -100,7 +100,7 @@ def test_a_document_of_a_thousand_empty_pages_is_read(tmp_path: Path) -> None:
 
 
 def test_text_from_a_page_bears_utf8_and_has_no_nul(tmp_path: Path) -> None:
-    """P7-02: PostgreSQL refuses NUL, which 1 in 18 real papers holds."""
+    """PostgreSQL refuses NUL, which 1 in 18 real papers holds."""
     found = read(tmp_path, document([text_content(SENTENCE + "\\000 and\x00 more")]))
     found.full_text.encode()
     assert "\x00" not in found.full_text
@@ -124,7 +124,7 @@ def test_text_from_a_page_bears_utf8_and_has_no_nul(tmp_path: Path) -> None:
     ],
 )
 def test_characters_that_no_database_stores_are_replaced(dirty: str, expected: str) -> None:
-    """P7-02: the one place where text is cleaned."""
+    """The one place where text is cleaned."""
     assert clean(dirty)[0] == expected
 
 
@@ -160,7 +160,7 @@ ALGORITHMS = ["RC4-40", "RC4-128", "AES-128", "AES-256-R5", "AES-256"]
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_password_requirement_is_explained_in_words(tmp_path: Path, algorithm: str) -> None:
-    """P7-01: encrypted is an outcome of its own."""
+    """Encrypted is an outcome of its own."""
     path = tmp_path / "locked.pdf"
     encrypted("secret", algorithm).write(path)
     with pytest.raises(StepFailed, match="password") as caught:

@@ -48,7 +48,7 @@ def test_a_pdf_is_kept_with_its_hash_and_size(faulty: FaultyServer, http: HttpCl
 def test_a_pdf_is_known_by_its_bytes_whatever_the_server_calls_it(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-04: a real PDF typed as octet-stream, and one that begins late."""
+    """A real PDF typed as octet-stream, and one that begins late."""
     fetch(faulty.url("/pdf?type=application/octet-stream"), into, LOCAL, http, NEVER)
     assert fetch(faulty.url("/pdf?lead=900"), into, LOCAL, http, NEVER).size == 900 + 4096
 
@@ -56,7 +56,7 @@ def test_a_pdf_is_known_by_its_bytes_whatever_the_server_calls_it(
 def test_a_packed_body_of_the_packed_length_is_kept(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-06: the declared length is that of the gzip stream."""
+    """The declared length is that of the gzip stream."""
     assert fetch(faulty.url("/gzip"), into, LOCAL, http, NEVER).path.read_bytes() == pdf()
 
 
@@ -93,7 +93,6 @@ def test_cookies_live_as_long_as_one_chain_of_redirects(
 def test_what_is_no_pdf_is_refused_and_described(
     faulty: FaultyServer, http: HttpClient, into: Path, body: str, kind: str, words: str
 ) -> None:
-    """P6-04."""
     url = faulty.url(f"/body?type={kind}&text={quote(body)}&token=s3cret")
     failure = refused(url, into, http)
     assert failure.kind == "not_pdf"
@@ -106,7 +105,6 @@ def test_what_is_no_pdf_is_refused_and_described(
 def test_a_login_page_behind_a_redirect_is_named_by_its_final_address(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-04."""
     login = faulty.url(f"/body?text={quote(HTML, safe='')}")
     failure = refused(faulty.url(f"/to?url={quote(login, safe='')}"), into, http)
     assert failure.kind == "not_pdf"
@@ -120,14 +118,12 @@ def test_a_login_page_behind_a_redirect_is_named_by_its_final_address(
 def test_a_cut_off_download_is_never_kept(
     faulty: FaultyServer, http: HttpClient, into: Path, path: str
 ) -> None:
-    """P6-06."""
     failure = refused(faulty.url(path), into, http)
     assert failure.kind == "network"
     assert "cut off" in failure.message
 
 
 def test_a_try_after_a_cut_off_one_succeeds(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
-    """P6-06."""
     refused(faulty.url("/cut"), into, http)
     assert fetch(faulty.url("/pdf"), into, LOCAL, http, NEVER).size == 4096
 
@@ -135,7 +131,7 @@ def test_a_try_after_a_cut_off_one_succeeds(faulty: FaultyServer, http: HttpClie
 def test_a_full_disk_is_a_storage_failure_and_leaves_no_file(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-06: the kernel refuses the write, by a file size limit in place of a full disk."""
+    """The kernel refuses the write, by a file size limit in place of a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
@@ -160,7 +156,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_that_fills_up_is_a_storage_failure_and_the_next_file_fits(
     faulty: FaultyServer, http: HttpClient, small_disk: Path
 ) -> None:
-    """P6-06: a disk that is really full."""
+    """A disk that is really full."""
     assert refused(faulty.url("/big?mib=2"), small_disk, http).kind == "storage"
     assert fetch(faulty.url("/pdf"), small_disk, LOCAL, http, NEVER).size == 4096
 
@@ -179,7 +175,7 @@ fetch(sys.argv[1], Path(sys.argv[2]), FetchOptions(allow_private=True), HttpClie
 def test_a_worker_killed_as_it_writes_leaves_no_file_that_could_be_taken_for_whole(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-06: what it left is named as a part, which `files.cleanup` clears, and the next try succeeds."""
+    """What it left is named as a part, which `files.cleanup` clears, and the next try succeeds."""
     command = [sys.executable, "-c", KILLED, faulty.url("/stall-body"), str(into)]
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.getcwd()}) as worker:
         deadline = time.monotonic() + 60
@@ -193,7 +189,7 @@ def test_a_worker_killed_as_it_writes_leaves_no_file_that_could_be_taken_for_who
 def test_a_pdf_without_its_last_line_is_kept_with_a_warning(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-06: readers open such files; on a fresh download it mostly means a cut nobody declared."""
+    """Readers open such files; on a fresh download it mostly means a cut nobody declared."""
     url = faulty.url("/body?text=%25PDF-1.7" + "x" * 3000)
     assert fetch(url, into, LOCAL, http, NEVER).note == NO_END
     assert fetch(faulty.url("/pdf"), into, LOCAL, http, NEVER).note == ""
@@ -202,7 +198,6 @@ def test_a_pdf_without_its_last_line_is_kept_with_a_warning(
 def test_a_header_past_the_first_1024_bytes_is_no_pdfs(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-04"""
     assert refused(faulty.url("/pdf?lead=1020"), into, http).kind == "not_pdf"
 
 
@@ -245,7 +240,7 @@ def test_a_status_is_a_kind_of_failure(
 def test_a_wait_asked_for_is_passed_on_in_either_form(
     faulty: FaultyServer, http: HttpClient, into: Path, status: int
 ) -> None:
-    """P3-08, P3-09: seconds, a date by the server's own clock, and the longer of two."""
+    """Seconds, a date by the server's own clock, and the longer of two."""
     date = quote("Sun, 01 Mar 2026 12:00:00 GMT")
     then = quote("Sun, 01 Mar 2026 13:00:00 GMT")
     path = f"/status?code={status}&date={date}"

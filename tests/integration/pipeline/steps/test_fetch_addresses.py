@@ -81,7 +81,6 @@ def forbidden() -> Iterator[Forbidden]:
 def test_no_spelling_of_a_private_address_is_reached(
     http: HttpClient, into: Path, forbidden: Forbidden, url: str
 ) -> None:
-    """P6-10."""
     failure = refused(url.format(port=forbidden.port), into, http, CLOSED)
     assert failure.kind == "refused_address"
     assert forbidden.hits == 0
@@ -91,7 +90,7 @@ def test_no_spelling_of_a_private_address_is_reached(
 def test_a_redirect_to_a_private_address_is_not_followed(
     faulty: FaultyServer, http: HttpClient, into: Path, forbidden: Forbidden, target: str
 ) -> None:
-    """P6-10: the first host is allowed by name, the second is not."""
+    """The first host is allowed by name, the second is not."""
     options = FetchOptions(trusted_hosts=frozenset({faulty.host}))
     place = quote(target.format(port=forbidden.port), safe="")
     failure = refused(faulty.url(f"/to?url={place}"), into, http, options)
@@ -102,7 +101,7 @@ def test_a_redirect_to_a_private_address_is_not_followed(
 def test_a_proxy_named_in_the_environment_is_not_used(
     faulty: FaultyServer, into: Path, forbidden: Forbidden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6-10: it would resolve names itself, bypassing our check."""
+    """It would resolve names itself, bypassing our check."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{forbidden.port}")
     client = HttpClient()
@@ -127,7 +126,7 @@ def answer_lookups(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> None
 def test_the_connection_goes_to_the_address_that_was_checked(
     faulty: FaultyServer, http: HttpClient, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6-10: a name is resolved only once, since a second answer may differ."""
+    """A name is resolved only once, since a second answer may differ."""
     answer_lookups(monkeypatch, ["127.0.0.1"], ["127.0.0.9"])
     fetch(f"http://paper.test:{faulty.port}/pdf", into, LOCAL, http, NEVER)
     assert faulty.seen[0]["host"] == f"paper.test:{faulty.port}"
@@ -136,7 +135,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(
 def test_one_private_address_among_public_ones_is_refused(
     http: HttpClient, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6-10: a public name resolving to 10.x."""
+    """A public name resolving to 10.x."""
     answer_lookups(monkeypatch, ["8.8.8.8", "10.1.2.3"])
     failure = refused("http://paper.test/x.pdf", into, http, CLOSED)
     assert failure.kind == "refused_address"
@@ -183,5 +182,4 @@ def test_the_next_address_is_tried_when_one_does_not_answer(
     ],
 )
 def test_only_addresses_of_the_open_internet_are_public(address: str, public: bool) -> None:
-    """P6-10."""
     assert is_public(address) is public

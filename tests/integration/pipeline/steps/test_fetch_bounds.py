@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("loop_stays_quiet")
 def test_a_small_answer_cannot_grow_past_the_limit(
     faulty: FaultyServer, http: HttpClient, into: Path, path: str
 ) -> None:
-    """P6-08: 5 GiB in 5 MB, the same compressed twice, and an endless body."""
+    """5 GiB in 5 MB, the same compressed twice, and an endless body."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     options = FetchOptions(allow_private=True, max_bytes=100 * MIB)
     failure = refused(faulty.url(path), into, http, options)
@@ -41,7 +41,7 @@ def test_a_small_answer_cannot_grow_past_the_limit(
 
 
 def test_a_large_pdf_under_the_limit_is_kept(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
-    """P6-08: 60 MB under a limit of 100 MB."""
+    """60 MB under a limit of 100 MB."""
     options = FetchOptions(allow_private=True, max_bytes=100 * MIB)
     assert fetch(faulty.url("/big?mib=60"), into, options, http, NEVER).size == 60 * MIB
 
@@ -59,12 +59,11 @@ def test_a_declared_length_past_the_limit_ends_it_at_once(
 def test_an_encoding_that_is_not_read_is_a_bad_answer(
     faulty: FaultyServer, http: HttpClient, into: Path, encoding: str
 ) -> None:
-    """P6-08: brotli was not requested; the others are damaged or absurd."""
+    """Brotli was not requested; the others are damaged or absurd."""
     assert refused(faulty.url(f"/packed?as={quote(encoding)}"), into, http).kind == "bad_answer"
 
 
 def test_unpacking_gives_small_pieces_and_every_byte() -> None:
-    """P6-08."""
     decompressor, size = Decompressor("gzip"), 0
     for piece in decompressor.feed(bomb(1)):
         assert len(piece) <= PIECE
@@ -79,7 +78,7 @@ def test_unpacking_gives_small_pieces_and_every_byte() -> None:
 def test_a_server_that_never_ends_meets_the_deadline(
     faulty: FaultyServer, http: HttpClient, into: Path, path: str
 ) -> None:
-    """P6-09: one byte at a time never exceeds the timeout of a single read."""
+    """One byte at a time never exceeds the timeout of a single read."""
     began = time.monotonic()
     options = FetchOptions(allow_private=True, deadline=0.8)
     assert refused(faulty.url(path), into, http, options).kind == "timeout"
@@ -87,14 +86,13 @@ def test_a_server_that_never_ends_meets_the_deadline(
 
 
 def test_a_silent_server_meets_the_time_out_of_one_read(faulty: FaultyServer, into: Path) -> None:
-    """P6-09."""
     client = HttpClient(HttpOptions(timeout=0.3))
     assert refused(faulty.url("/stall"), into, client).kind == "timeout"
     client.close()
 
 
 def test_a_redirect_loop_ends(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
-    """P6-09: endless redirects."""
+    """Endless redirects."""
     failure = refused(faulty.url("/loop"), into, http)
     assert failure.kind == "http_error"
     assert "more than 5 redirects" in failure.message
@@ -107,7 +105,7 @@ def test_a_redirect_loop_ends(faulty: FaultyServer, http: HttpClient, into: Path
 def test_a_body_below_the_least_speed_ends_long_before_the_deadline(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-09: some 200 bytes a second, each read in time."""
+    """Some 200 bytes a second, each read in time."""
     options = FetchOptions(allow_private=True, deadline=60, speed=MinimumSpeed(10_000, 0.5))
     began = time.monotonic()
     failure = refused(faulty.url("/slow?bytes=10"), into, http, options)
@@ -119,7 +117,7 @@ def test_a_body_below_the_least_speed_ends_long_before_the_deadline(
 def test_a_body_that_stalls_after_a_good_start_is_too_slow(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-09: bytes before the span do not count."""
+    """Bytes before the span do not count."""
     options = FetchOptions(allow_private=True, deadline=60, speed=MinimumSpeed(1000, 0.5))
     assert "bytes in 0.5 s" in refused(faulty.url("/stall-body"), into, http, options).message
 
@@ -127,7 +125,7 @@ def test_a_body_that_stalls_after_a_good_start_is_too_slow(
 def test_a_slow_body_above_the_least_speed_is_kept(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-09: over several spans, each of which meets its quota."""
+    """Over several spans, each of which meets its quota."""
     options = FetchOptions(allow_private=True, speed=MinimumSpeed(200, 1.0))
     assert fetch(faulty.url("/slow?bytes=100&times=50"), into, options, http, NEVER).size == 5000
 
@@ -142,7 +140,7 @@ def test_any_speed_is_enough_where_none_is_asked_for(
 def test_a_slow_name_server_meets_the_deadline_and_others_go_on(
     faulty: FaultyServer, http: HttpClient, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6-09: slow DNS."""
+    """Slow DNS."""
     real, answer = socket.getaddrinfo, threading.Event()
 
     def look_up(host: Any, *args: Any, **kwargs: Any) -> Any:

@@ -32,7 +32,7 @@ def page(link: str, before: str = "", title: str = "Gates") -> str:
 def test_a_page_is_followed_to_the_pdf_it_names(
     before: str, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-04: also found if the tag comes after the bytes by which a page is recognised."""
+    """Also found if the tag comes after the bytes by which a page is recognised."""
     got = fetch(faulty.url(page("/pdf?id=9", before)), into, LOCAL, http, NEVER)
     assert got.path.read_bytes() == pdf(name="9")
     assert got.final_url == faulty.url("/pdf?id=9")
@@ -47,7 +47,7 @@ def test_a_page_behind_a_redirect_names_its_pdf_by_its_own_address(
 
 
 def test_a_page_named_by_a_page_is_not_followed(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
-    """P6-04: at most one link, so that pages cannot lead on endlessly."""
+    """At most one link, so that pages cannot lead on endlessly."""
     failure = refused(faulty.url(page(page("/pdf", title="Two"), title="One")), into, http)
     assert failure.kind == "not_pdf"
     assert "an HTML page titled 'Two'" in failure.message
@@ -70,14 +70,12 @@ def test_a_page_that_breaks_off_says_what_it_can(faulty: FaultyServer, http: Htt
 def test_a_page_without_end_is_read_so_far_and_no_further(
     path: str, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-08."""
     assert refused(faulty.url(path), into, http).kind == "not_pdf"
 
 
 def test_a_link_to_a_private_address_is_not_followed(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-10."""
     options = FetchOptions(trusted_hosts=frozenset({faulty.host}))
     with pytest.raises(StepFailed) as failure:
         fetch(faulty.url(page("http://169.254.169.254/a.pdf")), into, options, http, NEVER)
@@ -98,7 +96,7 @@ def test_a_landing_page_is_asked_for_as_a_page_and_its_pdf_as_a_pdf(
 def test_a_redirect_to_another_host_is_returned_and_not_followed(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """E3: each request is made under the limit of its host."""
+    """Each request is made under the limit of its host."""
     away = f"http://localhost:{faulty.port}/pdf"
     url = faulty.url(f"/to?url={quote(away, safe='')}")
     chain = RedirectChain(host_key(url))
@@ -121,7 +119,7 @@ def test_a_pdf_named_on_another_host_is_returned_and_not_requested(
 def test_redirects_count_on_through_hosts_and_cookies_go_along(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-09: the next run continues the chain that one run stored as JSON."""
+    """The next run continues the chain that one run stored as JSON."""
     start = RedirectChain(host_key(faulty.url("/")))
     fetch(faulty.url("/give-cookie"), into, LOCAL, http, NEVER, start)
     told = start.to_context()
@@ -142,7 +140,7 @@ def test_cookies_of_any_size_do_not_grow_the_context() -> None:
 def test_a_redirect_to_no_address_at_all_is_refused(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-10: with a chain bound to one host as well."""
+    """With a chain bound to one host as well."""
     for target in ("file:///etc/passwd", "ftp://x.example/a", "http://a:b@x.example/"):
         url = faulty.url(f"/to?url={quote(target, safe='')}")
         with pytest.raises(StepFailed) as failure:

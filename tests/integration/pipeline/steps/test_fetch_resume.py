@@ -71,7 +71,7 @@ def test_a_file_that_changed_between_is_the_new_one_whole(
 def test_without_a_strong_etag_a_cut_download_is_not_joined(
     etag: str, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-06: a weak ETag does not guarantee equal bytes, so nothing is joined."""
+    """A weak ETag does not guarantee equal bytes, so nothing is joined."""
     assert refused(ranged(faulty, etag=etag), into, http).kind == "network"
     assert len(faulty.hits) == 1
 
@@ -83,7 +83,7 @@ def test_a_range_that_was_not_requested_is_refused(
 
 
 def test_a_range_that_ends_early_is_cut_off(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
-    """P6-06: the range ends normally, but 100 bytes before its declared length."""
+    """The range ends normally, but 100 bytes before its declared length."""
     with pytest.raises(StepFailed, match=f"cut off at {SIZE - 100} bytes of {SIZE}"):
         fetch(ranged(faulty, then="short"), into, LOCAL, http, NEVER)
 

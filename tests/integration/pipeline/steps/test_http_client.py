@@ -69,7 +69,7 @@ class SoftLimit(Exception):
 def test_an_exception_raised_in_the_waiting_thread_ends_the_download_too(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-02: a signal raises the soft time limit during the wait."""
+    """A signal raises the soft time limit during the wait."""
 
     def expire(*args: object) -> None:
         raise SoftLimit
@@ -111,7 +111,7 @@ def test_closing_the_client_stops_what_runs_and_the_next_use_starts_again(
 def test_a_hundred_items_of_every_kind_share_one_client(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    """P6-01: timeouts and failures break neither the loop nor the pool."""
+    """Timeouts and failures break neither the loop nor the pool."""
     brief = FetchOptions(allow_private=True, deadline=0.05)
     for item in range(100):
         if item % 10 == 3:
@@ -130,7 +130,7 @@ def refused_here(url: str, into: Path, http: HttpClient, options: FetchOptions) 
 
 
 def test_cancelled_downloads_give_their_connections_back(faulty: FaultyServer, into: Path) -> None:
-    """P6-02: a pool of 5; 200 downloads in bursts of 20, half of them cut; then 50 good ones."""
+    """A pool of 5; 200 downloads in bursts of 20, half of them cut; then 50 good ones."""
     client = HttpClient(HttpOptions(max_connections=5, max_keepalive=5, timeout=5.0))
     with ThreadPoolExecutor(20) as threads:
         for burst in range(10):
@@ -240,7 +240,7 @@ def tls_server(directory: Path) -> Iterator[tuple[FaultyServer, Path]]:
 
 
 def test_children_forked_after_the_first_use_get_their_own_answers(tmp_path: Path, into: Path) -> None:
-    """P6-03: 8 children and their parent at once over TLS, each gets the answers to its own requests."""
+    """8 children and their parent at once over TLS, each gets the answers to its own requests."""
     with tls_server(tmp_path) as (server, certificate):
         ended = subprocess.run(
             [sys.executable, "-W", "error", "-c", FORKING, server.url(""), str(into)],

@@ -127,7 +127,7 @@ def test_a_complete_answer_comes_with_what_it_cost(liar: Liar) -> None:
 
 
 def test_content_in_parts_is_put_together(liar: Liar) -> None:
-    """P7-05: content may be a list of parts."""
+    """Content may be a list of parts."""
     parts = [{"type": "text", "text": "It says "}, {"type": "text", "text": "this."}]
     liar.say({"choices": [{"finish_reason": "stop", "message": {"content": parts}}]})
     assert ask(liar.base_url).text == "It says this."
@@ -171,13 +171,13 @@ def test_each_status_is_its_kind(liar: Liar, status: int, kind: str) -> None:
 
 
 def test_an_exhausted_account_is_not_a_rate_limit(liar: Liar) -> None:
-    """P3-11: 429 with insufficient_quota lasts for the day."""
+    """429 with insufficient_quota lasts for the day."""
     liar.say({"error": {"code": "insufficient_quota", "message": "check your plan"}}, 429)
     assert failed(liar.base_url).kind == "quota"
 
 
 def test_a_wait_in_seconds_or_milliseconds_or_as_a_date_is_kept(liar: Liar) -> None:
-    """P3-09: Retry-After as a date counts from the server's own clock."""
+    """Retry-After as a date counts from the server's own clock."""
     liar.say({}, 429, Retry_After="7")
     assert failed(liar.base_url).retry_after == 7
     liar.say({}, 429, Retry_After="2", Retry_After_Ms="1500")
@@ -193,7 +193,7 @@ def test_a_wait_in_seconds_or_milliseconds_or_as_a_date_is_kept(liar: Liar) -> N
 
 
 def test_a_prompt_that_is_too_long_fails_with_the_numbers(liar: Liar) -> None:
-    """P7-12: the error states counted and allowed tokens."""
+    """The error states counted and allowed tokens."""
     said = "This model's maximum context length is 8192 tokens, you sent 9001."
     liar.say({"error": {"code": "context_length_exceeded", "message": said}}, 400)
     error = failed(liar.base_url)
@@ -203,7 +203,7 @@ def test_a_prompt_that_is_too_long_fails_with_the_numbers(liar: Liar) -> None:
 
 
 def test_a_key_the_server_quotes_is_not_passed_on(liar: Liar) -> None:
-    """P8-12: no error contains the key."""
+    """No error contains the key."""
     liar.say({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401)
     assert "Incorrect API key provided: ***" in failed(liar.base_url).message
 
@@ -236,7 +236,7 @@ def test_only_an_excerpt_of_a_long_error_is_kept(liar: Liar) -> None:
     ],
 )
 def test_the_body_decides_not_the_status(liar: Liar, body: object, kind: str) -> None:
-    """P7-04: gateways send every error as 200."""
+    """Gateways send every error as 200."""
     liar.say(body)
     assert failed(liar.base_url).kind == kind
 
@@ -256,14 +256,14 @@ def test_the_body_decides_not_the_status(liar: Liar, body: object, kind: str) ->
     ],
 )
 def test_an_answer_without_an_answer_is_no_success(liar: Liar, choices: object, kind: str) -> None:
-    """P7-05: empty, null, refused and filtered answers are outcomes, not crashes."""
+    """Empty, null, refused and filtered answers are outcomes, not crashes."""
     liar.say({"choices": choices})
     assert failed(liar.base_url).kind == kind
 
 
 @pytest.mark.parametrize("content", [None, "", "It says th", '{"title": "whole"}'])
 def test_a_cut_off_answer_never_passes_as_complete(liar: Liar, content: str | None) -> None:
-    """P7-07: the finish reason is read before the content."""
+    """The finish reason is read before the content."""
     liar.say({"choices": [{"finish_reason": "length", "message": {"content": content}}]})
     error = failed(liar.base_url)
     assert isinstance(error, AnswerCutOff)
@@ -288,7 +288,7 @@ def test_a_body_cut_short_is_the_network(liar: Liar) -> None:
 
 
 def test_a_server_that_drips_bytes_ends_at_the_time_limit(liar: Liar) -> None:
-    """P6-09: a timeout between two bytes does not bound the whole."""
+    """A timeout between two bytes does not bound the whole."""
     liar.say(GOOD)
     liar.drip = 0.1
     start = time.monotonic()
@@ -343,7 +343,7 @@ def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
 
 
 def test_a_judge_finds_no_fault_with_client_and_policy(mock: LLMockServer) -> None:
-    """P3-08: under the queue's policy waits are respected and nothing final is repeated."""
+    """Under the queue's policy waits are respected and nothing final is repeated."""
     mock.state.scenarios.add(
         Fail(429, retry_after=1.0), Fail(429, retry_after=0.3), Reply(text="It says this.")
     )

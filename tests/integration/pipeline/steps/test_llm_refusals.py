@@ -36,7 +36,6 @@ def test_an_answer_that_came_to_its_end_is_taken(reason: str | None) -> None:
 
 @pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS", "model_length"])
 def test_every_name_of_a_length_limit_is_a_cut_off(reason: str) -> None:
-    """P7-07"""
     error = failed(ended_by(reason))
     assert (type(error), error.kind) == (AnswerCutOff, "cut_off")
 
@@ -64,7 +63,6 @@ def test_an_answer_that_ended_otherwise_never_passes_as_whole(reason: object) ->
     ],
 )
 def test_a_status_in_the_body_counts_as_a_number_or_in_digits(body: object, kind: str) -> None:
-    """P7-04"""
     assert failed(body).kind == kind
 
 
@@ -87,5 +85,4 @@ CARD = "Limit: 3 / min. Visit account/billing to add a payment method."
 def test_words_about_billing_open_no_breaker_for_the_day_where_a_rate_is_meant(
     error: dict[str, str], headers: dict[str, str], kind: str
 ) -> None:
-    """P3-11"""
     assert failed({"error": error}, 429, **headers).kind == kind

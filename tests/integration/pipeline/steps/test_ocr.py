@@ -48,14 +48,14 @@ def test_a_page_upside_down_is_read_in_order(read: OcrResult) -> None:
 
 
 def test_a_page_that_cannot_be_read_is_named_with_its_reason(read: OcrResult) -> None:
-    """P7-13: missing pages are visible."""
+    """Missing pages are visible."""
     (failed,) = read.failed.values()
     assert list(read.failed) == [9]
     assert "no such page" in failed.message
 
 
 def test_a_page_that_takes_too_long_is_named_and_the_next_is_read(tmp_path: Path) -> None:
-    """P7-13: a hung page costs itself alone; the blank one behind it needs no engine."""
+    """A hung page costs itself alone; the blank one behind it needs no engine."""
     path = written(tmp_path, scanned([picture_of_text([9 * LEFT, 9 * RIGHT]), picture_of_text([[]])]))
     options = OcrOptions("rapidocr", local=replace(LocalOptions(), page_seconds=1.5))
     found = ocr(path, [1, 2], options, NEVER)

@@ -63,7 +63,6 @@ CHOICE = {"finish_reason": "stop", "message": {"content": "text"}}
 def test_an_error_that_comes_with_status_200_is_read_as_what_it_is(
     body: Any, kind: str, tries: int, vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """P7-04"""
     always(vision, Answer(body))
     found = line(vision, tmp_path)
     assert (found["status"], found["error_kind"]) == ("error", kind)
@@ -89,7 +88,6 @@ def test_an_error_that_comes_with_status_200_is_read_as_what_it_is(
 def test_empty_null_refused_and_filtered_answers_are_distinguished_and_none_is_a_page(
     answer: Answer, said: str, tries: int, vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """P7-05"""
     always(vision, answer)
     found = line(vision, tmp_path)
     assert (found["status"], found["error_kind"]) == ("error", "ParseError")
@@ -98,7 +96,6 @@ def test_empty_null_refused_and_filtered_answers_are_distinguished_and_none_is_a
 
 
 def test_content_in_parts_is_put_together(vision: VisionEndpoint, tmp_path: Path) -> None:
-    """P7-05"""
     parts = [{"type": "text", "text": "Water "}, {"type": "text", "text": "rose."}]
     vision.next_for[1] = [plain(parts)]
     assert line(vision, tmp_path)["text"] == "Water rose."
@@ -108,7 +105,7 @@ def test_content_in_parts_is_put_together(vision: VisionEndpoint, tmp_path: Path
 def test_a_truncated_answer_is_named_and_asked_for_once_more_with_more_room(
     content: str | None, vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """P7-07: two different requests."""
+    """Two different requests."""
     always(vision, plain(content, "length"))
     found = line(vision, tmp_path)
     assert "truncated" in found["error_message"]
@@ -119,7 +116,7 @@ def test_a_truncated_answer_is_named_and_asked_for_once_more_with_more_room(
 def test_an_answer_truncated_in_circles_is_asked_for_warmer_and_no_longer(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """P7-07, allenai/olmocr#278: more tokens would be filled with more of the same."""
+    """Allenai/olmocr#278: more tokens would be filled with more of the same."""
     always(vision, plain(LOOP, "length"))
     found = line(vision, tmp_path)
     assert "repeating itself" in found["error_message"]

@@ -46,7 +46,7 @@ def verdict(mock: LLMockServer) -> Verdict:
 def test_the_verdict_is_clean_under_429_503_and_stalls_with_32_in_flight(
     mock: LLMockServer, tmp_path: Path
 ) -> None:
-    """P3-08: whole documents respect Retry-After, in seconds and in milliseconds."""
+    """Whole documents respect Retry-After, in seconds and in milliseconds."""
     mock.state.scenarios.add(
         Fail(503, times=3),
         Fail(429, retry_after=1.5, times=2),

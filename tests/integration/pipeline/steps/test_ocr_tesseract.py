@@ -106,7 +106,7 @@ def running(number: int) -> bool:
 
 
 def test_hung_pages_are_named_the_others_read_and_no_process_is_left(fake: Fake, tmp_path: Path) -> None:
-    """P7-13: neither the program nor the child it started outlives its page."""
+    """Neither the program nor the child it started outlives its page."""
     notes = fake(hung={2, 5})
     found = read(tmp_path, 6, page_seconds=3.0)
     assert {n: failed.name for n, failed in found.failed.items()} == {2: "Timeout", 5: "Timeout"}

@@ -76,7 +76,7 @@ def test_pages_come_back_with_their_text_and_nothing_is_left_running(script: Scr
 
 
 def test_a_hung_page_is_named_and_the_pages_around_it_are_read(script: Script) -> None:
-    """P7-13: hung pages are reported; P7-01: one of them does not fail the document."""
+    """Hung pages are reported; one of them does not fail the document."""
     hangs = script(PAGES % "if page == 2: time.sleep(600)")
     reading = read_pages(hangs, {}, HASTY, NEVER)
     assert sorted(reading.lines) == [1, 3]
@@ -162,7 +162,7 @@ def test_a_child_can_write_no_file(script: Script, tmp_path: Path) -> None:
 
 
 def test_abort_kills_the_whole_process_group_at_once(script: Script) -> None:
-    """P7-13: on abort no process survives, including the child's own children."""
+    """On abort no process survives, including the child's own children."""
     spawns = script(
         'subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])\n'
         'yield {"count": 1}\ntime.sleep(600)'
@@ -203,7 +203,7 @@ def test_grandchildren_do_not_outlive_a_child_that_finished(script: Script) -> N
 
 
 def test_a_killed_worker_leaves_no_orphan(script: Script) -> None:
-    """P7-13: the child notices that its worker is gone, even by kill -9, and exits."""
+    """The child notices that its worker is gone, even by kill -9, and exits."""
     hangs = script('yield {"count": 1}\ntime.sleep(600)')
     program = (
         "from pathlib import Path\n"

@@ -223,7 +223,6 @@ def test_a_publishers_page_alone_does_not_stand_in_for_a_source_that_was_down(
 def test_a_wait_a_source_asks_for_is_kept_in_both_forms(
     asks: str, wait: float, faulty: FaultyServer, options: ResolveOptions, http: HttpClient
 ) -> None:
-    """P3-08, P3-09."""
     answer = f"/status?code=429&date=Sat, 28 Nov 2026 10:00:00 GMT&retry-after={asks}&rest="
     busy = replace(options, crossref_url=faulty.url(answer.replace(" ", "%20")))
     inquiry, _ = query_source(SOURCES["crossref"], DOI, busy, http, NEVER)
@@ -269,13 +268,11 @@ def test_what_is_no_json_is_a_bad_answer_and_the_address_is_not_repeated(
 def test_a_silent_source_meets_the_deadline(
     faulty: FaultyServer, options: ResolveOptions, http: HttpClient
 ) -> None:
-    """P6-09."""
     silent = replace(options, crossref_url=faulty.url("/stall?"), deadline=0.3)
     assert query_source(SOURCES["crossref"], DOI, silent, http, NEVER)[0].kind == "timeout"
 
 
 def test_a_doi_cannot_climb_out_of_the_path_it_is_asked_under(faulty: FaultyServer, ask: Ask) -> None:
-    """P6-12."""
     with pytest.raises(StepFailed):
         ask(identify("10.1000/../../admin?x=1#y"))
     assert faulty.hits[1].startswith("/works/10.1000%2F..%2F..%2Fadmin%3Fx%3D1%23y?")
@@ -284,7 +281,7 @@ def test_a_doi_cannot_climb_out_of_the_path_it_is_asked_under(faulty: FaultyServ
 def test_a_redirect_is_requested_by_another_lease_and_never_leaves_the_service(
     faulty: FaultyServer, options: ResolveOptions, http: HttpClient
 ) -> None:
-    """P6-10: the configured host is trusted, but not what it redirects to."""
+    """The configured host is trusted, but not what it redirects to."""
     for target, outcome in ((faulty.url("/works/10.1000%2F183?mailto=x"), Outcome.MOVED),
                             ("http://127.0.0.1:9/", Outcome.FAILED)):  # fmt: skip
         moved = replace(options, crossref_url=faulty.url(f"/to?url={target}&rest="))

@@ -201,7 +201,6 @@ def test_all_work_is_counted_in_an_index_without_its_rows(count: Callable[[], An
 
 
 def test_hostile_titles_are_text_and_no_script_may_run(reader: Client) -> None:
-    """P4-14"""
     ended("doi:10.1/x", title=HOSTILE, problem=HOSTILE, method=f"model:{HOSTILE}", open_access="<b>")
     response = reader.get("/papers/?q=" + HOSTILE)
     assert response["Content-Security-Policy"].startswith("default-src 'none'")
@@ -263,7 +262,6 @@ def test_an_index_of_nothing_is_a_page_that_says_so(tmp_path: Path) -> None:
 
 
 def test_the_one_script_of_an_index_is_ours_and_needs_nothing_else(tmp_path: Path) -> None:
-    """P4-14"""
     ended("doi:10.1/x", title=HOSTILE)
     index(tmp_path)
     shown = (tmp_path / "index.html").read_text()

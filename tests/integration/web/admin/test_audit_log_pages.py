@@ -108,7 +108,7 @@ def test_what_the_filters_leave_is_downloaded_as_csv_and_as_lines_of_json(
 
 
 def test_no_cell_of_the_csv_is_a_formula(operator: Client) -> None:
-    """P4-14: to the program that opens it."""
+    """To the program that opens it."""
     Actor("=cmd|' /C calc'!A0", "admin", "@SUM(1)").record("pause", "-1+1", {}, {})
     url = reverse("admin:queuemgr_auditentry_export", args=["csv"])
     (row,) = csv.DictReader(b"".join(operator.get(url)).decode().splitlines())

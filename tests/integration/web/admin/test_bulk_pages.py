@@ -60,7 +60,7 @@ def test_a_preview_shows_count_and_sample_and_changes_nothing(retrier: Client) -
 
 
 def test_what_was_previewed_is_started_with_its_reason_and_shown(retrier: Client) -> None:
-    """P4-08: and what came in since the preview is not met."""
+    """And what came in since the preview is not met."""
     some_failed(3)
     seen = bulk.preview(BulkRequest("retry", FAILED))
     some_failed(1, prefix="late")
@@ -79,7 +79,7 @@ def test_what_was_previewed_is_started_with_its_reason_and_shown(retrier: Client
 def test_a_verb_takes_its_own_permission_besides_that_of_bulk_actions(
     verb: str, staff: Callable[..., Client]
 ) -> None:
-    """P4-09: asked of the server, whatever the form offers."""
+    """Asked of the server, whatever the form offers."""
     some_failed(1)
     client = staff(*MAY, "retry_execution") if verb != "restart" else staff(*MAY)
     answer = post(client, verb=verb, to_priority="high", to_run_after="2031-01-01", reason="x")

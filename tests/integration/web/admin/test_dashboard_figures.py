@@ -67,7 +67,7 @@ def check(name: str) -> Any:
 
 
 def test_each_queue_shows_what_waits_runs_and_is_on_its_way(fleet: Worker) -> None:
-    """P8-03: by phase and priority, and the sums of all."""
+    """By phase and priority, and the sums of all."""
     prep, paid = cell("prep", "normal"), cell("expensive", "normal")
     assert (prep.waiting, prep.running, prep.unstarted) == (3, 3, 1)
     assert (paid.waiting, paid.running, paid.unstarted) == (2, 1, 0)
@@ -76,7 +76,7 @@ def test_each_queue_shows_what_waits_runs_and_is_on_its_way(fleet: Worker) -> No
 
 
 def test_work_nobody_consumes_is_counted_by_phase_and_priority() -> None:
-    """P8-03: workers off; 30 high, 50 normal and 20 low in two phases."""
+    """Workers off; 30 high, 50 normal and 20 low in two phases."""
     for phase in ("prep", "expensive"):
         for count, priority in ((15, HIGH), (25, 1), (10, LOW)):
             enqueue(count, f"{phase}{priority}:", priority, phase=phase)
@@ -126,7 +126,7 @@ def test_a_limit_shows_its_use_its_cap_its_reserve_and_what_waits_on_it(fleet: W
 
 
 def test_a_cap_lowered_while_busy_shows_how_far_it_is_over(fleet: Worker) -> None:
-    """P1-04: no free-slot figure is negative or hidden."""
+    """No free-slot figure is negative or hidden."""
     Limit.objects.filter(name="phase:prep").update(max_running=3)
     assert (bar("phase:prep").over, bar("phase:prep").fullness) == (1, 1.0)
     assert "phase:prep is over its cap by 1 and drains" in texts()

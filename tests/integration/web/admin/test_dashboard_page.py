@@ -147,7 +147,7 @@ def test_who_may_retry_is_led_to_the_preview_of_a_bulk_retry(
 
 
 def test_nothing_a_row_says_is_more_than_text(viewer: Client, world: None) -> None:
-    """P4-14: names of limits, errors, workers, pauses and reasons."""
+    """Names of limits, errors, workers, pauses and reasons."""
     a_failed("bad", HOSTILE[:32], HOSTILE)
     Limit.objects.create(name=f"host:{HOSTILE}", max_running=1)
     Worker.objects.update(name=HOSTILE)

@@ -88,7 +88,7 @@ def test_the_check_for_markup_can_fail() -> None:
 
 @pytest.mark.parametrize("text", [HOSTILE, f"{LONG}{HOSTILE}"], ids=["short", "ten thousand long"])
 def test_no_text_of_any_row_is_markup_on_any_page(superuser: Client, text: str) -> None:
-    """P4-14: titles, keys, errors, limits, reasons, names of workers and people, answers of models."""
+    """Titles, keys, errors, limits, reasons, names of workers and people, answers of models."""
     made = every_model.make(text)
     for page in admin_pages(made):
         if page.name != "logout":

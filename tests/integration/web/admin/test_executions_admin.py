@@ -112,7 +112,7 @@ def test_the_filter_in_the_address_is_the_bulk_actions(
 def test_more_than_a_page_can_wait_for_is_handed_to_a_bulk_action(
     probes: Any, staff: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P4-08: no page times out, and nothing is half done."""
+    """No page times out, and nothing is half done."""
     monkeypatch.setattr(executions, "AT_ONCE", 2)
     monkeypatch.setattr(execution_filters, "reverse", lambda name: f"/{name}")
     first, *_ = probes(3)
@@ -126,7 +126,7 @@ def test_more_than_a_page_can_wait_for_is_handed_to_a_bulk_action(
 def test_many_chosen_across_pages_pass_the_page_between_without_naming_each(
     staff: Callable[..., Client], sent: Any
 ) -> None:
-    """P4-08: also where there is no bulk action to hand over to. The page between
+    """Also where there is no bulk action to hand over to. The page between
     posts one row and "all", never more fields than Django takes."""
     operator = staff("view_execution", "skip_execution")
     enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(60)])
@@ -153,7 +153,7 @@ def test_what_needs_an_answer_asks_first_and_does_nothing_until_then(
 
 @pytest.mark.parametrize("act_of", EXECUTION_ACTIONS, ids=lambda act_of: act_of.name)
 def test_every_act_needs_its_own_permission(probes: Any, staff: Callable[..., Client], act_of: Any) -> None:
-    """P4-09: posted directly, from the list and from the page, by someone who may do all the others."""
+    """Posted directly, from the list and from the page, by someone who may do all the others."""
     (execution,) = probes(1)
     if act_of.states == frozenset(UNSUCCESSFUL):
         cancel([execution], ANN)

@@ -143,7 +143,7 @@ def passed(response: Any) -> bool:
 def test_every_page_opens_for_those_it_was_decided_for_and_takes_nothing_from_others(
     person: str, client_of: Callable[[str], Client]
 ) -> None:
-    """P4-09: whoever may not act changes nothing by sending to any page, nor by any action's name."""
+    """Whoever may not act changes nothing by sending to any page, nor by any action's name."""
     pages = list(admin_pages(every_model.make()))
     client = client_of(person)
     before = fingerprint()

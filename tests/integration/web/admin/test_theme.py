@@ -130,7 +130,6 @@ def result() -> TaskResult:
 def test_what_a_task_was_given_and_gave_back_is_text_without_secrets(
     superuser: Client, result: TaskResult
 ) -> None:
-    """P4-14, P8-12."""
     for url in (RESULT, f"{RESULT}{result.pk}/change/"):
         text = text_of(superuser.get(url))
         assert "<script>alert" not in text

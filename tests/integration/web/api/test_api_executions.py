@@ -115,7 +115,7 @@ def test_a_full_queue_is_429_with_its_depth_and_cap_and_loses_nothing(caller: Ap
     ],
 )
 def test_what_cannot_be_enqueued_is_422_on_both_databases(caller: Api, body: Any) -> None:
-    """P7-02: PostgreSQL refuses a NUL in text and JSON, SQLite takes it; here both do alike."""
+    """PostgreSQL refuses a NUL in text and JSON, SQLite takes it; here both do alike."""
     problem(caller.post("executions", body), "invalid")
     assert not Execution.objects.exists()
 

@@ -102,7 +102,7 @@ def test_every_wrong_member_is_told_by_its_place(caller: Api) -> None:
 
 
 def test_what_breaks_on_our_side_tells_nothing_of_it(caller: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P8-12: no message, no traceback, no setting of ours."""
+    """No message, no traceback, no setting of ours."""
 
     def broken() -> None:
         raise RuntimeError("password=hunter2")

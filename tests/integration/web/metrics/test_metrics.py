@@ -61,7 +61,7 @@ def test_a_scrape_is_read_by_prometheus_in_both_formats(played: Played, probes: 
 
 
 def test_depth_counts_every_priority_and_phase_exactly(make_worker: Any, sent: list[Any]) -> None:
-    """P8-03, P8-01: workers off, 30 high, 50 normal, 20 low in two phases."""
+    """Workers off, 30 high, 50 normal, 20 low in two phases."""
     for phase in ("prep", "wrap"):
         for rank, count in ((HIGH, 30), (NORMAL, 50), (LOW, 20)):
             keys = [NewExecution(f"{phase}{rank}-{n}", {"phase": phase}) for n in range(count)]
@@ -76,7 +76,7 @@ def test_depth_counts_every_priority_and_phase_exactly(make_worker: Any, sent: l
 
 
 def test_depth_follows_work_from_waiting_to_its_end(played: Played, probes: Probes) -> None:
-    """P8-01: what is done is shown running nowhere."""
+    """What is done is shown running nowhere."""
     worker = played(slots=2)
     probes(3)
 
@@ -291,7 +291,6 @@ def _many_hosts(count: int) -> None:
 
 
 def test_ten_thousand_hosts_errors_and_workers_make_no_series(played: Played, probes: Probes) -> None:
-    """P8-05"""
     played()
     probes(2, limit_key="host:a.example:443")
     with CaptureQueriesContext(connection) as few:

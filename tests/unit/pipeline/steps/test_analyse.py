@@ -95,7 +95,7 @@ def test_a_second_bad_answer_is_the_last(model: FakeLlm) -> None:
 
 
 def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: FakeLlm) -> None:
-    """P7-07: the retry changes the request."""
+    """The retry changes the request."""
     model.say(json.dumps(GOOD), "length")
     model.say(GOOD)
     run(by(model, max_tokens=100))
@@ -103,7 +103,7 @@ def test_a_cut_off_answer_is_asked_for_again_with_more_room(model: FakeLlm) -> N
 
 
 def test_an_answer_cut_off_twice_is_final(model: FakeLlm) -> None:
-    """P7-07: not retried endlessly at full cost; the error says that it was truncated."""
+    """Not retried endlessly at full cost; the error says that it was truncated."""
     model.say("", "length")
     model.say(GOOD, "length")
     error = failure(by(model, max_tokens=100))
@@ -113,7 +113,7 @@ def test_an_answer_cut_off_twice_is_final(model: FakeLlm) -> None:
 
 @pytest.mark.parametrize("first", [("", "length"), ("nonsense", "stop")])
 def test_there_is_one_second_try_whatever_the_two_faults_are(model: FakeLlm, first: tuple[str, str]) -> None:
-    """P7-07: one repair round trip at most."""
+    """One repair round trip at most."""
     model.say(*first)
     model.say("nonsense")
     model.say(GOOD)
@@ -133,7 +133,7 @@ def test_there_is_one_second_try_whatever_the_two_faults_are(model: FakeLlm, fir
 def test_usage_in_an_answer_without_an_answer_is_counted(
     model: FakeLlm, choice: dict[str, Any], kind: str
 ) -> None:
-    """P7-05: each fails with its own reason, and the usage it reports is counted."""
+    """Each fails with its own reason, and the usage it reports is counted."""
     usage = {"prompt_tokens": 7, "completion_tokens": 3}
     model.answers.append((200, {"choices": [choice], "usage": usage}))
     options = by(model)
@@ -142,7 +142,7 @@ def test_usage_in_an_answer_without_an_answer_is_counted(
 
 
 def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(model: FakeLlm) -> None:
-    """P7-11: without a charge no request is sent."""
+    """Without a charge no request is sent."""
     announced: list[int] = []
 
     def book(number: int) -> None:
@@ -156,7 +156,7 @@ def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(model: 
 
 
 def test_what_no_database_takes_is_cleaned_out_of_an_answer(model: FakeLlm) -> None:
-    """P7-02: NUL and half surrogates arrive as JSON escapes."""
+    """NUL and half surrogates arrive as JSON escapes."""
     model.say({**GOOD, "title": "Slu\x00ices \ud800 in Practice", "keywords": ["a\x00"]})
     found = run(by(model)).analysis
     assert (found.title, found.keywords) == ("Sluices \ufffd in Practice", ("a",))

@@ -37,7 +37,7 @@ def letters(text: str) -> str:
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE, BASE64, WITHOUT_GAPS, "😀" * 3_000, "\n" * 9])
 def test_the_chunks_hold_all_of_the_paper_and_none_is_larger_than_allowed(text: str) -> None:
-    """P7-12: English, Chinese, base64 and text without a gap."""
+    """English, Chinese, base64 and text without a gap."""
     plan = plan_chunks(text, 500)
     assert letters("".join(plan.chunks)) == letters(text)
     assert all(len(split(chunk, 500)) <= 1 for chunk in plan.chunks)
@@ -63,7 +63,6 @@ def test_a_chunk_ends_before_a_heading_if_possible() -> None:
 
 
 def test_two_million_characters_are_cut_in_a_few_seconds() -> None:
-    """P7-12"""
     assert 10 < len(plan_chunks(ENGLISH * 48, 25_000).chunks) < 40
 
 

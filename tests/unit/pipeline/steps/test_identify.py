@@ -134,7 +134,6 @@ def test_a_url_is_normalised(text: str, value: str) -> None:
 
 
 def test_urls_that_differ_in_the_case_of_their_path_are_two_documents() -> None:
-    """P6-12."""
     assert identify("https://example.org/A.pdf").key != identify("https://example.org/a.pdf").key
 
 
@@ -160,7 +159,7 @@ def test_what_no_client_could_fetch_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("port", ["", ":1", ":nonsense"])
 def test_a_password_in_a_url_is_refused_and_not_repeated(port: str) -> None:
-    """P6-10: user@host tricks."""
+    """User@host tricks."""
     with pytest.raises(BadInput) as refusal:
         identify(f"https://example.org:s3cret@evil.example{port}/x.pdf")
     assert "s3cret" not in str(refusal.value)
@@ -203,7 +202,7 @@ def test_file_urls_are_paths(text: str) -> None:
     ],
 )
 def test_what_names_no_document_is_refused(text: str) -> None:
-    """P6-12: invalid ids are refused as input."""
+    """Invalid ids are refused as input."""
     with pytest.raises(BadInput, match="cannot be used"):
         identify(text)
 

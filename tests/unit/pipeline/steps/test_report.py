@@ -47,7 +47,7 @@ def test_an_extractive_report_says_so_before_anything_else() -> None:
 
 
 def test_a_partial_document_says_why_before_anything_else() -> None:
-    """P7-13: missing pages are visible."""
+    """Missing pages are visible."""
     text = render_markdown(replace(FACTS, problem="Page 3 was not read: it took too long."))
     assert text.index("> **Partial document.** Page 3 was not read") < text.index("## Summary")
 
@@ -62,7 +62,7 @@ def test_the_title_of_the_catalogue_wins_over_the_models() -> None:
 
 
 def test_hostile_text_is_shown_as_text() -> None:
-    """P4-14: text of a paper or a model runs nowhere and links nowhere."""
+    """Text of a paper or a model runs nowhere and links nowhere."""
     text = render_markdown(with_every_text(HOSTILE))
     for forbidden in ("<script", "![x](", "[a](", "http://evil", "www.evil", "\u202e"):
         assert forbidden not in text
@@ -119,12 +119,11 @@ def test_json_tells_all_that_is_known_of_a_paper() -> None:
     "doi", ["javascript:alert(1)", "10.1/", "https://evil.test/10.1/x", "10.1000/a b", "//evil.test"]
 )
 def test_what_is_no_doi_is_not_linked(doi: str) -> None:
-    """P4-14"""
     assert doi_link(doi) == ""
 
 
 def test_a_doi_cannot_break_out_of_its_address() -> None:
-    """P4-14: old DOIs contain characters that are special in HTML and Markdown."""
+    """Old DOIs contain characters that are special in HTML and Markdown."""
     assert (
         doi_link('10.1002/(SICI)1<x>"2::AID?#é')
         == "https://doi.org/10.1002/%28SICI%291%3Cx%3E%222%3A%3AAID%3F%23%C3%A9"
@@ -161,7 +160,6 @@ def test_a_look_up_is_shown_in_words_whatever_its_fields() -> None:
 
 
 def test_nothing_is_left_that_hides_or_reverses_text() -> None:
-    """P4-14"""
     assert plain("a\x1b[31m\u202eb\u2066c\u200bd\ud800e\ufefff\u2028g") == "a[31mbcdefg"
 
 
