@@ -230,6 +230,7 @@ def interrupted(stopped: Stopped) -> Run:
     """With a budget that is enough, stopped by Ctrl-C while the long paper is under way."""
     home, before = stopped.home, len(stopped.home.attempts())
     run = home.up(*stopped.papers, "--budget", "9", "--drain", "--workers", "2")
+    wait_until("new papers", lambda: run.printed("^enqueued"), run)
     wait_until("a step done", lambda: len(home.attempts()) > before, run)
     run.interrupt()
     run.wait(within=AT_ONCE)

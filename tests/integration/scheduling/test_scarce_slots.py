@@ -95,23 +95,23 @@ def test_the_reserve_lets_high_work_in_at_once_while_low_work_fills_the_rest(
 def test_waiting_behind_a_cap_of_one_is_no_attempt_and_no_failure(
     played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
-    """200 items through one slot, looked at again and again while they wait."""
+    """60 items through one slot, looked at again and again while they wait."""
     configure(max_prep=1)
     worker = played(slots=8)
-    waiting = probes(200)
+    waiting = probes(60)
     (grant,) = worker.begin_all()
-    for number in range(200):
+    for number in range(60):
         if number % 20 == 0:
             housekeeping.tick()
             assert Lease.objects.count() == 1
-            if number < 199:
+            if number < 59:
                 assert "phase:prep 1/1" in explain.why_waiting(Execution.objects.get(pk=waiting[-1].pk))
         handed = worker.end(grant)
-        assert len(handed) == (number < 199)
+        assert len(handed) == (number < 59)
         grant = handed[0] if handed else grant
-    assert Execution.objects.filter(state=State.DONE).count() == 200
-    assert list(Attempt.objects.values_list("outcome", flat=True)) == ["done"] * 200
-    assert Attempt.objects.values("execution").distinct().count() == 200
+    assert Execution.objects.filter(state=State.DONE).count() == 60
+    assert list(Attempt.objects.values_list("outcome", flat=True)) == ["done"] * 60
+    assert Attempt.objects.values("execution").distinct().count() == 60
 
 
 def test_waiting_for_tomorrows_budget_is_no_attempt_and_says_so(
