@@ -16,7 +16,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.fork_server import REPOSITORY
+from tests.fork_server import REPOSITORY
 
 
 class Console:

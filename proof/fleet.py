@@ -17,8 +17,8 @@ from proof.plan import LEASE_SECONDS, LIMIT_VALUES
 from proof.tables import Tables
 from queuemgr.local.private_servers import PostgresServer, RedisServer, wait_for_port
 from tests.acceptance.fleet import STEP_QUEUES
-from tests.acceptance.fork_server import REPOSITORY
 from tests.acceptance.processes import Process, using
+from tests.fork_server import REPOSITORY
 
 SETTINGS = {
     "lease_seconds": LEASE_SECONDS, "heartbeat_seconds": 2, "poll_interval": 0.5, "stale_interval": 5,

@@ -22,6 +22,8 @@ from queuemgr.models import Worker
 from queuemgr.scheduling import limit_rows, phase_caps
 from queuemgr.scheduling.capacity import Group
 from tests.flush_tables import empty_audit_log_on_flush, keep_permissions_on_flush
+from tests.fork_server import ForkServer
+from tests.shell import Shell
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -46,6 +48,18 @@ def _fresh_process_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     process_state.reset_all()
     yield
     process_state.reset_all()
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def shell(fork_server: ForkServer) -> Shell:
+    return Shell(fork_server)
 
 
 @pytest.fixture

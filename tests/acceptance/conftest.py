@@ -11,8 +11,8 @@ import pytest
 
 from tests.acceptance.databases import FILE, Database, PostgresDatabase, SqliteFile
 from tests.acceptance.fleet import Fleet, environment
-from tests.acceptance.fork_server import ForkServer
 from tests.acceptance.processes import Command
+from tests.fork_server import ForkServer
 from tests.private_servers import POSTGRES
 
 HERE = Path(__file__).parent
@@ -23,13 +23,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("acceptance")
-
-
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture(scope="session")

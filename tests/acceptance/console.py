@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 
-from tests.acceptance.fork_server import ForkServer
 from tests.acceptance.processes import start
+from tests.fork_server import ForkServer
 
 
 class Console:

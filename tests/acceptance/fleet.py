@@ -22,9 +22,9 @@ from redis import Redis
 from queuemgr.local.private_servers import RedisServer, wait_for_port
 from tests.acceptance.console import Console
 from tests.acceptance.databases import Database
-from tests.acceptance.fork_server import ForkServer
 from tests.acceptance.processes import Command, Process, using
 from tests.acceptance.trace import Trace
+from tests.fork_server import ForkServer
 
 QUICK = {
     "lease_seconds": 10, "heartbeat_seconds": 1, "poll_interval": 0.5, "stale_interval": 5,

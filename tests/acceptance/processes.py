@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.acceptance.fork_server import REPOSITORY, File, ForkedProcess, ForkServer
+from tests.fork_server import REPOSITORY, File, ForkedProcess, ForkServer
 
 Running = subprocess.Popen[bytes] | ForkedProcess
 

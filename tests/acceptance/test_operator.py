@@ -18,8 +18,8 @@ from playwright.sync_api import Locator, Page, expect
 from queuemgr.local.private_servers import free_port, wait_for_port
 from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.fork_server import REPOSITORY
 from tests.browser.chromium import PASSWORD, log_in, opened_page, started_browser
+from tests.fork_server import REPOSITORY
 
 pytestmark = pytest.mark.browser
 

@@ -25,8 +25,8 @@ import pytest
 from tests import pdf_builder
 from tests.acceptance.databases import Database
 from tests.acceptance.fleet import environment
-from tests.acceptance.fork_server import REPOSITORY, ForkServer
 from tests.acceptance.processes import Command, using
+from tests.fork_server import REPOSITORY, ForkServer
 
 SAMPLES = {
     # pages, references, how its report begins

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,19 +63,3 @@ def _run(name: str, *arguments: object) -> Said:
 
 def queue(*arguments: object) -> Said:
     return run("queue", *arguments)
-
-
-def alone(directory: Path, **variables: str) -> dict[str, str]:
-    """The environment of a process with state of its own, told nothing of this test run."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
-    for name in ("BROKER_URL", "DATABASE_URL", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
-        kept.pop(name, None)
-    return {**kept, "SLUICE_DATA_DIR": str(directory), **variables}
-
-
-def shell(directory: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """`python manage.py …` in a process of its own, with state of its own."""
-    return subprocess.run(
-        [sys.executable, "manage.py", *words], cwd=REPOSITORY, text=True, capture_output=True,
-        env=alone(directory, **variables), timeout=180, check=False,
-    )  # fmt: skip

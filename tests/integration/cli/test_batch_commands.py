@@ -8,8 +8,6 @@ import pty
 import re
 import select
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,8 @@ from queuemgr.cli.queue_command import subcommands
 from queuemgr.flows.outcomes import Failed
 from queuemgr.models import Batch, Execution, State
 from queuemgr.reporting import stats
-from tests.integration.cli.commands import alone, queue, shell
+from tests.integration.cli.commands import queue
+from tests.shell import Shell, alone
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -220,30 +219,27 @@ def _ended() -> Any:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
     directory = tmp_path_factory.mktemp("installed")
     assert shell(directory, "migrate", "--verbosity", "0").returncode == 0
     return directory
 
 
-def test_a_watch_in_a_terminal_is_live_and_ctrl_c_ends_it_with_0(installed: Path) -> None:
-    said, code = in_a_terminal(installed, "queue", "watch", "--interval", "0.2", until=b"prep.high")
+def test_a_watch_in_a_terminal_is_live_and_ctrl_c_ends_it_with_0(installed: Path, shell: Shell) -> None:
+    said, code = in_a_terminal(shell, installed, "queue", "watch", "--interval", "0.2", until=b"prep.high")
     assert code == 0
     assert "prep.high" in said and "Traceback" not in said
 
 
-def in_a_terminal(directory: Path, *words: str, until: bytes) -> tuple[str, int]:
+def in_a_terminal(shell: Shell, directory: Path, *words: str, until: bytes) -> tuple[str, int]:
     """What a command writes on a terminal, sent Ctrl-C once it has written this."""
     ours, its = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "manage.py", *words], cwd=REPOSITORY, env=alone(directory, TERM="xterm"),
-        stdin=its, stdout=its, stderr=its,
-    ) as process:  # fmt: skip
-        os.close(its)
-        said = _read(ours, until, 60)
-        process.send_signal(signal.SIGINT)
-        said += _read(ours, b"", 30)
-        return said.decode(errors="replace"), process.wait(30)
+    with open(its, "wb") as terminal:
+        process = shell.server.start(["manage.py", *words], alone(directory, TERM="xterm"), [terminal] * 3)
+    said = _read(ours, until, 60)
+    process.send_signal(signal.SIGINT)
+    said += _read(ours, b"", 30)
+    return said.decode(errors="replace"), process.wait(30)
 
 
 def _read(terminal: int, until: bytes, seconds: float) -> bytes:
@@ -262,9 +258,9 @@ def _read(terminal: int, until: bytes, seconds: float) -> bytes:
 # Progress
 
 
-def test_a_bar_is_drawn_for_a_person_at_a_terminal_only(installed: Path) -> None:
+def test_a_bar_is_drawn_for_a_person_at_a_terminal_only(installed: Path, shell: Shell) -> None:
     many = ("queue", "enqueue", "--flow", "probe", "--count", "1500", "--key-prefix")
-    seen, _ = in_a_terminal(installed, *many, "a", until=b"1500 new")
+    seen, _ = in_a_terminal(shell, installed, *many, "a", until=b"1500 new")
     assert "enqueuing" in seen and "\x1b[" in seen
     quiet = shell(installed, *many, "b", TERM="dumb")
     assert (quiet.stdout, quiet.stderr) == ("1500 new, 0 already there\n", "")

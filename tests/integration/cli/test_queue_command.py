@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,7 +19,8 @@ from queuemgr.flows.flow import HIGH, all_queues
 from queuemgr.flows.outcomes import Failed
 from queuemgr.models import AuditEntry, Execution, Limit, Queue, State
 from queuemgr.scheduling import limit_rows
-from tests.integration.cli.commands import REPOSITORY, alone, queue, run, shell
+from tests.integration.cli.commands import queue, run
+from tests.shell import Shell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -321,51 +321,47 @@ def recorded() -> list[tuple[str, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
     """A data directory whose database has its tables."""
     directory = tmp_path_factory.mktemp("installed")
     assert shell(directory, "migrate", "--verbosity", "0").returncode == 0
     return directory
 
 
-def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path) -> None:
+def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path, shell: Shell) -> None:
     done = shell(installed, "queue", "pause", "perp")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("CommandError: nothing is called 'perp'")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_bad_option_ends_with_64_and_says_how_it_is_used(tmp_path: Path) -> None:
+def test_a_bad_option_ends_with_64_and_says_how_it_is_used(tmp_path: Path, shell: Shell) -> None:
     done = shell(tmp_path, "queue", "backfill", "--limit", "none")
     assert (done.returncode, done.stdout) == (64, "")
     assert "usage: manage.py queue backfill" in done.stderr
     assert "'none' is not a whole number of at least 1" in done.stderr
 
 
-def test_a_database_without_tables_is_said_and_where_to_look(tmp_path: Path) -> None:
+def test_a_database_without_tables_is_said_and_where_to_look(tmp_path: Path, shell: Shell) -> None:
     done = shell(tmp_path, "queue", "stats")
     assert (done.returncode, done.stdout) == (5, "")
     assert "manage.py doctor" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_setting_that_cannot_work_is_named_with_its_value(tmp_path: Path) -> None:
+def test_a_setting_that_cannot_work_is_named_with_its_value(tmp_path: Path, shell: Shell) -> None:
     done = shell(tmp_path, "queue", "stats", SLUICE_LEASE_SECONDS="soon")
     assert done.returncode == 3
     assert "SLUICE_LEASE_SECONDS='soon'" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Path) -> None:
+def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Path, shell: Shell) -> None:
     """A closed output pipe; and a line is there as soon as it is written."""
-    watch = [sys.executable, "manage.py", "queue", "stats", "--json", "--watch", "--interval", "0.1"]
-    with subprocess.Popen(
-        watch, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=alone(installed),
-    ) as watching:  # fmt: skip
-        assert watching.stdout is not None and watching.stderr is not None
-        assert json.loads(watching.stdout.readline())["total"] == 0
-        watching.stdout.close()
-        assert watching.stderr.read() == ""
-        assert watching.wait(20) != 0
+    watching = shell.start(installed, "queue", "stats", "--json", "--watch", "--interval", "0.1")
+    assert json.loads(watching.stdout.readline())["total"] == 0
+    watching.stdout.close()
+    assert watching.stderr.read() == b""
+    assert watching.process.wait(20) != 0
+    watching.stderr.close()
 
 
 # Worker

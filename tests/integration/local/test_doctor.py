@@ -21,7 +21,8 @@ from queuemgr.flows.flow import all_queues
 from queuemgr.flows.outcomes import Done
 from queuemgr.models import Lease
 from queuemgr.scheduling import limit_rows
-from tests.integration.cli.commands import run, shell
+from tests.integration.cli.commands import run
+from tests.shell import Shell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -122,7 +123,7 @@ def test_doctor_reports_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_doctor_reports_what_does_not_answer_and_runs_the_other_checks(
-    variable: str, value: str, what: str, remedy: str, tmp_path: Path
+    variable: str, value: str, what: str, remedy: str, tmp_path: Path, shell: Shell
 ) -> None:
     done = shell(tmp_path, "doctor", "--json", **{variable: value})
     found = [json.loads(line) for line in done.stdout.splitlines()]

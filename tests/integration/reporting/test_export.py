@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,10 +20,10 @@ from queuemgr.flows.flow import get_flow, register_flow
 from queuemgr.models import Attempt, Execution, State
 from queuemgr.reporting import export
 from queuemgr.scheduling import limit_rows
+from tests.shell import Shell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 
 
@@ -213,44 +210,27 @@ def test_hostile_text_steers_no_terminal_and_ends_no_line(capsys: pytest.Capture
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def database(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
     """A data directory with 3,000 executions."""
     directory = tmp_path_factory.mktemp("data")
     (directory / "list").write_text("".join(f"2101.{n:05}\n" for n in range(1, 3001)))
     for words in (["migrate", "--verbosity", "0"], ["queue", "import", str(directory / "list")]):
-        done = manage(directory, *words)
+        done = shell(directory, *words)
         assert done.returncode == 0, done.stderr
     return directory
 
 
-def manage(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", *words], cwd=REPOSITORY, env=environment(directory), text=True,
-        capture_output=True, timeout=180, check=False,
-    )  # fmt: skip
-
-
-def environment(directory: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
-    kept.pop("DATABASE_URL", None)
-    kept.pop("TERM", None)
-    return {**kept, "SLUICE_DATA_DIR": str(directory)}
-
-
-def test_standard_output_holds_data_only_and_a_line_at_the_end_is_all_that_is_said(database: Path) -> None:
-    done = manage(database, "queue", "export", "--jsonl")
+def test_standard_output_holds_data_only_and_a_line_at_the_end_is_all_that_is_said(
+    database: Path, shell: Shell
+) -> None:
+    done = shell(database, "queue", "export", "--jsonl")
     assert (done.returncode, done.stderr) == (0, "3,000 exported\n")
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 3000
 
 
-def test_a_reader_that_had_enough_ends_it_quietly(database: Path) -> None:
-    command = [sys.executable, "manage.py", "queue", "export", "--jsonl", "-"]
-    with subprocess.Popen(
-        command, cwd=REPOSITORY, env=environment(database), stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        assert process.stdout and process.stderr
-        assert json.loads(process.stdout.readline())["key"] == "arxiv:2101.00001"
-        process.stdout.close()
-        said = process.stderr.read()
-        assert (process.wait(timeout=180), said) == (141, b"")
+def test_a_reader_that_had_enough_ends_it_quietly(database: Path, shell: Shell) -> None:
+    started = shell.start(database, "queue", "export", "--jsonl", "-")
+    assert json.loads(started.stdout.readline())["key"] == "arxiv:2101.00001"
+    started.stdout.close()
+    assert (started.stderr.read(), started.process.wait(timeout=180)) == (b"", 141)
+    started.stderr.close()

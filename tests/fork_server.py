@@ -1,7 +1,7 @@
 """Start Python programs by forking a process that has imported everything they need.
 
 A program of ours spends two seconds of processor time on importing Django, Celery and the apps, and the
-acceptance tests start hundreds of programs. The fork server imports all of it once; each program is a
+tests start hundreds of programs. The fork server imports all of it once; each program is a
 fork of it, in a session, an environment and a working directory of its own, which reads Django's
 settings anew and ends as any process does: by a signal, by `kill -9` or with an exit code.
 """
@@ -24,11 +24,14 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[1]
 MODULES = (
     "celery.apps.beat", "celery.apps.worker", "celery.bin.celery", "celery.concurrency.prefork",
     "celery.concurrency.solo", "celery.concurrency.thread", "celery.worker.consumer",
@@ -58,7 +61,7 @@ class ForkServer:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.acceptance.fork_server", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())],
                 cwd=REPOSITORY, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )  # fmt: skip
@@ -77,6 +80,13 @@ class ForkServer:
             passed = [*(file.fileno() for file in files), theirs.fileno()]
             socket.send_fds(self._control, [request], passed)
         return ForkedProcess(list(arguments), status)
+
+    def start_piped(self, arguments: Sequence[str], environment: Mapping[str, str]) -> PipedProcess:
+        """Start it with nothing as standard input, its output and its errors to be read from pipes."""
+        (out, its_out), (err, its_err) = os.pipe(), os.pipe()
+        with open(os.devnull) as nothing, open(its_out, "wb") as its, open(its_err, "wb") as its_errors:
+            started = self.start(arguments, environment, [nothing, its, its_errors])
+        return PipedProcess(started, open(out, "rb"), open(err, "rb"))
 
     def close(self) -> None:
         """End the server; programs still running stay."""
@@ -120,6 +130,22 @@ class ForkedProcess:
         """The next number of the server's: first the process id, then the exit code."""
         [number] = NUMBER.unpack(self._status.recv(NUMBER.size))
         return int(number)
+
+
+@dataclass
+class PipedProcess:
+    """A program the server has started, and the pipes its output and its errors come from."""
+
+    process: ForkedProcess
+    stdout: BufferedReader
+    stderr: BufferedReader
+
+    def communicate(self, timeout: float) -> tuple[bytes, bytes]:
+        """What it has printed and its errors, after its end."""
+        with ThreadPoolExecutor(2) as pool, self.stdout, self.stderr:
+            out, err = pool.map(BufferedReader.read, [self.stdout, self.stderr])
+        self.process.wait(timeout)
+        return out, err
 
 
 # The server itself
