@@ -10,15 +10,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from queuemgr.scheduling.claims import RouteKind
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedAttempt:
-    """One row of the attempts table. `due_at` is since when it waited."""
+class RecordedAttempt(NamedTuple):
+    """One row of the attempts table, named by its columns. `due_at` is since when it waited."""
 
-    execution: int
+    execution_id: int
     phase: str
     step: str
     priority: int
@@ -36,17 +37,11 @@ class RecordedAttempt:
     def run_time(self) -> timedelta:
         return max(timedelta(), self.ended_at - self.started_at)
 
-    def kind(self, *, resumed: bool) -> RouteKind:
-        """The route it waited on."""
-        return RouteKind(
-            self.phase, self.priority, resumed, self.limit_keys, self.cost, self.weight, self.tokens,
-            self.retrying,
-        )  # fmt: skip
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Piece:
-    """An attempt to replay, and the index of the one that arrives `gap` after its end, if any."""
+    """An attempt to replay, the route it waits on, and the index of the one that arrives `gap` after its
+    end, if any."""
 
     attempt: RecordedAttempt
     kind: RouteKind
@@ -69,34 +64,33 @@ class Recording:
     @property
     def max_running(self) -> int:
         """The most attempts that ran at the same time."""
-        changes = [(p.attempt.started_at, 1) for p in self.pieces]
-        changes += [(p.attempt.started_at + p.attempt.run_time, -1) for p in self.pieces]
-        running = most = 0
-        for _, change in sorted(changes):
-            running += change
-            most = max(most, running)
-        return most
+        attempts = [piece.attempt for piece in self.pieces]
+        changes = [(a.started_at, 1) for a in attempts] + [(a.started_at + a.run_time, -1) for a in attempts]
+        return max(accumulate(change for _, change in sorted(changes)), default=0)
 
 
 def recording(attempts: Iterable[RecordedAttempt], since: datetime) -> Recording:
-    """Chain the attempts of each execution. Whether work was resumed is not recorded: it is taken as
-    resumed where an earlier attempt in the same phase was recorded."""
+    """Chain the attempts of each execution."""
     by_execution: dict[int, list[RecordedAttempt]] = defaultdict(list)
     for attempt in sorted(attempts, key=lambda a: (a.started_at, a.ended_at)):
-        by_execution[attempt.execution].append(attempt)
+        by_execution[attempt.execution_id].append(attempt)
     pieces: list[Piece] = []
     firsts: list[int] = []
     for chain in by_execution.values():
         firsts.append(len(pieces))
-        pieces += _pieces(chain, len(pieces))
+        phases: set[str] = set()
+        for attempt in chain:
+            pieces.append(Piece(attempt, _kind(attempt, resumed=attempt.phase in phases)))
+            phases.add(attempt.phase)
+        for index, (attempt, later) in enumerate(pairwise(chain), start=firsts[-1]):
+            pieces[index].next = index + 1
+            pieces[index].gap = max(timedelta(), later.due_at - attempt.ended_at)
     return Recording(since, pieces, firsts)
 
 
-def _pieces(chain: list[RecordedAttempt], first: int) -> Iterable[Piece]:
-    for number, attempt in enumerate(chain):
-        kind = attempt.kind(resumed=any(a.phase == attempt.phase for a in chain[:number]))
-        if number + 1 == len(chain):
-            yield Piece(attempt, kind)
-        else:
-            gap = max(timedelta(), chain[number + 1].due_at - attempt.ended_at)
-            yield Piece(attempt, kind, first + number + 1, gap)
+def _kind(a: RecordedAttempt, *, resumed: bool) -> RouteKind:
+    """Its route. Whether work was resumed is not recorded: it is taken as resumed where an earlier attempt in
+    the same phase was recorded."""
+    return RouteKind(
+        a.phase, a.priority, resumed, a.limit_keys, a.cost, a.weight, a.tokens, a.retrying
+    )  # fmt: skip

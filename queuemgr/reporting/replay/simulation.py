@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from queuemgr.flows.flow import queue_name
+from queuemgr.flows.flow import all_phases, queue_name
 from queuemgr.reporting.replay.limits import Limits, RetryShare
 from queuemgr.reporting.replay.recording import Recording
 from queuemgr.reporting.replay.routes import ReadyRoutes, Route
@@ -51,7 +51,6 @@ class Fleet:
     slots: int
     rules: Mapping[str, LimitRule]
     policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
-    phase_ranks: Mapping[str, int] = field(default_factory=dict)
     retry_percent: int = 100
 
 
@@ -145,8 +144,8 @@ class _Simulation:
     def _route(self, kind: RouteKind) -> Route:
         route = self._route_of.get(kind)
         if route is None:
-            ranks = self._fleet.phase_ranks
-            rank = ranks.get(kind.phase, len(ranks))
+            phases = all_phases()
+            rank = phases[kind.phase].rank if kind.phase in phases else len(phases)
             route = self._route_of[kind] = Route(len(self._routes), kind, rank, self._now)
             self._routes.append(route)
         return route

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
@@ -21,7 +21,8 @@ GOOD = frozenset({"done", "skipped"})
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long attempts of one priority waited from falling due to their start, in seconds."""
+    """How long attempts of one priority waited from falling due to their start, in seconds. The percentile
+    is by nearest rank: a wait that happened."""
 
     count: int
     median: float
@@ -54,35 +55,11 @@ class _Run(NamedTuple):
     ended_at: datetime
 
 
-def of_record(recorded: Recording, zone: str) -> Tally:
-    """Totals of what was recorded; days are those of the time zone."""
-    runs = [
-        _Run(p.attempt, p.attempt.due_at, p.attempt.started_at, p.attempt.ended_at) for p in recorded.pieces
-    ]
-    return _tally(recorded, runs, zone)
-
-
-def of_replay(recorded: Recording, replayed: Replayed, zone: str) -> Tally:
-    """Totals of a replay."""
-    runs = [
-        _Run(recorded.pieces[index].attempt, run.due_at, run.started_at, run.ended_at)
-        for index, run in replayed.runs.items()
-        if run.started_at and run.ended_at
-    ]
-    stopped = sum(run.stopped_by_budget for run in replayed.runs.values())
-    return _tally(recorded, runs, zone, stopped, Counter(replayed.never_started))
-
-
-def _tally(
-    recorded: Recording,
-    runs: Sequence[_Run],
-    zone: str,
-    stopped: int | None = None,
-    never: Mapping[str, int] | None = None,
-) -> Tally:
+def tally(recorded: Recording, zone: str, replayed: Replayed | None = None) -> Tally:
+    """Totals of a replay, or of what was recorded; days are those of the time zone."""
+    runs = list(_runs(recorded, replayed))
     began = min(map(recorded.arrives_at, recorded.firsts), default=recorded.since)
-    ended = max((r.ended_at for r in runs), default=began)
-    makespan = (ended - began).total_seconds()
+    makespan = (max((r.ended_at for r in runs), default=began) - began).total_seconds()
     good = sum(r.attempt.outcome in GOOD for r in runs)
     return Tally(
         attempts=len(runs),
@@ -90,23 +67,31 @@ def _tally(
         makespan=makespan,
         waits=_waits(runs),
         requests=_requests(runs, zone),
-        stopped_by_budget=stopped,
-        never=never or {},
+        stopped_by_budget=sum(r.stopped_by_budget for r in replayed.runs.values()) if replayed else None,
+        never=dict(Counter(replayed.never_started if replayed else ())),
+    )
+
+
+def _runs(recorded: Recording, replayed: Replayed | None) -> Iterable[_Run]:
+    if replayed is None:
+        return (_Run(a, a.due_at, a.started_at, a.ended_at) for a in (p.attempt for p in recorded.pieces))
+    return (
+        _Run(recorded.pieces[index].attempt, run.due_at, run.started_at, run.ended_at)
+        for index, run in replayed.runs.items()
+        if run.started_at and run.ended_at
     )
 
 
 def _waits(runs: Iterable[_Run]) -> dict[str, Waits]:
     by_class: dict[int, list[float]] = defaultdict(list)
     for r in runs:
-        waited = (r.started_at - r.due_at).total_seconds()
-        by_class[r.attempt.priority].append(max(0.0, waited))
-    return {PRIORITY_NAMES[rank]: _of(sorted(by_class[rank])) for rank in sorted(by_class)}
-
-
-def _of(waits: list[float]) -> Waits:
-    """Percentiles by nearest rank: each is a wait that happened."""
-    p95 = waits[max(0, ceil(0.95 * len(waits)) - 1)]
-    return Waits(len(waits), median(waits), p95, waits[-1])
+        by_class[r.attempt.priority].append(max(0.0, (r.started_at - r.due_at).total_seconds()))
+    found = {}
+    for rank, waits in sorted(by_class.items()):
+        waits.sort()
+        p95 = waits[max(0, ceil(0.95 * len(waits)) - 1)]
+        found[PRIORITY_NAMES[rank]] = Waits(len(waits), median(waits), p95, waits[-1])
+    return found
 
 
 def _requests(runs: Iterable[_Run], zone: str) -> dict[str, int]:

@@ -72,7 +72,7 @@ def test_a_spent_budget_stops_work_until_the_next_day() -> None:
     some = [attempt(n, cost=2) for n in range(3)]
     made, found, starts = replayed(*some, rules={"fleet": LimitRule(daily_budget=5)})
     assert starts == pytest.approx([0, 0, 12 * 3600], abs=0.001)
-    figures = summary.of_replay(made, found, "UTC")
+    figures = summary.tally(made, "UTC", found)
     assert figures.requests == {"2026-05-04": 4, "2026-05-05": 2}
     assert figures.stopped_by_budget == 1
 
@@ -83,7 +83,8 @@ def test_what_can_never_start_is_counted_by_reason_and_does_not_hang_the_replay(
         rules={"fleet": LimitRule(daily_budget=5, max_running=3)},
     )  # fmt: skip
     assert starts == [0]
-    never = summary.of_replay(made, found, "UTC").never
+    never = summary.tally(made, "UTC", found).never
+    assert type(never) is dict, "`asdict` makes pairs the keys of a Counter"
     assert sorted(never) == [
         "fleet: costs 9, more than its budget of 5 can ever hold",
         "fleet: takes 4, more than its cap of 3 can ever hold",
@@ -137,7 +138,7 @@ def test_work_that_waited_before_the_recording_arrives_at_its_start_and_keeps_it
     old = attempt(1, due=-600, started_at=at(0), ended_at=at(10))
     made, found, starts = replayed(old)
     assert starts == [0]
-    assert summary.of_replay(made, found, "UTC").waits["normal"].longest == 600
+    assert summary.tally(made, "UTC", found).waits["normal"].longest == 600
 
 
 def test_totals_of_the_recording_are_computed_from_its_attempts() -> None:
@@ -146,7 +147,7 @@ def test_totals_of_the_recording_are_computed_from_its_attempts() -> None:
         for n, outcome in enumerate(["done", "skipped", "failed", "done"])
     ]
     made = recording(some, START)
-    figures = summary.of_record(made, "UTC")
+    figures = summary.tally(made, "UTC")
     assert (made.max_running, figures.makespan, figures.attempts) == (4, 13, 4)
     assert figures.per_hour == pytest.approx(3 * 3600 / 13)
     assert figures.waits["normal"] == summary.Waits(4, 1.5, 3, 3)
