@@ -56,7 +56,7 @@ def _preview_as_dict(found: Preview) -> dict[str, Any]:
 def summary_line(action: BulkAction, now: Any) -> str:
     """`retry #7 running: 40% of 1,000; 400 changed, …`."""
     current = progress(action, now)
-    eta = f"; ETA {clock(current.ends_at.isoformat())}" if current.ends_at else ""
+    eta = f"; ETA {clock(current.ends_at)}" if current.ends_at else ""
     who = f" by {action.stopped_by}" if action.stopped_by else ""
     return (
         f"{action} {action.state}{who}: {current.percent}% of {action.matched:,}; "

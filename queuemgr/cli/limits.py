@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from rich.table import Table
@@ -23,7 +24,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(options: dict[str, Any], out: Any) -> int:
-    limits = stats.all_limits()
+    limits = stats.limits()
     if options["json"]:
         for limit in limits:
             out.write(as_json(limit))
@@ -62,6 +63,6 @@ def _state(limit: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def clock(timestamp: str | None) -> str:
-    """An ISO 8601 timestamp in UTC, to the minute and readable."""
-    return f"{timestamp[:16].replace('T', ' ')} UTC" if timestamp else ""
+def clock(moment: datetime | None) -> str:
+    """To the minute; nothing for None."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else ""

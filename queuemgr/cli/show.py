@@ -61,7 +61,7 @@ def _as_dict(execution: Execution) -> dict[str, Any]:
         "phase": execution.phase,
         "step": execution.step,
         "priority": PRIORITY_NAMES[execution.priority],
-        "why": explain.why_waiting(execution),
+        "why": explain.reasons().of(execution),
         "error_kind": execution.error_kind,
         "error": execution.error_message,
         "created": execution.created_at,

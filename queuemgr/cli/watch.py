@@ -18,9 +18,9 @@ from queuemgr.cli.limits import clock, limits_table
 from queuemgr.cli.output import console, show, table
 from queuemgr.cli.progress_bar import can_draw
 from queuemgr.cli.replay import span
-from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Attempt, Outcome
-from queuemgr.reporting import queue_depths, stats
+from queuemgr.reporting import stats
+from queuemgr.reporting.queue_depths import queue_counts
 
 NAME = "watch"
 HELP = "a live view of the fleet: queues, limits, budget, workers, recent failures"
@@ -140,12 +140,10 @@ def batches_table(batches: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _queues(now: datetime) -> Iterator[list[Any]]:
-    for depth in queue_depths.depths(now):
-        waits = depth.oldest_wait(now)
+    for q in queue_counts(now):
+        waits = q["oldest_wait_seconds"]
         oldest = span(waits) if waits is not None else ""
-        running = depth.leased + depth.running
-        name = f"{depth.phase}.{PRIORITY_NAMES[depth.priority]}"
-        yield [name, depth.waiting, depth.due, running, oldest]
+        yield [q["queue"], q["waiting"], q["due"], q["leased"] + q["running"], oldest]
 
 
 def _busiest(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:

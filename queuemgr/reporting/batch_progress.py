@@ -15,7 +15,7 @@ from django.db.models import Count
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.models import HELD, Batch, Execution, State
+from queuemgr.models import HELD, UNFINISHED, Batch, Execution, State
 from queuemgr.reporting import explain, queue_position, throughput
 from queuemgr.reporting.explain import RouteReasons
 
@@ -75,12 +75,8 @@ def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
     for pk, state, count in rows.values_list("batch_id", "state").annotate(n=Count("*")):
         counts[pk or 0][state] = count
     now = database_now()
-    speeds = _speeds([pk for pk, states in counts.items() if _unfinished(states)], now)
+    speeds = _speeds([pk for pk, states in counts.items() if states.keys() & {*UNFINISHED}], now)
     return {pk: _progress(states, speeds.get(pk, 0.0), now) for pk, states in counts.items()}
-
-
-def _unfinished(states: Mapping[str, int]) -> int:
-    return sum(states.get(state, 0) for state in (State.WAITING, *HELD))
 
 
 NOTHING_ENDED = "no end to expect: none of it ended in the last hour"
@@ -113,9 +109,7 @@ def _with_last(found: Progress, last: Execution, seen: RouteReasons) -> Progress
     if found.eta:
         return found
     estimate = queue_position.estimate(last, seen)
-    if estimate is None:
-        return found
-    return replace(found, eta=estimate.finishes_at, unknown=estimate.unknown)
+    return replace(found, eta=estimate.finishes_at, unknown=estimate.unknown) if estimate else found
 
 
 _LATELY = """

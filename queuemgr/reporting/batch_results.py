@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from queuemgr.models import FINAL, Batch, Execution
@@ -32,24 +33,15 @@ def results(batch: Batch, after: int = -1, limit: int | None = None) -> Iterator
     """
     left = limit
     while left is None or left > 0:
-        some = _chunk(batch, after, CHUNK if left is None else min(left, CHUNK))
-        ended = _up_to_the_first_not_ended(some)
+        later = batch.executions.filter(batch_seq__gt=after).defer("payload", "context")
+        some = later.order_by("batch_seq")[: CHUNK if left is None else min(left, CHUNK)]
+        ended = list(takewhile(lambda member: member.state in FINAL, some))
         items = flow_data(batch.flow, [member.key for member in ended])
         for member in ended:
             yield _result(member, dict(items.get(member.key, {})))
         if len(ended) < CHUNK:
             return
         after, left = ended[-1].batch_seq or 0, None if left is None else left - len(ended)
-
-
-def _chunk(batch: Batch, after: int, count: int) -> list[Execution]:
-    members = batch.executions.filter(batch_seq__gt=after).defer("payload", "context")
-    return list(members.order_by("batch_seq")[:count])
-
-
-def _up_to_the_first_not_ended(members: Sequence[Execution]) -> list[Execution]:
-    open_at = (n for n, member in enumerate(members) if member.state not in FINAL)
-    return list(members[: next(open_at, len(members))])
 
 
 def _result(member: Execution, item: dict[str, Any]) -> Result:

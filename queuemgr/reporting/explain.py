@@ -66,11 +66,6 @@ def reasons(seen: Snapshot | None = None) -> RouteReasons:
     return RouteReasons(decision.reasons, seen.now, len(decision.starts))
 
 
-def why_waiting(execution: Execution) -> str:
-    """Why this execution waits or how it ended, in a sentence."""
-    return reasons().of(execution)
-
-
 _WAITING = """
     SELECT r.id, r.phase, (SELECT COUNT(*) FROM queuemgr_execution e
                             WHERE e.route_id = r.id AND e.state = 'waiting')

@@ -29,8 +29,6 @@ MAX_COUNTED = 250_000
 MAX_NEWEST = 100
 """A group's last failure is searched among so many of its newest executions."""
 
-TREND_HOURS = 24
-
 
 @dataclass(frozen=True)
 class FailureGroup:
@@ -68,10 +66,11 @@ def groups(limit: int = 50) -> list[FailureGroup]:
     if not heads:
         return []
     share = max(1, MAX_COUNTED // len(heads))
-    counted = sql.rows(_COUNTS.format(heads=sql.marks(len(heads))), [share + 1, *_ids(heads)])
+    counted = sql.rows(_COUNTS.format(heads=sql.marks(len(heads))), [share + 1, *(pk for (pk,) in heads)])
     largest = sorted(counted, key=lambda row: (-row[2], row[0], row[1]))[:limit]
-    samples = _samples([newest for *_, newest in largest])
-    last = _last_failed([newest for *_, newest in largest])
+    ids = [newest for *_, newest in largest]
+    samples = Execution.objects.only("key", "error_message").in_bulk(ids)
+    last = dict(sql.rows(_LAST.format(newest=sql.marks(len(ids))), [MAX_NEWEST, *ids]))
     return [
         FailureGroup(
             kind=kind,
@@ -81,14 +80,14 @@ def groups(limit: int = 50) -> list[FailureGroup]:
             sample_id=newest,
             sample_key=samples[newest].key,
             sample_message=samples[newest].error_message,
-            last_at=last.get(newest),
+            last_at=sql.as_datetime(at) if (at := last.get(newest)) else None,
         )
         for kind, fingerprint, count, newest in largest
         if newest in samples
     ]
 
 
-def trends(hours: int = TREND_HOURS) -> list[Trend]:
+def trends(hours: int = 24) -> list[Trend]:
     """Failed attempts of each kind in each of the last hours, from the minute rollups; most failures
     first."""
     last = database_now().replace(minute=0, second=0, microsecond=0)
@@ -107,23 +106,6 @@ def trends(hours: int = TREND_HOURS) -> list[Trend]:
         if 0 <= at < hours:
             found[row["error_kind"]][at] += row["failed"]
     return sorted((Trend(kind, counts) for kind, counts in found.items()), key=lambda t: -t.total)
-
-
-def _ids(heads: Sequence[tuple[int, ...]]) -> list[int]:
-    return [pk for (pk,) in heads]
-
-
-def _samples(ids: Sequence[int]) -> dict[int, Execution]:
-    rows = Execution.objects.filter(pk__in=ids).only("key", "error_message")
-    return {row.pk: row for row in rows}
-
-
-def _last_failed(newest: Sequence[int]) -> dict[int, datetime]:
-    """When the last of each group failed, by its newest execution."""
-    if not newest:
-        return {}
-    found = sql.rows(_LAST.format(newest=sql.marks(len(newest))), [MAX_NEWEST, *newest])
-    return {pk: sql.as_datetime(at) for pk, at in found if at is not None}
 
 
 _HEADS = """

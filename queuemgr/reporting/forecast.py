@@ -48,12 +48,15 @@ class Budget:
         return self.left == 0
 
 
+_PLAIN = ("limit", "left", "per_hour", "ends_at", "resets_at", "because")
+
+
 def forecast(seen: Snapshot, unfinished: Mapping[str, int]) -> dict[str, Any]:
     """As plain data with stable names; `unfinished` counts the executions in each phase."""
     measured = throughput(seen.now)
     return {
         "measured_seconds": round(measured.seconds),
-        "budgets": [_plain(budget) for budget in budgets(seen, measured)],
+        "budgets": [{name: getattr(b, name) for name in _PLAIN} for b in budgets(seen, measured)],
         "phases": [
             _phase(phase, unfinished[phase], seen.now, measured)
             for phase in all_phases()
@@ -98,17 +101,6 @@ def _why_no_end(lasts: bool, per_second: float, left: int) -> str:
     return "lasts until it resets" if lasts else ""
 
 
-def _plain(budget: Budget) -> dict[str, Any]:
-    return {
-        "limit": budget.limit,
-        "left": budget.left,
-        "per_hour": budget.per_hour,
-        "ends_at": budget.ends_at.isoformat() if budget.ends_at else None,
-        "resets_at": budget.resets_at.isoformat() if budget.resets_at else None,
-        "because": budget.because,
-    }
-
-
 def _phase(phase: str, unfinished: int, now: datetime, measured: Throughput) -> dict[str, Any]:
     per_second = _per_second(measured.executions.get(phase, 0), measured)
     done_at = _after(now, unfinished, per_second)
@@ -116,7 +108,7 @@ def _phase(phase: str, unfinished: int, now: datetime, measured: Throughput) -> 
         "phase": phase,
         "unfinished": unfinished,
         "per_hour": round(per_second * 3600, 1),
-        "done_at": done_at.isoformat() if done_at else None,
+        "done_at": done_at,
         "because": "" if done_at else "nothing went through it in the last hour",
     }
 

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from django.db.models import Count
 
 from queuemgr.base import sql
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
-from queuemgr.models import Lease
+from queuemgr.models import Lease, State
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """One queue: executions waiting, due (of the waiting), leased to no worker yet, and running; `oldest`
-    is since when the oldest due one waits."""
+class _Waiting(NamedTuple):
+    """Waiting work of one queue; `oldest` is since when the oldest due one waits."""
 
     phase: str
     priority: int
     waiting: int = 0
     due: int = 0
-    leased: int = 0
-    running: int = 0
     oldest: datetime | None = None
-
-    @property
-    def queue(self) -> str:
-        return queue_name(self.phase, self.priority)
-
-    def oldest_wait(self, now: datetime) -> float | None:
-        """Seconds; None when nothing is due."""
-        return max(0.0, (now - self.oldest).total_seconds()) if self.oldest else None
 
 
 _WAITING = """
@@ -49,32 +36,26 @@ _WAITING = """
 """
 
 
-def depths(now: datetime) -> list[Depth]:
-    """Every queue of every phase, empty ones too, phases in order and high priority first."""
-    waiting = {
-        (phase, priority): (int(n), int(due), sql.as_datetime(oldest) if oldest else None)
-        for phase, priority, n, due, oldest in sql.rows(_WAITING, [now, now])
-    }
-    held = _held()
+def queue_counts(now: datetime) -> list[dict[str, Any]]:
+    """The executions of every queue: waiting, due (of the waiting), leased to no worker yet, and running; the
+    oldest wait is None when nothing is due. Empty queues too, phases in order and high priority first."""
+    waiting = {(row.phase, row.priority): row for row in sql.rows_as(_Waiting, _WAITING, [now, now])}
+    leases = Lease.objects.values_list("phase", "execution__priority", "execution__state").order_by()
+    held = {(phase, rank, state): n for phase, rank, state, n in leases.annotate(n=Count("*"))}
     known = [(phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES]
-    queues = dict.fromkeys([*known, *(q for q, (n, *_) in waiting.items() if n), *held])
-    return [_depth(*queue, waiting.get(queue, (0, 0, None)), held) for queue in queues]
-
-
-def _held() -> dict[tuple[str, int], Counter[str]]:
-    found: dict[tuple[str, int], Counter[str]] = {}
-    rows = Lease.objects.values_list("phase", "execution__priority", "execution__state")
-    for phase, priority, state, count in rows.annotate(n=Count("*")).order_by():
-        found.setdefault((phase, priority), Counter())[state] += count
-    return found
-
-
-def _depth(
-    phase: str,
-    priority: int,
-    waiting: tuple[int, int, datetime | None],
-    held: dict[tuple[str, int], Counter[str]],
-) -> Depth:
-    states = held.get((phase, priority), Counter())
-    count, due, oldest = waiting
-    return Depth(phase, priority, count, due, states["leased"], states["running"], oldest)
+    busy = [queue for queue, row in waiting.items() if row.waiting]
+    queues = dict.fromkeys([*known, *busy, *((phase, rank) for phase, rank, _ in held)])
+    return [
+        {
+            "queue": queue_name(phase, rank),
+            "phase": phase,
+            "priority": PRIORITY_NAMES[rank],
+            "waiting": int(found.waiting),
+            "due": int(found.due),
+            "leased": held.get((phase, rank, State.LEASED), 0),
+            "running": held.get((phase, rank, State.RUNNING), 0),
+            "oldest_wait_seconds": max(0.0, (now - found.oldest).total_seconds()) if found.oldest else None,
+        }
+        for phase, rank in queues
+        for found in (waiting.get((phase, rank), _Waiting(phase, rank)),)
+    ]

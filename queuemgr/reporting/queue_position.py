@@ -36,22 +36,16 @@ MAX_AHEAD = timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """How many start before it, itself included; `at_least` where not all were counted."""
-
-    position: int
-    at_least: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Estimate:
     """Position, likely start and likely end of one execution; where a time is None, `unknown` says why.
 
-    `can_change_at` is the earliest time at which a reason that stops it ends by itself.
+    `position` counts those that start before it, itself included, and is a lower bound where not all were
+    counted. `can_change_at` is the earliest time at which a reason that stops it ends by itself.
     """
 
     queue: str
-    position: Position
+    position: int
+    position_is_at_least: bool
     recent_starts: Starts
     starts_at: datetime | None
     finishes_at: datetime | None
@@ -60,11 +54,10 @@ class Estimate:
 
     def __str__(self) -> str:
         """As `position 12 in print.normal, starts about 14:32 UTC (38 started in the last 10 minutes)`."""
-        least = "at least " if self.position.at_least else ""
-        text = f"position {least}{self.position.position} in {self.queue}"
+        least, about = ("at least ", "not before") if self.position_is_at_least else ("", "about")
+        text = f"position {least}{self.position} in {self.queue}"
         if self.starts_at:
-            not_before = "not before" if self.position.at_least else "about"
-            text += f", starts {not_before} {_clock(self.starts_at)} ({self.recent_starts})"
+            text += f", starts {about} {_clock(self.starts_at)} ({self.recent_starts})"
         if self.finishes_at:
             text += f", done about {_clock(self.finishes_at)}"
         return f"{text}; {self.unknown}" if self.unknown else text
@@ -82,7 +75,7 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
         return None
     route = execution.route
     reasons = seen.by_route.get(route.pk, ())
-    position = _position(execution, route, seen.now)
+    position, at_least = _position(execution, route, seen.now)
     lately = throughput.starts(route.phase, route.priority, seen.now)
     starts_at, unknown = _start(execution, position, lately, reasons, seen.now)
     finishes_at = None
@@ -91,6 +84,7 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
     return Estimate(
         queue=queue_name(route.phase, route.priority),
         position=position,
+        position_is_at_least=at_least,
         recent_starts=lately,
         starts_at=starts_at,
         finishes_at=finishes_at,
@@ -106,16 +100,16 @@ def _can_change(execution: Execution, reasons: Iterable[Reason], now: datetime) 
 
 
 def _start(
-    execution: Execution, position: Position, lately: Starts, reasons: Iterable[Reason], now: datetime
+    execution: Execution, position: int, lately: Starts, reasons: Iterable[Reason], now: datetime
 ) -> tuple[datetime | None, str]:
     """When it may start, at the speed of late, once all that has an end has ended."""
     if stopped := stopped_for_good(execution, reasons, now):
         return None, stopped
-    queue = queue_name(execution.phase, execution.priority)
     if not lately.count:
+        queue = queue_name(execution.phase, execution.priority)
         return None, f"no start to expect: nothing started in {queue} in the last hour"
     ends = [reason.until for reason in reasons if reason.until]
-    wait = position.position / lately.per_second
+    wait = position / lately.per_second
     if wait > MAX_AHEAD.total_seconds():
         return None, f"no start to expect within a year: {lately}"
     return max([_due(execution, now), *ends]) + timedelta(seconds=wait), ""
@@ -188,7 +182,8 @@ _OF_OTHERS = """
 """
 
 
-def _position(execution: Execution, route: Route, now: datetime) -> Position:
+def _position(execution: Execution, route: Route, now: datetime) -> tuple[int, bool]:
+    """Its position, and whether that is a lower bound."""
     older = _older(execution, route)
     others = [
         _Others("r.served_at < %s", (route.served_at,), older + 1, route.resumed),
@@ -197,18 +192,19 @@ def _position(execution: Execution, route: Route, now: datetime) -> Position:
     if not route.resumed:
         others.append(_Others("r.served_at IS NOT NULL", (), MAX_OLDER, resumed=True))
     found, cut_off = _count(others, route, _due(execution, now))
-    return Position(1 + older + found, older >= MAX_OLDER or cut_off)
+    return 1 + older + found, older >= MAX_OLDER or cut_off
 
 
 def _older(execution: Execution, route: Route) -> int:
     """How many on its own route start before it: those due earlier, and before members beyond the
     windows of their batches all that are not."""
     pk, due = execution.pk, execution.run_after
+    values: tuple[Any, ...]
     if due is None:
-        statement = _OLDER.format(before="(run_after IS NOT NULL OR id < %s)")
-        return int(sql.rows(statement, [route.pk, pk, MAX_OLDER])[0][0])
-    statement = _OLDER.format(before="(run_after < %s OR (run_after = %s AND id < %s))")
-    return int(sql.rows(statement, [route.pk, due, due, pk, MAX_OLDER])[0][0])
+        before, values = "(run_after IS NOT NULL OR id < %s)", (pk,)
+    else:
+        before, values = "(run_after < %s OR (run_after = %s AND id < %s))", (due, due, pk)
+    return int(sql.rows(_OLDER.format(before=before), [route.pk, *values, MAX_OLDER])[0][0])
 
 
 class _Others(NamedTuple):
@@ -222,16 +218,16 @@ class _Others(NamedTuple):
 
 def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int, bool]:
     """How many start before it on other routes; whether some were not counted."""
-    arms, parameters = [], []
+    arms: list[str] = []
+    parameters: list[Any] = []
     for o in others:
         if o.turns:
             most = min(o.turns, MAX_PER_ROUTE)
             arms.append(_OF_OTHERS.format(served=o.served, turns=o.turns, most=most, routes=MAX_ROUTES))
-            parameters += [due, route.phase, route.priority, o.resumed, route.pk]
-            parameters += [route.parked_on, *o.moments]
+            parameters += due, route.phase, route.priority, o.resumed, route.pk, route.parked_on, *o.moments
     counted = sql.rows(" UNION ALL ".join(arms), parameters)
     cut_off = any(
-        routes >= MAX_ROUTES or (turns > MAX_PER_ROUTE <= (longest or 0))
+        routes >= MAX_ROUTES or turns > MAX_PER_ROUTE <= (longest or 0)
         for turns, routes, _, longest in counted
     )
     return sum(int(total or 0) for _, _, total, _ in counted), cut_off
@@ -243,6 +239,9 @@ def explain_execution(execution: Execution) -> dict[str, Any]:
     return serialize(execution, seen, estimate(execution, seen))
 
 
+_PLAIN = ("queue", "position", "starts_at", "finishes_at", "can_change_at")
+
+
 def serialize(execution: Execution, seen: RouteReasons, found: Estimate | None) -> dict[str, Any]:
     stopped = seen.by_route.get(execution.route_id or 0, ()) if found else ()
     return {
@@ -252,18 +251,8 @@ def serialize(execution: Execution, seen: RouteReasons, found: Estimate | None) 
         "why": seen.of(execution),
         "reasons": [{"limit": r.limit, "reason": r.text, "kind": r.kind, "until": r.until} for r in stopped],
         "not_before": seen.not_before(execution),
-        **_estimated(found),
-    }
-
-
-def _estimated(found: Estimate | None) -> dict[str, Any]:
-    return {
-        "queue": found and found.queue,
-        "position": found and found.position.position,
-        "position_is_at_least": bool(found and found.position.at_least),
-        "starts_at": found and found.starts_at,
-        "finishes_at": found and found.finishes_at,
-        "can_change_at": found and found.can_change_at,
+        **{name: getattr(found, name, None) for name in _PLAIN},
+        "position_is_at_least": bool(found and found.position_is_at_least),
         "started_lately": found and found.recent_starts.count,
         "started_lately_seconds": found and round(found.recent_starts.seconds),
         "unknown": found.unknown if found else "",

@@ -4,7 +4,6 @@ idle, and nothing has started for minutes. Busy slots, a pause, a spent budget o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -47,12 +46,14 @@ class Movement:
 def movement() -> Movement:
     now = database_now()
     seen = snapshot.read(now)
+    # A lease no worker has started: its message may be lost.
+    on_its_way_since = Lease.objects.unstarted().aggregate(since=Min("due_at"))["since"]
     live = Worker.objects.filter(seen_at__gt=snapshot.live_since(now), draining_at__isnull=True)
     return Movement(
         now=now,
         workers=live.count(),
         idle=sum(seen.idle.values()),
-        waiting_since=_earliest(_waiting_since(admit(seen)), _on_its_way_since()),
+        waiting_since=min(filter(None, (_waiting_since(admit(seen)), on_its_way_since)), default=None),
         last_start=_last_start(),
     )
 
@@ -69,18 +70,7 @@ def _waiting_since(decision: Decision) -> datetime | None:
     return since
 
 
-def _on_its_way_since() -> datetime | None:
-    """The due time of the oldest work with a lease no worker has started: its message may be lost."""
-    since: datetime | None = Lease.objects.unstarted().aggregate(since=Min("due_at"))["since"]
-    return since
-
-
 def _last_start() -> datetime | None:
     running = Lease.objects.aggregate(last=Max("started_at"))["last"]
     ended = Attempt.objects.order_by("-pk").values_list("started_at", flat=True).first()
-    return max((moment for moment in (running, ended) if moment), default=None)
-
-
-def _earliest(*moments: datetime | None) -> datetime | None:
-    known: Iterable[datetime] = (moment for moment in moments if moment)
-    return min(known, default=None)
+    return max(filter(None, (running, ended)), default=None)

@@ -11,15 +11,14 @@ from typing import Any
 from django.db.models import Count
 
 from queuemgr.base.budget_day import day_of
-from queuemgr.base.rate import Rate
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, operator_status
+from queuemgr.flows.flow import all_phases, operator_status
 from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, State, Worker
 from queuemgr.reporting import explain, queue_depths
-from queuemgr.reporting.batch_progress import Progress, progress_of
+from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.reporting.forecast import forecast
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import FLEET, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.admission import CLOSED, FLEET, NO_USE, BreakerState, Snapshot
 from queuemgr.scheduling.limit_rows import pattern_of
 
 
@@ -75,11 +74,12 @@ def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
 
     Empty while anything runs, may still start, or waits for a due time.
     """
-    if Lease.objects.exists() or _retries_waiting():
+    later = Execution.objects.waiting().filter(run_after__gt=database_now())
+    if Lease.objects.exists() or later.exists():
         return []
     seen = explain.reasons()
     stopped = explain.what_stops_work(phases, seen)
-    moving = [s for s in stopped if not _takes_long(s)]
+    moving = not all(map(_takes_long, stopped))
     return [] if moving or seen.could_start or Lease.objects.exists() else stopped
 
 
@@ -93,20 +93,16 @@ def _takes_long(stopped: explain.Stopped) -> bool:
     return stopped.kind in ("budget", "paused", "never", "batch_window")
 
 
-def _retries_waiting() -> bool:
-    return Execution.objects.waiting().filter(run_after__gt=database_now()).exists()
-
-
 def stats() -> dict[str, Any]:
     """All statistics as plain data with stable names: `queue stats --json` and the API."""
     now = database_now()
     counted, seen = counts(), snapshot.read(now)
     return {
-        "at": now.isoformat(),
+        "at": now,
         "total": counted.total,
         "statuses": dict(counted.by_status),
-        "queues": [q for q in queue_counts(now) if q["waiting"] or q["leased"] or q["running"]],
-        "limits": _limits(seen),
+        "queues": [q for q in queue_depths.queue_counts(now) if q["waiting"] or q["leased"] or q["running"]],
+        "limits": limits(seen),
         "budget": _budget(seen),
         "workers": _workers(now),
         "waiting_on": [serialize(stopped) for stopped in explain.what_stops_work()],
@@ -118,35 +114,14 @@ def stats() -> dict[str, Any]:
 
 def serialize(stopped: explain.Stopped) -> dict[str, Any]:
     return {
-        "limit": stopped.limit,
-        "reason": stopped.text,
-        "waiting": stopped.waiting,
-        "until": stopped.until.isoformat() if stopped.until else None,
-    }
-
-
-def queue_counts(now: datetime) -> list[dict[str, Any]]:
-    """The executions of every queue, by state."""
-    return [
-        {
-            "queue": depth.queue,
-            "phase": depth.phase,
-            "priority": PRIORITY_NAMES[depth.priority],
-            "waiting": depth.waiting,
-            "due": depth.due,
-            "leased": depth.leased,
-            "running": depth.running,
-            "oldest_wait_seconds": depth.oldest_wait(now),
-        }
-        for depth in queue_depths.depths(now)
-    ]
+        "limit": stopped.limit, "reason": stopped.text, "waiting": stopped.waiting, "until": stopped.until
+    }  # fmt: skip
 
 
 def _failures() -> list[dict[str, Any]]:
     """Failed executions by kind of error, most first."""
-    failed = Execution.objects.failed().exclude(error_kind="").order_by()
-    kinds = failed.values_list("error_kind").annotate(n=Count("*"))
-    return [{"error_kind": kind, "count": n} for kind, n in sorted(kinds, key=lambda k: -k[1])]
+    kinds = Execution.objects.failed().exclude(error_kind="").values("error_kind")
+    return [dict(row) for row in kinds.annotate(count=Count("*")).order_by("-count", "error_kind")]
 
 
 BATCHES = 20
@@ -158,27 +133,15 @@ def _batches() -> list[dict[str, Any]]:
     newest = list(Batch.objects.all()[:BATCHES])
     found = progress_of(newest)
     unfinished = [b for b in newest if b.closed_at is None or found[b.pk].unfinished]
-    return [{"batch": b.name, **_progress(found[b.pk])} for b in unfinished]
+    return [{"batch": b.name, **asdict(found[b.pk])} for b in unfinished]
 
 
-def _progress(progress: Progress) -> dict[str, Any]:
-    return {**asdict(progress), "eta": progress.eta.isoformat() if progress.eta else None}
-
-
-def _limits(seen: Snapshot) -> list[dict[str, Any]]:
+def limits(seen: Snapshot | None = None) -> list[dict[str, Any]]:
     """Every limit with a row, and every key in use or with a breaker that is open or half-open."""
+    seen = seen or snapshot.read(database_now())
     rows = {limit.name: limit for limit in Limit.objects.all()}
-    names = {
-        *rows,
-        *seen.use,
-        *(name for name, state in seen.breaker_states.items() if _holds_back(state, seen)),
-    }
-    return [_limit(name, seen, rows.get(name)) for name in sorted(names)]
-
-
-def all_limits() -> list[dict[str, Any]]:
-    """The limits of `stats`."""
-    return _limits(snapshot.read(database_now()))
+    stopped = (name for name, state in seen.breaker_states.items() if _holds_back(state, seen))
+    return [_limit(name, seen, rows.get(name)) for name in sorted({*rows, *seen.use, *stopped})]
 
 
 def limit(name: str) -> dict[str, Any] | None:
@@ -205,37 +168,31 @@ def _holds_back(state: BreakerState, seen: Snapshot) -> bool:
 
 
 def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
-    rule, use, state = (
-        seen.rule(name),
-        seen.use.get(name, Usage()),
-        seen.breaker_states.get(name, BreakerState()),
-    )
+    rule, use = seen.rule(name), seen.use.get(name, NO_USE)
+    state = seen.breaker_states.get(name, CLOSED)
     is_open = state.is_open(seen.now)
+    rate = f"1/{rule.rate.interval:g}s burst {rule.rate.burst}" if rule.rate else ""
     return {
         "limit": name,
         "running": use.running,
         "max_running": rule.max_running,
         "reserved_high": rule.reserved_high,
-        "rate": row.rate if row else _as_text(rule.rate),
+        "rate": row.rate if row else rate,
         "daily_budget": rule.daily_budget,
         "spent": use.spent,
         "reserved": use.reserved,
-        "resets_at": rule.day_ends.isoformat() if rule.day_ends else None,
+        "resets_at": rule.day_ends,
         "paused": rule.paused,
-        "paused_until": rule.paused_until.isoformat() if rule.paused_until else None,
-        "open_until": state.open_until.isoformat() if state.open_until and is_open else None,
+        "paused_until": rule.paused_until,
+        "open_until": state.open_until if is_open else None,
         "open_reason": state.open_reason if _holds_back(state, seen) else "",
         "half_open_starts": 0 if is_open else state.half_open_starts,
     }
 
 
-def _as_text(rate: Rate | None) -> str:
-    return f"1/{rate.interval:g}s burst {rate.burst}" if rate else ""
-
-
 def _budget(seen: Snapshot) -> dict[str, Any]:
     """The fleet's budget on the day of its time zone, and what each phase spent of it."""
-    rule, use = seen.rule(FLEET), seen.use.get(FLEET, Usage())
+    rule, use = seen.rule(FLEET), seen.use.get(FLEET, NO_USE)
     today = day_of(seen.now, rule.budget_zone)
     spent = DailyUsage.on(today)
     prefix = "phase:"
@@ -249,7 +206,7 @@ def _budget(seen: Snapshot) -> dict[str, Any]:
     }
 
 
-def _workers(now: Any) -> list[dict[str, Any]]:
+def _workers(now: datetime) -> list[dict[str, Any]]:
     alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now)).annotate(busy=Count("lease"))
     return [
         {
@@ -258,7 +215,7 @@ def _workers(now: Any) -> list[dict[str, Any]]:
             "busy": worker.busy,
             "queues": worker.queues,
             "draining": worker.draining_at is not None,
-            "seen": worker.seen_at.isoformat(),
+            "seen": worker.seen_at,
         }
         for worker in alive
     ]

@@ -15,13 +15,11 @@ from queuemgr.models import Attempt, AuditEntry, Outcome
 MIN_WAIT = timedelta(seconds=1)
 """Shorter waits are left out."""
 
-GOOD, WARN, BAD, PLAIN = "good", "warn", "bad", ""
-
 _LEVELS: Mapping[str, str] = {
-    Outcome.DONE: GOOD,
-    Outcome.RETRIED: WARN,
-    Outcome.LOST: BAD,
-    Outcome.FAILED: BAD,
+    Outcome.DONE: "good",
+    Outcome.RETRIED: "warn",
+    Outcome.LOST: "bad",
+    Outcome.FAILED: "bad",
 }
 
 _WAIT_REASONS: Mapping[str, str] = {
@@ -33,13 +31,14 @@ _WAIT_REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line. `kind` is try, wait, change or enqueued; `lasted` is None for an instant."""
+    """One line. `kind` is try, wait, change or enqueued; `level` good, warn, bad or empty; `lasted` None for
+    an instant."""
 
     at: datetime
     kind: str
     what: str
     detail: str = ""
-    level: str = PLAIN
+    level: str = ""
     lasted: timedelta | None = None
     where: str = ""
     attempt: int | None = None
@@ -81,7 +80,7 @@ def _attempt(attempt: Attempt) -> Entry:
         "try",
         f"{attempt.phase}/{attempt.step} {Outcome(attempt.outcome).label.lower()}",
         error,
-        _LEVELS.get(attempt.outcome, PLAIN),
+        _LEVELS.get(attempt.outcome, ""),
         attempt.ended_at - attempt.started_at,
         attempt.worker,
         attempt.pk,
@@ -104,8 +103,6 @@ def lasting(duration: timedelta) -> str:
     seconds = max(0.0, duration.total_seconds())
     if seconds < 10:
         return f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
     for size, unit, smaller, name in (
         (86_400, "d", 3_600, "h"),
         (3_600, "h", 60, "min"),
@@ -114,4 +111,4 @@ def lasting(duration: timedelta) -> str:
         if seconds >= size:
             whole, rest = divmod(int(seconds), size)
             return f"{whole} {unit} {rest // smaller} {name}"
-    raise AssertionError
+    return f"{seconds:.0f} s"

@@ -102,7 +102,7 @@ class BreakersReset(Schema):
 @router.get("/limits", response=Limits, **requires("read", "view_limit"))
 def list_limits(request: HttpRequest) -> Limits:
     """Every limit with a row, and every key in use or with a breaker that is not closed."""
-    return Limits(limits=[LimitOut(**facts) for facts in stats.all_limits()])
+    return Limits(limits=[LimitOut(**facts) for facts in stats.limits()])
 
 
 @router.post("/limits/reset-breaker", response=BreakersReset, **requires("operate", "pause_limit"))

@@ -11,7 +11,7 @@ from ninja import Field, Router, Schema
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Queue
 from queuemgr.operations import controls
-from queuemgr.reporting import stats
+from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.web.api.auth import actor_of, caller_of, requires
 from queuemgr.web.api.idempotency import idempotent
 from queuemgr.web.api.problems import Problem
@@ -68,7 +68,7 @@ def list_queues(request: HttpRequest) -> Queues:
 
 def _with_counts(queues: list[Queue]) -> list[QueueOut]:
     now = database_now()
-    counts = {row["queue"]: row for row in stats.queue_counts(now)}
+    counts = {row["queue"]: row for row in queue_counts(now)}
     return [
         QueueOut(
             **counts[queue.name],

@@ -228,7 +228,7 @@ def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
     assert second.key == "p1"
     waiting = Execution.objects.get(key="p0")
     assert f"not before {waiting.run_after:%Y-%m-%d %H:%M:%S} UTC (try 2 of 12 after rate_limited)" == (
-        explain.why_waiting(waiting)
+        explain.reasons().of(waiting)
     )
     worker.end(second)
     pass_time(asked - 2)

@@ -173,7 +173,7 @@ def test_what_is_beyond_the_window_says_for_what_it_waits_and_has_a_place_and_no
     assert seen.not_before(last) is None
     found = queue_position.estimate(last, seen)
     assert found is not None
-    assert (found.position.position, found.can_change_at) == (6, None)
+    assert (found.position, found.can_change_at) == (6, None)
 
 
 def test_a_page_of_members_that_wait_for_their_turn_costs_two_statements_more(
@@ -230,7 +230,7 @@ def test_the_first_failure_cancels_the_rest_in_the_transaction_of_its_own_end(
     assert states(batch) == {
         "a": "running", "b": "failed", "c": "running", "d": "cancelled", "e": "cancelled",
     }  # fmt: skip
-    reason = explain.why_waiting(batch.executions.get(key="d"))
+    reason = explain.reasons().of(batch.executions.get(key="d"))
     assert reason == "cancelled with batch b: b failed: not_found"
     assert set(Lease.objects.values_list("cancel_requested_by", flat=True)) == {"batch b"}
     worker.end(begun["a"], Interrupted("told to stop"))

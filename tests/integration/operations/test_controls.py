@@ -95,10 +95,10 @@ def test_a_pause_says_who_and_why_and_ends_by_itself(played: Any, probes: Any) -
     played(slots=1)
     controls.pause("prep.normal", ANN, until=database_now() + timedelta(seconds=60))
     (execution,) = probes(1)
-    assert "prep.normal paused by ann: because, until" in explain.why_waiting(execution)
+    assert "prep.normal paused by ann: because, until" in explain.reasons().of(execution)
     assert not Lease.objects.exists()
     controls.pause("prep.normal", ANN, until=database_now() - timedelta(seconds=1))
-    assert "paused" not in explain.why_waiting(execution)
+    assert "paused" not in explain.reasons().of(execution)
 
 
 @pytest.mark.parametrize("target", ["everything", "prep", "prep.normal", "host:a"])

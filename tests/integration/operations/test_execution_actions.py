@@ -43,7 +43,7 @@ def test_skipping_what_waits_leaves_it_out_and_says_who_and_why(probes: Any) -> 
     assert executions.skip([execution], ANN) == 1
     execution.refresh_from_db()
     assert execution.state == State.SKIPPED
-    assert explain.why_waiting(execution) == "skipped by ann: because"
+    assert explain.reasons().of(execution) == "skipped by ann: because"
     change = AuditEntry.objects.get()
     assert (change.action, change.before, change.after) == (
         "skip", {"state": "waiting"}, {"state": "skipped"},
@@ -72,7 +72,7 @@ def test_a_failed_execution_can_be_skipped_and_keeps_its_error(failed: Execution
     assert executions.skip([failed], ANN) == 1
     failed.refresh_from_db()
     assert (failed.state, failed.error_kind) == (State.SKIPPED, "not_found")
-    assert explain.why_waiting(failed) == "skipped by ann: because"
+    assert explain.reasons().of(failed) == "skipped by ann: because"
 
 
 def test_done_work_is_never_skipped_retried_or_begun_anew(played: Any, probes: Any) -> None:
@@ -94,7 +94,7 @@ def test_rescheduled_work_starts_at_its_time_and_says_who_rescheduled_it(played:
     assert executions.set_run_after([execution], later, ANN) == 1
     execution.refresh_from_db()
     assert (execution.state, execution.run_after) == (State.WAITING, later)
-    assert "(put off by ann: because)" in explain.why_waiting(execution)
+    assert "(put off by ann: because)" in explain.reasons().of(execution)
     assert not Lease.objects.exists()
     let_time_pass(Execution.objects.all())
     dispatch()

@@ -105,7 +105,7 @@ def test_waiting_behind_a_cap_of_one_is_no_attempt_and_no_failure(
             housekeeping.tick()
             assert Lease.objects.count() == 1
             if number < 59:
-                assert "phase:prep 1/1" in explain.why_waiting(Execution.objects.get(pk=waiting[-1].pk))
+                assert "phase:prep 1/1" in explain.reasons().of(Execution.objects.get(pk=waiting[-1].pk))
         handed = worker.end(grant)
         assert len(handed) == (number < 59)
         grant = handed[0] if handed else grant
@@ -130,7 +130,7 @@ def test_waiting_for_tomorrows_budget_is_no_attempt_and_says_so(
     assert not Lease.objects.exists()
     assert not Attempt.objects.filter(execution__in=left).exists()
     assert not Execution.objects.failed().exists()
-    assert "budget 5/5 spent" in explain.why_waiting(left[0])
+    assert "budget 5/5 spent" in explain.reasons().of(left[0])
 
 
 def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(
