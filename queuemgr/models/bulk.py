@@ -60,3 +60,13 @@ class BulkAction(models.Model):
 
     def __str__(self) -> str:
         return f"{self.verb} #{self.pk}"
+
+    @property
+    def passed(self) -> int:
+        """The rows it is done with."""
+        return self.changed + self.skipped + self.failed
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, 0 to 1."""
+        return min(1.0, self.passed / self.matched) if self.matched else 0.0

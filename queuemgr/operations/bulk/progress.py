@@ -24,7 +24,7 @@ def progress(action: BulkAction, now: datetime) -> Progress:
     """The ETA is by its rate where it has one, else at the speed so far."""
     if action.state == ActionState.DONE:
         return Progress(100, 0, None)
-    passed = min(action.changed + action.skipped + action.failed, action.matched)
+    passed = min(action.passed, action.matched)
     left = action.matched - passed
     percent = min(99, 100 * passed // action.matched) if action.matched else 0
     running = action.state == ActionState.RUNNING

@@ -34,7 +34,7 @@ from queuemgr.reporting.dashboard.budget_burndown import Budgets
 from queuemgr.reporting.dashboard.limit_bars import LimitBar, Limits, WaitReasons
 from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow
 from queuemgr.reporting.dashboard.reconciliation import AllExecutions, SumCheck, all_executions
-from queuemgr.reporting.dashboard.trend_cache import Recent
+from queuemgr.reporting.dashboard.trend_cache import Trends
 from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
 from queuemgr.reporting.dashboard.worker_table import Workers
 from queuemgr.reporting.failure_groups import FailureGroup, groups
@@ -44,23 +44,6 @@ from queuemgr.scheduling.admission import FLEET, Snapshot
 
 FAILURES = 8
 ACTIONS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A running bulk action: executions its filter matched, and those done so far."""
-
-    id: int
-    name: str
-    actor: str
-    reason: str
-    matched: int
-    passed: int
-    failed: int
-
-    @property
-    def share(self) -> float:
-        return min(1.0, self.passed / self.matched) if self.matched else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +59,7 @@ class Dashboard:
     budgets: Budgets
     workers: Workers
     failures: list[FailureGroup]
-    actions: tuple[Action, ...]
+    actions: tuple[BulkAction, ...]
     counted: AllExecutions
     checks: tuple[SumCheck, ...]
     snapshot: Snapshot
@@ -116,7 +99,7 @@ class Dashboard:
     @property
     def ended(self) -> tuple[tuple[str, int], ...]:
         """Ended executions by state."""
-        return tuple((str(state), self.counted.by_state.get(state, 0)) for state in FINAL)
+        return tuple((str(state), self.counted.by_state[state]) for state in FINAL)
 
 
 _counted: TimedCache[AllExecutions] = TimedCache()
@@ -152,16 +135,11 @@ def _read(now: datetime) -> Dashboard:
         budgets=_budgets(seen, recent, spent),
         workers=worker_table.workers(now, held),
         failures=_failed.get_or_compute(now, lambda: groups(limit=FAILURES)),
-        actions=tuple(_action(row) for row in BulkAction.objects.running()[:ACTIONS]),
+        actions=tuple(BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
         checks=tuple(reconciliation.checks(counted, seen, phases, held, spent)),
         snapshot=seen,
     )
-
-
-def _action(row: BulkAction) -> Action:
-    passed = row.changed + row.skipped + row.failed
-    return Action(row.pk, str(row), row.actor, row.reason, row.matched, passed, row.failed)
 
 
 def _held() -> tuple[HeldLeases, ...]:
@@ -178,7 +156,7 @@ def _spent_today(seen: Snapshot) -> dict[str, int]:
     return {name: spent for name, day, spent in found if day == days[name]}
 
 
-def _budgets(seen: Snapshot, recent: Recent, spent: Mapping[str, int]) -> Budgets:
+def _budgets(seen: Snapshot, recent: Trends, spent: Mapping[str, int]) -> Budgets:
     measured = throughput(seen.now)
     found = sorted(forecast.budgets(seen, measured), key=budget_burndown.nearest_end_first)
     fleet = next((budget for budget in found if budget.limit == FLEET), None)

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
-
-from queuemgr.models import State
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from queuemgr.reporting.dashboard import Dashboard
 
 SHOWN = 6
 
-Level = Literal["bad", "warn", "note"]
-_ORDER: dict[str, int] = {"bad": 0, "warn": 1, "note": 2}
+LEVELS = ("bad", "warn", "note")
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One sentence; `about` names the part of the dashboard with the details."""
+    """One sentence; `level` is one of `LEVELS`, `about` names the part of the dashboard with the details."""
 
-    level: Level
+    level: str
     text: str
     about: str
 
@@ -31,7 +28,7 @@ def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
     """At most `SHOWN` of them."""
     sources = (_of_checks, _of_workers, _of_pauses, _of_limits, _of_budgets, _of_waits, _of_failures)
     found = chain.from_iterable(source(shown) for source in sources)
-    return tuple(sorted(found, key=lambda alarm: _ORDER[alarm.level])[:SHOWN])
+    return tuple(sorted(found, key=lambda alarm: LEVELS.index(alarm.level))[:SHOWN])
 
 
 def _of_checks(shown: Dashboard) -> Iterator[Alarm]:
@@ -92,7 +89,7 @@ def _of_waits(shown: Dashboard) -> Iterator[Alarm]:
 
 
 def _of_failures(shown: Dashboard) -> Iterator[Alarm]:
-    lately, failed = shown.hour.failed, shown.counted.by_state.get(State.FAILED, 0)
+    lately, failed = shown.hour.failed, shown.counted.failed
     if lately:
         yield Alarm("note", f"{lately:,} failed for good in the last hour", "failures")
     elif failed:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import ceil
 
 from queuemgr.reporting.dashboard import trends
 from queuemgr.reporting.dashboard.trends import HOUR, Buckets
@@ -61,30 +62,16 @@ def line(budget: Budget, buckets: Buckets, now: datetime, since: datetime) -> Li
     ends = budget.resets_at or now
     remaining = max(0, budget.budget - budget.spent)
     begins = max(ends - DAY, since)
-    past = [
-        Point(at, min(budget.budget, remaining + trends.cost_since(buckets, at)))
-        for at in _hours(begins, now)
-    ]
+    first = trends.hour_of(begins) + (HOUR if trends.hour_of(begins) < begins else timedelta())
+    hours = (first + n * HOUR for n in range(ceil((now - first) / HOUR)))
+    past = [Point(at, min(budget.budget, remaining + trends.cost_since(buckets, at))) for at in hours]
     here = Point(now, remaining)
-    return Line((*past, here), (here, *_ahead(budget, remaining, now, ends)))
+    return Line((*past, here), (here, _end(budget, remaining, now, ends)))
 
 
-def _hours(begins: datetime, now: datetime) -> Iterator[datetime]:
-    at = trends.hour_of(begins)
-    at += HOUR if at < begins else timedelta()
-    while at < now:
-        yield at
-        at += HOUR
-
-
-def _ahead(budget: Budget, remaining: int, now: datetime, ends: datetime) -> Iterator[Point]:
-    """A straight line to zero or to the end of the day, whichever comes first."""
+def _end(budget: Budget, remaining: int, now: datetime, ends: datetime) -> Point:
+    """Where a straight line reaches zero or the end of the day, whichever comes first."""
     hours_left = (ends - now) / HOUR
-    if not budget.per_hour:
-        yield Point(ends, remaining)
-        return
-    until_spent = remaining / budget.per_hour
-    if until_spent < hours_left:
-        yield Point(now + until_spent * HOUR, 0)
-    else:
-        yield Point(ends, max(0, round(remaining - budget.per_hour * hours_left)))
+    if budget.per_hour and remaining / budget.per_hour < hours_left:
+        return Point(now + remaining / budget.per_hour * HOUR, 0)
+    return Point(ends, max(0, round(remaining - budget.per_hour * hours_left)))

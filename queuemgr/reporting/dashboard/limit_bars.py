@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -92,11 +92,8 @@ class LimitBar:
         return f"{pace_text(rate.interval)}{burst}"
 
     @property
-    def notes(self) -> tuple[tuple[str, str], ...]:
+    def notes(self) -> Iterator[tuple[str, str]]:
         """A level (`warn`, `quiet`) and a sentence each."""
-        return tuple(self._sentences())
-
-    def _sentences(self) -> Iterator[tuple[str, str]]:
         if self.rule.paused:
             yield "warn", self.rule.paused
         if self.breaker_text:
@@ -147,14 +144,14 @@ def waiting_on(reasons: Mapping[int, Sequence[Reason]], waiting: Mapping[int, in
     return counts
 
 
-def limit_bars(seen: Snapshot, on: Mapping[str, int], most: int = LIMITS) -> Limits:
+def limit_bars(seen: Snapshot, on: Mapping[str, int]) -> Limits:
     """The fleet's and the phases' bars, and of all other limits the busiest."""
     names = {FLEET, *seen.rules, *seen.use, *seen.breaker_states} - {GLOBAL_VIRTUAL_TIME}
     owner = rule_resolver(seen.rules)
     bars = [_bar(name, owner(name) or name, seen, on.get(name, 0)) for name in names]
     wide = sorted((bar for bar in bars if _is_wide(bar.name)), key=_widest)
     narrow = sorted((b for b in bars if not _is_wide(b.name) and _belongs(b)), key=_busiest)
-    return Limits((*wide, *narrow[:most]), max(0, len(narrow) - most))
+    return Limits((*wide, *narrow[:LIMITS]), max(0, len(narrow) - LIMITS))
 
 
 def _is_wide(name: str) -> bool:
@@ -176,23 +173,15 @@ def _belongs(bar: LimitBar) -> bool:
 
 
 def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
-    return (
-        not bar.is_stopped, -bar.waiting, -(bar.fullness or 0.0), -bar.use.running, bar.name,
-    )  # fmt: skip
+    return not bar.is_stopped, -bar.waiting, -(bar.fullness or 0.0), -bar.use.running, bar.name
 
 
 def _bar(name: str, defined_by: str, seen: Snapshot, waiting: int) -> LimitBar:
     rule, use = seen.rule(name), seen.use.get(name, NO_USE)
     state = seen.breaker_states.get(name, CLOSED)
-    next_start = _next_start(rule, use, state, seen.now)
+    wait = rule.rate.wait(state.rate_clock - seen.now.timestamp(), use.unstarted) if rule.rate else 0.0
+    next_start = seen.now + timedelta(seconds=wait) if wait > 0.05 else None
     return LimitBar(name, defined_by, rule, use, state, waiting, seen.now, next_start)
-
-
-def _next_start(rule: LimitRule, use: Usage, state: BreakerState, now: datetime) -> datetime | None:
-    if rule.rate is None:
-        return None
-    wait = rule.rate.wait(state.rate_clock - now.timestamp(), use.unstarted)
-    return now + timedelta(seconds=wait) if wait > 0.05 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +197,12 @@ class WaitReasons:
 NOT_DUE = "not due yet: put off, or waiting for a retry"
 
 
-def wait_reasons(stopped: Iterable[Stopped], could_start: int, most: int = REASONS) -> WaitReasons:
+def wait_reasons(stopped: Sequence[Stopped], could_start: int) -> WaitReasons:
     """The reasons, most waited on first; all that is not due yet is one of them."""
-    found = list(stopped)
-    rest = [stop for stop in found if stop.kind != "run_after"]
-    if later := [stop for stop in found if stop.kind == "run_after"]:
+    rest = [stop for stop in stopped if stop.kind != "run_after"]
+    if later := [stop for stop in stopped if stop.kind == "run_after"]:
         first = min((stop.until for stop in later if stop.until), default=None)
         waiting = sum(stop.waiting for stop in later)
         rest.append(Stopped("run_after", NOT_DUE, waiting, "run_after", first))
     rest.sort(key=lambda stop: -stop.waiting)
-    return WaitReasons(tuple(rest[:most]), max(0, len(rest) - most), could_start)
+    return WaitReasons(tuple(rest[:REASONS]), max(0, len(rest) - REASONS), could_start)

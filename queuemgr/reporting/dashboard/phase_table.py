@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from queuemgr.flows.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
-from queuemgr.scheduling.admission import Snapshot, WaitingRoute
+from queuemgr.scheduling.admission import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,9 @@ def phase_rows(
 
     A phase no flow knows any more has a row as long as work waits or runs in it.
     """
-    by_queue = _waiting_by_queue(seen.routes, waiting)
+    by_queue: Counter[tuple[str, int]] = Counter()
+    for route in seen.routes:
+        by_queue[route.phase, route.priority] += waiting.get(route.id, 0)
     known = all_phases()
     others = {phase for phase, _ in by_queue} | {lease.phase for lease in held}
     rows = []
@@ -99,15 +101,11 @@ def phase_rows(
     return tuple(rows)
 
 
-def _waiting_by_queue(routes: Iterable[WaitingRoute], waiting: Mapping[int, int]) -> Counter[tuple[str, int]]:
-    counts: Counter[tuple[str, int]] = Counter()
-    for route in routes:
-        counts[route.phase, route.priority] += waiting.get(route.id, 0)
-    return counts
-
-
 def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Iterable[HeldLeases]) -> QueueCell:
     here = [lease for lease in held if (lease.phase, lease.priority) == (phase, rank)]
+    heads = (route.head_at for route in seen.routes if (route.phase, route.priority) == (phase, rank))
+    due = [head for head in heads if head and head <= seen.now]
+    starvation = seen.ordering.starvation
     name = queue_name(phase, rank)
     paused = seen.paused_queues.get(name)
     return QueueCell(
@@ -117,23 +115,8 @@ def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Iterable[He
         waiting=waiting,
         running=sum(lease.count for lease in here if lease.worker_id is not None),
         unstarted=sum(lease.count for lease in here if lease.worker_id is None),
-        oldest=_oldest(seen, phase, rank),
-        aged_after=_aged_after(seen, rank),
+        oldest=seen.now - min(due) if due else None,
+        # One priority level for every starvation time waited, until there is none better.
+        aged_after=starvation * (rank - HIGH) if starvation and rank > HIGH else None,
         paused=paused.text if paused else "",
     )
-
-
-def _oldest(seen: Snapshot, phase: str, rank: int) -> timedelta | None:
-    heads = (
-        route.head_at
-        for route in seen.routes
-        if (route.phase, route.priority) == (phase, rank) and route.head_at and route.head_at <= seen.now
-    )
-    first = min(heads, default=None)
-    return seen.now - first if first else None
-
-
-def _aged_after(seen: Snapshot, rank: int) -> timedelta | None:
-    """One class for every starvation time waited, until there is none better."""
-    starvation = seen.ordering.starvation
-    return starvation * (rank - HIGH) if starvation and rank > HIGH else None

@@ -6,6 +6,7 @@ is cached for a while (`timed_cache`) and shown with its time. All of one count 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,27 +25,23 @@ class AllExecutions:
     wait on, `held` by lease rows."""
 
     at: datetime
-    by_state: Mapping[str, int]
+    by_state: Counter[str]
     waiting: int
     held: int
 
     @property
-    def total(self) -> int:
-        return sum(self.by_state.values())
-
-    @property
     def ended(self) -> int:
-        return sum(self.by_state.get(state, 0) for state in FINAL)
+        return sum(self.by_state[state] for state in FINAL)
 
     @property
     def failed(self) -> int:
-        return self.by_state.get(State.FAILED, 0)
+        return self.by_state[State.FAILED]
 
 
 def all_executions(now: datetime, waiting: int, held: int) -> AllExecutions:
     """Count by state, beside what was counted at the same moment of waiting work and of leases."""
     states = Execution.objects.order_by().values_list("state").annotate(n=Count("*"))
-    return AllExecutions(now, dict(states), waiting, held)
+    return AllExecutions(now, Counter(dict(states)), waiting, held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +73,15 @@ def checks(
     yield SumCheck(
         "Executions",
         (("waiting", counted.waiting), ("running", counted.held), ("ended", counted.ended)),
-        ("all", counted.total),
+        ("all", counted.by_state.total()),
     )
     leases = sum(lease.count for lease in held)
     in_held_states = Execution.objects.filter(state__in=HELD).count()
     yield SumCheck("Leases", (("leases", leases),), ("executions a worker holds", in_held_states))
     fleet = seen.use.get(FLEET, NO_USE)
-    yield SumCheck(
-        "Slots", tuple((row.phase, _use(seen, row.phase)) for row in phases), ("the fleet's", fleet.running)
-    )
-    if _share_a_day(seen):
+    slots = tuple((row.phase, seen.use.get(f"phase:{row.phase}", NO_USE).running) for row in phases)
+    yield SumCheck("Slots", slots, ("the fleet's", fleet.running))
+    # The requests of phases add up to the fleet's only where all have one time zone, and so one day.
+    if len({seen.rule(name).budget_zone for name in (FLEET, *map("phase:{}".format, all_phases()))}) == 1:
         by_phase = tuple((phase, spent.get(f"phase:{phase}", 0)) for phase in all_phases())
         yield SumCheck("Requests today", by_phase, ("the fleet's", spent.get(FLEET, 0)))
-
-
-def _use(seen: Snapshot, phase: str) -> int:
-    return seen.use.get(f"phase:{phase}", NO_USE).running
-
-
-def _share_a_day(seen: Snapshot) -> bool:
-    """Do all phases have the fleet's time zone, so that their requests add up to its own?"""
-    zone = seen.rule(FLEET).budget_zone
-    return all(seen.rule(f"phase:{phase}").budget_zone == zone for phase in all_phases())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Lock
 
@@ -20,7 +20,7 @@ from queuemgr.base import process_state
 from queuemgr.lifecycle import minute_stats
 from queuemgr.models import MinuteStats
 from queuemgr.reporting.dashboard import trends
-from queuemgr.reporting.dashboard.trends import HOUR, MINUTE, Buckets, MinuteRow, Sums, Window, hour_of
+from queuemgr.reporting.dashboard.trends import HOUR, MINUTE, Bucket, MinuteRow, Sum, Window, hour_of
 
 ROWS = 6_000
 """Rows of older minutes read at a time, in less than a tenth of a second."""
@@ -37,34 +37,41 @@ RECENT = timedelta(minutes=75)
 
 
 @dataclass
-class TrendCache:
-    """Sums by hour and, of the last of them, by minute, of all minutes from `since` to before
-    `up_to`."""
-
-    since: datetime
-    up_to: datetime
-    complete: bool = False
-    by_hour: dict[datetime, Sums] = field(default_factory=dict)
-    by_minute: dict[datetime, Sums] = field(default_factory=dict)
-
-    def take(self, rows: Sequence[MinuteRow], now: datetime) -> None:
-        trends.merge(self.by_hour, trends.fold(rows, hour_of))
-        recent = [row for row in rows if row.minute > now - RECENT]
-        trends.merge(self.by_minute, trends.fold(recent, lambda minute: minute))
-
-    def forget_before(self, now: datetime) -> None:
-        _drop(self.by_hour, hour_of(now) - WEEK)
-        _drop(self.by_minute, now - RECENT)
-
-
-@dataclass(frozen=True)
-class Recent:
-    """The cached sums and what is new, at one moment."""
+class Trends:
+    """Sums by hour and, of the last of them, by minute, of all minutes from `since` to before `up_to`, as of
+    `now`."""
 
     now: datetime
     since: datetime
-    by_hour: Buckets
-    by_minute: Buckets
+    up_to: datetime
+    by_hour: dict[Bucket, Sum] = field(default_factory=dict)
+    by_minute: dict[Bucket, Sum] = field(default_factory=dict)
+
+    def take(self, rows: Sequence[MinuteRow]) -> None:
+        trends.merge(self.by_hour, trends.fold(rows, hour_of))
+        recent = [row for row in rows if row.minute > self.now - RECENT]
+        trends.merge(self.by_minute, trends.fold(recent, lambda minute: minute))
+
+    def take_new(self) -> list[MinuteRow]:
+        """Take the minutes since the last read that will not change; returns those that may."""
+        rows = _rows(minute_stats.since(self.up_to).order_by("minute"))
+        settled = max((row.minute for row in rows), default=self.up_to) - UNSETTLED
+        self.take([row for row in rows if row.minute < settled])
+        self.up_to = max(self.up_to, settled)
+        return [row for row in rows if row.minute >= settled]
+
+    def take_older(self) -> None:
+        """Read further back, `ROWS` rows at a time; a minute cut in two is left to the next call."""
+        older = minute_stats.since(self.now - WEEK).filter(minute__lt=self.since).order_by("-minute")
+        rows = _rows(older[:ROWS])
+        cut = rows[-1].minute if len(rows) == ROWS else None
+        self.take([row for row in rows if row.minute != cut])
+        self.since = cut + MINUTE if cut else self.now - WEEK
+
+    def forget_older(self) -> None:
+        hours, minutes = hour_of(self.now) - WEEK, self.now - RECENT
+        self.by_hour = {bucket: one for bucket, one in self.by_hour.items() if bucket.at >= hours}
+        self.by_minute = {bucket: one for bucket, one in self.by_minute.items() if bucket.at >= minutes}
 
     def windows(self) -> tuple[Window, ...]:
         """The last 60 minutes, 24 hours and 7 days; the latter two in whole hours and this one."""
@@ -75,20 +82,17 @@ class Recent:
             self._window("7 d", self.by_hour, hour_of(self.now) - 167 * HOUR, 4 * HOUR, 42),
         )
 
-    def _window(self, name: str, buckets: Buckets, start: datetime, each: timedelta, count: int) -> Window:
-        inside = {at: sums for at, sums in buckets.items() if at >= start}
+    def _window(
+        self, name: str, buckets: dict[Bucket, Sum], start: datetime, each: timedelta, count: int
+    ) -> Window:
+        inside = {bucket: one for bucket, one in buckets.items() if bucket.at >= start}
         starts = [start + number * each for number in range(count)]
-        return Window(
-            name=name,
-            start=start,
-            speeds=trends.speeds(trends.total(inside.values())),
-            bars=trends.bars(inside, starts, each),
-            complete_since=max(start, self.since),
-        )
+        bars = trends.bars(inside, starts, each)
+        return Window(name, start, trends.speeds(inside), bars, complete_since=max(start, self.since))
 
 
 _lock = Lock()
-_memory: TrendCache | None = None
+_memory: Trends | None = None
 
 
 def forget() -> None:
@@ -101,48 +105,25 @@ def forget() -> None:
 process_state.register(forget)
 
 
-def recent(now: datetime) -> Recent:
-    """The last week as far as it is read, in two statements."""
+def recent(now: datetime) -> Trends:
+    """The last week as far as it is read, in two statements: what is cached, and what may yet change."""
     global _memory
     with _lock:
         memory = _memory if _memory and now - _memory.up_to < STALE else _fresh(now)
-        new = _read_new(memory, now)
-        _read_older(memory, now)
-        memory.forget_before(now)
+        memory.now = now
+        new = memory.take_new()
+        memory.take_older()
+        memory.forget_older()
         _memory = memory
-        by_hour, by_minute = dict(memory.by_hour), dict(memory.by_minute)
-        since = now - WEEK if memory.complete else memory.since
-    loose = TrendCache(since=now, up_to=now)
-    loose.take(new, now)
-    return Recent(now, since, _both(by_hour, loose.by_hour), _both(by_minute, loose.by_minute))
+        shown = replace(memory, by_hour=dict(memory.by_hour), by_minute=dict(memory.by_minute))
+    shown.take(new)
+    return shown
 
 
-def _fresh(now: datetime) -> TrendCache:
-    """An empty cache. It starts at the last rolled-up minute, which may be before now."""
+def _fresh(now: datetime) -> Trends:
+    """Nothing taken yet. It starts at the last rolled-up minute, which may be before now."""
     begins = min(now, minute_stats.rolled_up_to() or now) - RECENT
-    return TrendCache(since=begins, up_to=begins)
-
-
-def _read_new(memory: TrendCache, now: datetime) -> list[MinuteRow]:
-    """Cache the minutes since the last read that will not change; returns those that may."""
-    rows = _rows(minute_stats.since(memory.up_to).order_by("minute"))
-    settled = max((row.minute for row in rows), default=memory.up_to) - UNSETTLED
-    memory.take([row for row in rows if row.minute < settled], now)
-    memory.up_to = max(memory.up_to, settled)
-    return [row for row in rows if row.minute >= settled]
-
-
-def _read_older(memory: TrendCache, now: datetime) -> None:
-    """Read further back, `ROWS` rows at a time; a minute cut in two is left to the next call."""
-    oldest = memory.since if memory.complete else now - WEEK
-    older = minute_stats.since(oldest).filter(minute__lt=memory.since).order_by("-minute")
-    rows = _rows(older[:ROWS])
-    cut = rows[-1].minute if len(rows) == ROWS else None
-    memory.take([row for row in rows if row.minute != cut], now)
-    if cut is None:
-        memory.complete = True
-    else:
-        memory.since = cut + MINUTE
+    return Trends(now, since=begins, up_to=begins)
 
 
 def _rows(found: QuerySet[MinuteStats]) -> list[MinuteRow]:
@@ -152,14 +133,3 @@ def _rows(found: QuerySet[MinuteStats]) -> list[MinuteRow]:
     rows = list(found.annotate(**as_text).values_list(*columns))
     waited, ran = (json.loads(f"[{','.join(row[place] for row in rows)}]") for place in (-2, -1))
     return [MinuteRow(*(*row[:-2], one, other)) for row, one, other in zip(rows, waited, ran, strict=True)]
-
-
-def _both(settled: dict[datetime, Sums], loose: Buckets) -> Buckets:
-    both = dict(settled)
-    trends.merge(both, loose)
-    return both
-
-
-def _drop(buckets: dict[datetime, Sums], before: datetime) -> None:
-    for at in [at for at in buckets if at < before]:
-        del buckets[at]

@@ -17,13 +17,24 @@ from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Outcome
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
-DONE = (Outcome.DONE, Outcome.SKIPPED)
-FAILED = (Outcome.FAILED,)
+
+class MinuteRow(NamedTuple):
+    """The columns of a `MinuteStats` that are read."""
+
+    minute: datetime
+    phase: str
+    priority: int
+    outcome: str
+    attempts: int
+    cost: int
+    waited: Sequence[int]
+    ran: Sequence[int]
 
 
-class Kind(NamedTuple):
-    """What sums are grouped by."""
+class Bucket(NamedTuple):
+    """What sums are grouped by: the start of a minute or an hour, and the queue."""
 
+    at: datetime
     phase: str
     priority: int
 
@@ -37,88 +48,63 @@ class Sum:
     waited: Sequence[int] = ()
     ran: Sequence[int] = ()
 
-    def __add__(self, other: Sum) -> Sum:
-        return Sum(
-            self.outcomes + other.outcomes,
-            self.cost + other.cost,
-            histogram.merge((self.waited, other.waited)),
-            histogram.merge((self.ran, other.ran)),
-        )
 
-    @property
-    def tries(self) -> int:
-        return self.outcomes.total()
-
-    def ended(self, *outcomes: str) -> int:
-        return sum(self.outcomes[outcome] for outcome in outcomes)
+Buckets = Mapping[Bucket, Sum]
 
 
-Sums = dict[Kind, Sum]
-Buckets = Mapping[datetime, Sums]
-
-
-class MinuteRow(NamedTuple):
-    """The columns of a `Minute` that are read."""
-
-    minute: datetime
-    phase: str
-    priority: int
-    outcome: str
-    attempts: int
-    cost: int
-    waited: Sequence[int]
-    ran: Sequence[int]
-
-
-def fold(rows: Iterable[MinuteRow], bucket_of: Callable[[datetime], datetime]) -> dict[datetime, Sums]:
-    """The rows added up by kind in buckets of time; `bucket_of` gives the start of a minute's bucket.
-
-    Requests count whatever the outcome, the rest only for counted attempts.
-    """
-    alike: defaultdict[tuple[datetime, Kind], list[MinuteRow]] = defaultdict(list)
-    for row in rows:
-        alike[bucket_of(row.minute), Kind(row.phase, row.priority)].append(row)
-    buckets: dict[datetime, Sums] = {}
-    for (bucket, kind), some in alike.items():
-        buckets.setdefault(bucket, {})[kind] = _sum(some)
-    return buckets
-
-
-def _sum(rows: Sequence[MinuteRow]) -> Sum:
-    tries = [row for row in rows if row.outcome not in NOT_COUNTED_AS_ATTEMPT]
+def total(sums: Iterable[Sum]) -> Sum:
+    some = list(sums)
     outcomes: Counter[str] = Counter()
-    for row in tries:
-        outcomes[row.outcome] += row.attempts
+    for one in some:
+        outcomes.update(one.outcomes)
     return Sum(
         outcomes,
-        sum(row.cost for row in rows),
-        histogram.merge(row.waited for row in tries),
-        histogram.merge(row.ran for row in tries),
+        sum(one.cost for one in some),
+        histogram.merge(one.waited for one in some),
+        histogram.merge(one.ran for one in some),
     )
 
 
-def merge(into: dict[datetime, Sums], more: Buckets) -> None:
+def fold(rows: Iterable[MinuteRow], start_of: Callable[[datetime], datetime]) -> dict[Bucket, Sum]:
+    """The rows added up in buckets; `start_of` gives the start of a minute's bucket.
+
+    Requests count whatever the outcome, the rest only for counted attempts.
+    """
+    alike: defaultdict[Bucket, list[Sum]] = defaultdict(list)
+    for row in rows:
+        counted = row.outcome not in NOT_COUNTED_AS_ATTEMPT
+        one = Sum(Counter({row.outcome: row.attempts}), row.cost, row.waited, row.ran)
+        bucket = Bucket(start_of(row.minute), row.phase, row.priority)
+        alike[bucket].append(one if counted else Sum(cost=row.cost))
+    return {bucket: total(some) for bucket, some in alike.items()}
+
+
+def merge(into: dict[Bucket, Sum], more: Buckets) -> None:
     """Add buckets to others, without changing sums that another thread may be reading."""
-    for at, sums in more.items():
-        into[at] = total((into[at], sums)) if at in into else sums
-
-
-def total(sums: Iterable[Sums]) -> Sums:
-    """Sums of several buckets, added up by kind."""
-    added: defaultdict[Kind, Sum] = defaultdict(Sum)
-    for bucket in sums:
-        for kind, one in bucket.items():
-            added[kind] += one
-    return dict(added)
+    for bucket, one in more.items():
+        into[bucket] = total((into[bucket], one)) if bucket in into else one
 
 
 def hour_of(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
 
 
+class Ended(NamedTuple):
+    """Attempts that ended: done, to be tried again, failed for good."""
+
+    done: int
+    again: int
+    failed: int
+
+    @classmethod
+    def of(cls, outcomes: Counter[str]) -> Ended:
+        done, failed = outcomes[Outcome.DONE] + outcomes[Outcome.SKIPPED], outcomes[Outcome.FAILED]
+        return cls(done, outcomes.total() - done - failed, failed)
+
+
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Throughput over one window. Percentiles are seconds; None without attempts."""
+    """Throughput over one window. Median and 95th percentile are seconds; None without attempts."""
 
     tries: int
     done: int
@@ -128,26 +114,19 @@ class Speed:
     ran: tuple[float | None, float | None]
 
 
-PERCENTILES = (0.5, 0.95)
-
-
 def speed(sums: Iterable[Sum]) -> Speed:
     """The throughput of these sums together."""
-    one = sum(sums, Sum())
-    done, failed = one.ended(*DONE), one.ended(*FAILED)
+    one = total(sums)
     return Speed(
-        tries=one.tries,
-        done=done,
-        again=one.tries - done - failed,
-        failed=failed,
+        one.outcomes.total(),
+        *Ended.of(one.outcomes),
         waited=_percentiles(one.waited),
         ran=_percentiles(one.ran),
     )
 
 
 def _percentiles(counts: Sequence[int]) -> tuple[float | None, float | None]:
-    median, high = (histogram.percentile(counts, q) if counts else None for q in PERCENTILES)
-    return median, high
+    return histogram.percentile(counts, 0.5), histogram.percentile(counts, 0.95)
 
 
 NOTHING = speed(())
@@ -189,35 +168,28 @@ class Window:
 ALL = "all"
 
 
-def speeds(sums: Sums) -> dict[str, Speed]:
+def speeds(buckets: Buckets) -> dict[str, Speed]:
     """For all work, then for each phase, then for each priority."""
-    phases = [*all_phases(), *sorted({kind.phase for kind in sums} - all_phases().keys())]
+    alike: defaultdict[tuple[str, int], list[Sum]] = defaultdict(list)
+    for bucket, one in buckets.items():
+        alike[bucket.phase, bucket.priority].append(one)
+    sums = {queue: total(some) for queue, some in alike.items()}
     found = {ALL: speed(sums.values())}
-    for phase in phases:
-        found[phase] = speed(one for kind, one in sums.items() if kind.phase == phase)
+    for phase in (*all_phases(), *sorted({phase for phase, _ in sums} - all_phases().keys())):
+        found[phase] = speed(one for queue, one in sums.items() if queue[0] == phase)
     for rank, name in sorted(PRIORITY_NAMES.items()):
-        found[name] = speed(one for kind, one in sums.items() if kind.priority == rank)
+        found[name] = speed(one for queue, one in sums.items() if queue[1] == rank)
     return found
 
 
 def bars(buckets: Buckets, starts: Sequence[datetime], each: timedelta) -> tuple[Bar, ...]:
     """A bar for each start, of the buckets that begin within `each` from it."""
-    placed: defaultdict[datetime, list[Sum]] = defaultdict(list)
-    for bucket, sums in buckets.items():
-        at = starts[0] + (bucket - starts[0]) // each * each
-        placed[at] += sums.values()
-    return tuple(_bar(start, placed[start]) for start in starts)
-
-
-def _bar(start: datetime, sums: Iterable[Sum]) -> Bar:
-    outcomes: Counter[str] = Counter()
-    for one in sums:
-        outcomes.update(one.outcomes)
-    done = sum(outcomes[outcome] for outcome in DONE)
-    failed = sum(outcomes[outcome] for outcome in FAILED)
-    return Bar(start, done, outcomes.total() - done - failed, failed)
+    outcomes: defaultdict[datetime, Counter[str]] = defaultdict(Counter)
+    for bucket, one in buckets.items():
+        outcomes[starts[0] + (bucket.at - starts[0]) // each * each].update(one.outcomes)
+    return tuple(Bar(start, *Ended.of(outcomes[start])) for start in starts)
 
 
 def cost_since(buckets: Buckets, start: datetime) -> int:
     """Requests spent in the buckets that begin at `start` or later."""
-    return sum(one.cost for at, sums in buckets.items() if at >= start for one in sums.values())
+    return sum(one.cost for bucket, one in buckets.items() if bucket.at >= start)

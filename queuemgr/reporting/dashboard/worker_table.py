@@ -24,18 +24,16 @@ Condition = Literal["live", "draining", "gone", "left"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One worker. `busy` counts its leases; `lanes` names its queues; `silent` is the time since its last
-    heartbeat."""
+    """One worker. `busy` counts its leases; `silent` is the time since its last heartbeat."""
 
-    id: int
-    name: str
-    host: str
+    worker: Worker
     condition: Condition
-    slots: int
     busy: int
-    lanes: str
     silent: timedelta
-    seen_at: datetime
+
+    @property
+    def lanes(self) -> str:
+        return lanes(self.worker.queues)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,10 @@ def workers(now: datetime, held: Sequence[HeldLeases]) -> Workers:
         if lease.worker_id is not None:
             busy[lease.worker_id] += lease.count
     rows = Worker.objects.filter(Q(seen_at__gt=now - SHOWN_FOR) | Q(pk__in=list(busy)))
-    found = [_row(worker, busy[worker.pk], now) for worker in rows.order_by("name", "-seen_at")]
+    found = []
+    for worker in rows.order_by("name", "-seen_at"):
+        condition = _condition(worker, busy[worker.pk], now)
+        found.append(WorkerRow(worker, condition, busy[worker.pk], max(timedelta(), now - worker.seen_at)))
     return _shown(_latest_runs(found))
 
 
@@ -66,37 +67,24 @@ def _latest_runs(rows: Iterable[WorkerRow]) -> list[WorkerRow]:
     kept: list[WorkerRow] = []
     names: set[tuple[str, str]] = set()
     for row in sorted(rows, key=lambda row: row.silent):
-        if (row.name, row.host) not in names or row.busy:
+        name = (row.worker.name, row.worker.host)
+        if name not in names or row.busy:
             kept.append(row)
-        names.add((row.name, row.host))
+        names.add(name)
     return kept
 
 
-def _shown(rows: Sequence[WorkerRow], most: int = SHOWN) -> Workers:
-    here = [row for row in rows if row.condition in ("live", "draining")]
+def _shown(rows: Sequence[WorkerRow]) -> Workers:
+    live = [row for row in rows if row.condition == "live"]
     order = {"gone": 0, "draining": 1, "live": 2, "left": 3}
-    ranked = sorted(rows, key=lambda row: (order[row.condition], -row.busy, row.name))
+    ranked = sorted(rows, key=lambda row: (order[row.condition], -row.busy, row.worker.name))
     return Workers(
-        shown=tuple(ranked[:most]),
-        others=max(0, len(ranked) - most),
-        live=sum(row.condition == "live" for row in rows),
-        slots=sum(row.slots for row in rows if row.condition == "live"),
-        busy=sum(row.busy for row in here),
+        shown=tuple(ranked[:SHOWN]),
+        others=max(0, len(ranked) - SHOWN),
+        live=len(live),
+        slots=sum(row.worker.slots for row in live),
+        busy=sum(row.busy for row in rows if row.condition in ("live", "draining")),
         gone=sum(row.condition == "gone" for row in rows),
-    )
-
-
-def _row(worker: Worker, busy: int, now: datetime) -> WorkerRow:
-    return WorkerRow(
-        id=worker.pk,
-        name=worker.name,
-        host=worker.host,
-        condition=_condition(worker, busy, now),
-        slots=worker.slots,
-        busy=busy,
-        lanes=lanes(worker.queues),
-        silent=max(timedelta(), now - worker.seen_at),
-        seen_at=worker.seen_at,
     )
 
 
@@ -113,15 +101,10 @@ def lanes(queues: Iterable[str]) -> str:
     for queue in sorted(queues):
         phase, _, priority = queue.rpartition(".")
         priorities.setdefault(phase, set()).add(priority)
-    every = set(PRIORITY_NAMES.values())
-    words = [
-        phase if has == every else ", ".join(f"{phase}.{name}" for name in every_in_order(has))
-        for phase, has in priorities.items()
-    ]
+    every = [name for _, name in sorted(PRIORITY_NAMES.items())]
+    words: list[str] = []
+    for phase, has in priorities.items():
+        ranked = [name for name in every if name in has]
+        named = [f"{phase}.{name}" for name in (*ranked, *sorted(has.difference(every)))]
+        words += [phase] if has == {*every} else named
     return ", ".join(words) or "none"
-
-
-def every_in_order(names: set[str]) -> list[str]:
-    """Priorities by rank; others behind."""
-    ranked = [name for _, name in sorted(PRIORITY_NAMES.items()) if name in names]
-    return [*ranked, *sorted(names.difference(ranked))]
