@@ -110,8 +110,8 @@ def _as_utf8(text: str) -> str:
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: tests of real processes wait most of their time."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are processors: tests of real processes wait most of their time."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

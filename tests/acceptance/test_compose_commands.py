@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -25,7 +24,8 @@ from queuemgr.flows.flow import all_queues
 from queuemgr.local.private_servers import free_port
 from tests import compose_file
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.processes import REPOSITORY, Process
+from tests.acceptance.processes import Process
+from tests.fork_server import ForkServer
 
 pytestmark = pytest.mark.only_on("postgres", why="compose.yaml has PostgreSQL")
 
@@ -39,15 +39,17 @@ class Composed:
     """The services of compose.yaml, running here."""
 
     fleet: Fleet
+    server: ForkServer
     processes: dict[str, Process]
     environments: dict[str, dict[str, str]]
 
     def run(self, service: str, words: list[str]) -> int:
         """Run a command beside a service, as its health check is; returns the exit code."""
-        return subprocess.run(
-            words, env=self.environments[service], cwd=REPOSITORY, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, timeout=60, check=False,
-        ).returncode  # fmt: skip
+        return self.start(f"{service}-run", service, words).wait(60)
+
+    def start(self, name: str, service: str, words: list[str]) -> Process:
+        log = self.fleet.directory / f"{name}.log"
+        return Process(name, _for_fork_server(words), self.environments[service], log, self.server)
 
     def is_healthy(self, service: str) -> bool:
         return self.run(service, compose_file.health_check(SERVICES[service])) == 0
@@ -61,7 +63,7 @@ LASTING = [name for name in SERVICES if name not in (*NOT_OURS, "migrate")]
 
 
 @pytest.fixture(scope="module")
-def composed(make_shared_fleet: Callable[..., Fleet]) -> Iterator[Composed]:
+def composed(make_shared_fleet: Callable[..., Fleet], fork_server: ForkServer) -> Iterator[Composed]:
     fleet = make_shared_fleet()
     given = {**compose_file.example_names(), **LOGIN}
     own = {
@@ -74,15 +76,22 @@ def composed(make_shared_fleet: Callable[..., Fleet]) -> Iterator[Composed]:
         for name, service in SERVICES.items()
         if name not in NOT_OURS
     }
-    composed = Composed(fleet, {}, environments)
+    composed = Composed(fleet, fork_server, {}, environments)
     assert composed.run("migrate", compose_file.command(SERVICES["migrate"])) == 0
     for name in LASTING:
-        words = compose_file.command(SERVICES[name])
-        process = Process(name, words, environments[name], fleet.directory / f"{name}.log")
+        process = composed.start(name, name, compose_file.command(SERVICES[name]))
         composed.processes[name] = process
         fleet.processes.append(process)
     fleet.wait_for_workers(*(composed.processes[name] for name in WORKERS))
     yield composed
+
+
+def _for_fork_server(words: list[str]) -> list[str]:
+    """The same command in words the fork server takes, where it is one of Python's."""
+    program, *rest = words
+    if program in ("python", "python3"):
+        return [sys.executable, *rest]
+    return [sys.executable, "-m", *words] if program in ("celery", "gunicorn") else words
 
 
 def _ports(service: dict[str, Any]) -> dict[str, str]:

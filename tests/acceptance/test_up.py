@@ -215,21 +215,24 @@ class Stopped:
 
 
 @pytest.fixture(scope="module")
-def stopped(make_home: MakeHome, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+def stopped(
+    make_home: MakeHome, tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer
+) -> Stopped:
     """After `up … --budget 2 --drain` of the three."""
     home, folder = make_home(), tmp_path_factory.mktemp("papers")
     pages = pdf_builder.document([TEXT])
     papers = [pdf_builder.written(folder, pages, f"{number}.PDF") for number in range(3)]
-    run = home.up(folder, "--budget", "2", "--drain")
+    run = home.up(folder, "--budget", "2", "--drain", server=fork_server)
     run.wait(within=180)
     return Stopped(home, papers, run, home.states())
 
 
 @pytest.fixture(scope="module")
-def interrupted(stopped: Stopped) -> Run:
+def interrupted(stopped: Stopped, fork_server: ForkServer) -> Run:
     """With a budget that is enough, stopped by Ctrl-C while the long paper is under way."""
     home, before = stopped.home, len(stopped.home.attempts())
-    run = home.up(*stopped.papers, "--budget", "9", "--drain", "--workers", "2")
+    options = ("--budget", "9", "--drain", "--workers", "2")
+    run = home.up(*stopped.papers, *options, server=fork_server)
     wait_until("new papers", lambda: run.printed("^enqueued"), run)
     wait_until("a step done", lambda: len(home.attempts()) > before, run)
     run.interrupt()
@@ -238,9 +241,10 @@ def interrupted(stopped: Stopped) -> Run:
 
 
 @pytest.fixture(scope="module")
-def serving(stopped: Stopped, interrupted: Run) -> Run:
+def serving(stopped: Stopped, interrupted: Run, fork_server: ForkServer) -> Run:
     """Without `--drain`, and everything done; another pool of workers."""
-    run = stopped.home.up(*stopped.papers, "--pool", "prefork", "--workers", "2")
+    options = ("--pool", "prefork", "--workers", "2")
+    run = stopped.home.up(*stopped.papers, *options, server=fork_server)
     wait_until("done and serving", lambda: run.printed("Ctrl-C stops everything"), run)
     return run
 
