@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from queuemgr.steptools import process_state
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -92,3 +94,6 @@ def save_dialect(endpoint: Endpoint, dialect: Dialect) -> None:
 def reset_dialects() -> None:
     """Start again with the full dialect for every endpoint."""
     _dialects.clear()
+
+
+process_state.register(reset_dialects)

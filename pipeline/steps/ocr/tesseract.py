@@ -19,6 +19,7 @@ from pipeline.steps.pdf.page_outcomes import PageOutcome, ParseError, PdfError, 
 from pipeline.steps.pdf.renderer import RenderOptions
 from pipeline.steps.pdf.sandbox import child_environment
 from queuemgr import AbortSignal
+from queuemgr.steptools import process_state
 from queuemgr.steptools.subprocess_group import ProgramFailed, run_program, status_name
 
 PROGRAM = "tesseract"
@@ -45,6 +46,9 @@ def _listed(path: str) -> frozenset[str]:
     except (OSError, subprocess.TimeoutExpired):
         return frozenset()
     return frozenset(line.strip() for line in done.stdout.splitlines()[1:] if line.strip())
+
+
+process_state.register(_listed.cache_clear)
 
 
 def environment() -> dict[str, str]:

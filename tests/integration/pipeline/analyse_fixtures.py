@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from django.core.files.base import ContentFile
 
 from pipeline.models import Document
-from pipeline.steps.llm import endpoint as endpoints
 from pipeline.tasks.analyse import expected_chunks
 from queuemgr.models import Attempt, Execution, Lease
 from tests.fake_llm import FakeLlm
@@ -34,10 +33,8 @@ def served_model(set_settings: Callable[..., None], **settings: object) -> Itera
         llm_base_url=model.base_url, llm_model="m-1", llm_context_tokens=3_700,
         llm_max_tokens=200, llm_timeout=5, **settings,
     )  # fmt: skip
-    endpoints.reset_dialects()
     yield model
     model.close()
-    endpoints.reset_dialects()
 
 
 class AnalyseRunner(StepRunner):

@@ -13,7 +13,6 @@ import pytest
 from llmock.scenarios import Delay, Fail, Match, Reply
 from llmock.testing import LLMockServer
 
-from pipeline.steps.llm import endpoint as endpoints
 from queuemgr.flows import retry_policy
 from queuemgr.models import Execution, State
 from tests.fake_llm import GOOD
@@ -38,16 +37,14 @@ def runner(
     played: Callable[..., Any],
     set_settings: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[AnalyseRunner]:
+) -> AnalyseRunner:
     set_settings(
         llm_base_url=mock.base_url(), llm_model="m-1", llm_timeout=2.0,
         llm_context_tokens=3_700, llm_max_tokens=200, breaker_seconds=0.5,
     )  # fmt: skip
     for kind, (tries, base) in QUICK.items():
         monkeypatch.setitem(retry_policy.POLICIES, kind, retry_policy.Policy(tries, base, 30, 0.1))
-    endpoints.reset_dialects()
-    yield AnalyseRunner(played(slots=8))
-    endpoints.reset_dialects()
+    return AnalyseRunner(played(slots=8))
 
 
 def to_the_end(runner: AnalyseRunner, seconds: float = 60) -> None:

@@ -11,31 +11,39 @@ import pytest
 
 from queuemgr.base import process_state
 
-QUEUEMGR = Path(__file__).parents[3] / "queuemgr"
+ROOT = Path(__file__).parents[3]
 
 NOT_RESET = {
-    "base/process_state.py:_resets": "the registry itself",
-    "base/process_state.py:_setting_resets": "the registry itself",
-    "base/redaction.py:_secrets": "a value once known as a secret is masked for ever",
-    "flows/flow.py:_derived": "the flows are part of the program",
-    "flows/flow.py:_flows": "the flows are part of the program",
-    "base/budget_day.py:zone": "pure function of its argument",
-    "base/rate.py:parse_rate": "pure function of its argument",
-    "base/sql.py:_away_errors": "depends on what is installed",
-    "base/sql.py:_readers": "pure function of its argument",
-    "scheduling/phase_caps.py:_group": "pure function of its argument",
-    "scheduling/claims.py:claims_of": "pure function of its argument",
+    "queuemgr/base/process_state.py:_resets": "the registry itself",
+    "queuemgr/base/process_state.py:_setting_resets": "the registry itself",
+    "queuemgr/base/redaction.py:_secrets": "a value once known as a secret is masked for ever",
+    "queuemgr/flows/flow.py:_derived": "the flows are part of the program",
+    "queuemgr/flows/flow.py:_flows": "the flows are part of the program",
+    "queuemgr/base/budget_day.py:zone": "pure function of its argument",
+    "queuemgr/base/rate.py:parse_rate": "pure function of its argument",
+    "queuemgr/base/sql.py:_away_errors": "depends on what is installed",
+    "queuemgr/base/sql.py:_readers": "pure function of its argument",
+    "queuemgr/scheduling/phase_caps.py:_group": "pure function of its argument",
+    "queuemgr/scheduling/claims.py:claims_of": "pure function of its argument",
+    "pipeline/host_limits.py:_host_of": "pure function of its argument",
+    "pipeline/steps/analyse/chunks.py:_splitter": "pure function of its argument",
+    "pipeline/steps/http/client.py:shared": "a client for each set of options; a forked child starts anew",
 }
 
+REGISTERING = ("process_state.register", "reload_after_reset")
 CONTAINERS = {"dict", "list", "set", "deque", "defaultdict", "Counter", "OrderedDict", "TimedCache"}
 CACHES = {"lru_cache", "cache"}
 CHANGES = {"add", "append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update"}
 
 
 def modules() -> dict[str, ast.Module]:
-    """The source of every module, by its path in the package."""
-    paths = [path for path in QUEUEMGR.rglob("*.py") if "migrations" not in path.parts]
-    return {str(path.relative_to(QUEUEMGR)): ast.parse(path.read_text()) for path in paths}
+    """The source of every module, by its path."""
+    paths = [*(ROOT / "queuemgr").rglob("*.py"), *(ROOT / "pipeline").rglob("*.py")]
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text())
+        for path in paths
+        if "migrations" not in path.parts
+    }
 
 
 def name_of(node: ast.AST) -> str:
@@ -86,7 +94,7 @@ def registered(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     unread: set[str] = set()
     for node in tree.body:
-        if isinstance(node, ast.Expr) and ast.unparse(node).startswith("process_state.register"):
+        if isinstance(node, ast.Expr) and ast.unparse(node).startswith(REGISTERING):
             unread |= mentioned(node)
     while unread:
         names |= unread

@@ -12,7 +12,6 @@ import pytest
 
 from pipeline.steps.analyse.analyse import AnalyseOptions, KnownLimits, Reschedule, analyse, count_chunks
 from pipeline.steps.analyse.chunks import tokens_in
-from pipeline.steps.llm import endpoint as endpoints
 from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
@@ -28,12 +27,10 @@ SMALL = {"context_tokens": 3_700, "max_tokens": 200}  # room for 2,347 of them
 
 @pytest.fixture
 def model() -> Iterator[FakeLlm]:
-    endpoints.reset_dialects()
     made = FakeLlm()
     made.reply = notes_then_analysis
     yield made
     made.close()
-    endpoints.reset_dialects()
 
 
 def notes_then_analysis(request: dict[str, Any]) -> Said:

@@ -28,11 +28,9 @@ from tests.papers import PAPER, SECRET
 
 @pytest.fixture
 def model() -> Iterator[FakeLlm]:
-    endpoints.reset_dialects()
     made = FakeLlm()
     yield made
     made.close()
-    endpoints.reset_dialects()
 
 
 def by(model: FakeLlm, **changes: Any) -> AnalyseOptions:
