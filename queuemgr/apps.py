@@ -6,6 +6,9 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.flows.flow import register_derived_flow
+
 
 class QueuemgrConfig(AppConfig):
     """Flow control for Celery. List it after the apps that register flows: as it becomes ready it checks
@@ -16,12 +19,11 @@ class QueuemgrConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from queuemgr.base.errors import ConfigurationError
         from queuemgr.scheduling.phase_caps import phase_caps
         from queuemgr.worker import probe_flow
 
         post_migrate.connect(make_missing_roles, dispatch_uid="queuemgr.roles")
-        probe_flow.register()
+        register_derived_flow(probe_flow.NAME, probe_flow.probe_flow)
         try:
             phase_caps()
         except ConfigurationError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,8 @@ from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult, all_flows, all_queues
 from queuemgr.lifecycle.publish import broker_errors
-from queuemgr.local.local_fleet import PRIVATE_BROKER, check_broker
+from queuemgr.local.local_fleet import PRIVATE_BROKER, check_broker, live_workers
 from queuemgr.models import Execution, Lease, PeriodicJob, Worker
-from queuemgr.scheduling import snapshot
 
 SKEW_SECONDS = 5
 FREE_BYTES = 1 << 30
@@ -43,13 +42,8 @@ def run_checks() -> Iterator[CheckResult]:
             yield from check()
         except DatabaseError as error:
             database_answers = False
-            yield CheckResult(
-                "bad", f"{_name(check)}: {str(error).splitlines()[0]}", "repair the database first"
-            )
-
-
-def _name(check: Callable[[], object]) -> str:
-    return getattr(check, "__name__", "check").replace("_", " ")
+            name = getattr(check, "__name__", "check").replace("_", " ")
+            yield CheckResult("bad", f"{name}: {str(error).splitlines()[0]}", "repair the database first")
 
 
 def variables() -> Iterator[CheckResult]:
@@ -75,10 +69,8 @@ def data_directory() -> Iterator[CheckResult]:
         yield CheckResult("bad", f"{folder} is not writable", "set SLUICE_DATA_DIR to a directory that is")
         return
     free = shutil.disk_usage(folder).free
-    level, remedy = (
-        ("good", "") if free > FREE_BYTES else ("bad", "free some space: files and reports are stored there")
-    )
-    yield CheckResult(level, f"{folder} is writable, {free >> 20} MiB free", remedy)
+    what, remedy = f"{folder} is writable, {free >> 20} MiB free", "free some space: files are stored there"
+    yield CheckResult("good", what) if free > FREE_BYTES else CheckResult("bad", what, remedy)
 
 
 def database() -> Iterator[CheckResult]:
@@ -145,7 +137,7 @@ def _eviction() -> Iterator[CheckResult]:
 
 
 def workers() -> Iterator[CheckResult]:
-    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True)
+    alive = live_workers()
     served = {queue for queues in alive.values_list("queues", flat=True) for queue in queues}
     idle = [queue for queue in all_queues() if queue not in served]
     if not served:

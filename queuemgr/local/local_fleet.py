@@ -13,7 +13,7 @@ from pathlib import Path
 
 from celery import current_app
 from django.conf import settings
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import ConfigurationError
@@ -38,18 +38,13 @@ class FleetSpec:
     slots: int
     pool: str = "threads"
     phases: Sequence[str] = ()
-    events: bool = True
-    beat: bool = True
 
 
-def worker_command(
-    slots: int, pool: str, queues: Sequence[str], name: str, *, events: bool = True
-) -> list[str]:
+def worker_command(slots: int, pool: str, queues: Sequence[str], name: str) -> list[str]:
     """The Celery command of a worker, as `manage.py worker` runs it."""
     return [
         *celery(), "worker", "--pool", pool, "--concurrency", str(slots), "--queues",
-        ",".join(queues), "--hostname", f"{name}@%h", "--loglevel", "INFO",
-        *(["--task-events"] if events else []),
+        ",".join(queues), "--hostname", f"{name}@%h", "--loglevel", "INFO", "--task-events",
     ]  # fmt: skip
 
 
@@ -69,21 +64,18 @@ def queues_of(phases: Sequence[str]) -> list[str]:
     return [queue_name(p, rank) for p in phases for rank in PRIORITY_NAMES] or all_queues()
 
 
-def programs(spec: FleetSpec) -> list[Program]:
+def _programs(spec: FleetSpec) -> list[Program]:
     """The worker of steps, the worker of periodic jobs (which must not wait for steps), and beat."""
-    grace = queue_settings().shutdown_grace + 5
-    wanted = []
-    if spec.slots:
-        command = worker_command(spec.slots, spec.pool, queues_of(spec.phases), "steps", events=spec.events)
-        wanted.append(Program("worker", command, stop_seconds=grace))
-    if spec.beat:
-        jobs = worker_command(1, "solo", [HOUSEKEEPING], "housekeeping", events=spec.events)
-        schedule = str(Path(settings.SLUICE_DATA_DIR) / "beat-schedule")
-        beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
-        quiet = ["--without-gossip", "--without-mingle"]
-        wanted.append(Program("housekeeping", [*jobs, *quiet], environment=ALREADY_CHECKED))
-        wanted.append(Program("beat", beat))
-    return wanted
+    steps = worker_command(spec.slots, spec.pool, queues_of(spec.phases), "steps")
+    jobs = worker_command(1, "solo", [HOUSEKEEPING], "housekeeping")
+    schedule = str(Path(settings.SLUICE_DATA_DIR) / "beat-schedule")
+    beat = [*celery(), "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING"]
+    quiet = ["--without-gossip", "--without-mingle"]
+    return [
+        Program("worker", steps, stop_seconds=queue_settings().shutdown_grace + 5),
+        Program("housekeeping", [*jobs, *quiet], environment=ALREADY_CHECKED),
+        Program("beat", beat),
+    ]
 
 
 @contextmanager
@@ -102,7 +94,7 @@ def running(
         limit_rows.sync(forced)
         with (
             _broker(directory) as servers,
-            Supervisor(directory, [*servers, *programs(spec), *also]) as supervisor,
+            Supervisor(directory, [*servers, *_programs(spec), *also]) as supervisor,
         ):
             _wait_for_worker(spec.slots, supervisor)
             yield supervisor
@@ -150,19 +142,19 @@ def check_broker() -> None:
 
 def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while slots and _live_slots() < slots:
+    while (live_workers().aggregate(slots=Sum("slots"))["slots"] or 0) < slots:
         supervisor.check()
         if time.monotonic() > deadline:
+            log = supervisor.logs / "worker.log"
             raise ConfigurationError(
-                f"no worker with {slots} slots started within {READY_SECONDS} s: see "
-                f"{supervisor.logs / 'worker.log'}"
+                f"no worker with {slots} slots started within {READY_SECONDS} s: see {log}"
             )
         time.sleep(0.1)
 
 
-def _live_slots() -> int:
-    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True)
-    return alive.aggregate(slots=Sum("slots"))["slots"] or 0
+def live_workers() -> QuerySet[Worker]:
+    """Those that take work now."""
+    return Worker.objects.filter(seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True)
 
 
 @contextmanager

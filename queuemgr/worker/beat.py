@@ -6,6 +6,7 @@ the result backend and shown in the admin.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,32 +23,19 @@ ROLL_UP_SECONDS = 30.0
 """Seconds between roll-ups; statistics lag by this, and by the minute they are about and its grace period."""
 
 
-@shared_task(name="queuemgr.tick", send_events=False)
-def tick() -> dict[str, int] | None:
-    """Expire leases and dispatch; None when it ran just now elsewhere."""
-    due = housekeeping.claim("tick", every=queue_settings().poll_interval / 2)
-    return housekeeping.tick() if due else None
+def _periodic(name: str, run: Callable[[], dict[str, int]], every: Callable[[], float], job: str = "") -> Any:
+    """The Celery task of a job; its result is None when the job ran less than `every` seconds ago."""
+
+    def run_if_due() -> dict[str, int] | None:
+        return run() if housekeeping.claim(job or name, every()) else None
+
+    return shared_task(name=f"queuemgr.{name}", send_events=False)(run_if_due)
 
 
-@shared_task(name="queuemgr.seed", send_events=False)
-def backfill() -> dict[str, int] | None:
-    """Enqueue items the flows know of."""
-    due = housekeeping.claim("seed", every=queue_settings().stale_interval / 2)
-    return housekeeping.backfill() if due else None
-
-
-@shared_task(name="queuemgr.prune", send_events=False)
-def prune() -> dict[str, int] | None:
-    """Delete old rows."""
-    due = housekeeping.claim("prune", every=queue_settings().stale_interval / 2)
-    return housekeeping.prune() if due else None
-
-
-@shared_task(name="queuemgr.roll_up", send_events=False)
-def roll_up() -> dict[str, int] | None:
-    """Roll up finished minutes into statistics."""
-    due = housekeeping.claim(minute_stats.JOB, every=ROLL_UP_SECONDS / 2)
-    return housekeeping.roll_up() if due else None
+tick = _periodic("tick", housekeeping.tick, lambda: queue_settings().poll_interval / 2)
+backfill = _periodic("seed", housekeeping.backfill, lambda: queue_settings().stale_interval / 2)
+prune = _periodic("prune", housekeeping.prune, lambda: queue_settings().stale_interval / 2)
+roll_up = _periodic("roll_up", housekeeping.roll_up, lambda: ROLL_UP_SECONDS / 2, minute_stats.JOB)
 
 
 @shared_task(name=BULK, send_events=False)

@@ -52,13 +52,10 @@ class BrokerSender:
 
     def _run(self) -> None:
         while True:
-            self._send_safely(self._queue.get())
-
-    def _send_safely(self, send: Callable[[], object]) -> None:
-        """Messages and events are hints: losing one must not end the thread that sends the next."""
-        try:
-            send()
-            if self._queue.empty():
-                self._events.flush()
-        except Exception:
-            logger.exception("a message or event could not be sent")
+            send = self._queue.get()
+            try:
+                send()
+                if self._queue.empty():
+                    self._events.flush()
+            except Exception:  # they are hints: losing one must not end the thread that sends the next
+                logger.exception("a message or event could not be sent")

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from queue import Empty, SimpleQueue
@@ -41,15 +42,6 @@ GROUP_COMMIT_DELAY = 0.001
 
 RETRY_DELAYS = (0.05, 0.2, 1, 2, 5)
 """Seconds between attempts while the database does not answer; the last is repeated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """What a finish led to: the outcome recorded (None: the lease was gone), and the lease the slot
-    runs next (None: the slot is free)."""
-
-    outcome: str | None
-    grant: Grant | None
 
 
 @dataclass(slots=True)
@@ -84,10 +76,13 @@ class GroupCommitter:
         """Begin the lease a message brought; None if it cannot begin (already begun, or revoked)."""
         return self._submit(_Request(lease_id)).next_grant
 
-    def finish(self, grant: Grant, result: Result, runtime: float, *, wants_next: bool) -> Response:
-        """Finish a lease whose step ran for `runtime` seconds, and ask for the slot's next lease."""
+    def finish(
+        self, grant: Grant, result: Result, runtime: float, *, wants_next: bool
+    ) -> tuple[str | None, Grant | None]:
+        """Finish a lease whose step ran for `runtime` seconds. Returns the outcome recorded (None: the lease
+        was gone), and the lease the slot runs next (None: the slot is free)."""
         request = self._submit(_Request(grant.lease_id, grant, result, wants_next, runtime))
-        return Response(request.outcome, request.next_grant)
+        return request.outcome, request.next_grant
 
     def _submit(self, request: _Request) -> _Request:
         self._requests.put(request)
@@ -124,18 +119,13 @@ class GroupCommitter:
             if len(requests) > 1:
                 for request in requests:
                     self._process_with_retry([request], process)
-            else:
-                self._log_failure(requests[0])
+                return
+            request, what = requests[0], "store its result" if requests[0].ended else "begin it"
+            with log_format.about(request.ended, self._worker.name) if request.ended else nullcontext():
+                logger.exception("lease %s: could not %s; it will expire", request.lease_id, what)
         finally:
             for request in requests:
                 request.answered.set()
-
-    def _log_failure(self, request: _Request) -> None:
-        if request.ended is None:
-            logger.exception("lease %s: could not begin it; it will expire", request.lease_id)
-            return
-        with log_format.about(request.ended, self._worker.name):
-            logger.exception("lease %s: could not store its result; it will expire", request.lease_id)
 
     def _begin(self, requests: Sequence[_Request]) -> None:
         if self._worker.draining.is_set():
@@ -175,11 +165,11 @@ def _retry_while_away(process: Process, requests: Sequence[_Request]) -> None:
     give_up = time.monotonic() + queue_settings().lease_seconds
     for delay in chain(RETRY_DELAYS, repeat(RETRY_DELAYS[-1])):
         try:
-            return process(requests)
+            process(requests)
+            return
         except DatabaseError as error:
             connection.close()
             if not sql.is_away(error) or time.monotonic() > give_up:
                 raise
             logger.warning("database does not answer (%s); retrying in %g s", error, delay)
             time.sleep(delay)
-    return None

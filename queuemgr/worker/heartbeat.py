@@ -50,7 +50,6 @@ class Heartbeat:
         self._worker = worker
         self._is_parent = is_parent
         self._running: dict[UUID, RunningStep] = {}
-        self._stopped = threading.Event()
         self._next_renewal = 0.0
         self._next_heartbeat = 0.0
         self._next_tick = 0.0
@@ -66,11 +65,9 @@ class Heartbeat:
         finally:
             self._running.pop(grant.lease_id, None)
 
-    def stop(self) -> None:
-        self._stopped.set()
-
     def _run(self) -> None:
-        while not self._stopped.wait(POLL_SECONDS):
+        while True:
+            time.sleep(POLL_SECONDS)
             try:
                 self._tick()
             except DatabaseError as error:
@@ -78,7 +75,6 @@ class Heartbeat:
                 connection.close()
             except Exception:
                 logger.exception("heartbeat failed; trying again in %g s", POLL_SECONDS)
-        connection.close()
 
     def _tick(self) -> None:
         if not self._is_parent and os.getppid() != self._worker.parent_pid:

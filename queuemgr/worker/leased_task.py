@@ -125,9 +125,11 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             with tracing.inside(span), log_format.about(grant, process.worker):
                 result = self._run_step(grant, process.heartbeat)
             now = time.monotonic()
-            response = process.committer.finish(grant, result, now - started, wants_next=now < handover_ends)
-            tracing.step_ended(span, response.outcome, result)
-            grant, parent = response.grant, None  # an assigned lease came without a message
+            outcome, grant = process.committer.finish(
+                grant, result, now - started, wants_next=now < handover_ends
+            )
+            tracing.step_ended(span, outcome, result)
+            parent = None  # an assigned lease came without a message
 
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
         with heartbeat.renewing(grant) as signal:

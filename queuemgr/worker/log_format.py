@@ -17,8 +17,6 @@ from queuemgr.base.redaction import without_secrets
 if TYPE_CHECKING:  # Django imports this module while it sets up logging, before there are models
     from queuemgr.lifecycle.leases import Grant, HeldLease
 
-Fields = Mapping[str, str | int]
-
 _about: ContextVar[tuple[Grant | HeldLease, str] | None] = ContextVar("about", default=None)
 
 
@@ -32,10 +30,9 @@ def about(lease: Grant | HeldLease, worker: str) -> Iterator[None]:
         _about.reset(token)
 
 
-def _fields() -> Fields:
+def _fields() -> Mapping[str, str | int]:
     """The fields that name the step of this context, built for each record and not for each step."""
-    about = _about.get()
-    if about is None:
+    if (about := _about.get()) is None:
         return {}
     lease, worker = about
     return {
@@ -84,23 +81,15 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": without_secrets(record.getMessage()),
-            **{name: _masked(value) for name, value in getattr(record, "fields", {}).items()},
-            **_trace(),
+            **{
+                name: without_secrets(value) if isinstance(value, str) else value
+                for name, value in getattr(record, "fields", {}).items()
+            },
         }
+        context = trace.get_current_span().get_span_context()
+        if context.is_valid:
+            entry["trace_id"] = trace.format_trace_id(context.trace_id)
+            entry["span_id"] = trace.format_span_id(context.span_id)
         if record.exc_info:
             entry["exception"] = without_secrets(self.formatException(record.exc_info))
         return json.dumps(entry, ensure_ascii=False)
-
-
-def _masked(value: str | int) -> str | int:
-    return without_secrets(value) if isinstance(value, str) else value
-
-
-def _trace() -> dict[str, str]:
-    context = trace.get_current_span().get_span_context()
-    if not context.is_valid:
-        return {}
-    return {
-        "trace_id": trace.format_trace_id(context.trace_id),
-        "span_id": trace.format_span_id(context.span_id),
-    }

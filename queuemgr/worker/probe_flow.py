@@ -10,7 +10,7 @@ import json
 import os
 import signal as signals
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from celery import shared_task
 
 from queuemgr.base.errors import StepFailed
-from queuemgr.flows.flow import PRIORITY_NAMES, Context, Flow, Phase, Step, register_derived_flow
+from queuemgr.flows.flow import PRIORITY_NAMES, Context, Flow, Phase, Step
 from queuemgr.flows.outcomes import Done
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.leased_task import LeasedTask, Work
@@ -28,10 +28,6 @@ NAME, TASK = "probe", "probe.run"
 
 NO_APPLICATION = (Phase("probe", rank=0, waiting="waiting", running="running", steps=()),)
 """Its phases where no other flow is registered."""
-
-
-def _in_phase(name: str, default: str) -> Callable[[Context], bool]:
-    return lambda context: context.get("phase", default) == name
 
 
 def _keys(context: Context) -> tuple[str, ...]:
@@ -48,7 +44,7 @@ def _step(phase: str, default: str) -> Step:
         cost=lambda context: int(context.get("requests", 0)),
         weight=lambda context: int(context.get("weight", 1)),
         tokens=lambda context: dict(context.get("tokens", {})),
-        needed=_in_phase(phase, default),
+        needed=lambda context: context.get("phase", default) == phase,
     )
 
 
@@ -56,12 +52,7 @@ def probe_flow(phases: Sequence[Phase]) -> Flow:
     """The flow with a probe in each of these phases; an execution that names none is in the first."""
     phases = phases or NO_APPLICATION
     default = phases[0].name
-    steps = {phase.name: (_step(phase.name, default),) for phase in phases}
-    return Flow(NAME, tuple(replace(phase, steps=steps[phase.name]) for phase in phases))
-
-
-def register() -> None:
-    register_derived_flow(NAME, probe_flow)
+    return Flow(NAME, tuple(replace(phase, steps=(_step(phase.name, default),)) for phase in phases))
 
 
 @shared_task(base=LeasedTask, name=TASK)
@@ -75,19 +66,15 @@ def run(work: Work) -> Done:
         work.spend(requests)
     trace(work, "start")
     try:
-        _burn(float(inputs.get("cpu_ms", 0)))
+        until = time.process_time() + float(inputs.get("cpu_ms", 0)) / 1000
+        while time.process_time() < until:
+            pass
         if seconds := float(inputs.get("seconds", 0)):
             work.signal.sleep(seconds)
         fail_or_die(inputs)
     finally:
         trace(work, "end")
     return Done()
-
-
-def _burn(milliseconds: float) -> None:
-    until = time.process_time() + milliseconds / 1000
-    while time.process_time() < until:
-        pass
 
 
 def fail_or_die(inputs: dict[str, Any]) -> None:

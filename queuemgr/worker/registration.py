@@ -12,7 +12,6 @@ import socket
 import sys
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 import psutil
 from celery import bootsteps
@@ -158,10 +157,8 @@ def deregister(worker_id: int) -> None:
     with hold_scheduler_lock() as lock:
         worker = Worker.objects.get(pk=worker_id)
         Worker.objects.filter(pk=worker_id).update(draining_at=lock.now)
-        leases.revoke_unstarted(_unstarted_in_queues_of(worker))
+        unstarted = Lease.objects.unstarted().values_list("pk", "phase", "priority")
+        leases.revoke_unstarted(
+            [pk for pk, phase, rank in unstarted if queue_name(phase, rank) in worker.queues]
+        )
     dispatch()
-
-
-def _unstarted_in_queues_of(worker: Worker) -> list[UUID]:
-    unstarted = Lease.objects.unstarted().values_list("pk", "phase", "priority")
-    return [pk for pk, phase, rank in unstarted if queue_name(phase, rank) in worker.queues]

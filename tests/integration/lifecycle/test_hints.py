@@ -160,14 +160,12 @@ def test_a_lease_expires_by_itself_whatever_the_row_of_its_worker_says(
 
 
 @pytest.fixture
-def heartbeat(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Heartbeat, Any]]:
+def heartbeat(played: Played, monkeypatch: pytest.MonkeyPatch) -> tuple[Heartbeat, Any]:
     """A worker's heartbeat that beats when the test says so, and the worker."""
     monkeypatch.setattr(heartbeats, "POLL_SECONDS", 3600)
     worker = played(slots=1)
     this = CurrentWorker(worker.row.pk, worker.row.name, frozenset(worker.row.queues), os.getpid())
-    beating = Heartbeat(this, is_parent=True)
-    yield beating, worker
-    beating.stop()
+    return Heartbeat(this, is_parent=True), worker
 
 
 def test_a_step_of_any_length_keeps_its_lease_while_its_worker_renews_it(
