@@ -18,14 +18,6 @@ from queuemgr.operations.audited_enqueue import audited_enqueue
 from queuemgr.operations.users import ensure_superuser
 
 __all__ = [
-    "add_settings",
-    "apply_settings",
-    "audited_enqueue",
-    "by_command",
-    "ensure_superuser",
-    "positive",
-    "show",
-    "shows_progress",
-    "table",
-    "tracked",
-]
+    "add_settings", "apply_settings", "audited_enqueue", "by_command", "ensure_superuser", "positive",
+    "show", "shows_progress", "table", "tracked",
+]  # fmt: skip

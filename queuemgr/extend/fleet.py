@@ -11,7 +11,8 @@ Celery command; `free_port` and `wait_for_port` are for programs that serve. `Qu
 
 from queuemgr.base.config import QueueSettings
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.drain import COULD_NOT_RUN, drain
+from queuemgr.cli.drain import drain
+from queuemgr.cli.exit_codes import COULD_NOT as COULD_NOT_RUN
 from queuemgr.cli.run import print_summary
 from queuemgr.local.local_fleet import FleetSpec, celery, running
 from queuemgr.local.private_servers import free_port, wait_for_port
@@ -19,16 +20,6 @@ from queuemgr.local.supervisor import Program
 from queuemgr.scheduling.phase_caps import phase_settings_group
 
 __all__ = [
-    "COULD_NOT_RUN",
-    "FleetSpec",
-    "Program",
-    "QueueSettings",
-    "celery",
-    "database_now",
-    "drain",
-    "free_port",
-    "phase_settings_group",
-    "print_summary",
-    "running",
-    "wait_for_port",
-]
+    "COULD_NOT_RUN", "FleetSpec", "Program", "QueueSettings", "celery", "database_now", "drain", "free_port",
+    "phase_settings_group", "print_summary", "running", "wait_for_port",
+]  # fmt: skip
