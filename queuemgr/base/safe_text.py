@@ -21,14 +21,15 @@ _CONTROLS = re.compile(f"[\x00-\x08\x0b-\x1f]|{_UNPRINTED.pattern}")
 
 def as_json(value: Any) -> str:
     """One line of JSON, with times as ISO 8601 in UTC and other values as text."""
-    return _UNPRINTED.sub(_escape, json.dumps(value, ensure_ascii=False, default=_plain))
+    return _UNPRINTED.sub(_escape, json.dumps(value, ensure_ascii=False, default=as_text))
 
 
 def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-def _plain(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """A time as ISO 8601 in UTC with microseconds; any other value as Python prints it."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds")
     return str(value)

@@ -1,53 +1,29 @@
-"""Argument types and options that several commands share."""
+"""Argument types, and arguments that several commands share."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+
+from queuemgr.cli.subcommands import Argument, option
+from queuemgr.flows.flow import PRIORITIES
 
 TIME_FORMAT = "format: 2026-11-28 06:00, in UTC unless it has an offset"
 
-
-class Action(NamedTuple):
-    """One action of a command that has several, such as `open` of `queue batch`."""
-
-    summary: str
-    run: Callable[[dict[str, Any], Any], int]
-    add_options: Callable[[Any], None]
-
-
-def action_parsers(
-    parser: Any, command: str, actions: Mapping[str, Action], examples: str
-) -> Iterator[tuple[str, Any]]:
-    """Add a parser per action, with the lines of `examples` that use it and the exit codes."""
-    subparsers = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    exit_codes = examples[examples.index("  exit codes") :]
-    for name, action in actions.items():
-        lines = [n for n in examples.splitlines() if n.startswith(f"  queue {command} {name}")]
-        yield (
-            name,
-            subparsers.add_parser(
-                name,
-                help=action.summary,
-                description=action.summary,
-                epilog="\n".join(["examples:", *lines, exit_codes]),
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-            ),
-        )
+KEY = option("key", help="the execution's key")
+FLOW_OF_KEY = option("--flow", help="its flow, if several flows have the key")
+ONLY_FLOW = option("--flow", help="only this flow")
+NEW_FLOW = option("--flow", help="which flow (default SLUICE_DEFAULT_FLOW, else the only one)")
+PRIORITY = option("--priority", default="normal", choices=PRIORITIES, help="default normal")
+REASON = option("--reason", default="", help="reason (recorded in the audit log)")
+JSON_LINES = option("--json", action="store_true", help="JSON Lines, stable names")
+JSON_OBJECT = option("--json", action="store_true", help="one JSON object, stable names")
 
 
-def add_reason(parser: Any) -> None:
-    parser.add_argument("--reason", default="", help="reason (recorded in the audit log)")
-
-
-def add_interval(parser: Any, default: float) -> None:
+def interval(default: float) -> Argument:
     """`--interval SECONDS`, for commands with `--watch`."""
-    parser.add_argument(
-        "--interval", type=above_zero, default=default, metavar="SECONDS",
-        help=f"with --watch: seconds between updates (default {default:g})",
-    )  # fmt: skip
+    about = f"with --watch: seconds between updates (default {default:g})"
+    return option("--interval", type=above_zero, default=default, metavar="SECONDS", help=about)
 
 
 def above_zero(text: str) -> float:

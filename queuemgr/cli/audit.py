@@ -1,62 +1,65 @@
+"""`queue audit` and `queue undo`."""
+
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from django.db.models import Q, QuerySet
 
 from queuemgr.base import sql
-from queuemgr.base.safe_text import as_json
-from queuemgr.cli.arguments import TIME_FORMAT, positive, timestamp
-from queuemgr.cli.output import show, table
+from queuemgr.base.errors import BadInput
+from queuemgr.cli.arguments import REASON, TIME_FORMAT, positive, timestamp
+from queuemgr.cli.output import by_command, show, table, write_json
+from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.models import AuditEntry
 from queuemgr.operations import audit_log
-
-NAME = "audit"
-HELP = "the audit log: who changed what, when, from where, before, after and why; newest last"
-EXAMPLES = """
-  queue audit
-  queue audit --target host: --since "2026-11-28 06:00"
-  queue audit --actor ann --action "edit limit" --limit 5
-  queue audit --json --limit 1000000 | jq -r '[.at, .actor, .action, .target] | @tsv'
-  queue audit --csv --since 2026-11-01 --limit 1000000 > november.csv
-  exit codes: 0 shown (also when there are no entries), 3 invalid filter
-"""
+from queuemgr.operations.undo import undo
 
 DEFAULT_LIMIT = 50
 
 
-def add_arguments(parser: Any) -> None:
-    parser.add_argument("--actor", help="only changes by this user")
-    parser.add_argument("--action", help="only this action, such as pause or edit limit")
-    parser.add_argument("--target", help="only targets with this prefix: a queue, limit or flow/key")
-    parser.add_argument("--words", help="only reasons that contain these words")
-    parser.add_argument("--since", type=timestamp, help=f"only entries since ({TIME_FORMAT})")
-    parser.add_argument("--until", type=timestamp, help="only entries before")
-    parser.add_argument(
+def _add_formats(parser: Any) -> None:
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="JSON Lines, stable names")
+    formats.add_argument("--csv", action="store_true", help="comma-separated, with a header")
+
+
+@subcommand(
+    "audit",
+    option("--actor", help="only changes by this user"),
+    option("--action", help="only this action, such as pause or edit limit"),
+    option("--target", help="only targets with this prefix: a queue, limit or flow/key"),
+    option("--words", help="only reasons that contain these words"),
+    option("--since", type=timestamp, help=f"only entries since ({TIME_FORMAT})"),
+    option("--until", type=timestamp, help="only entries before"),
+    option(
         "--limit", type=positive, default=DEFAULT_LIMIT,
         help=f"maximum number of entries (default {DEFAULT_LIMIT})",
-    )  # fmt: skip
-    files = parser.add_mutually_exclusive_group()
-    files.add_argument("--json", action="store_true", help="JSON Lines, stable names")
-    files.add_argument("--csv", action="store_true", help="comma-separated, with a header")
+    ),
+    _add_formats,
+)  # fmt: skip
+def audit(options: Options, out: Any) -> None:
+    """the audit log: who changed what, when, from where, before, after and why; newest last
 
-
-def run(options: dict[str, Any], out: Any) -> int:
+    queue audit
+    queue audit --target host: --since "2026-11-28 06:00"
+    queue audit --actor ann --action "edit limit" --limit 5
+    queue audit --json --limit 1000000 | jq -r '[.at, .actor, .action, .target] | @tsv'
+    queue audit --csv --since 2026-11-01 --limit 1000000 > november.csv
+    exit codes: 0 shown (also when there are no entries), 3 invalid filter
+    """
     newest = _matching(options).order_by("-pk")[: options["limit"]]
     rows = audit_log.as_dict(AuditEntry.objects.filter(pk__in=newest.values("pk")).order_by("pk"))
     if options["json"]:
-        for row in rows:
-            out.write(as_json(row))
+        write_json(out, rows)
     elif options["csv"]:
         for line in audit_log.as_csv(rows):
             out.write(line, ending="")
     else:
-        show(out, table("", COLUMNS, _table_rows(rows)))
-    return 0
+        show(out, table("", COLUMNS, map(_row, rows)))
 
 
-def _matching(options: dict[str, Any]) -> QuerySet[AuditEntry]:
+def _matching(options: Options) -> QuerySet[AuditEntry]:
     words = options["words"]
     found: QuerySet[AuditEntry] = audit_log.with_words(words) if words else AuditEntry.objects.all()
     if options["target"]:
@@ -69,12 +72,28 @@ def _matching(options: dict[str, Any]) -> QuerySet[AuditEntry]:
 COLUMNS = ("id", "at", "actor", "source", "action", "target", "before", "after", "reason")
 
 
-def _table_rows(entries: Iterator[dict[str, Any]]) -> Iterator[list[Any]]:
-    for entry in entries:
-        text = {
-            **entry,
-            "at": f"{entry['at']:%Y-%m-%d %H:%M:%S}",
-            "before": audit_log.in_words(entry["before"]),
-            "after": audit_log.in_words(entry["after"]),
-        }
-        yield [text[column] for column in COLUMNS]
+def _row(entry: dict[str, Any]) -> list[Any]:
+    words = {name: audit_log.in_words(entry[name]) for name in ("before", "after")}
+    text = {**entry, **words, "at": f"{entry['at']:%Y-%m-%d %H:%M:%S}"}
+    return [text[column] for column in COLUMNS]
+
+
+@subcommand("undo", option("id", type=positive, help="the audit entry's number in `queue audit`"), REASON)
+def undo_change(options: Options, out: Any) -> None:
+    """undo one change of a limit, pause, queue, retry policy or priority: restore its old values
+
+    queue audit --actor ann --since "2026-11-28 06:00"
+    queue undo 1042 --reason "meant for another host"
+    exit codes: 0 undone, 3 refused (what has changed since, and by whom)
+    """
+    entry = AuditEntry.objects.filter(pk=options["id"]).first()
+    if entry is None:
+        raise BadInput(f"there is no audit entry {options['id']}; `queue audit` lists them")
+    undone = undo(entry, by_command(options["reason"]))
+    result = f"undone (audit entry {undone.pk}): {undone.target}: {audit_log.in_words(undone.after)}"
+    if undone.action_id:
+        result = (
+            f"is being undone in the background by {undone.target} (audit entry {undone.pk}); "
+            f"`queue bulk show {undone.action_id} --watch` shows progress"
+        )
+    out.write(f"audit entry {entry.pk} {result}")

@@ -1,130 +1,279 @@
+"""`queue batch`: opening, filling and ending batches, and following them."""
+
 from __future__ import annotations
 
-from functools import partial
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
+from rich.console import Group
+from rich.live import Live
+
 from queuemgr.base.errors import BadInput
-from queuemgr.cli import batch_output, import_file
-from queuemgr.cli.arguments import Action, action_parsers, add_interval, add_reason, natural, positive
-from queuemgr.cli.enqueue import items_of
-from queuemgr.cli.output import by_command
-from queuemgr.flows.flow import PRIORITIES, get_flow
-from queuemgr.lifecycle.enqueue import priority_of
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli import enqueue, import_file
+from queuemgr.cli.arguments import (
+    JSON_LINES,
+    JSON_OBJECT,
+    NEW_FLOW,
+    PRIORITY,
+    REASON,
+    interval,
+    natural,
+    positive,
+)
+from queuemgr.cli.exit_codes import FINE, SOME_FAILED
+from queuemgr.cli.output import by_command, clock, console, show, table, write_json
+from queuemgr.cli.subcommands import Options, group, option, subcommand
+from queuemgr.flows.flow import get_flow
+from queuemgr.lifecycle import batch_window
+from queuemgr.models import Batch
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import audited_enqueue
 from queuemgr.operations.flow_choice import choose_flow
+from queuemgr.reporting.batch_progress import Progress, progress_of
+from queuemgr.reporting.batch_results import Result
 
-NAME = "batch"
-HELP = "batches: executions enqueued together, with progress as a whole and results in order"
-EXAMPLES = """
-  queue batch open nightly --fail-fast          the first final failure cancels the rest
-  queue batch open nightly --window 20          start at most 20 beyond the first unfinished member
-  queue batch add nightly order-1001 order-1002
-  queue batch add nightly --file orders.txt     lines as for `queue import`; repeating it changes nothing
-  queue batch close nightly                     no more members
-  queue batch show nightly --watch              until the batch has ended
-  queue batch results nightly --jsonl --follow  results in member order, each as soon as it is available
-  queue batch cancel nightly --reason "wrong list"
-  queue batch list --json
-  exit codes: 0 success (results --follow, show --watch: all members done), 2 some lines were invalid
-  (add) or some members are not done (results --follow, show --watch), 3 refused (with the reason),
-  5 no database, 64 wrong usage, 130 interrupted; all in docs/operate.md
-"""
+NAME = option("name", help="the batch's name")
+LISTED = 50
+FIRST_FAILURES = 10
+POLL_SECONDS = 1.0
+"""Between polls for the results of unfinished members."""
 
-
-def add_arguments(parser: Any) -> None:
-    for name, sub in action_parsers(parser, NAME, ACTIONS, EXAMPLES):
-        if name != "list":
-            sub.add_argument("name", help="the batch's name")
-        ACTIONS[name].add_options(sub)
+group(
+    "batch",
+    "batches: executions enqueued together, with progress as a whole and results in order",
+    """\
+exit codes: 0 success (results --follow, show --watch: all members done), 2 some lines were invalid
+(add) or some members are not done (results --follow, show --watch), 3 refused (with the reason),
+5 no database, 64 wrong usage, 130 interrupted; all in docs/operate.md""",
+)
 
 
-def _open_options(sub: Any) -> None:
-    sub.add_argument("--flow", help="which flow (default SLUICE_DEFAULT_FLOW, else the only one)")
-    sub.add_argument("--fail-fast", action="store_true", help="the first failure cancels the rest")
-    sub.add_argument(
+@subcommand(
+    "batch open",
+    NAME,
+    NEW_FLOW,
+    option("--fail-fast", action="store_true", help="the first failure cancels the rest"),
+    option(
         "--window", type=natural, default=0,
         help="members that may start beyond the first unfinished one (default 0: unlimited)",
-    )  # fmt: skip
+    ),
+)  # fmt: skip
+def open_batch(options: Options, out: Any) -> None:
+    """create a batch
 
-
-def _add_options(sub: Any) -> None:
-    sub.add_argument("items", nargs="*", help="items, as `queue enqueue` takes them")
-    sub.add_argument("--file", help="a file of lines, or - for standard input")
-    sub.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
-
-
-def _show_options(sub: Any) -> None:
-    sub.add_argument("--json", action="store_true", help="one JSON object, stable names")
-    sub.add_argument("--watch", action="store_true", help="update until the batch has ended")
-    add_interval(sub, 2)
-
-
-def _list_options(sub: Any) -> None:
-    sub.add_argument("--json", action="store_true", help="JSON Lines, stable names")
-
-
-def _results_options(sub: Any) -> None:
-    sub.add_argument("--jsonl", action="store_true", help="JSON Lines, stable names")
-    sub.add_argument("--follow", action="store_true", help="wait for the remaining results")
-    sub.add_argument(
-        "--after", type=natural, metavar="SEQ", help="only members after this one (the first is 0)"
-    )
-    sub.add_argument("--limit", type=positive, help="maximum number of results")
-
-
-def run(options: dict[str, Any], out: Any) -> int:
-    return ACTIONS[options["action"]].run(options, out)
-
-
-def _open(options: dict[str, Any], out: Any) -> int:
+    queue batch open nightly --fail-fast          the first final failure cancels the rest
+    queue batch open nightly --window 20          start at most 20 beyond the first unfinished member
+    """
     batch = batches.open_batch(
         options["name"], choose_flow(options["flow"]).name, by_command(),
         fail_fast=options["fail_fast"], window=options["window"],
     )  # fmt: skip
     rules = batches.rules_of(batch)
     out.write(f"batch {batch.name} opened{f' ({rules})' if rules else ''}")
-    return 0
 
 
-def _add(options: dict[str, Any], out: Any) -> int:
+@subcommand(
+    "batch add",
+    NAME,
+    option("items", nargs="*", help="items, as `queue enqueue` takes them"),
+    option("--file", help="a file of lines, or - for standard input"),
+    PRIORITY,
+)
+def add(options: Options, out: Any) -> int | None:
+    """add these items as members, in this order
+
+    queue batch add nightly order-1001 order-1002
+    queue batch add nightly --file orders.txt     lines as for `queue import`; repeating it changes nothing
+    """
     batch = batches.find(options["name"])
-    flow, add = (get_flow(batch.flow), partial(batches.add, batch, priority=priority_of(options["priority"])))
     if bool(options["file"]) == bool(options["items"]):
         raise BadInput("name items, or a file of them with --file, not both")
-    with audited_enqueue(batch.flow, by_command(), priority=options["priority"], batch=batch.name) as counted:
+    flow = get_flow(batch.flow)
+    with enqueue.enqueuing(flow, options["priority"], batch) as add_all:
         if options["file"]:
-            return import_file.import_lines(options["file"], flow, lambda some: counted(add(some)), out)
-        out.write(str(counted(add(items_of(flow, options["items"])))))
-    return 0
+            return import_file.import_lines(options["file"], flow, add_all, out)
+        out.write(str(add_all(enqueue.items_of(flow, options["items"]))))
+    return None
 
 
-def _close(options: dict[str, Any], out: Any) -> int:
+@subcommand("batch close", NAME, REASON)
+def close(options: Options, out: Any) -> None:
+    """accept no more members; it ends when its members have
+
+    queue batch close nightly                     no more members
+    """
     batch = batches.find(options["name"])
     closed = batches.close(batch, by_command(options["reason"]))
     out.write(f"batch {batch.name} {'closed' if closed else 'was closed already'}")
-    return 0
 
 
-def _cancel(options: dict[str, Any], out: Any) -> int:
+@subcommand("batch cancel", NAME, REASON)
+def cancel(options: Options, out: Any) -> None:
+    """cancel waiting members, ask running ones to stop, close it
+
+    queue batch cancel nightly --reason "wrong list"
+    """
     batch = batches.find(options["name"])
     before = batch.cancelled_at is not None
     cancelled = batches.cancel(batch, by_command(options["reason"]))
     result = "was cancelled already" if before else f"cancelled: {cancelled:,} unfinished members"
     out.write(f"batch {batch.name} {result}")
-    return 0
 
 
-ACTIONS = {
-    "open": Action("create a batch", _open, _open_options),
-    "add": Action("add these items as members, in this order", _add, _add_options),
-    "close": Action("accept no more members; it ends when its members have", _close, add_reason),
-    "cancel": Action("cancel waiting members, ask running ones to stop, close it", _cancel, add_reason),
-    "show": Action("progress, ETA and first failures", batch_output.show_one, _show_options),
-    "list": Action(f"the newest {batch_output.LISTED}", batch_output.show_list, _list_options),
-    "results": Action(
-        "results in member order, up to the first unfinished member",
-        batch_output.show_results,
-        _results_options,
+@subcommand(
+    "batch show",
+    NAME,
+    JSON_OBJECT,
+    option("--watch", action="store_true", help="update until the batch has ended"),
+    interval(2),
+)
+def show_one(options: Options, out: Any) -> int | None:
+    """progress, ETA and first failures
+
+    queue batch show nightly --watch              until the batch has ended
+    """
+    batch = batches.find(options["name"])
+    if options["watch"]:
+        return _watch(batch, options, out)
+    progress = batches.progress(batch)
+    if options["json"]:
+        out.write(as_json({**_as_dict(batch, progress), "failures": _first_failures(batch)}))
+    else:
+        show(out, _summary(batch, progress))
+    return None
+
+
+def _as_dict(batch: Batch, progress: Progress) -> dict[str, Any]:
+    """A batch and its progress, by stable names."""
+    return {
+        "batch": batch.name,
+        "flow": batch.flow,
+        "fail_fast": batch.fail_fast,
+        "window": batch.window,
+        "created": batch.created_at,
+        "created_by": batch.created_by,
+        "closed": batch.closed_at,
+        "cancelled": batch.cancelled_at,
+        "cancelled_because": batch.cancelled_because,
+        **asdict(progress),
+    }
+
+
+def _first_failures(batch: Batch) -> list[dict[str, Any]]:
+    """The first members that failed, in member order."""
+    failed = batch.executions.failed().order_by("batch_seq")[:FIRST_FAILURES]
+    return [dict(row) for row in failed.values("key", "error_kind", "error_message")]
+
+
+def _summary(batch: Batch, progress: Progress) -> Group:
+    rows = [
+        ["batch", batch.name],
+        ["flow", batch.flow],
+        ["rules", batches.rules_of(batch) or "best effort"],
+        ["state", batches.status_of(batch)],
+        ["progress", str(progress)],
+        ["ETA", clock(progress.eta) or progress.unknown],
+    ]
+    parts = [table("", ["", ""], rows)]
+    if progress.failed:
+        failed = (failure.values() for failure in _first_failures(batch))
+        parts.append(table("\nFirst failures", ["key", "kind", "error"], failed))
+    return Group(*parts)
+
+
+def _watch(batch: Batch, options: Options, out: Any) -> int:
+    """Update until the batch has ended: a live table on a terminal, elsewhere a line per change."""
+    drawn = out.isatty() and not options["json"]
+    written = ""
+    with Live(console=console(out), auto_refresh=False) if drawn else nullcontext() as live:
+        for progress in _progress_until_end(batch, options["interval"]):
+            if live:
+                live.update(_summary(batch, progress), refresh=True)
+            elif str(progress) != written:
+                written = str(progress)
+                out.write(as_json(_as_dict(batch, progress)) if options["json"] else written)
+                out.flush()
+    return _exit_code(progress)
+
+
+def _progress_until_end(batch: Batch, interval: float) -> Iterator[Progress]:
+    """The progress every `interval` seconds; the last one is of the batch when it had ended."""
+    while True:
+        batch.refresh_from_db()
+        progress = batches.progress(batch)
+        yield progress
+        if batch.closed_at is not None and not progress.unfinished:
+            return
+        time.sleep(interval)
+
+
+def _exit_code(progress: Progress) -> int:
+    """As of `queue run --drain`: did a member fail or get cancelled?"""
+    return SOME_FAILED if progress.failed or progress.cancelled else FINE
+
+
+@subcommand("batch list", JSON_LINES)
+def show_list(options: Options, out: Any) -> None:
+    """the newest batches
+
+    queue batch list --json
+    """
+    newest = list(Batch.objects.all()[:LISTED])
+    progress = progress_of(newest)
+    if options["json"]:
+        write_json(out, (_as_dict(batch, progress[batch.pk]) for batch in newest))
+        return
+    columns = ["batch", "flow", "", "ended", "of", "failed", "ETA"]
+    show(out, table("", columns, (_row(batch, progress[batch.pk]) for batch in newest)))
+
+
+def _row(batch: Batch, progress: Progress) -> list[Any]:
+    return [
+        batch.name, batch.flow, batches.status_of(batch), progress.ended, progress.total,
+        progress.failed, clock(progress.eta),
+    ]  # fmt: skip
+
+
+@subcommand(
+    "batch results",
+    NAME,
+    option("--jsonl", action="store_true", help="JSON Lines, stable names"),
+    option("--follow", action="store_true", help="wait for the remaining results"),
+    option(
+        "--after", type=natural, default=-1, metavar="SEQ",
+        help="only members after this one (the first is 0)",
     ),
-}
+    option("--limit", type=positive, help="maximum number of results"),
+)  # fmt: skip
+def show_results(options: Options, out: Any) -> int:
+    """results in member order, up to the first unfinished member
+
+    queue batch results nightly --jsonl --follow  results in member order, each as soon as it is available
+    """
+    batch = batches.find(options["name"])
+    results = _results(batch, options["after"], options["follow"])
+    for result in islice(results, options["limit"]):
+        out.write(as_json(asdict(result)) if options["jsonl"] else _line(result))
+    return _exit_code(progress_of([batch])[batch.pk]) if options["follow"] else FINE
+
+
+def _results(batch: Batch, after: int, follow: bool) -> Iterator[Result]:
+    """The available results; with `follow` also later ones, until the batch has ended."""
+    while True:
+        batch.refresh_from_db()
+        complete = batch.closed_at is not None and not batch_window.first_unfinished([batch.pk])
+        for result in batches.results(batch, after):
+            after = result.seq
+            yield result
+        if complete or not follow:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _line(result: Result) -> str:
+    error = f"  {result.error_kind}: {result.error}" if result.error_kind else ""
+    return f"{result.seq}  {result.key}  {result.state}{error}"

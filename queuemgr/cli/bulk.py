@@ -1,154 +1,109 @@
+"""`queue bulk`: starting bulk actions, and following them."""
+
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
+from dataclasses import fields
 from typing import Any
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli import bulk_output
-from queuemgr.cli.arguments import Action, action_parsers, add_interval, add_reason, natural
-from queuemgr.cli.output import by_command
+from queuemgr.cli import output
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, interval, natural
+from queuemgr.cli.output import by_command, clock, show_fields, table, write_json
+from queuemgr.cli.progress_bar import bar, shown
+from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import BulkRequest
-from queuemgr.operations.bulk import runner as bulk_runner
+from queuemgr.operations.bulk import BulkRequest, Preview, runner
 from queuemgr.operations.bulk.actions import ACTIONS, ARGUMENTS
-from queuemgr.operations.bulk.progress import serialize
+from queuemgr.operations.bulk.progress import (
+    filter_in_words,
+    progress,
+    result_in_words,
+    serialize,
+    what_in_words,
+)
 from queuemgr.reporting.filtering import FILTERS
 
-NAME = "bulk"
-HELP = "bulk actions: apply one action to every execution that matches a filter, in the background"
-EXAMPLES = """
-  queue bulk preview retry state=failed error_kind=network      count and sample; changes nothing
-  queue bulk start retry state=failed error_kind=network --per-minute 300 --reason "proxy repaired"
-  queue bulk start cancel flow=orders batch=nightly --watch     wait until it has ended
-  queue bulk start priority key_prefix=order-10 --priority high
-  queue bulk start reschedule limit=host:api.example.org:443 --run-after "2026-11-28 06:00"
-  queue bulk start skip --everything --reason "wrong database"
-  queue bulk show 7 --watch
-  queue bulk stop 7 --reason "wrong group"                      takes effect within one batch
-  queue bulk resume 7                                           a new action for the rest
-  queue bulk list --json
-  queue bulk run                                                run them here, without a worker
-  exit codes: 0 success, 2 it ended early or some rows failed (start --watch, show --watch, run),
-  3 refused (with the reason), 5 no database, 64 wrong usage, 130 interrupted (the action continues);
-  all in docs/operate.md
-"""
-
 POLL_SECONDS = 1.0
-
-
-def add_arguments(parser: Any) -> None:
-    for name, sub in action_parsers(parser, NAME, SUBCOMMANDS, EXAMPLES):
-        SUBCOMMANDS[name].add_options(sub)
-
-
-def _request_options(sub: Any) -> None:
-    actions = "; ".join(f"{action.name}: each {action.does}" for action in ACTIONS.values())
-    sub.add_argument("verb", choices=ACTIONS, help=actions)
-    sub.add_argument("filters", nargs="*", metavar="NAME=VALUE", help=f"one of {', '.join(FILTERS)}")
-    sub.add_argument("--everything", action="store_true", help="no filter: every execution")
-    for name, looks in ARGUMENTS.items():
-        sub.add_argument(f"--{name.replace('_', '-')}", help=looks)
-    sub.add_argument(
+LISTED = 50
+WATCH = option("--watch", action="store_true", help="wait until it has ended")
+REQUEST = (
+    option(
+        "verb", choices=ACTIONS,
+        help="; ".join(f"{action.name}: each {action.does}" for action in ACTIONS.values()),
+    ),
+    option("filters", nargs="*", metavar="NAME=VALUE", help=f"one of {', '.join(FILTERS)}"),
+    option("--everything", action="store_true", help="no filter: every execution"),
+    *(option(f"--{name.replace('_', '-')}", help=looks) for name, looks in ARGUMENTS.items()),
+    option(
         "--per-minute", type=natural,
         help="maximum number of rows changed a minute; 0: unlimited (default: "
         f"SLUICE_BULK_RETRIES_PER_MINUTE for retries of more than {bulk.AT_ONCE:,}, else 0)",
-    )  # fmt: skip
-    sub.add_argument("--json", action="store_true", help="one JSON object, stable names")
+    ),
+    JSON_OBJECT,
+)  # fmt: skip
+
+group(
+    "bulk",
+    "bulk actions: apply one action to every execution that matches a filter, in the background",
+    """\
+exit codes: 0 success, 2 it ended early or some rows failed (start --watch, show --watch, run),
+3 refused (with the reason), 5 no database, 64 wrong usage, 130 interrupted (the action continues);
+all in docs/operate.md""",
+)
 
 
-def _start_options(sub: Any) -> None:
-    _request_options(sub)
-    add_reason(sub)
-    sub.add_argument("--watch", action="store_true", help="wait until it has ended")
+@subcommand("bulk preview", *REQUEST)
+def preview(options: Options, out: Any) -> None:
+    """count and sample of what matches; changes nothing
 
-
-def _stop_options(sub: Any) -> None:
-    sub.add_argument("id", type=int, help="its number in `queue bulk list`")
-    add_reason(sub)
-
-
-def _show_options(sub: Any) -> None:
-    sub.add_argument("id", type=int, help="its number")
-    sub.add_argument("--json", action="store_true", help="one JSON object, stable names")
-    sub.add_argument("--watch", action="store_true", help="wait until it has ended")
-    add_interval(sub, POLL_SECONDS)
-
-
-def _list_options(sub: Any) -> None:
-    sub.add_argument("--json", action="store_true", help="JSON Lines, stable names")
-
-
-def run(options: dict[str, Any], out: Any) -> int:
-    return SUBCOMMANDS[options["action"]].run(options, out)
-
-
-def _preview(options: dict[str, Any], out: Any) -> int:
-    bulk_output.preview(bulk.preview(_request(options)), out, as_json_line=options["json"])
-    return 0
-
-
-def _start(options: dict[str, Any], out: Any) -> int:
-    action = bulk.begin(_request(options), by_command(options["reason"]))
-    if not options["watch"]:
-        _print(action, options, out, f"started: {bulk_output.summary_line(action, database_now())}")
-        return 0
-    return _watch(action.pk, POLL_SECONDS, options, out)
-
-
-def _stop(options: dict[str, Any], out: Any) -> int:
-    action = bulk.stop(options["id"], by_command(options["reason"]))
-    out.write(bulk_output.summary_line(action, database_now()))
-    return 0
-
-
-def _resume(options: dict[str, Any], out: Any) -> int:
-    action = bulk.resume(options["id"], by_command(options["reason"]))
-    out.write(f"started: {bulk_output.summary_line(action, database_now())}")
-    return 0
-
-
-def _show(options: dict[str, Any], out: Any) -> int:
-    if options["watch"]:
-        return _watch(options["id"], options["interval"], options, out)
-    action = bulk.get_or_error(options["id"])
+    queue bulk preview retry state=failed error_kind=network      count and sample; changes nothing
+    """
+    found = bulk.preview(_request(options))
     if options["json"]:
-        out.write(as_json(serialize(action, database_now())))
-    else:
-        bulk_output.details(serialize(action, database_now()), out)
-    return 0
+        out.write(as_json(_preview_as_dict(found)))
+        return
+    more = "more than " if found.more else ""
+    out.write(f"{more}{found.matched:,} would change: each {found.verb.does}")
+    if found.left_alone:
+        left = ", ".join(f"{n:,} {state}" for state, n in found.left_alone.items())
+        out.write(f"these match too and are left unchanged: {left}")
+    if found.per_minute:
+        out.write(f"at most {found.per_minute:,} a minute by default")
+    rows = ([str(e), e.status, e.step, _error(e)] for e in found.sample)
+    if found.sample:
+        output.show(out, table("\nSample", ["execution", "status", "step", "error"], rows))
 
 
-def _list(options: dict[str, Any], out: Any) -> int:
-    bulk_output.newest(out, as_json_lines=options["json"])
-    return 0
+def _error(execution: Any) -> str:
+    return f"{execution.error_kind}: {execution.error_message[:120]}" if execution.error_kind else ""
 
 
-def _run(options: dict[str, Any], out: Any) -> int:
-    """Do what the housekeeping worker does, until no action is running."""
-    ids = list(BulkAction.objects.running().values_list("pk", flat=True))
-    while BulkAction.objects.running().exists():
-        if not bulk_runner.run():
-            time.sleep(POLL_SECONDS)
-    for pk in ids:
-        out.write(bulk_output.summary_line(bulk.get_or_error(pk), database_now()))
-    return max((_code(bulk.get_or_error(pk)) for pk in ids), default=0)
+def _preview_as_dict(found: Preview) -> dict[str, Any]:
+    values = {field.name: getattr(found, field.name) for field in fields(found)}
+    sample = [{"id": e.pk, "flow": e.flow, "key": e.key, "status": e.status} for e in found.sample]
+    return {**values, "verb": found.verb.name, "sample": sample}
 
 
-def _watch(pk: int, interval: float, options: dict[str, Any], out: Any) -> int:
-    action = bulk_output.watch(pk, interval)
-    _print(action, options, out, bulk_output.summary_line(action, database_now()))
-    return _code(action)
+@subcommand("bulk start", *REQUEST, REASON, WATCH)
+def start(options: Options, out: Any) -> int | None:
+    """start an action on the executions that match now
 
-
-def _print(action: BulkAction, options: dict[str, Any], out: Any, line: str) -> None:
-    out.write(as_json(serialize(action, database_now())) if options["json"] else line)
-
-
-def _code(action: BulkAction) -> int:
-    return 0 if action.state == ActionState.DONE and not action.failed else 2
+    queue bulk start retry state=failed error_kind=network --per-minute 300 --reason "proxy repaired"
+    queue bulk start cancel flow=orders batch=nightly --watch     wait until it has ended
+    queue bulk start priority key_prefix=order-10 --priority high
+    queue bulk start reschedule limit=host:api.example.org:443 --run-after "2026-11-28 06:00"
+    queue bulk start skip --everything --reason "wrong database"
+    """
+    action = bulk.begin(_request(options), by_command(options["reason"]))
+    if options["watch"]:
+        return _watch(action.pk, POLL_SECONDS, options, out)
+    _print(action, options, out, f"started: {_summary_line(action)}")
+    return None
 
 
 def _request(options: dict[str, Any]) -> BulkRequest:
@@ -171,12 +126,106 @@ def _filter(text: str) -> tuple[str, Any]:
         raise BadInput(f"ids {value[:60]!r} are not comma-separated numbers") from None
 
 
-SUBCOMMANDS = {
-    "preview": Action("count and sample of what matches; changes nothing", _preview, _request_options),
-    "start": Action("start an action on the executions that match now", _start, _start_options),
-    "stop": Action("stop it; what it has changed stays changed", _stop, _stop_options),
-    "resume": Action("start a new action for the rest of a stopped one", _resume, _stop_options),
-    "show": Action("its progress and result", _show, _show_options),
-    "list": Action("the newest actions", _list, _list_options),
-    "run": Action("run all actions in this process until they have ended", _run, lambda sub: None),
-}
+@subcommand("bulk stop", option("id", type=int, help="its number in `queue bulk list`"), REASON)
+def stop(options: Options, out: Any) -> None:
+    """stop it; what it has changed stays changed
+
+    queue bulk stop 7 --reason "wrong group"                      takes effect within one batch
+    """
+    out.write(_summary_line(bulk.stop(options["id"], by_command(options["reason"]))))
+
+
+@subcommand("bulk resume", option("id", type=int, help="its number in `queue bulk list`"), REASON)
+def resume(options: Options, out: Any) -> None:
+    """start a new action for the rest of a stopped one
+
+    queue bulk resume 7                                           a new action for the rest
+    """
+    action = bulk.resume(options["id"], by_command(options["reason"]))
+    out.write(f"started: {_summary_line(action)}")
+
+
+@subcommand(
+    "bulk show", option("id", type=int, help="its number"), JSON_OBJECT, WATCH, interval(POLL_SECONDS)
+)
+def show(options: Options, out: Any) -> int | None:
+    """its progress and result
+
+    queue bulk show 7 --watch
+    """
+    if options["watch"]:
+        return _watch(options["id"], options["interval"], options, out)
+    values = serialize(bulk.get_or_error(options["id"]), database_now())
+    if options["json"]:
+        out.write(as_json(values))
+    else:
+        show_fields(out, values)
+    return None
+
+
+def _watch(pk: int, every: float, options: Options, out: Any) -> int:
+    """Wait until it has ended, with a progress bar on a terminal; polls each `every` seconds."""
+    action = bulk.get_or_error(pk)
+    with bar() if shown() else nullcontext() as drawn:
+        task = drawn.add_task(str(action), total=action.matched) if drawn else None
+        while action.state == ActionState.RUNNING:
+            if drawn and task is not None:
+                drawn.update(task, completed=action.matched - progress(action, database_now()).left)
+            time.sleep(every)
+            action = bulk.get_or_error(pk)
+    _print(action, options, out, _summary_line(action))
+    return _exit_code(action)
+
+
+def _summary_line(action: BulkAction) -> str:
+    """`retry #7 running: 40% of 1,000; 400 changed, …`."""
+    current = progress(action, database_now())
+    eta = f"; ETA {clock(current.ends_at)}" if current.ends_at else ""
+    who = f" by {action.stopped_by}" if action.stopped_by else ""
+    return (
+        f"{action} {action.state}{who}: {current.percent}% of {action.matched:,}; "
+        f"{result_in_words(action)}{eta}"
+    )
+
+
+def _print(action: BulkAction, options: Options, out: Any, line: str) -> None:
+    out.write(as_json(serialize(action, database_now())) if options["json"] else line)
+
+
+def _exit_code(action: BulkAction) -> int:
+    return 0 if action.state == ActionState.DONE and not action.failed else 2
+
+
+@subcommand("bulk list", JSON_LINES)
+def show_list(options: Options, out: Any) -> None:
+    """the newest actions
+
+    queue bulk list --json
+    """
+    now, actions = database_now(), BulkAction.objects.order_by("-pk")[:LISTED]
+    if options["json"]:
+        write_json(out, (serialize(action, now) for action in actions))
+        return
+    rows = (
+        [a.pk, what_in_words(a), filter_in_words(a), a.state, f"{progress(a, now).percent}%",
+         result_in_words(a), a.actor, a.reason]
+        for a in actions
+    )  # fmt: skip
+    columns = ["#", "action", "filter", "state", "", "result", "actor", "reason"]
+    output.show(out, table("Bulk actions", columns, rows))
+
+
+@subcommand("bulk run")
+def run(options: Options, out: Any) -> int:
+    """run all actions in this process until they have ended
+
+    queue bulk run                                                run them here, without a worker
+    """
+    ids = list(BulkAction.objects.running().values_list("pk", flat=True))
+    while BulkAction.objects.running().exists():
+        if not runner.run():
+            time.sleep(POLL_SECONDS)
+    ended = [bulk.get_or_error(pk) for pk in ids]
+    for action in ended:
+        out.write(_summary_line(action))
+    return max(map(_exit_code, ended), default=0)

@@ -26,23 +26,19 @@ def add(parser: Any, group: type[SettingsGroup], names: Iterable[str] | None = N
             continue
         option = f"--{name.replace('_', '-')}"
         default = field.default if field.default != "" else "none"
-        on_off = argparse.BooleanOptionalAction if field.annotation is bool else "store"
+        on_off: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
         section.add_argument(
             *([option, aliases[name]] if name in aliases else [option]),
             dest=PREFIX + name,
-            action=on_off,
-            **({} if field.annotation is bool else {"metavar": "VALUE"}),
+            **(on_off if field.annotation is bool else {"metavar": "VALUE"}),
             help=f"{field.description} (default {default}; env {group.variable(name)})".replace("%", "%%"),
         )
 
 
 def apply(options: dict[str, Any]) -> dict[str, Any]:
     """Apply the settings given, in this process and those it starts; returns them by name."""
-    chosen = {
-        name.removeprefix(PREFIX): value
-        for name, value in options.items()
-        if name.startswith(PREFIX) and value is not None
-    }
+    given = {name: value for name, value in options.items() if value is not None}
+    chosen = {name.removeprefix(PREFIX): given[name] for name in given if name.startswith(PREFIX)}
     if chosen:
         apply_command_line(chosen)
     return chosen

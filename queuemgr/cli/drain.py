@@ -6,25 +6,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from queuemgr.cli.output import console
+from queuemgr.cli.exit_codes import FINE, LEFT, SOME_FAILED
+from queuemgr.cli.output import console, rounds
 from queuemgr.flows.flow import all_phases
-from queuemgr.models import Attempt, BulkAction, Outcome
+from queuemgr.models import BulkAction
 from queuemgr.reporting import stats
 from queuemgr.reporting.explain import Stopped
 from queuemgr.reporting.stats import Counts
 
-ALL_DONE, SOME_FAILED, COULD_NOT_RUN, STOPPED_SHORT = 0, 2, 3, 4
-"""Exit codes of a drained run."""
-
 POLL_SECONDS = 0.3
-
-PAUSE_FACTOR = 5
-"""The pause between polls is at least so many times as long as a poll took."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +31,26 @@ class Drained:
     @property
     def exit_code(self) -> int:
         if self.stopped:
-            return STOPPED_SHORT
-        return SOME_FAILED if self.counts.failed else ALL_DONE
+            return LEFT
+        return SOME_FAILED if self.counts.failed else FINE
 
 
 def drain(out: Any, phases: Sequence[str] = (), check: Callable[[], None] = lambda: None) -> Drained:
     """Show the work of these phases (none: all) until it has ended or is blocked, and no bulk action
     is running that may add to it. `check` is called at each poll; what it raises ends the wait."""
+    pace = rounds(POLL_SECONDS)
     with _display(out) as show:
         while True:
-            began = time.monotonic()
+            next(pace)
             bulk = list(BulkAction.objects.running())  # first, so that what they add is counted
             counts = stats.counts()
             unfinished = counts.unfinished(phases)
             show(counts, () if unfinished else bulk)
             if not unfinished and not bulk:
                 return Drained(counts)
-            stopped = stats.stuck(phases)
-            if stopped:
+            if stopped := stats.stuck(phases):
                 return Drained(counts, stopped)
             check()
-            time.sleep(max(POLL_SECONDS, PAUSE_FACTOR * (time.monotonic() - began)))
 
 
 Show = Callable[[Counts, Sequence[BulkAction]], None]
@@ -103,9 +96,7 @@ class _Bars:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._bars: dict[str, TaskID] = {
-            name: progress.add_task(name, total=0, note="") for name in all_phases()
-        }
+        self._bars = {name: progress.add_task(name, total=0, note="") for name in all_phases()}
         self._printed: list[str] = []
 
     def __call__(self, counts: Counts, awaited: Sequence[BulkAction]) -> None:
@@ -125,13 +116,3 @@ def _awaited_in_words(awaited: Sequence[BulkAction]) -> list[str]:
     """Why a run does not end though no work is left; empty when it may end."""
     named = ", ".join(map(str, awaited))
     return [f"waiting for bulk action {named}, which may add work"] if named else []
-
-
-def summary(since: datetime) -> dict[str, int]:
-    """Steps done per phase since a time, attempts that ended with another to come, and errors."""
-    attempts = Attempt.objects.filter(ended_at__gte=since)
-    counts = {phase: attempts.filter(phase=phase, outcome=Outcome.DONE).count() for phase in all_phases()}
-    again = (Outcome.RETRIED, Outcome.LOST, Outcome.INTERRUPTED, Outcome.SNOOZED)
-    counts["resumed"] = attempts.filter(outcome__in=again).count()
-    counts["errors"] = attempts.filter(outcome__in=(Outcome.FAILED, Outcome.RETRIED)).count()
-    return counts

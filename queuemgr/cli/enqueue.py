@@ -1,38 +1,31 @@
+"""`queue enqueue` and `queue backfill`."""
+
 from __future__ import annotations
 
 import argparse
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from queuemgr.base.errors import BadInput
-from queuemgr.cli.arguments import above_zero, natural, positive
+from queuemgr.cli.arguments import NEW_FLOW, PRIORITY, above_zero, natural, positive
 from queuemgr.cli.output import by_command
-from queuemgr.cli.progress_bar import tracked
+from queuemgr.cli.progress_bar import busy, tracked
+from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases
-from queuemgr.lifecycle.enqueue import enqueue_many, priority_of
+from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many
 from queuemgr.models import Batch
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import audited_enqueue
+from queuemgr.operations.audited_enqueue import audited_enqueue, record_enqueue
 from queuemgr.operations.flow_choice import choose_flow
+from queuemgr.worker import housekeeping
 
-NAME = "enqueue"
-HELP = "enqueue items, as the flow understands them, or probes"
-EXAMPLES = """
-  queue enqueue order-1001 order-1002
-  queue enqueue --flow probe --count 200 --seconds 0.2 --phase {phase} --priority high
-  queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
-  queue enqueue --flow probe --tenant acme --weight 2 --tokens cpu=2,memory=1
-  queue enqueue --flow probe --limit-key host:a --fail rate_limited --retry-after 30
-"""
+Enqueue = Callable[[Iterable[NewExecution]], Enqueued]
 
 
-def add_arguments(parser: Any) -> None:
-    parser.add_argument("items", nargs="*", help="what to work on, as the flow understands it")
-    parser.add_argument("--flow", help="which flow (default SLUICE_DEFAULT_FLOW, else the only one)")
-    parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
-    parser.add_argument("--batch", help="make them members of this batch, in this order")
+def _add_probe_options(parser: Any) -> None:
     probe = parser.add_argument_group("probes (--flow probe)")
     probe.add_argument("--count", type=positive, default=1, help="number of probes (default 1)")
     probe.add_argument("--seconds", type=float, default=0, help="seconds each sleeps")
@@ -67,26 +60,43 @@ def tokens(text: str) -> dict[str, int]:
     return taken
 
 
-def run(options: dict[str, Any], out: Any) -> int:
-    priority, flow = priority_of(options["priority"]), choose_flow(options["flow"])
-    enqueue = partial(enqueue_many, flow.name, priority=priority)
-    if options["batch"]:
-        enqueue = partial(batches.add, _batch(options["batch"], flow), priority=priority)
-    probes = flow.name == "probe"
-    intakes = _probes(options) if probes else items_of(flow, options["items"])
-    many = tracked(intakes, "enqueuing", lambda: options["count"] if probes else len(options["items"]))
-    how = {"priority": options["priority"], "batch": options["batch"]}
-    with audited_enqueue(flow.name, by_command(), **how) as counted:
-        done = counted(enqueue(many))
-    out.write(str(done))
-    return 0
+@subcommand(
+    "enqueue",
+    option("items", nargs="*", help="what to work on, as the flow understands it"),
+    NEW_FLOW,
+    PRIORITY,
+    option("--batch", help="make them members of this batch, in this order"),
+    _add_probe_options,
+)
+def enqueue(options: Options, out: Any) -> None:
+    """enqueue items, as the flow understands them, or probes
 
-
-def _batch(name: str, flow: Flow) -> Batch:
-    batch = batches.find(name)
-    if batch.flow != flow.name:
+    queue enqueue order-1001 order-1002
+    queue enqueue --flow probe --count 200 --seconds 0.2 --phase {phase} --priority high
+    queue enqueue --flow probe --count 50 --requests 1 --limit-key host:a --trace /tmp/trace.jsonl
+    queue enqueue --flow probe --tenant acme --weight 2 --tokens cpu=2,memory=1
+    queue enqueue --flow probe --limit-key host:a --fail rate_limited --retry-after 30
+    """
+    flow = choose_flow(options["flow"])
+    batch = batches.find(options["batch"]) if options["batch"] else None
+    if batch and batch.flow != flow.name:
         raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: say --flow {batch.flow}")
-    return batch
+    probes = flow.name == "probe"
+    items = _probes(options) if probes else items_of(flow, options["items"])
+    count = options["count"] if probes else len(options["items"])
+    with enqueuing(flow, options["priority"], batch) as add:
+        done = add(tracked(items, "enqueuing", lambda: count))
+    out.write(str(done))
+
+
+@contextmanager
+def enqueuing(flow: Flow, priority: str, batch: Batch | None = None) -> Iterator[Enqueue]:
+    """Yields what enqueues items, as members of a batch if one is given; recorded as one audit entry."""
+    rank = PRIORITIES[priority]
+    add = partial(batches.add, batch) if batch else partial(enqueue_many, flow.name)
+    how = {"priority": priority, "batch": batch and batch.name}
+    with audited_enqueue(flow.name, by_command(), **how) as counted:
+        yield lambda items: counted(add(items, priority=rank))
 
 
 def items_of(flow: Flow, items: Sequence[str]) -> list[NewExecution]:
@@ -110,3 +120,17 @@ def _probes(options: dict[str, Any]) -> Iterator[NewExecution]:
     prefix = options["key_prefix"] or f"probe-{secrets.token_hex(4)}"
     payload = {name: options[name] for name in PROBE_PAYLOAD if options[name]}
     return (NewExecution(f"{prefix}-{n}", payload) for n in range(options["count"]))
+
+
+@subcommand("backfill", option("--limit", type=positive, help="maximum per flow (default SLUICE_SEED_LIMIT)"))
+def backfill(options: Options, out: Any) -> None:
+    """enqueue held items and files in the inbox, as beat does periodically
+
+    queue backfill
+    queue backfill --limit 50
+    """
+    with busy("looking for held items"):
+        started_by_flow = housekeeping.backfill(options["limit"])
+    for flow, started in started_by_flow.items():
+        record_enqueue(flow, started, by_command(), backfill=True)
+        out.write(f"{flow}: {started} started")

@@ -6,7 +6,6 @@ import argparse
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Iterator
 from types import MethodType
 from typing import Any, NoReturn
 
@@ -37,10 +36,11 @@ def improve_errors(parser: argparse.ArgumentParser) -> None:
     """Have this parser and its subparsers suggest what a mistyped word may have meant, and exit
     with `USAGE`."""
     parser.error = MethodType(_error, parser)  # type: ignore[method-assign]  # this one parser's only
-    for action in _subparsers(parser):
-        for sub in action.choices.values():
-            improve_errors(sub)
-            sub.parse_known_args = MethodType(_parse_all, sub)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                improve_errors(sub)
+                sub.parse_known_args = MethodType(_parse_all, sub)
 
 
 def _parse_all(parser: argparse.ArgumentParser, *given: Any, **named: Any) -> tuple[Any, list[str]]:
@@ -49,10 +49,6 @@ def _parse_all(parser: argparse.ArgumentParser, *given: Any, **named: Any) -> tu
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return parsed, unknown
-
-
-def _subparsers(parser: argparse.ArgumentParser) -> Iterator[Any]:
-    return (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
 
 
 def _error(parser: argparse.ArgumentParser, message: str) -> NoReturn:
@@ -68,26 +64,11 @@ def _suggestion(parser: argparse.ArgumentParser, message: str) -> str:
     """`; did you mean stats?` if a known word resembles the wrong one, else empty."""
     choice = re.search(r"invalid choice: '([^']*)'", message)
     unknown = re.search(r"unrecognized arguments: (.*)", message)
+    words, known = [], set[str]()
     if choice:
-        similar = _similar(choice[1], _choices(parser))
+        words, known = [choice[1]], {str(c) for action in parser._actions for c in action.choices or ()}
     elif unknown:
         words = [word.partition("=")[0] for word in unknown[1].split() if word.startswith("-")]
-        similar = [known for word in words for known in _similar(word, _options(parser))]
-    else:
-        return ""
+        known = {option for action in parser._actions for option in action.option_strings}
+    similar = [near for word in words for near in difflib.get_close_matches(word, known, n=2)]
     return f"; did you mean {' or '.join(similar)}?" if similar else ""
-
-
-def _similar(word: str, known: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(word, list(known), n=2, cutoff=0.6)
-
-
-def _choices(parser: argparse.ArgumentParser) -> set[str]:
-    return {str(choice) for action in parser._actions for choice in action.choices or ()}
-
-
-def _options(parser: argparse.ArgumentParser) -> set[str]:
-    """Options of this parser and its subcommands: argparse reports unknown ones at the top."""
-    own = {option for action in parser._actions for option in action.option_strings}
-    below = (_options(sub) for action in _subparsers(parser) for sub in action.choices.values())
-    return own.union(*below)

@@ -1,70 +1,61 @@
+"""`queue import`: enqueueing or holding the items in a file."""
+
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from queuemgr.base.errors import BadInput, QueueFull
+from queuemgr.cli.arguments import PRIORITY
+from queuemgr.cli.enqueue import Enqueue, enqueuing
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command
 from queuemgr.cli.progress_bar import tracked
-from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, get_flow
-from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many, priority_of
+from queuemgr.cli.subcommands import Options, option, subcommand
+from queuemgr.flows.flow import Flow, NewExecution, get_flow
+from queuemgr.lifecycle.enqueue import Enqueued
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import audited_enqueue, record_enqueue
+from queuemgr.operations.audited_enqueue import record_enqueue
 from queuemgr.operations.flow_choice import choose_flow
 
-NAME = "import"
-HELP = "enqueue the items in a file, one a line (JSON or plain); - reads standard input"
-EXAMPLES = """
-  queue import orders.txt                    one item a line, as the flow understands it
-  queue import --hold millions.txt           hold them; backfill enqueues SLUICE_SEED_LIMIT at a time
-  queue import --priority low - < ids.txt
-  queue import --batch nightly orders.txt    as members of a batch, in the order of the lines
-  exit codes: 0 every line was valid, 2 some were not (named; the others were enqueued), 3 no such file,
-  or a queue is full (what was enqueued before stays; importing the file again continues)
-"""
-
 LINES_PER_CHUNK = 500
-
-Enqueue = Callable[[Iterable[NewExecution]], Enqueued]
 
 Numbered = list[tuple[int, str]]
 """Lines with their numbers, or errors with the numbers of their lines."""
 
 
-def add_arguments(parser: Any) -> None:
-    parser.add_argument("file", help="a file of lines, or - for standard input")
-    parser.add_argument("--flow", help="which flow (default: as for enqueue, or the batch's)")
-    parser.add_argument("--priority", default="normal", choices=PRIORITIES, help="default normal")
-    parser.add_argument("--hold", action="store_true", help="hold them until a backfill")
-    parser.add_argument("--batch", help="add them to this batch, in this order")
+@subcommand(
+    "import",
+    option("file", help="a file of lines, or - for standard input"),
+    option("--flow", help="which flow (default: as for enqueue, or the batch's)"),
+    PRIORITY,
+    option("--hold", action="store_true", help="hold them until a backfill"),
+    option("--batch", help="add them to this batch, in this order"),
+)
+def import_file(options: Options, out: Any) -> int:
+    """enqueue the items in a file, one a line (JSON or plain); - reads standard input
 
-
-def run(options: dict[str, Any], out: Any) -> int:
-    if options["batch"]:
-        return _into_batch(options, out)
-    flow = choose_flow(options["flow"])
+    queue import orders.txt                    one item a line, as the flow understands it
+    queue import --hold millions.txt           hold them; backfill enqueues SLUICE_SEED_LIMIT at a time
+    queue import --priority low - < ids.txt
+    queue import --batch nightly orders.txt    as members of a batch, in the order of the lines
+    exit codes: 0 every line was valid, 2 some were not (named; the others were enqueued), 3 no such file,
+    or a queue is full (what was enqueued before stays; importing the file again continues)
+    """
+    batch = batches.find(options["batch"]) if options["batch"] else None
+    if batch and options["hold"]:
+        raise BadInput("members of a batch are enqueued at once: leave out --hold")
+    if batch and options["flow"] not in (None, batch.flow):
+        raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
+    flow = get_flow(batch.flow) if batch else choose_flow(options["flow"])
     if options["hold"]:
         return import_lines(options["file"], flow, None, out)
-    priority = priority_of(options["priority"])
-    enqueue = partial(enqueue_many, flow.name, priority=priority)
-    with audited_enqueue(flow.name, by_command(), priority=options["priority"]) as counted:
-        return import_lines(options["file"], flow, lambda some: counted(enqueue(some)), out)
-
-
-def _into_batch(options: dict[str, Any], out: Any) -> int:
-    batch = batches.find(options["batch"])
-    if options["hold"]:
-        raise BadInput("members of a batch are enqueued at once: leave out --hold")
-    if options["flow"] not in (None, batch.flow):
-        raise BadInput(f"batch {batch.name} is of flow {batch.flow!r}: leave out --flow")
-    add = partial(batches.add, batch, priority=priority_of(options["priority"]))
-    with audited_enqueue(batch.flow, by_command(), priority=options["priority"], batch=batch.name) as counted:
-        return import_lines(options["file"], get_flow(batch.flow), lambda some: counted(add(some)), out)
+    with enqueuing(flow, options["priority"], batch) as enqueue:
+        return import_lines(options["file"], flow, enqueue, out)
 
 
 def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> int:
@@ -75,36 +66,14 @@ def import_lines(file: str, flow: Flow, enqueue: Enqueue | None, out: Any) -> in
     bad: Numbered = []
     try:
         with _open(file) as lines:
-            chunks = _chunks(tracked(lines, "importing", lambda: _size_of(file), len))
+            numbered = _numbered(tracked(lines, "importing", lambda: _size_of(file), len))
+            chunks = iter(lambda: list(islice(numbered, LINES_PER_CHUNK)), [])
             done = _enqueue(flow, chunks, bad, enqueue) if enqueue else _hold(flow, chunks, bad)
         out.write(f"{done}, {len(bad)} bad")
     finally:
         for number, problem in bad:
             out.write(f"line {number}: {problem}")
     return SOME_FAILED if bad else FINE
-
-
-def _size_of(file: str) -> float | None:
-    """Bytes in the file; None for a pipe."""
-    return (Path(file).stat().st_size or None) if file != "-" else None
-
-
-def _hold(flow: Flow, chunks: Iterator[Numbered], bad: Numbered) -> str:
-    held = sum(_hold_chunk(flow, chunk, bad) for chunk in chunks)
-    record_enqueue(flow.name, held, by_command(), held=True)
-    return f"{held} held"
-
-
-def _enqueue(flow: Flow, chunks: Iterator[Numbered], bad: Numbered, enqueue: Enqueue) -> Enqueued:
-    """Enqueue the valid lines; `QueueFull` counts what was enqueued of the whole file."""
-    total = Enqueued()
-    for chunk in chunks:
-        try:
-            total += enqueue(_parse(flow, chunk, bad))
-        except QueueFull as full:
-            new, already = total.new + full.new, total.already + full.already
-            raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
-    return total
 
 
 def _open(name: str) -> Any:
@@ -116,18 +85,29 @@ def _open(name: str) -> Any:
         raise BadInput(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _chunks(lines: Any) -> Iterator[Numbered]:
+def _size_of(file: str) -> float | None:
+    """Bytes in the file; None for a pipe."""
+    return (Path(file).stat().st_size or None) if file != "-" else None
+
+
+def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without blank ones; invalid UTF-8 is kept, to be reported."""
-    chunk: Numbered = []
     for number, line in enumerate(lines, start=1):
         encoding = "utf-8-sig" if number == 1 else "utf-8"
-        text = line.decode(encoding, "surrogateescape").strip()
-        if text:
-            chunk.append((number, text))
-        if len(chunk) == LINES_PER_CHUNK:
-            yield chunk
-            chunk = []
-    yield chunk
+        if text := line.decode(encoding, "surrogateescape").strip():
+            yield number, text
+
+
+def _enqueue(flow: Flow, chunks: Iterable[Numbered], bad: Numbered, enqueue: Enqueue) -> Enqueued:
+    """Enqueue the valid lines; `QueueFull` counts what was enqueued of the whole file."""
+    total = Enqueued()
+    for chunk in chunks:
+        try:
+            total += enqueue(_parse(flow, chunk, bad))
+        except QueueFull as full:
+            new, already = total.new + full.new, total.already + full.already
+            raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
+    return total
 
 
 def _parse(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[NewExecution]:
@@ -139,21 +119,23 @@ def _parse(flow: Flow, lines: Numbered, bad: Numbered) -> Iterator[NewExecution]
             bad.append((number, str(error)))
 
 
+def _hold(flow: Flow, chunks: Iterable[Numbered], bad: Numbered) -> str:
+    held = sum(_hold_chunk(flow, chunk, bad) for chunk in chunks)
+    record_enqueue(flow.name, held, by_command(), held=True)
+    return f"{held} held"
+
+
 def _hold_chunk(flow: Flow, lines: Numbered, bad: Numbered) -> int:
     """Register all lines at once or, if some are invalid, one by one to find out which."""
     assert flow.register_items is not None
     try:
         flow.register_items([_utf8(line) for _, line in lines])
         return len(lines)
-    except BadInput:
-        held = 0
-    for number, line in lines:
-        try:
-            flow.register_items([_utf8(line)])
-            held += 1
-        except BadInput as error:
-            bad.append((number, str(error)))
-    return held
+    except BadInput as error:
+        if len(lines) > 1:
+            return sum(_hold_chunk(flow, [line], bad) for line in lines)
+        bad.append((lines[0][0], str(error)))
+        return 0
 
 
 def _utf8(line: str) -> str:

@@ -1,9 +1,11 @@
-"""Printing tables, and the actor to record for what a command changes."""
+"""Printing tables and JSON Lines, and the actor to record for what a command changes."""
 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from io import StringIO
 from typing import Any
 
@@ -11,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from queuemgr.base.safe_text import safe_text
+from queuemgr.base.safe_text import as_json, safe_text
 from queuemgr.operations.controls import Actor
 
 
@@ -31,7 +33,7 @@ def show(stream: Any, what: Any) -> None:
     stream.write("\n".join(line.rstrip() for line in text.getvalue().splitlines()))
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+def table(title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> Table:
     printed = Table(
         title=title, title_justify="left", box=None, header_style="bold", pad_edge=False,
         show_header=any(columns),
@@ -41,6 +43,31 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     for row in rows:
         printed.add_row(*(Text("" if value is None else safe_text(str(value))) for value in row))
     return printed
+
+
+def show_fields(stream: Any, values: Mapping[str, Any]) -> None:
+    """Print fields, one a line, without those that are empty."""
+    rows = [(name.replace("_", " "), value) for name, value in values.items() if value not in (None, "")]
+    show(stream, table("", ["", ""], rows))
+
+
+def write_json(stream: Any, rows: Iterable[Any]) -> None:
+    """Write each as a line of JSON."""
+    for row in rows:
+        stream.write(as_json(row))
+
+
+def clock(moment: datetime | None) -> str:
+    """To the minute; empty for None."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else ""
+
+
+def rounds(interval: float) -> Iterator[None]:
+    """Yield every `interval` seconds, but pause at least five times as long as the round took."""
+    while True:
+        began = time.monotonic()
+        yield
+        time.sleep(max(interval, 5 * (time.monotonic() - began)))
 
 
 def by_command(reason: str = "") -> Actor:

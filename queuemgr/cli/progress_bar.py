@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -52,11 +52,6 @@ def bar() -> Progress:
     return Progress(*columns, console=console, transient=True, refresh_per_second=UPDATES_A_SECOND)
 
 
-@contextmanager
-def busy(what: str) -> Iterator[None]:
+def busy(what: str) -> AbstractContextManager[object]:
     """Show a spinner while the block runs."""
-    if not shown():
-        yield
-        return
-    with Console(stderr=True).status(what):
-        yield
+    return Console(stderr=True).status(what) if shown() else nullcontext()

@@ -1,3 +1,5 @@
+"""`queue replay`: recorded work under other limits."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -5,44 +7,43 @@ from dataclasses import asdict
 from typing import Any
 
 from queuemgr.base.safe_text import as_json
-from queuemgr.cli.arguments import TIME_FORMAT, positive, timestamp
+from queuemgr.cli.arguments import JSON_OBJECT, TIME_FORMAT, positive, timestamp
 from queuemgr.cli.output import show, table
 from queuemgr.cli.progress_bar import busy
+from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.reporting.replay import what_if
 from queuemgr.reporting.replay.summary import Tally, Waits
 
-NAME = "replay"
-HELP = "simulate recorded work under other limits: waits, throughput and requests, before and after"
-EXAMPLES = """
-  queue replay --since "2026-11-28 06:00"
-  queue replay --since "2026-11-28 06:00" --until "2026-11-28 09:00" --set fleet.daily_budget=500
-  queue replay --since 2026-11-28 --set "host:*.rate=1/3s" --set phase:{phase}.max_running=60 --json
-  not simulated: circuit breakers, pauses, which worker serves which queue, and what was spent on the
-  first day before the window; attempts take as long and cost as much as recorded
-  exit codes: 0 replayed, 3 nothing was recorded in the window, or a change is invalid
-"""
 
-
-def add_arguments(parser: Any) -> None:
-    parser.add_argument("--since", type=timestamp, required=True, help=f"start ({TIME_FORMAT})")
-    parser.add_argument("--until", type=timestamp, help="end (default now)")
-    parser.add_argument(
+@subcommand(
+    "replay",
+    option("--since", type=timestamp, required=True, help=f"start ({TIME_FORMAT})"),
+    option("--until", type=timestamp, help="end (default now)"),
+    option(
         "--set", action="append", default=[], metavar="LIMIT.FIELD=VALUE", dest="changes",
         help="a changed field of a limit, such as fleet.max_running=300; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
+    ),
+    option(
         "--slots", type=positive,
         help="slots (default: the maximum that ran at once, or those of live workers if more)",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON object, stable names")
+    ),
+    JSON_OBJECT,
+)  # fmt: skip
+def replay(options: Options, out: Any) -> None:
+    """simulate recorded work under other limits: waits, throughput and requests, before and after
 
-
-def run(options: dict[str, Any], out: Any) -> int:
+    queue replay --since "2026-11-28 06:00"
+    queue replay --since "2026-11-28 06:00" --until "2026-11-28 09:00" --set fleet.daily_budget=500
+    queue replay --since 2026-11-28 --set "host:*.rate=1/3s" --set phase:{phase}.max_running=60 --json
+    not simulated: circuit breakers, pauses, which worker serves which queue, and what was spent on the
+    first day before the window; attempts take as long and cost as much as recorded
+    exit codes: 0 replayed, 3 nothing was recorded in the window, or a change is invalid
+    """
     with busy("replaying"):
         found = what_if.compare(options["since"], options["until"], options["changes"], options["slots"])
     if options["json"]:
         out.write(as_json(asdict(found)))
-        return 0
+        return
     runs = {"recorded": found.recorded, "replayed with current limits": found.as_is}
     if found.changed:
         runs["replayed with the changes"] = found.changed
@@ -54,7 +55,6 @@ def run(options: dict[str, Any], out: Any) -> int:
     for name, tally in runs.items():
         for reason, count in tally.never.items():
             out.write(f"{name}: {count} never started: {reason}")
-    return 0
 
 
 def _lines(tally: Tally) -> Iterator[tuple[str, str]]:

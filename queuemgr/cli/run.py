@@ -1,43 +1,48 @@
+"""`queue run`: a whole fleet on this machine."""
+
 from __future__ import annotations
 
 import signal
+from datetime import datetime
 from typing import Any
 
 from queuemgr.base.config import QueueSettings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli import arguments, config_options, drain
+from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows.flow import all_phases
 from queuemgr.local.local_fleet import FleetSpec, running
-from queuemgr.models import Execution
+from queuemgr.models import Attempt, Execution, Outcome
 from queuemgr.scheduling.phase_caps import phase_settings_group
 
-NAME = "run"
-HELP = "run a fleet on this machine: workers, beat, and a private broker unless BROKER_URL is set"
-EXAMPLES = """
-  queue run --drain --workers 50 --max-{phase} 10
-  queue run --drain --budget 20
-  queue run --{phase}-only --pool prefork
-  exit codes with --drain: 0 all done, 2 some executions failed, 3 could not run,
-  4 ended with work left (because of a budget or a pause)
-"""
 
-
-def add_arguments(parser: Any) -> None:
-    parser.add_argument("--drain", action="store_true", help="exit when no work is left")
-    parser.add_argument("--workers", type=arguments.positive, default=8, help="slots (default 8)")
-    parser.add_argument("--pool", choices=("threads", "prefork"), default="threads", help="default threads")
+def _add_phases_and_settings(parser: Any) -> None:
     for phase in all_phases():
-        option = f"--{phase.replace('_', '-')}-only"
         parser.add_argument(
-            option, dest="phases", action="append_const", const=phase, default=[],
-            help=f"run only phase {phase}; may be combined",
+            f"--{phase.replace('_', '-')}-only", dest="phases", action="append_const", const=phase,
+            default=[], help=f"run only phase {phase}; may be combined",
         )  # fmt: skip
     config_options.add(parser, phase_settings_group())
     config_options.add(parser, QueueSettings, daily_budget="--budget")
 
 
-def run(options: dict[str, Any], out: Any) -> int:
+@subcommand(
+    "run",
+    option("--drain", action="store_true", help="exit when no work is left"),
+    option("--workers", type=arguments.positive, default=8, help="slots (default 8)"),
+    option("--pool", choices=("threads", "prefork"), default="threads", help="default threads"),
+    _add_phases_and_settings,
+)
+def run(options: Options, out: Any) -> int:
+    """run a fleet on this machine: workers, beat, and a private broker unless BROKER_URL is set
+
+    queue run --drain --workers 50 --max-{phase} 10
+    queue run --drain --budget 20
+    queue run --{phase}-only --pool prefork
+    exit codes with --drain: 0 all done, 2 some executions failed, 3 could not run,
+    4 ended with work left (because of a budget or a pause)
+    """
     phases = options["phases"]
     forced = config_options.apply(options)
     began = database_now()
@@ -47,7 +52,7 @@ def run(options: dict[str, Any], out: Any) -> int:
             if not options["drain"]:
                 out.write(f"running {options['workers']} slots; Ctrl-C stops; logs in {fleet.logs}")
                 out.flush()
-                _wait_for_signal()
+                signal.sigwait([signal.SIGINT, signal.SIGTERM])
                 return 0
             drained = drain.drain(out, phases, fleet.check)
     except ConfigurationError as error:
@@ -56,15 +61,16 @@ def run(options: dict[str, Any], out: Any) -> int:
     return drained.exit_code
 
 
-def print_summary(drained: drain.Drained, began: Any, out: Any) -> None:
-    """Print the counts of a run, its failures, and what blocked the remaining work."""
-    counts = drain.summary(began)
+def print_summary(drained: drain.Drained, began: datetime, out: Any) -> None:
+    """Print the counts of a run, its failures, and what blocked the remaining work. The counts: steps done
+    per phase, attempts that ended with another to come, and errors."""
+    attempts = Attempt.objects.filter(ended_at__gte=began)
+    counts = {phase: attempts.filter(phase=phase, outcome=Outcome.DONE).count() for phase in all_phases()}
+    again = (Outcome.RETRIED, Outcome.LOST, Outcome.INTERRUPTED, Outcome.SNOOZED)
+    counts["resumed"] = attempts.filter(outcome__in=again).count()
+    counts["errors"] = attempts.filter(outcome__in=(Outcome.FAILED, Outcome.RETRIED)).count()
     out.write("  ".join(f"{name} {count}" for name, count in counts.items()))
     for execution in Execution.objects.failed().order_by("pk")[:20]:
         out.write(f"failed: {execution.key}: {execution.error_kind}: {execution.error_message}")
     for stopped in drained.stopped:
         out.write(f"stopped: {stopped.waiting} wait: {stopped.text}")
-
-
-def _wait_for_signal() -> None:
-    signal.sigwait([signal.SIGINT, signal.SIGTERM])

@@ -1,8 +1,11 @@
+"""`queue watch` and `queue stats`: the fleet as a whole, live or once."""
+
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from django.db import Error as DatabaseError
@@ -12,29 +15,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.arguments import above_zero
-from queuemgr.cli.limits import clock, limits_table
-from queuemgr.cli.output import console, show, table
+from queuemgr.cli.arguments import JSON_OBJECT, above_zero, interval
+from queuemgr.cli.controls import limits_table
+from queuemgr.cli.output import clock, console, rounds, show, table
 from queuemgr.cli.progress_bar import can_draw
 from queuemgr.cli.replay import span
+from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.models import Attempt, Outcome
 from queuemgr.reporting import stats
 from queuemgr.reporting.queue_depths import queue_counts
-
-NAME = "watch"
-HELP = "a live view of the fleet: queues, limits, budget, workers, recent failures"
-EXAMPLES = """
-  queue watch
-  queue watch --interval 5
-  queue watch --once                        once, as plain text
-  queue watch --interval 60 | tee log       without a terminal: a line per change
-  exit codes: 0 also when interrupted by Ctrl-C, 5 no database (with --once; otherwise it reports that
-  and retries), 64 wrong usage; all in docs/operate.md
-"""
-
-PAUSE_FACTOR = 5
-"""The pause between updates is at least so many times as long as an update took."""
 
 TERMINAL_SECONDS, PIPE_SECONDS = 2.0, 10.0
 """Default intervals, on a terminal and elsewhere."""
@@ -43,52 +34,50 @@ LIMITS, FAILURES, NEWEST = 12, 5, 2_000
 """Limits and failures shown; newest attempts that are searched for failures."""
 
 
-def add_arguments(parser: Any) -> None:
-    parser.add_argument(
+@subcommand(
+    "watch",
+    option(
         "--interval", type=above_zero, metavar="SECONDS",
         help=f"seconds between updates (default {TERMINAL_SECONDS:g}, or {PIPE_SECONDS:g} without a "
         "terminal)",
-    )  # fmt: skip
-    parser.add_argument("--once", action="store_true", help="print once and exit")
+    ),
+    option("--once", action="store_true", help="print once and exit"),
+)  # fmt: skip
+def watch(options: Options, out: Any) -> None:
+    """a live view of the fleet: queues, limits, budget, workers, recent failures
 
-
-def run(options: dict[str, Any], out: Any) -> int:
+    queue watch
+    queue watch --interval 5
+    queue watch --once                        once, as plain text
+    queue watch --interval 60 | tee log       without a terminal: a line per change
+    exit codes: 0 also when interrupted by Ctrl-C, 5 no database (with --once; otherwise it reports that
+    and retries), 64 wrong usage; all in docs/operate.md
+    """
     if options["once"]:
-        show(out, overview())
-        return 0
-    try:
+        show(out, _overview())
+        return
+    with suppress(KeyboardInterrupt):
         if can_draw(out):
             _live(out, options["interval"] or TERMINAL_SECONDS)
         else:
             _lines(out, options["interval"] or PIPE_SECONDS)
-    except KeyboardInterrupt:
-        return 0
-    return 0
 
 
 def _live(out: Any, interval: float) -> None:
-    with Live(_read(overview), console=console(out), auto_refresh=False) as live:
-        while True:
-            began = time.monotonic()
-            live.update(_read(overview), refresh=True)
-            _sleep(began, interval)
+    with Live(_read(_overview), console=console(out), auto_refresh=False) as live:
+        for _ in rounds(interval):
+            live.update(_read(_overview), refresh=True)
 
 
 def _lines(out: Any, interval: float) -> None:
     """A line per change, so that a log is not flooded."""
     written = ""
-    while True:
-        began = time.monotonic()
-        line = str(_read(summary_line))
+    for _ in rounds(interval):
+        line = str(_read(_summary_line))
         if line != written:
             written = line
             out.write(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")
             out.flush()
-        _sleep(began, interval)
-
-
-def _sleep(began: float, interval: float) -> None:
-    time.sleep(max(interval, PAUSE_FACTOR * (time.monotonic() - began)))
 
 
 def _read(read: Callable[[], Any]) -> Any:
@@ -101,37 +90,41 @@ def _read(read: Callable[[], Any]) -> Any:
         return Text(f"the database does not answer ({reason}): retrying")
 
 
-def summary_line() -> str:
+def _summary_line() -> str:
     """The counts of executions by status, in one line."""
     found = stats.counts().by_status
     return "  ".join(f"{status} {count}" for status, count in sorted(found.items())) or "nothing"
 
 
-def overview() -> Group:
+def _overview() -> Group:
     now, found = database_now(), stats.stats()
+    queues = (
+        [q["queue"], q["waiting"], q["due"], q["leased"] + q["running"], _oldest_wait(q)]
+        for q in queue_counts(now)
+    )
     return Group(
-        Text(f"{now:%Y-%m-%d %H:%M:%S} UTC  {summary_line()}"),
-        table("\nQueues", ["queue", "waiting", "due", "running", "oldest wait"], _queues(now)),
+        Text(f"{now:%Y-%m-%d %H:%M:%S} UTC  {_summary_line()}"),
+        table("\nQueues", ["queue", "waiting", "due", "running", "oldest wait"], queues),
         limits_table("\nLimits", _busiest(found["limits"])),
-        Text(f"\n{budget_line(found['budget'])}"),
-        workers_table(found["workers"]),
-        batches_table(found["batches"]),
+        Text(f"\n{_budget_line(found['budget'])}"),
+        _workers_table(found["workers"]),
+        _batches_table(found["batches"]),
         table("\nRecent failures", ["when", "key", "step", "kind", "error"], _failures()),
     )
 
 
-def budget_line(budget: Mapping[str, Any]) -> str:
+def _budget_line(budget: Mapping[str, Any]) -> str:
     total = budget["budget"] if budget["budget"] is not None else "no limit"
     spent, reserved = budget["spent"], budget["reserved"]
     return f"Budget {budget['day']}: {spent} spent and {reserved} reserved of {total} requests"
 
 
-def workers_table(workers: Iterable[Mapping[str, Any]]) -> Table:
+def _workers_table(workers: Iterable[Mapping[str, Any]]) -> Table:
     rows = ([w["worker"], w["busy"], w["slots"], "draining" * w["draining"]] for w in workers)
     return table("\nWorkers", ["worker", "busy", "slots", ""], rows)
 
 
-def batches_table(batches: Iterable[Mapping[str, Any]]) -> Table:
+def _batches_table(batches: Iterable[Mapping[str, Any]]) -> Table:
     rows = (
         [b["batch"], b["total"] - b["waiting"] - b["running"], b["total"], b["failed"], clock(b["eta"])]
         for b in batches
@@ -139,21 +132,16 @@ def batches_table(batches: Iterable[Mapping[str, Any]]) -> Table:
     return table("\nOpen batches", ["batch", "ended", "of", "failed", "ETA"], rows)
 
 
-def _queues(now: datetime) -> Iterator[list[Any]]:
-    for q in queue_counts(now):
-        waits = q["oldest_wait_seconds"]
-        oldest = span(waits) if waits is not None else ""
-        yield [q["queue"], q["waiting"], q["due"], q["leased"] + q["running"], oldest]
+def _oldest_wait(queue: Mapping[str, Any]) -> str:
+    seconds = queue["oldest_wait_seconds"]
+    return "" if seconds is None else span(seconds)
 
 
 def _busiest(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Limits that block something first, then the most used."""
-
-    def rank(limit: dict[str, Any]) -> tuple[bool, int]:
-        blocks = limit["paused"] or limit["open_until"] or limit["half_open_starts"]
-        return not blocks, -limit["running"]
-
-    return sorted(limits, key=rank)[:LIMITS]
+    limits.sort(key=itemgetter("running"), reverse=True)
+    limits.sort(key=lambda limit: not (limit["paused"] or limit["open_until"] or limit["half_open_starts"]))
+    return limits[:LIMITS]
 
 
 def _failures() -> Iterator[list[Any]]:
@@ -162,3 +150,57 @@ def _failures() -> Iterator[list[Any]]:
     columns = ("ended_at", "execution__key", "step", "error_kind", "error_message")
     for ended_at, *rest, message in failed.values_list(*columns)[:FAILURES]:
         yield [f"{ended_at:%H:%M:%S}", *rest, message.partition("\n")[0][:100]]
+
+
+@subcommand(
+    "stats",
+    JSON_OBJECT,
+    option("--watch", action="store_true", help="update until Ctrl-C"),
+    interval(TERMINAL_SECONDS),
+)
+def show_stats(options: Options, out: Any) -> None:
+    """counts, queues, limits, budget, workers, forecast, and what work waits on
+
+    queue stats
+    queue stats --json
+    queue stats --watch
+    """
+    if options["watch"] and not options["json"]:
+        watch({"once": False, "interval": options["interval"]}, out)
+        return
+    if not options["json"]:
+        show(out, _all_stats(stats.stats()))
+        return
+    for _ in rounds(options["interval"]):
+        out.write(as_json(stats.stats()))
+        out.flush()
+        if not options["watch"]:
+            return
+
+
+def _all_stats(found: Mapping[str, Any]) -> Group:
+    queue_columns = ["queue", "waiting", "leased", "running", "oldest wait"]
+    queues = ([q["queue"], q["waiting"], q["leased"], q["running"], _oldest_wait(q)] for q in found["queues"])
+    waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in found["waiting_on"])
+    failures = ([f["error_kind"], f["count"]] for f in found["failures"])
+    forecast = _forecast(found["forecast"])
+    return Group(
+        table("Executions", ["status", "count"], sorted(found["statuses"].items())),
+        table("\nQueues", queue_columns, queues),
+        limits_table("\nLimits", found["limits"]),
+        f"\n{_budget_line(found['budget'])}",
+        _workers_table(found["workers"]),
+        table("\nWaiting on", ["waiting", "reason", "until"], waiting),
+        table("\nFailures", ["kind", "count"], failures),
+        _batches_table(found["batches"]),
+        table("\nForecast at the rate of the last hour", ["", "left", "per hour", "ETA", ""], forecast),
+    )  # fmt: skip
+
+
+def _forecast(found: Mapping[str, Any]) -> Iterator[list[Any]]:
+    for b in found["budgets"]:
+        what = f"{b['limit']} budget spent"
+        yield [what, b["left"], b["per_hour"], clock(b["ends_at"]), b["because"]]
+    for p in found["phases"]:
+        what = f"{p['phase']} done"
+        yield [what, p["unfinished"], p["per_hour"], clock(p["done_at"]), p["because"]]

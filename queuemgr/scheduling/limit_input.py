@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -38,8 +39,10 @@ def _read(model: type[Model], label: str, name: str, text: str) -> Any:
         raise BadInput(f"{label}={text}: {' '.join(error.messages)}") from None
 
 
-def validate(row: Model) -> None:
-    """Raise `BadInput` naming the row and each invalid field."""
+def validate(row: Model, values: Mapping[str, Any]) -> None:
+    """Set these fields of a row; raises `BadInput` naming the row and each invalid field."""
+    for name, value in values.items():
+        setattr(row, name, value)
     try:
         row.full_clean()
     except ValidationError as error:

@@ -44,7 +44,7 @@ def kinds() -> list[str]:
 def check(kind: str, phase: str) -> None:
     """Raise `BadInput` for an unknown kind of error or phase, naming those there are."""
     if kind not in kinds():
-        raise BadInput(f"no error is called {kind!r}; there are: {', '.join(kinds())}")
+        raise BadInput(f"no error kind is called {kind!r}; there are: {', '.join(kinds())}")
     if phase and phase not in all_phases():
         raise BadInput(f"no phase is called {phase!r}; there are: {', '.join(all_phases())}")
 

@@ -1,5 +1,65 @@
-"""`manage.py worker`: a Celery worker for some phases."""
+"""`manage.py worker`: computes the `celery worker` command for some phases, prints and executes it."""
 
-from queuemgr.cli.worker import Command
+from __future__ import annotations
 
-__all__ = ("Command",)
+import os
+import shlex
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from queuemgr.base.config import LaneSettings, QueueSettings, lane_settings
+from queuemgr.base.errors import ConfigurationError
+from queuemgr.base.safe_text import as_json
+from queuemgr.cli import config_options, output
+from queuemgr.flows.flow import HOUSEKEEPING
+from queuemgr.local.local_fleet import queues_of, worker_command
+from queuemgr.scheduling.phase_caps import phase_settings_group
+from queuemgr.steptools.lanes import LaneSetting, as_rows
+from queuemgr.steptools.process_lanes import lanes
+
+
+class Command(BaseCommand):
+    help = "Run a Celery worker for these phases: computes the `celery worker` command and executes it."
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument("phases", nargs="*", help="phases to serve (default: all)")
+        parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
+        parser.add_argument("--name", default="steps", help="first part of its name (default steps)")
+        parser.add_argument(
+            "--housekeeping", action="store_true", help="also run periodic jobs, in an extra slot"
+        )
+        parser.add_argument("--print", action="store_true", help="print the command, do not run it")
+        parser.add_argument(
+            "--explain",
+            action="store_true",
+            help="show its concurrency and where each value comes from; run nothing",
+        )
+        parser.add_argument("--json", action="store_true", help="with --explain: JSON")
+        config_options.add(parser, LaneSettings)
+        config_options.add(parser, phase_settings_group())
+        config_options.add(parser, QueueSettings)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        config_options.apply(options)
+        try:
+            queues, settings = queues_of(options["phases"]), lanes().settings
+        except ConfigurationError as error:
+            raise CommandError(str(error), returncode=3) from None
+        if options["explain"]:
+            self._explain(settings, options["json"])
+            return
+        slots = lane_settings().slots + options["housekeeping"]
+        queues += [HOUSEKEEPING] if options["housekeeping"] else []
+        command = worker_command(slots, options["pool"], queues, options["name"])
+        self.stdout.write(shlex.join(command))
+        self.stdout.flush()
+        if not options["print"]:
+            os.execv(command[0], command)  # noqa: S606 - becoming the worker is intended
+
+    def _explain(self, settings: tuple[LaneSetting, ...], json: bool) -> None:
+        if json:
+            self.stdout.write(as_json(as_rows(settings)))
+            return
+        rows = [(s.name, s.value, s.source, s.rule) for s in settings]
+        output.show(self.stdout, output.table("", ("setting", "value", "source", "rule"), rows))

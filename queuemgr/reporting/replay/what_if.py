@@ -105,7 +105,5 @@ def parse_changes(texts: Sequence[str], used: Collection[str]) -> dict[str, dict
 def _rule_with(name: str, values: Mapping[str, Any], now: datetime) -> LimitRule:
     """The rule of a changed limit, as `controls.edit_limit` would make it."""
     limit = Limit.objects.filter(name=name).first() or new_limit(name)
-    for field, value in values.items():
-        setattr(limit, field, value)
-    validate(limit)
+    validate(limit, values)
     return _unpaused(rule_from(now, limit))

@@ -130,9 +130,7 @@ def _detail(name: str) -> OneLimit:
 @idempotent
 def edit_limit(request: HttpRequest, name: Name, given: LimitFields) -> OneLimit:
     """Set fields; work that they blocked starts at once."""
-    fields, limit = given.given(), limit_to_edit(name)
-    for field, value in fields.items():
-        setattr(limit, field, value)
-    validate(limit)
+    fields = given.given()
+    validate(limit_to_edit(name), fields)
     controls.edit_limit(name, actor_of(request, given.reason), **fields)
     return _detail(name)

@@ -17,7 +17,7 @@ import pytest
 from django.db import OperationalError
 
 from queuemgr.cli import exit_codes
-from queuemgr.cli.queue_command import subcommands
+from queuemgr.cli.subcommands import load_all
 from queuemgr.flows.outcomes import Failed
 from queuemgr.models import Batch, Execution, State
 from queuemgr.reporting import stats
@@ -269,14 +269,14 @@ def test_a_bar_is_drawn_for_a_person_at_a_terminal_only(installed: Path, shell: 
 # Exit codes and mistyped words
 
 
-@pytest.mark.parametrize("name", subcommands())
+@pytest.mark.parametrize("name", load_all())
 def test_the_help_of_every_subcommand_names_its_exit_codes(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from django.core.management import call_command
 
     with pytest.raises(SystemExit):
-        call_command("queue", name, "--help")
+        call_command("queue", *name.split(), "--help")
     said = capsys.readouterr().out
     assert "exit codes: 0 " in said or "exit codes with --drain: 0 " in said
     assert f"queue {name}" in said

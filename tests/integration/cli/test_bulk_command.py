@@ -121,7 +121,7 @@ def test_an_invalid_bulk_request_is_refused_with_the_remedy(
     assert not BulkAction.objects.exists()
 
 
-def test_every_execution_takes_a_word_of_its_own() -> None:
+def test_a_bulk_action_on_every_execution_has_to_be_asked_for_by_everything() -> None:
     some_failed(2)
     assert said("start", "priority", "--everything", "--priority", "high")[1] == 0
     bulk_runner.run()
@@ -129,8 +129,7 @@ def test_every_execution_takes_a_word_of_its_own() -> None:
     assert Execution.objects.filter(priority=0).count() == 2
 
 
-def test_retry_failed_lets_many_trickle_in_as_a_bulk_action(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queuemgr.cli.retry_failed.AT_ONCE", 2)
+def test_retry_failed_retries_many_as_a_bulk_action_with_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "AT_ONCE", 2)
     some_failed(3)
     out = io.StringIO()

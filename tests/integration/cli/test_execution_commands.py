@@ -30,7 +30,9 @@ def failed(played: Any, probes: Any) -> Execution:
     return Execution.objects.get(pk=execution.pk)
 
 
-def test_retry_names_what_it_left_alone_and_ends_with_1(failed: Execution, played: Any, probes: Any) -> None:
+def test_retry_names_what_it_left_unchanged_and_ends_with_1(
+    failed: Execution, played: Any, probes: Any
+) -> None:
     worker = played(slots=1, name="w@two")
     probes(1, prefix="done")
     (grant,) = worker.begin_all()

@@ -70,7 +70,7 @@ def test_import_takes_more_lines_than_fit_in_one_transaction(lines: Callable[[by
     assert said.lines[1].startswith("line 1201: ")
 
 
-def test_import_for_later_names_bad_lines_too_and_starts_nothing(lines: Callable[[bytes], Path]) -> None:
+def test_holding_names_bad_lines_too_and_enqueues_nothing(lines: Callable[[bytes], Path]) -> None:
     said = queue("import", "--hold", lines(b"10.1000/a\nnonsense\n\xff\n10.1000/b\n"))
     assert said.code == 2
     assert said.lines[0] == "2 held, 2 bad"

@@ -35,7 +35,7 @@ def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: 
     assert "max running" in said and "host:a 1/1" in said
 
 
-def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_figures_of_its_own() -> None:
+def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_fields_of_its_own() -> None:
     (found,) = queue("limit", "host:new.org:443", "--json").records
     assert (found["defined_by"], found["max_running"]) == ("host:*", 4)
     said = queue("limit", "host:new.org:443", "--rate", "1/3s burst 2", "--reason", "asked to")
@@ -47,7 +47,7 @@ def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_figures_of_it
     assert AuditEntry.objects.get().reason == "asked to"
 
 
-def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
+def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
     said = queue(
         "limit", "fleet", "--max-running", 30, "--reserved-high", 2, "--rate", "50/s burst 100",
         "--daily-budget", 500, "--budget-zone", "Europe/Berlin", "--reserved-for-high-percent", 5,
@@ -74,7 +74,7 @@ def test_every_figure_of_a_limit_can_be_set_and_a_budget_taken_away() -> None:
         (("fleet", "--reserved-high", "999"), "fleet: reserved_high must be smaller"),
     ],
 )  # fmt: skip
-def test_figures_that_cannot_be_are_refused_by_name_and_change_nothing(
+def test_invalid_fields_are_refused_by_name_and_change_nothing(
     arguments: tuple[str, ...], complaint: str
 ) -> None:
     before = list(Limit.objects.values())
@@ -121,14 +121,14 @@ def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("netwrok",), "no error kind is called 'netwrok'; there are: network, timeout"),
+        (("netwrok",), "no error kind is called 'netwrok'; there are: bad_answer"),
         (("network", "--phase", "perp"), "no phase is called 'perp'; there are: prep"),
         (("network", "--base", "soon"), "network.base=soon: “soon” value must be a float"),
         (("network", "--max-attempts", "0"), "network: max_attempts is at least 1, delays at least 0"),
         (("network", "--base", "900"), "network: max_attempts is at least 1, delays at least 0, the ceiling"),
     ],
 )
-def test_policies_that_cannot_be_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
+def test_invalid_policies_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
     said = queue("policy", *arguments)
     assert (said.code, said.out) == (3, "")
     assert complaint in said.complaint
@@ -161,7 +161,7 @@ def test_probes_take_a_tenant_a_weight_tokens_and_a_wait() -> None:
         (("--tenant", "a b"), "has white space in it"),
     ],
 )
-def test_probes_that_cannot_be_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
+def test_invalid_probes_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
     said = queue("enqueue", "--flow", "probe", *arguments)
     assert complaint in said.complaint
     assert (said.code != 0, Execution.objects.exists()) == (True, False)

@@ -250,7 +250,7 @@ def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase
 @pytest.mark.parametrize(
     ("posted", "complaint"),
     [
-        ({"kind": "netwrok"}, "no error is called &#x27;netwrok&#x27;; there are: bad_answer, "),
+        ({"kind": "netwrok"}, "no error kind is called &#x27;netwrok&#x27;; there are: bad_answer, "),
         ({"phase": "nowhere"}, "no phase is called &#x27;nowhere&#x27;; there are: "),
         ({"phase": ""}, "already exists"),
         ({"ceiling": 1}, "the ceiling at least base"),

@@ -1,0 +1,178 @@
+"""`queue retry`, `retry-failed`, `cancel`, `skip`, `priority` and `reschedule`: changing executions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.cli.arguments import ONLY_FLOW, REASON, TIME_FORMAT, natural, timestamp
+from queuemgr.cli.output import by_command
+from queuemgr.cli.progress_bar import tracked
+from queuemgr.cli.show import find
+from queuemgr.cli.subcommands import Options, option, subcommand
+from queuemgr.flows import payload_validation
+from queuemgr.flows.flow import PRIORITIES
+from queuemgr.models import Execution
+from queuemgr.operations import bulk, executions
+from queuemgr.operations.bulk.actions import ACTIONS
+from queuemgr.reporting.filtering import executions_matching
+
+KEYS = (
+    option("keys", nargs="+", metavar="KEY", help="keys of executions"),
+    option("--flow", help="their flow, if several flows have the key"),
+    REASON,
+)
+CHUNK = 500
+EXIT_CODES = "exit codes: 0 all changed, 1 some left unchanged (named), 3 refused (nothing changed)"
+
+
+def _find_all(options: Options) -> list[Execution]:
+    """Raises `BadInput` for an unknown key, before anything is changed."""
+    return [find(key, options["flow"]) for key in options["keys"]]
+
+
+def _change_each(options: Options, out: Any, change: Callable[[Execution], int], done: str) -> int:
+    """Call `change` for each execution, one by one, and name those left unchanged."""
+    chosen = _find_all(options)
+    unchanged = [execution for execution in chosen if not change(execution)]
+    for execution in unchanged:
+        execution.refresh_from_db()
+        out.write(f"{execution.key} left unchanged: it is {execution.status}")
+    out.write(f"{len(chosen) - len(unchanged)} {done}, {len(unchanged)} left unchanged")
+    return 1 if unchanged else 0
+
+
+@subcommand("cancel", *KEYS)
+def cancel(options: Options, out: Any) -> None:
+    """cancel executions: waiting ones at once, running ones when their worker polls (seconds)
+
+    queue cancel order-1001 --reason "wrong order"
+    """
+    chosen = _find_all(options)
+    cancelled = executions.cancel(chosen, by_command(options["reason"]))
+    out.write(f"{cancelled} cancelled, {len(chosen) - cancelled} had ended or been cancelled")
+
+
+@subcommand("skip", *KEYS, notes=EXIT_CODES)
+def skip(options: Options, out: Any) -> int:
+    """skip waiting or failed executions: they end without being done
+
+    queue skip order-1001 --reason "withdrawn by the customer"
+    running, done and cancelled executions are left unchanged; `queue retry` retries skipped ones
+    """
+    by = by_command(options["reason"])
+    return _change_each(options, out, lambda one: executions.skip([one], by), "skipped")
+
+
+@subcommand(
+    "priority", option("priority", choices=PRIORITIES, help="high, normal or low"), *KEYS, notes=EXIT_CODES
+)
+def priority(options: Options, out: Any) -> int:
+    """change the priority of executions; running ones continue and keep their slot
+
+    queue priority high order-1001 order-1002 --reason "asked for today"
+    """
+    by, rank = by_command(options["reason"]), PRIORITIES[options["priority"]]
+    return _change_each(options, out, lambda one: executions.set_priority([one], rank, by), "changed")
+
+
+@subcommand(
+    "reschedule",
+    option(
+        "time", help=f"now, or a time ({TIME_FORMAT})", type=lambda t: None if t == "now" else timestamp(t)
+    ),
+    *KEYS,
+    notes=EXIT_CODES,
+)
+def reschedule(options: Options, out: Any) -> int:
+    """start waiting executions no earlier than a given time, or as soon as possible
+
+    queue reschedule "2026-11-28 22:00" order-1001 --reason "cheaper at night"
+    queue reschedule now order-1001
+    running and ended executions are left unchanged
+    """
+    by, when = by_command(options["reason"]), options["time"] or database_now()
+    return _change_each(options, out, lambda one: executions.set_run_after([one], when, by), "rescheduled")
+
+
+@subcommand(
+    "retry",
+    *KEYS,
+    option("--from-start", action="store_true", help="retry from the first step it needs"),
+    option("--payload", metavar="FILE", help="with this payload, a JSON object; - reads standard input"),
+    notes=EXIT_CODES,
+)
+def retry(options: Options, out: Any) -> int:
+    """retry failed, cancelled or skipped executions from their step, or from the start
+
+    queue retry order-1001 order-1002 --reason "the host is back"
+    queue retry order-1001 --from-start      discards the context its steps have stored
+    queue show KEY --json | jq .payload > p.json; queue retry KEY --payload p.json
+    done work is left unchanged; for all failures of one kind: queue retry-failed
+    """
+    by, from_start = by_command(options["reason"]), options["from_start"]
+    if options["payload"]:
+        if len(options["keys"]) > 1:
+            raise BadInput("--payload is for one execution: name one key")
+        payload = payload_validation.parse(_text(options["payload"]))
+
+    def act(execution: Execution) -> int:
+        if options["payload"]:
+            given = payload_validation.restore_masked(payload, execution.payload)
+            return executions.retry_with_payload(execution, given, by, from_start=from_start)
+        return (executions.retry_from_start if from_start else executions.retry)([execution], by)
+
+    return _change_each(options, out, act, "retried")
+
+
+def _text(name: str) -> str:
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{name} cannot be read: {error}") from None
+
+
+@subcommand(
+    "retry-failed",
+    option("--kind", "--error-kind", help="only this error kind"),
+    ONLY_FLOW,
+    option("--dry-run", action="store_true", help="count and sample, change nothing"),
+    option("--per-minute", type=natural, help="as a bulk action at this rate; 0: all at once, here"),
+    REASON,
+    notes=f"more than {bulk.AT_ONCE:,} are retried in the background at SLUICE_BULK_RETRIES_PER_MINUTE\n"
+    "unless --per-minute is given; --per-minute 0: all at once, in this process",
+)
+def retry_failed(options: Options, out: Any) -> None:
+    """retry failed executions from the step they failed at
+
+    queue retry-failed --dry-run
+    queue retry-failed --kind network --reason "proxy repaired"
+    queue retry-failed --per-minute 60             in the background, 60 a minute
+    """
+    chosen = {"error_kind": options["kind"], "flow": options["flow"]}
+    filters = {"state": "failed", **{name: value for name, value in chosen.items() if value}}
+    failed = executions_matching(filters)
+    if options["dry_run"]:
+        out.write(f"{failed.count()} would be retried")
+        for execution in failed.order_by("pk")[:10]:
+            out.write(f"  {execution}  {execution.error_kind}: {execution.error_message}")
+        return
+    by, matched = by_command(options["reason"]), failed.count()
+    if matched and bulk.rate_for(ACTIONS["retry"], matched, options["per_minute"]):
+        action = bulk.begin(bulk.BulkRequest("retry", filters, per_minute=options["per_minute"]), by)
+        out.write(
+            f"{action.matched:,} are retried in the background, {action.per_minute:,} a minute: "
+            f"`queue bulk show {action.pk} --watch` shows progress, `queue bulk stop {action.pk}` stops it"
+        )
+        return
+    ids = list(failed.order_by("pk").values_list("pk", flat=True))
+    chunks = [ids[n : n + CHUNK] for n in range(0, len(ids), CHUNK)]
+    retried = sum(
+        executions.retry(Execution.objects.filter(pk__in=some).only("pk"), by)
+        for some in tracked(chunks, "retrying", lambda: len(ids), len)
+    )
+    out.write(f"{retried} retried")

@@ -1,0 +1,214 @@
+"""`queue pause`, `resume`, `limits`, `limit` and `policy`: showing what governs work, and changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from rich.table import Table
+
+from queuemgr.base.errors import BadInput
+from queuemgr.base.safe_text import as_json
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, REASON, above_zero
+from queuemgr.cli.output import by_command, clock, show, show_fields, table, write_json
+from queuemgr.cli.subcommands import Options, option, subcommand
+from queuemgr.flows.flow import all_phases
+from queuemgr.flows.retry_policy import Policy, backoff
+from queuemgr.models import Limit, RetryPolicy
+from queuemgr.operations import controls
+from queuemgr.reporting import explain, stats
+from queuemgr.scheduling import limit_input, retry_policies
+from queuemgr.scheduling.admission import half_open_text, open_text
+from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, pattern_of
+
+POLICY_FIELDS = {
+    "max_attempts": "maximum number of attempts, with the first",
+    "base": "seconds before the second attempt; doubles each time",
+    "ceiling": "maximum wait before jitter, in seconds",
+    "jitter": "maximum random seconds added to each wait",
+}
+
+
+@subcommand(
+    "pause",
+    option("target", help="everything, a queue (PHASE.low), a phase, a limit (host:…)"),
+    option("--minutes", type=above_zero, help="resume automatically after so long"),
+    option("--reason", default="", help="reason (recorded, and shown for what waits on it)"),
+)
+def pause(options: Options, out: Any) -> None:
+    """pause a queue, a limit, a phase or everything: nothing more starts, running work continues
+
+    queue pause everything --reason "moving the database"
+    queue pause {phase}.low
+    queue pause host:api.example.org:443 --minutes 30 --reason "they asked us to"
+    """
+    minutes = options["minutes"]
+    until = database_now() + timedelta(minutes=minutes) if minutes else None
+    controls.pause(options["target"], by_command(options["reason"]), until)
+    out.write(f"{options['target']} paused")
+
+
+@subcommand("resume", option("target", help="what is paused, or a limit whose breaker is open"), REASON)
+def resume(options: Options, out: Any) -> None:
+    """end a pause, or close the breaker of a limit
+
+    queue resume everything
+    queue resume {phase}.low --reason "disk replaced"
+    queue resume host:api.example.org:443
+    """
+    controls.resume(options["target"], by_command(options["reason"]))
+    out.write(f"{options['target']} resumed")
+
+
+@subcommand("limits", JSON_LINES)
+def limits(options: Options, out: Any) -> None:
+    """every limit: usage, rate, budget, and whether its breaker is open or it is paused
+
+    queue limits
+    queue limits --json | jq -r 'select(.open_until != null) | .limit'
+    """
+    found = stats.limits()
+    if options["json"]:
+        write_json(out, found)
+    else:
+        show(out, limits_table("", found))
+
+
+def limits_table(title: str, found: Iterable[Mapping[str, Any]]) -> Table:
+    """Limits as a table, one row each."""
+    columns = ["limit", "running", "of", "reserved for high", "rate", "budget today", "state"]
+    return table(title, columns, map(_limit_row, found))
+
+
+def _limit_row(limit: Mapping[str, Any]) -> list[Any]:
+    return [
+        limit["limit"], limit["running"], limit["max_running"] or "no cap", limit["reserved_high"],
+        limit["rate"], _budget(limit), _state(limit),
+    ]  # fmt: skip
+
+
+def _budget(limit: Mapping[str, Any]) -> str:
+    if limit["daily_budget"] is None:
+        return ""
+    reserved = f" and {limit['reserved']} reserved" if limit["reserved"] else ""
+    resets = f", resets {clock(limit['resets_at'])}"
+    return f"{limit['spent']}{reserved} of {limit['daily_budget']}{resets}"
+
+
+def _state(limit: Mapping[str, Any]) -> str:
+    parts = [limit["paused"]] if limit["paused"] else []
+    if limit["open_until"]:
+        parts.append(open_text(clock(limit["open_until"]), limit["open_reason"]))
+    if limit["half_open_starts"]:
+        parts.append(half_open_text(limit["half_open_starts"], limit["open_reason"]))
+    return "; ".join(parts)
+
+
+def _add_fields(parser: Any) -> None:
+    for name in LIMIT_FIELDS:
+        field: Any = Limit._meta.get_field(name)
+        about = str(field.help_text or "weight that may run at once").replace("%", "%%")
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE", help=about)
+
+
+@subcommand(
+    "limit",
+    option("name", help="fleet, phase:NAME, host:api.example.org:443, host:*, tenant:acme, cpu"),
+    _add_fields,
+    REASON,
+    JSON_OBJECT,
+)
+def limit(options: Options, out: Any) -> None:
+    """show one limit: its fields, its usage and what waits on it; or change its fields
+
+    queue limit host:api.example.org:443
+    queue limit phase:{phase} --max-running 60 --reason "the new account allows it"
+    queue limit "host:*" --rate "1/3s burst 2" --breaker-after 3
+    queue limit fleet --daily-budget none
+    """
+    name = options["name"]
+    name = f"phase:{name}" if name in all_phases() else name  # as in `queue pause`
+    given = {field: options[field] for field in LIMIT_FIELDS if options[field] is not None}
+    if given:
+        _edit(name, given, options["reason"], out)
+    if options["json"] or not given:
+        _show_limit(name, options["json"], out)
+
+
+def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
+    values = {field: limit_input.parse_limit_field(name, field, text) for field, text in given.items()}
+    row = limit_input.limit_to_edit(name)
+    limit_input.validate(row, values)
+    pattern = "" if row.pk else pattern_of(name)
+    controls.edit_limit(name, by_command(reason), **values)
+    changed = ", ".join(f"{field}={text}" for field, text in given.items())
+    note = f" (a new row, with the other fields copied from {pattern})" if pattern else ""
+    out.write(f"{name}: {changed}{note}")
+
+
+def _show_limit(name: str, json: bool, out: Any) -> None:
+    found = stats.limit(name)
+    if found is None:
+        raise BadInput(limit_input.no_limit(name))
+    waits = [stats.serialize(s) for s in explain.what_stops_work() if s.limit == name]
+    if json:
+        out.write(as_json({**found, "waiting_on_it": waits}))
+        return
+    show_fields(out, found)
+    waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in waits)
+    show(out, table("\nWaiting on it", ["waiting", "reason", "until"], waiting))
+
+
+@subcommand(
+    "policy",
+    option("kind", help="an error kind: network, timeout, rate_limited, …"),
+    option("--phase", default="", help="only in this phase (default: every phase)"),
+    *(
+        option(f"--{name.replace('_', '-')}", metavar="VALUE", help=about)
+        for name, about in POLICY_FIELDS.items()
+    ),
+    REASON,
+    JSON_OBJECT,
+)
+def policy(options: Options, out: Any) -> None:
+    """show the retry policy of an error kind, with the range of each wait; or change it
+
+    queue policy network
+    queue policy network --phase {phase} --max-attempts 8 --base 30 --reason "slow to recover"
+    queue policy timeout --json
+    """
+    kind, phase = options["kind"], options["phase"]
+    retry_policies.check(kind, phase)
+    given = {name: options[name] for name in POLICY_FIELDS if options[name] is not None}
+    if given:
+        values = {name: limit_input.parse_policy_field(kind, name, text) for name, text in given.items()}
+        row = RetryPolicy.objects.filter(kind=kind, phase=phase).first()
+        limit_input.validate(row or retry_policies.new_row(kind, phase), values)
+        controls.edit_policy(kind, phase, by_command(options["reason"]), **values)
+    _show_policy(kind, phase, retry_policies.policy_for(kind, phase), options["json"], out)
+
+
+def _show_policy(kind: str, phase: str, policy: Policy, json: bool, out: Any) -> None:
+    waits = list(_waits(policy))
+    if json:
+        out.write(as_json({"kind": kind, "phase": phase or None, **asdict(policy), "waits": waits}))
+        return
+    where = f" in {phase}" if phase else ""
+    meaning = f": {policy.meaning}" if policy.meaning else ""
+    out.write(f"{kind}{where}{meaning}")
+    out.write(f"at most {policy.max_attempts} attempts" if waits else "never retried")
+    rows = ([w["before_attempt"], f"{w['shortest']:g} s", f"{w['longest']:g} s"] for w in waits)
+    if waits:
+        show(out, table("", ["before attempt", "shortest wait", "longest wait"], rows))
+
+
+def _waits(policy: Policy) -> Iterator[dict[str, float]]:
+    """The wait before each retry, in seconds; a Retry-After replaces the shortest wait."""
+    for attempt in range(1, policy.max_attempts):
+        shortest = backoff(policy, attempt)
+        yield {
+            "before_attempt": attempt + 1, "shortest": shortest, "longest": shortest + policy.jitter,
+        }  # fmt: skip
