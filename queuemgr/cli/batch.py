@@ -14,17 +14,8 @@ from rich.live import Live
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.safe_text import as_json
-from queuemgr.cli import enqueue, import_file
-from queuemgr.cli.arguments import (
-    JSON_LINES,
-    JSON_OBJECT,
-    NEW_FLOW,
-    PRIORITY,
-    REASON,
-    interval,
-    natural,
-    positive,
-)
+from queuemgr.cli import arguments, enqueue, import_file
+from queuemgr.cli.arguments import JSON_LINES, JSON_OBJECT, NEW_FLOW, PRIORITY, REASON
 from queuemgr.cli.exit_codes import FINE, SOME_FAILED
 from queuemgr.cli.output import by_command, clock, console, show, table, write_json
 from queuemgr.cli.subcommands import Options, group, option, subcommand
@@ -58,7 +49,7 @@ exit codes: 0 success (results --follow, show --watch: all members done), 2 some
     NEW_FLOW,
     option("--fail-fast", action="store_true", help="the first failure cancels the rest"),
     option(
-        "--window", type=natural, default=0,
+        "--window", type=arguments.natural, default=0,
         help="members that may start beyond the first unfinished one (default 0: unlimited)",
     ),
 )  # fmt: skip
@@ -129,7 +120,7 @@ def cancel(options: Options, out: Any) -> None:
     NAME,
     JSON_OBJECT,
     option("--watch", action="store_true", help="update until the batch has ended"),
-    interval(2),
+    arguments.interval(2),
 )
 def show_one(options: Options, out: Any) -> int | None:
     """progress, ETA and first failures
@@ -244,10 +235,10 @@ def _row(batch: Batch, progress: Progress) -> list[Any]:
     option("--jsonl", action="store_true", help="JSON Lines, stable names"),
     option("--follow", action="store_true", help="wait for the remaining results"),
     option(
-        "--after", type=natural, default=-1, metavar="SEQ",
+        "--after", type=arguments.natural, default=-1, metavar="SEQ",
         help="only members after this one (the first is 0)",
     ),
-    option("--limit", type=positive, help="maximum number of results"),
+    option("--limit", type=arguments.positive, help="maximum number of results"),
 )  # fmt: skip
 def show_results(options: Options, out: Any) -> int:
     """results in member order, up to the first unfinished member

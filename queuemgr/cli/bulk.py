@@ -17,15 +17,8 @@ from queuemgr.cli.progress_bar import bar, shown
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import BulkRequest, Preview, runner
+from queuemgr.operations.bulk import BulkRequest, Preview, progress, runner
 from queuemgr.operations.bulk.actions import ACTIONS, ARGUMENTS
-from queuemgr.operations.bulk.progress import (
-    filter_in_words,
-    progress,
-    result_in_words,
-    serialize,
-    what_in_words,
-)
 from queuemgr.reporting.filtering import FILTERS
 
 POLL_SECONDS = 1.0
@@ -155,7 +148,7 @@ def show(options: Options, out: Any) -> int | None:
     """
     if options["watch"]:
         return _watch(options["id"], options["interval"], options, out)
-    values = serialize(bulk.get_or_error(options["id"]), database_now())
+    values = progress.serialize(bulk.get_or_error(options["id"]), database_now())
     if options["json"]:
         out.write(as_json(values))
     else:
@@ -170,7 +163,7 @@ def _watch(pk: int, every: float, options: Options, out: Any) -> int:
         task = drawn.add_task(str(action), total=action.matched) if drawn else None
         while action.state == ActionState.RUNNING:
             if drawn and task is not None:
-                drawn.update(task, completed=action.matched - progress(action, database_now()).left)
+                drawn.update(task, completed=action.passed)
             time.sleep(every)
             action = bulk.get_or_error(pk)
     _print(action, options, out, _summary_line(action))
@@ -179,17 +172,17 @@ def _watch(pk: int, every: float, options: Options, out: Any) -> int:
 
 def _summary_line(action: BulkAction) -> str:
     """`retry #7 running: 40% of 1,000; 400 changed, …`."""
-    current = progress(action, database_now())
+    current = progress.progress(action, database_now())
     eta = f"; ETA {clock(current.ends_at)}" if current.ends_at else ""
     who = f" by {action.stopped_by}" if action.stopped_by else ""
     return (
         f"{action} {action.state}{who}: {current.percent}% of {action.matched:,}; "
-        f"{result_in_words(action)}{eta}"
+        f"{progress.result_in_words(action)}{eta}"
     )
 
 
 def _print(action: BulkAction, options: Options, out: Any, line: str) -> None:
-    out.write(as_json(serialize(action, database_now())) if options["json"] else line)
+    out.write(as_json(progress.serialize(action, database_now())) if options["json"] else line)
 
 
 def _exit_code(action: BulkAction) -> int:
@@ -204,11 +197,11 @@ def show_list(options: Options, out: Any) -> None:
     """
     now, actions = database_now(), BulkAction.objects.order_by("-pk")[:LISTED]
     if options["json"]:
-        write_json(out, (serialize(action, now) for action in actions))
+        write_json(out, (progress.serialize(action, now) for action in actions))
         return
     rows = (
-        [a.pk, what_in_words(a), filter_in_words(a), a.state, f"{progress(a, now).percent}%",
-         result_in_words(a), a.actor, a.reason]
+        [a.pk, progress.what_in_words(a), progress.filter_in_words(a), a.state,
+         f"{progress.progress(a, now).percent}%", progress.result_in_words(a), a.actor, a.reason]
         for a in actions
     )  # fmt: skip
     columns = ["#", "action", "filter", "state", "", "result", "actor", "reason"]

@@ -92,17 +92,8 @@ ATTEMPT = {
 """Columns of an attempt by the names they are printed under."""
 
 LINE = (
-    "started",
-    "ended",
-    "key",
-    "phase",
-    "step",
-    "outcome",
-    "worker",
-    "lease",
-    "error_kind",
-    "error_message",
-)
+    "started", "ended", "key", "phase", "step", "outcome", "worker", "lease", "error_kind", "error_message",
+)  # fmt: skip
 
 
 @subcommand(
