@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.integration.cli.commands import REPOSITORY, alone
+from tests.integration.cli.commands import REPOSITORY
+from tests.shell import alone
 
 START_A_WORKER = """
 import json, sys
