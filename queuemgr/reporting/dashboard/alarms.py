@@ -48,7 +48,7 @@ def _of_workers(shown: Dashboard) -> Iterator[Alarm]:
                 yield Alarm("bad", f"{reason.waiting:,} wait: {reason.text}", "workers")
     if workers.gone:
         noun = "worker gives" if workers.gone == 1 else "workers give"
-        yield Alarm("warn", f"{workers.gone:,} {noun} no sign of life", "workers")
+        yield Alarm("warn", f"{workers.gone:,} {noun} no heartbeat", "workers")
 
 
 def _of_pauses(shown: Dashboard) -> Iterator[Alarm]:

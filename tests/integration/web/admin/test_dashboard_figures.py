@@ -190,7 +190,7 @@ def test_workers_show_slots_busy_lanes_and_whether_they_live(
     }
     assert (found.live, found.slots, found.busy, found.gone) == (1, 8, 4, 1)
     assert found.shown[0].worker.name == "gone@test"
-    assert "1 worker gives no sign of life" in texts()
+    assert "1 worker gives no heartbeat" in texts()
 
 
 def test_the_last_hour_day_and_week_come_from_rolled_up_minutes() -> None:
