@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -62,8 +61,13 @@ def make(
         name=name, owner=owner, scopes=in_order(scopes), rate=rate.strip(), expires_at=expires_at,
         digest=digest_of(secret),
     )  # fmt: skip
+    try:
+        token.full_clean(exclude=["rate"])  # checked, and empty where there is none
+    except ValidationError as error:
+        said = "; ".join(f"{field}: {' '.join(m)}" for field, m in error.message_dict.items())
+        raise BadInput(f"token {token.name!r}: {said}") from None
     with transaction.atomic():
-        _save(token)
+        token.save()
         by.record("make token", name, after=serialize(token))
     return token, secret
 
@@ -79,15 +83,6 @@ def _check(name: str, scopes: Sequence[str], rate: str, expires_at: datetime | N
     parse_rate(rate, at_once=True)
     if expires_at is not None and expires_at <= database_now():
         raise BadInput(f"a token that expires at {expires_at:%Y-%m-%d %H:%M} UTC could never be used")
-
-
-def _save(token: ApiToken) -> None:
-    try:
-        token.full_clean(exclude=["rate"])  # checked, and empty where there is none
-    except ValidationError as error:
-        said = "; ".join(f"{field}: {' '.join(m)}" for field, m in error.message_dict.items())
-        raise BadInput(f"token {token.name!r}: {said}") from None
-    token.save()
 
 
 def in_order(scopes: Iterable[str]) -> list[str]:
@@ -147,29 +142,22 @@ def blocking_reasons(token: ApiToken, now: datetime) -> str:
     return "" if token.owner.is_active else f"the owner of token {token.name} is not active"
 
 
-@dataclass(frozen=True, slots=True)
-class RateResult:
-    """Whether a request passed its token's rate; else the seconds until one may."""
-
-    passed: bool
-    wait: float = 0.0
-
-
 USED = timedelta(minutes=1)
 """How precise `used_at` is for tokens without a rate."""
 
 
-def count(token: ApiToken, now: datetime) -> RateResult:
+def count(token: ApiToken, now: datetime) -> float | None:
     """Count a request against its token's rate, by the database's clock and in one guarded update: of
-    concurrent requests no more pass than the rate allows (see `base.rate`)."""
+    concurrent requests no more pass than the rate allows (see `base.rate`). None when it passed, else the
+    seconds until one may."""
     rate, row = parse_rate(token.rate, at_once=True), ApiToken.objects.filter(pk=token.pk)
     if rate is None:
         row.filter(Q(used_at__isnull=True) | Q(used_at__lt=now - USED)).update(used_at=now)
-        return RateResult(True)
+        return None
     at = now.timestamp()
     moved_on = Greatest(F("counted_until"), Value(at)) + Value(rate.interval)
     in_time = row.filter(counted_until__lte=at + rate.tolerance + ROUNDING)
     if in_time.update(counted_until=moved_on, used_at=now):
-        return RateResult(True)
+        return None
     ahead = row.values_list("counted_until", flat=True).get() - at
-    return RateResult(False, rate.wait(ahead, 0))
+    return rate.wait(ahead, 0)

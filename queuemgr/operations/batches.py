@@ -44,7 +44,11 @@ def open_batch(name: str, flow: str, by: Actor, *, fail_fast: bool = False, wind
     counted from the first unfinished one, may start (0: any). Raises `BadInput` for a name that is taken
     or invalid, or a window beyond `MAX_WINDOW`, and `UnknownFlow`.
     """
-    _check_name(name)
+    if not (0 < len(name) <= MAX_NAME and name == name.strip() and name.isprintable()):
+        raise BadInput(
+            f"{name[:60]!r} cannot be a batch's name: 1 to {MAX_NAME} printable characters, none of "
+            "them a blank at its beginning or end"
+        )
     if not 0 <= window <= MAX_WINDOW:
         raise BadInput(f"window {window} is not 0 (any may start) to {MAX_WINDOW}")
     batch = Batch(
@@ -53,25 +57,10 @@ def open_batch(name: str, flow: str, by: Actor, *, fail_fast: bool = False, wind
     )  # fmt: skip
     with suppress(IntegrityError), transaction.atomic():
         batch.save()
-        by.record("open batch", _target(batch), None, _rules(batch))
+        rules = {"flow": batch.flow, "fail_fast": batch.fail_fast, "window": batch.window}
+        by.record("open batch", f"batch {name}", None, rules)
         return batch
     raise BadInput(f"a batch is called {name!r} already: give another name, or add to that one")
-
-
-def _check_name(name: str) -> None:
-    if not (0 < len(name) <= MAX_NAME and name == name.strip() and name.isprintable()):
-        raise BadInput(
-            f"{name[:60]!r} cannot be a batch's name: 1 to {MAX_NAME} printable characters, none of "
-            "them a blank at its beginning or end"
-        )
-
-
-def _rules(batch: Batch) -> dict[str, object]:
-    return {"flow": batch.flow, "fail_fast": batch.fail_fast, "window": batch.window}
-
-
-def _target(batch: Batch) -> str:
-    return f"batch {batch.name}"
 
 
 def find(name: str) -> Batch:
@@ -158,7 +147,7 @@ def close(batch: Batch, by: Actor) -> bool:
             return False
         locked.closed_at = batch.closed_at = scheduler_lock.database_now()
         locked.save(update_fields=("closed_at",))
-        by.record("close batch", _target(batch), {"is": "open"}, {"is": "closed"})
+        by.record("close batch", f"batch {batch.name}", {"is": "open"}, {"is": "closed"})
     return True
 
 
@@ -173,7 +162,8 @@ def cancel(batch: Batch, by: Actor) -> int:
         unfinished = 0
         if batch_window.mark_cancelled(lock, batch, because):
             unfinished = batch.executions.filter(state__in=UNFINISHED).count()
-            _record_cancel(batch, by, unfinished)
+            before, after = {"unfinished": unfinished}, {"is": "cancelled"}
+            by.record("cancel batch", f"batch {batch.name}", before, after, unfinished)
             wakeups.post(cancelling=[batch.pk])
     batch.refresh_from_db()
     _cancel_next_members(batch)
@@ -191,10 +181,6 @@ def _cancel_remaining_members(batch: Batch) -> None:
 def _cancel_next_members(batch: Batch) -> int:
     with scheduler_lock.hold_scheduler_lock() as lock:
         return batch_window.cancel_members(lock, batch)
-
-
-def _record_cancel(batch: Batch, by: Actor, unfinished: int) -> None:
-    by.record("cancel batch", _target(batch), {"unfinished": unfinished}, {"is": "cancelled"}, unfinished)
 
 
 def ended_at(batch: Batch) -> datetime | None:

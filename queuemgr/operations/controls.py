@@ -50,10 +50,11 @@ class Actor:
     undoes: int | None = None
 
     def record(
-        self, action: str, target: str, before: Any = None, after: Any = None, affected: int = 1
-    ) -> None:
+        self, action: str, target: str, before: Any = None, after: Any = None, affected: int = 1,
+        bulk_action: int | None = None,
+    ) -> None:  # fmt: skip
         entry = self._entry(action, target, before, after)
-        entry.affected = affected
+        entry.affected, entry.action_id = affected, bulk_action
         entry.save()
 
     def record_each(

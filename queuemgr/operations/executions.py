@@ -1,8 +1,8 @@
 """What a person does with executions, one or a million; each change has an entry in the audit log.
 
 Every function takes the executions, its arguments, and `by`: who acts, through what, and why. It acts on
-some hundred rows at a time under the scheduler lock, on rows read under it, leaves alone what has changed
-meanwhile, and returns how many it changed.
+some hundred rows at a time under the scheduler lock, on rows read under it (see `_in_chunks`), leaves alone
+what has changed meanwhile, and returns how many it changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
 
 from django.db import transaction
 
@@ -28,26 +29,60 @@ from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.scheduling import routes, wakeups
 from queuemgr.scheduling.claims import RouteKind
 
+P = ParamSpec("P")
 Chunk = list[Execution]
+
+BEFORE_IT_RUNS = (State.WAITING, State.LEASED)
+MISSING = object()
 
 EDIT_PAYLOAD = "edit payload"
 """The action of an audit entry with parts of a payload: for those who may see payloads."""
 
 
-def retry(executions: Iterable[Execution], by: Actor) -> int:
+def _in_chunks(
+    act: Callable[Concatenate[SchedulerLock, Chunk, P], int],
+) -> Callable[Concatenate[Iterable[Execution], P], int]:
+    """Have this act on some hundred rows at a time, under the scheduler lock and on rows read under it."""
+
+    @wraps(act)
+    def act_on(executions: Iterable[Execution], /, *args: P.args, **kwargs: P.kwargs) -> int:
+        ids = [execution.pk for execution in executions]
+        changed = 0
+        for start in range(0, len(ids), ROWS_AT_A_TIME):
+            some = ids[start : start + ROWS_AT_A_TIME]
+            with hold_scheduler_lock() as lock:
+                _lock_leases(some)
+                chunk = list(Execution.objects.filter(pk__in=some).order_by("pk"))
+                changed += act(lock, chunk, *args, **kwargs)
+        transaction.on_commit(dispatch)
+        return changed
+
+    return act_on
+
+
+def _lock_leases(execution_ids: Sequence[int]) -> None:
+    """Wait for starts and finishes in progress, which may not hold the scheduler lock; later ones wait for
+    us. So what is read next stays true."""
+    held = Lease.objects.filter(execution_id__in=execution_ids).order_by("pk")
+    list(held.select_for_update().values_list("pk"))
+
+
+@_in_chunks
+def retry(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     """Requeue failed, cancelled or skipped executions at the step they stopped at.
 
     Others, and those whose flow or step is gone, are left alone. Done work is never done twice.
     """
-    return _in_chunks(executions, lambda lock, chunk: _retry(lock, chunk, by))
+    return _retry(lock, chunk, by)
 
 
-def retry_from_start(executions: Iterable[Execution], by: Actor) -> int:
+@_in_chunks
+def retry_from_start(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     """Requeue failed, cancelled or skipped executions at the first step their payload needs.
 
     Their context is emptied; attempts and stored results stay until each step replaces its own.
     """
-    return _in_chunks(executions, lambda lock, chunk: _retry(lock, chunk, by, from_start=True))
+    return _retry(lock, chunk, by, from_start=True)
 
 
 def retry_with_payload(
@@ -60,66 +95,19 @@ def retry_with_payload(
     """
     given = validate(payload)
 
+    @_in_chunks
     def act(lock: SchedulerLock, chunk: Chunk) -> int:
         changed = [e for e in chunk if e.state in UNSUCCESSFUL]
         for e in changed:
             _set_payload(e, given, by, from_start=from_start)
         return _retry(lock, changed, by, from_start=from_start)
 
-    return _in_chunks([execution], act)
-
-
-def cancel(executions: Iterable[Execution], by: Actor) -> int:
-    """Cancel what waits at once; request the cancellation of what runs, which its worker sees in seconds."""
-    return _in_chunks(executions, lambda lock, chunk: _cancel(chunk, lock.now, by))
-
-
-def skip(executions: Iterable[Execution], by: Actor) -> int:
-    """Skip for good what waits or has failed; what runs, is done or was cancelled is left alone."""
-    return _in_chunks(executions, lambda lock, chunk: _skip(chunk, lock.now, by))
-
-
-def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> int:
-    """Change the priority; running work keeps its slot and has the new priority from its next step on."""
-    check_rank(priority)
-    return _in_chunks(executions, lambda lock, chunk: _set_priority(lock, chunk, priority, by))
-
-
-def set_run_after(executions: Iterable[Execution], when: datetime, by: Actor) -> int:
-    """Have what waits start no earlier than `when`; a moment that has passed: as soon as it may.
-
-    What runs, or waits for the window of its batch, is left alone. Raises `BadInput` for a moment
-    without a time zone or years ahead.
-    """
-    if when.tzinfo is None:
-        raise BadInput(f"the time {when} has no time zone: give one, as {when}+00:00")
-    check_horizon("run_after", when)
-    return _in_chunks(executions, lambda lock, chunk: _set_run_after(lock, chunk, when, by))
-
-
-def _in_chunks(executions: Iterable[Execution], act: Callable[[SchedulerLock, Chunk], int]) -> int:
-    """Act on some hundred rows at a time, under the scheduler lock and on rows read under it."""
-    ids = [execution.pk for execution in executions]
-    changed = 0
-    for start in range(0, len(ids), ROWS_AT_A_TIME):
-        with hold_scheduler_lock() as lock:
-            _lock_leases(ids[start : start + ROWS_AT_A_TIME])
-            some = Execution.objects.filter(pk__in=ids[start : start + ROWS_AT_A_TIME])
-            changed += act(lock, list(some.order_by("pk")))
-    transaction.on_commit(dispatch)
-    return changed
-
-
-def _lock_leases(execution_ids: Sequence[int]) -> None:
-    """Wait for starts and finishes in progress, which may not hold the scheduler lock; later ones wait for
-    us. So what is read next stays true."""
-    held = Lease.objects.filter(execution_id__in=execution_ids).order_by("pk")
-    list(held.select_for_update().values_list("pk"))
+    return act([execution])
 
 
 def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = False) -> int:
     ended = [e for e in chunk if e.state in UNSUCCESSFUL]
-    before = {e.pk: _state_and_step(e, from_start) for e in ended}
+    before = {e.pk: _state(e, with_step=from_start) for e in ended}
     moved = [e for e in ended if _move_to_start(e)] if from_start else ended
     action = "retry from start" if from_start else "retry"
     columns: dict[str, Any] = {"run_after": lock.now, "attempts_counted_since": lock.now, "finished_at": None}
@@ -129,10 +117,13 @@ def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = F
             action,
             some,
             lambda e: before[e.pk],
-            lambda e: {**_state_and_step(e, from_start), "state": State.WAITING.value},
+            lambda e: {**_state(e, with_step=from_start), "state": State.WAITING.value},
         )
         columns |= {"wait_reason": "", "resumed": not from_start, "route_id": route_id}
-        for (phase, step), ids in _by_step(some).items():
+        by_step: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for e in some:
+            by_step[e.phase, e.step].append(e.pk)
+        for (phase, step), ids in by_step.items():
             start = {"phase": phase, "step": step, "context": {}} if from_start else {}
             states.move(ids, State.WAITING, **columns, **start)
     batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
@@ -140,7 +131,7 @@ def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = F
     return sum(map(len, by_route.values()))
 
 
-def _state_and_step(execution: Execution, with_step: bool) -> dict[str, str]:
+def _state(execution: Execution, *, with_step: bool = False) -> dict[str, str]:
     step = {"step": f"{execution.phase}/{execution.step}"} if with_step else {}
     return {"state": execution.state, **step}
 
@@ -155,28 +146,17 @@ def _move_to_start(execution: Execution) -> bool:
     return True
 
 
-def _by_step(executions: Iterable[Execution]) -> dict[tuple[str, str], list[int]]:
-    ids: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for execution in executions:
-        ids[execution.phase, execution.step].append(execution.pk)
-    return ids
-
-
 def _set_payload(execution: Execution, payload: dict[str, Any], by: Actor, *, from_start: bool) -> None:
     before, execution.payload = execution.payload, payload
     _check_payload(execution, from_start=from_start)
     Execution.objects.filter(pk=execution.pk).update(payload=payload)
-    edited = {name for name in {*before, *payload} if _differs(before, payload, name)}
+    edited = {name for name in {*before, *payload} if before.get(name, MISSING) != payload.get(name, MISSING)}
     if edited:
         was, is_now = (
             {"payload": masked({name: given[name] for name in sorted(edited & set(given))})}
             for given in (before, payload)
         )
         by.record(EDIT_PAYLOAD, str(execution), was, is_now)
-
-
-def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool:
-    return (name in before, before.get(name)) != (name in after, after.get(name))
 
 
 def _check_payload(execution: Execution, *, from_start: bool) -> None:
@@ -200,23 +180,26 @@ def _check_payload(execution: Execution, *, from_start: bool) -> None:
     routes.check_fits(kind)
 
 
-def _cancel(chunk: Chunk, now: datetime, by: Actor) -> int:
+@_in_chunks
+def cancel(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
+    """Cancel what waits at once; request the cancellation of what runs, which its worker sees in seconds."""
     _revoke_unstarted(chunk)
     leases = Lease.objects.filter(execution__in=chunk, cancel_requested_by="")
     running = set(leases.values_list("execution_id", flat=True))
     leases.update(cancel_requested_by=by.actor or by.source)
     asked = [e for e in chunk if e.pk in running]
-    waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED) and e not in asked]
+    waiting = [e for e in chunk if e.state in BEFORE_IT_RUNS and e not in asked]
     by.record_each("cancel", asked, _state, lambda execution: {"state": "asked to stop"})
-    _end(waiting, State.CANCELLED, "cancel", now, by)
+    _end(waiting, State.CANCELLED, "cancel", lock.now, by)
     return len(asked) + len(waiting)
 
 
-def _skip(chunk: Chunk, now: datetime, by: Actor) -> int:
+@_in_chunks
+def skip(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
+    """Skip for good what waits or has failed; what runs, is done or was cancelled is left alone."""
     _revoke_unstarted(chunk)
-    may = (State.WAITING, State.LEASED, State.FAILED)
-    unwanted = [e for e in chunk if e.state in may]
-    _end(unwanted, State.SKIPPED, "skip", now, by)
+    unwanted = [e for e in chunk if e.state in (*BEFORE_IT_RUNS, State.FAILED)]
+    _end(unwanted, State.SKIPPED, "skip", lock.now, by)
     return len(unwanted)
 
 
@@ -232,7 +215,10 @@ def _reason(what: str, by: Actor) -> str:
     return (f"{what} by {by.actor}" + (f": {by.reason}" if by.reason else ""))[:200]
 
 
-def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
+@_in_chunks
+def set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
+    """Change the priority; running work keeps its slot and has the new priority from its next step on."""
+    check_rank(priority)
     others = [execution for execution in chunk if execution.priority != priority]
     _revoke_unstarted(others)
     by.record_each(
@@ -241,7 +227,7 @@ def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -
         lambda execution: {"priority": PRIORITY_NAMES[execution.priority]},
         lambda execution: {"priority": PRIORITY_NAMES[priority]},
     )
-    waiting = [e for e in others if e.state in (State.WAITING, State.LEASED)]
+    waiting = [e for e in others if e.state in BEFORE_IT_RUNS]
     retrying = Route.objects.filter(pk__in=[e.route_id for e in waiting], retrying=True)
     retries = set(retrying.values_list("pk", flat=True))
     by_route = _by_route(waiting, lambda e: (priority, e.resumed, e.route_id in retries))
@@ -252,9 +238,18 @@ def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -
     return len(others)
 
 
-def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) -> int:
+@_in_chunks
+def set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) -> int:
+    """Have what waits start no earlier than `when`; a moment that has passed: as soon as it may.
+
+    What runs, or waits for the window of its batch, is left alone. Raises `BadInput` for a moment
+    without a time zone or years ahead.
+    """
+    if when.tzinfo is None:
+        raise BadInput(f"the time {when} has no time zone: give one, as {when}+00:00")
+    check_horizon("run_after", when)
     now, moment = lock.now, max(when, lock.now)
-    waiting = [e for e in chunk if e.state in (State.WAITING, State.LEASED)]
+    waiting = [e for e in chunk if e.state in BEFORE_IT_RUNS]
     moved = [e for e in waiting if e.run_after and max(e.run_after, now) != moment]
     if not moved:
         return 0
@@ -272,10 +267,6 @@ def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor)
 
 def _run_after(moment: datetime | None) -> dict[str, str]:
     return {"run_after": moment.isoformat(timespec="seconds") if moment else ""}
-
-
-def _state(execution: Execution) -> dict[str, str]:
-    return {"state": execution.state}
 
 
 def _revoke_unstarted(chunk: Chunk) -> None:

@@ -7,7 +7,6 @@ gives out tokens and roles. A group is made once; what a site changes in it stay
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib.auth.models import Group, Permission
@@ -71,7 +70,8 @@ class Differs:
 
 def difference(role: str) -> Differs:
     """How this role's group was changed, or lacks new permissions."""
-    stated, held = _names(permissions_of(role)), _names(_held_by(role))
+    stated = {*names(permissions_of(role))}
+    held = {*names(Permission.objects.filter(group__name=role))}
     return Differs(tuple(sorted(stated - held)), tuple(sorted(held - stated)))
 
 
@@ -87,10 +87,7 @@ def reset(role: str, by: Actor) -> bool:
     return True
 
 
-def _held_by(role: str) -> QuerySet[Permission]:
-    return Permission.objects.filter(group__name=role)
-
-
-def _names(permissions: Iterable[Permission]) -> set[str]:
-    rows = Permission.objects.filter(pk__in=[p.pk for p in permissions])
-    return {f"{app}.{name}" for app, name in rows.values_list("content_type__app_label", "codename")}
+def names(permissions: QuerySet[Permission]) -> list[str]:
+    """As `app.codename`, sorted."""
+    pairs = permissions.order_by().values_list("content_type__app_label", "codename")
+    return sorted({f"{app}.{name}" for app, name in pairs})

@@ -40,6 +40,8 @@ class Undoable:
     now: Callable[[AuditEntry], Values]
     """The present state, in the fields of the entry's `after`."""
     restore: Callable[[AuditEntry, Actor], object]
+    remove: Callable[[AuditEntry, Actor], object] | None = None
+    """Used instead where there was no row before."""
 
 
 def undo(change: AuditEntry, by: Actor) -> AuditEntry:
@@ -52,8 +54,10 @@ def undo(change: AuditEntry, by: Actor) -> AuditEntry:
         AuditEntry.objects.select_for_update().get(pk=change.pk)
         check(change)
         reason = by.reason or f"undoes change {change.pk}"
+        kind, had_no_row = _kind_of(change), change.before.get("row", ...) is None
+        put_back = kind.remove if kind.remove and had_no_row else kind.restore
         try:
-            _kind_of(change).restore(change, replace(by, undoes=change.pk, reason=reason))
+            put_back(change, replace(by, undoes=change.pk, reason=reason))
         except (ValidationError, BadInput) as error:
             raise CannotUndo(f"what was before cannot be restored: {_message(error)}") from None
         undone = AuditEntry.objects.filter(undoes=change.pk).first()
@@ -146,13 +150,6 @@ def _limit_now(change: AuditEntry) -> Values:
     return {**field_values(limit, LIMIT_FIELDS), **pause_of(limit).serialize(), "row": limit.name}
 
 
-def _restore_limit(change: AuditEntry, by: Actor) -> None:
-    if change.before.get("row", ...) is None:
-        controls.remove_limit(change.target, by)
-    else:
-        controls.edit_limit(change.target, by, **change.before)
-
-
 def _pausable(change: AuditEntry) -> Pausable | None:
     queue = Queue.objects.filter(name=change.target).first()
     return queue or Limit.objects.filter(name=change.target).first()
@@ -166,9 +163,6 @@ def _pause_now(change: AuditEntry) -> Values:
 
 
 def _restore_pause(change: AuditEntry, by: Actor) -> None:
-    if change.before.get("row", ...) is None:
-        controls.remove_limit(change.target, by)
-        return
     row, pause = _pausable(change), Pause.parse(change.before)
     assert row is not None
     if pause.paused_until and pause.paused_until <= database_now():
@@ -188,11 +182,6 @@ def _queue_now(change: AuditEntry) -> Values:
     return {"max_pending": queue.max_pending} if queue else {}
 
 
-def _kind_and_phase(change: AuditEntry) -> tuple[str, str]:
-    kind, _, phase = change.target.partition(" in ")
-    return kind, phase
-
-
 def _policy_now(change: AuditEntry) -> Values:
     kind, phase = _kind_and_phase(change)
     policy = RetryPolicy.objects.filter(kind=kind, phase=phase).first()
@@ -201,12 +190,9 @@ def _policy_now(change: AuditEntry) -> Values:
     return {**field_values(policy, retry_policies.POLICY_FIELDS), "row": str(policy)}
 
 
-def _restore_policy(change: AuditEntry, by: Actor) -> None:
-    kind, phase = _kind_and_phase(change)
-    if change.before.get("row", ...) is None:
-        controls.delete_policy(kind, phase, by)
-    else:
-        controls.edit_policy(kind, phase, by, **change.before)
+def _kind_and_phase(change: AuditEntry) -> tuple[str, str]:
+    kind, _, phase = change.target.partition(" in ")
+    return kind, phase
 
 
 def _execution(change: AuditEntry) -> Execution | None:
@@ -248,8 +234,20 @@ def _may(codename: str) -> Callable[[AuditEntry], str]:
     return lambda change: f"queuemgr.{codename}"
 
 
-_LIMIT = Undoable(_may("change_limit"), _limit_now, _restore_limit)
-_POLICY = Undoable(_may("change_retrypolicy"), _policy_now, _restore_policy)
+def _remove_limit(change: AuditEntry, by: Actor) -> None:
+    controls.remove_limit(change.target, by)
+
+
+_LIMIT = Undoable(
+    _may("change_limit"), _limit_now,
+    lambda change, by: controls.edit_limit(change.target, by, **change.before), _remove_limit,
+)  # fmt: skip
+_PAUSE = Undoable(_may_pause, _pause_now, _restore_pause, _remove_limit)
+_POLICY = Undoable(
+    _may("change_retrypolicy"), _policy_now,
+    lambda change, by: controls.edit_policy(*_kind_and_phase(change), by, **change.before),
+    lambda change, by: controls.delete_policy(*_kind_and_phase(change), by),
+)  # fmt: skip
 
 KINDS = {
     "edit limit": _LIMIT,
@@ -260,8 +258,8 @@ KINDS = {
             change.target, by, change.before["row"], Pause.parse(change.before)
         ),
     ),
-    "pause": Undoable(_may_pause, _pause_now, _restore_pause),
-    "resume": Undoable(_may_pause, _pause_now, _restore_pause),
+    "pause": _PAUSE,
+    "resume": _PAUSE,
     "edit queue": Undoable(
         _may("change_queue"),
         _queue_now,

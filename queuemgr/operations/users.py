@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
@@ -23,15 +23,15 @@ FIELDS = (
 def serialize(row: User | Group) -> Values:
     """The fields and permissions of a user or group, for audit entries."""
     if isinstance(row, Group):
-        return {"name": row.name, "permissions": _names(row.permissions)}
+        return {"name": row.name, "permissions": roles.names(row.permissions.all())}
     fields = {field: getattr(row, field) for field in FIELDS}
     groups = list(row.groups.order_by("name").values_list("name", flat=True))
-    return {**fields, "groups": groups, "permissions": _names(row.user_permissions)}
+    return {**fields, "groups": groups, "permissions": roles.names(row.user_permissions.all())}
 
 
 def target_of(row: User | Group) -> str:
     """`user ann` or `group operator`: the target of audit entries."""
-    return f"{'group' if isinstance(row, Group) else 'user'} {row}"
+    return f"{_kind(row)} {row}"
 
 
 def record(action: str, row: User | Group, before: Values, by: Actor) -> None:
@@ -97,9 +97,3 @@ def _new_user(name: str) -> User:
 
 def _kind(row: User | Group) -> str:
     return "group" if isinstance(row, Group) else "user"
-
-
-def _names(permissions: Any) -> list[str]:
-    rows: Any = Permission.objects.filter(pk__in=permissions.values("pk"))
-    pairs = rows.order_by("content_type__app_label", "codename")
-    return [f"{app}.{name}" for app, name in pairs.values_list("content_type__app_label", "codename")]

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from queuemgr.models import FINAL, Batch, Execution
+from queuemgr.models import FINAL, Batch
 from queuemgr.reporting.export import CHUNK, flow_data
 
 
@@ -38,19 +38,15 @@ def results(batch: Batch, after: int = -1, limit: int | None = None) -> Iterator
         ended = list(takewhile(lambda member: member.state in FINAL, some))
         items = flow_data(batch.flow, [member.key for member in ended])
         for member in ended:
-            yield _result(member, dict(items.get(member.key, {})))
+            yield Result(
+                seq=member.batch_seq or 0,
+                key=member.key,
+                state=member.state,
+                error_kind=member.error_kind,
+                error=member.error_message,
+                finished=member.finished_at,
+                item=dict(items.get(member.key, {})),
+            )
         if len(ended) < CHUNK:
             return
         after, left = ended[-1].batch_seq or 0, None if left is None else left - len(ended)
-
-
-def _result(member: Execution, item: dict[str, Any]) -> Result:
-    return Result(
-        seq=member.batch_seq or 0,
-        key=member.key,
-        state=member.state,
-        error_kind=member.error_kind,
-        error=member.error_message,
-        finished=member.finished_at,
-        item=item,
-    )

@@ -71,20 +71,14 @@ def executions_matching(
     name), priority (by name), created_before, created_after (times, ISO 8601 when text; UTC where no
     zone is given), ids. Raises `BadInput` for an unknown name or an invalid value.
     """
+    if unknown := sorted(set(filters) - set(FILTERS)):
+        raise BadInput(f"no filter is called {unknown[0]!r}; there are: {', '.join(FILTERS)}")
     found = Execution.objects.all() if among is None else among
-    for name, value in parse(filters).items():
-        chosen = FILTERS[name]
+    for name, given in filters.items():
+        chosen, value = FILTERS[name], FILTERS[name].parse(name, given)
         narrower = bounded and chosen.bounded
         found = found.filter(narrower(value, filters) if narrower else chosen.matches(value))
     return found
-
-
-def parse(filters: Filters) -> dict[str, Any]:
-    """The parsed values; raises `BadInput`."""
-    unknown = sorted(set(filters) - set(FILTERS))
-    if unknown:
-        raise BadInput(f"no filter is called {unknown[0]!r}; there are: {', '.join(FILTERS)}")
-    return {name: FILTERS[name].parse(name, value) for name, value in filters.items()}
 
 
 def with_key(key: str) -> ExecutionQuerySet:
@@ -143,13 +137,10 @@ def _ids(name: str, value: Any) -> list[int]:
     return list(value)
 
 
-MAX_ID = 2**63 - 1
-
-
 def _batch(name: str, value: Any) -> Batch:
     text = _text(name, str(value))
     batch = Batch.objects.filter(name=text).first()
-    if batch is None and text.isdecimal() and int(text) <= MAX_ID:
+    if batch is None and text.isdecimal() and int(text) < 2**63:
         batch = Batch.objects.filter(pk=int(text)).first()
     if batch is None:
         raise BadInput(f"no batch is called {text[:60]!r}")
@@ -163,7 +154,8 @@ def _error(**conditions: Any) -> Q:
 
 def _containing(text: str, filters: Filters) -> Q:
     """The newest failures whose message contains the text."""
-    kinds = [filters["error_kind"]] if "error_kind" in filters else _error_kinds()
+    every_kind = "error_kind" not in filters
+    kinds = loose_index_scan(Execution, "error_kind")["error_kind"] if every_kind else [filters["error_kind"]]
     found: list[int] = []
     for kind in kinds:
         failures = Execution.objects.filter(_error(error_kind=kind)).order_by("-pk")
@@ -171,10 +163,6 @@ def _containing(text: str, filters: Filters) -> Q:
         wanted = text.casefold()
         found += [pk for pk, message in newest.iterator() if wanted in message.casefold()]
     return Q(pk__in=sorted(found, reverse=True)[:MAX_FOUND])
-
-
-def _error_kinds() -> list[str]:
-    return loose_index_scan(Execution, "error_kind")["error_kind"]
 
 
 def _under_limit(name: str) -> Q:

@@ -47,7 +47,9 @@ class Starts:
 
 def starts(phase: str, priority: int, now: datetime) -> Starts:
     """Starts in a queue: in ten minutes where those are enough, else in the hour."""
-    began = _began(phase, priority, now)
+    since, queue = now - HOUR, (phase, priority)
+    found = sql.rows(_BEGAN, [since, since, *queue, MAX_ATTEMPTS, since, *queue])
+    began = [sql.as_datetime(moment) for (moment,) in found]
     lately = [moment for moment in began if moment > now - SHORT]
     if len(lately) >= MIN_STARTS:
         return Starts(len(lately), _seconds(now, min(lately), full=len(began) > len(lately)))
@@ -68,13 +70,7 @@ _BEGAN = """
     SELECT started_at FROM queuemgr_lease
      WHERE started_at > %s AND phase = %s AND priority = %s
 """
-
-
-def _began(phase: str, priority: int, now: datetime) -> list[datetime]:
-    """Start times of what ended lately or runs."""
-    since, queue = now - HOUR, (phase, priority)
-    found = sql.rows(_BEGAN, [since, since, *queue, MAX_ATTEMPTS, since, *queue])
-    return [sql.as_datetime(moment) for (moment,) in found]
+"""Start times of what ended lately or runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
@@ -81,16 +82,16 @@ def preview(request: BulkRequest) -> Preview:
     eligible = matching.filter(verb.eligible(arguments))
     by_state = _by_state(matching)
     matched = int(eligible.order_by()[: COUNTED + 1].count())
-    takes = {str(state) for state in verb.takes}
-    already = sum(n for state, n in by_state.items() if state in takes) - matched
-    left = {state: n for state, n in by_state.items() if state not in takes}
+    already = sum(n for state, n in by_state.items() if state in verb.takes) - matched
+    left = {state: n for state, n in by_state.items() if state not in verb.takes}
     return Preview(
         verb=verb,
         arguments=arguments,
         matched=min(matched, COUNTED),
         more=matched > COUNTED or sum(by_state.values()) > COUNTED,
         left_alone=left | ({"as wanted already": already} if already > 0 else {}),
-        sample=_sample(eligible),
+        # Whichever are found first, so that no index is read to its end for an order nobody needs.
+        sample=sorted(eligible.order_by().defer("payload", "context")[:SAMPLE], key=attrgetter("pk")),
         up_to=up_to,
         per_minute=rate_for(verb, matched, request.per_minute),
     )
@@ -121,7 +122,10 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
         cursor=request.after,
         created_at=database_now(),
     )
-    action.matched = _count_matched(action, verb)
+    if verb.by_record:
+        action.matched = audit_reader.count_after(action.arguments["undoes"], action.cursor)
+    else:
+        action.matched = eligible(action).count()
     if not action.matched:
         raise BadInput(f"there is nothing to {verb.name}: no execution that matches the filter would change")
     action.per_minute = rate_for(verb, action.matched, request.per_minute)
@@ -214,12 +218,6 @@ def eligible(action: BulkAction) -> ExecutionQuerySet:
     )
 
 
-def _count_matched(action: BulkAction, verb: Action) -> int:
-    if verb.by_record:
-        return audit_reader.count_after(get_or_error(action.arguments["undoes"]).pk, action.cursor)
-    return eligible(action).count()
-
-
 def _locked(action_id: int) -> BulkAction:
     get_or_error(action_id)
     return BulkAction.objects.select_for_update().get(pk=action_id)
@@ -236,9 +234,3 @@ def _by_state(matching: ExecutionQuerySet) -> dict[str, int]:
     some = matching.order_by()[: COUNTED + 1]
     counts = some.aggregate(**{f"n_{s}": Count("pk", filter=Q(state=s)) for s in State})
     return {str(state): counts[f"n_{state}"] for state in State if counts[f"n_{state}"]}
-
-
-def _sample(eligible: ExecutionQuerySet) -> list[Execution]:
-    """Whichever are found first, so that no index is read to its end for an order nobody needs."""
-    some = eligible.order_by().defer("payload", "context")[:SAMPLE]
-    return sorted(some, key=lambda execution: execution.pk)

@@ -19,14 +19,11 @@ from queuemgr.models import UNSUCCESSFUL, Execution, State
 from queuemgr.operations import executions
 from queuemgr.operations.bulk import audit_reader
 from queuemgr.operations.controls import Actor
+from queuemgr.operations.executions import BEFORE_IT_RUNS
 from queuemgr.reporting.filtering import parse_time
 
 Arguments = Mapping[str, Any]
 Act = Callable[[Iterable[Execution], Arguments, Actor], int]
-
-
-def _nothing_already(arguments: Arguments) -> Q:
-    return Q()
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Action:
     """The name of its one argument, if it has one."""
     read: Callable[[Any], Any] = str
     """Parses its argument into what the row stores; raises `BadInput`."""
-    unless: Callable[[Arguments], Q] = _nothing_already
+    unless: Callable[[Arguments], Q] | None = None
     """Executions that need no change."""
     starts_again: bool = False
     """Whether it restarts ended work, so that a rate is wise."""
@@ -65,8 +62,8 @@ class Action:
 
     def eligible(self, arguments: Arguments) -> Q:
         """The executions it would change."""
-        already = self.unless(arguments)
-        return Q(state__in=self.takes) & ~already if already else Q(state__in=self.takes)
+        takes = Q(state__in=self.takes)
+        return takes & ~self.unless(arguments) if self.unless else takes
 
 
 ARGUMENTS = {
@@ -87,19 +84,11 @@ def _run_after(value: Any) -> str:
     return moment.astimezone(UTC).isoformat()
 
 
-def _set_priority(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
-    return executions.set_priority(rows, priority_of(arguments["priority"]), by)
-
-
 def _reschedule(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
     return executions.set_run_after(rows, datetime.fromisoformat(arguments["run_after"]), by)
 
 
-def _restore(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
-    return audit_reader.restore_priorities(arguments["undoes"], rows, by)
-
-
-BEFORE_IT_RUNS = (State.WAITING, State.LEASED)
+UNDONE = tuple(state for state in State if state != State.DONE)
 
 ACTIONS: Mapping[str, Action] = {
     verb.name: verb
@@ -124,7 +113,7 @@ ACTIONS: Mapping[str, Action] = {
         ),
         Action(
             "priority", "gets another priority", "prioritise_execution",
-            tuple(state for state in State if state != State.DONE), _set_priority,
+            UNDONE, lambda rows, given, by: executions.set_priority(rows, priority_of(given["priority"]), by),
             wants="priority", read=_priority,
             unless=lambda given: Q(priority=priority_of(given["priority"])),
         ),
@@ -138,7 +127,7 @@ ACTIONS: Mapping[str, Action] = {
 
 RESTORE = Action(
     "restore", "gets back the priority it had before that action", "prioritise_execution",
-    tuple(state for state in State if state != State.DONE), _restore,
+    UNDONE, lambda rows, given, by: audit_reader.restore_priorities(given["undoes"], rows, by),
     wants="undoes", read=int, by_record=True,
 )  # fmt: skip
 

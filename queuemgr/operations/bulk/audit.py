@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from queuemgr.base.id_ranges import ranges
-from queuemgr.base.redaction import clean
-from queuemgr.models import AuditEntry, BulkAction, Execution
+from queuemgr.models import BulkAction, Execution
 from queuemgr.operations.controls import Actor, Describe
 
 START = "start bulk action"
@@ -41,38 +39,20 @@ def _in_words(values: dict[str, str]) -> str:
 
 def record_batch(action: BulkAction, by: ByAction, changed: int) -> None:
     """Record what one batch changed; nothing when it changed nothing."""
-    if not changed:
-        return
-    _write(
-        by, f"bulk {action.verb}", f"{changed} executions of {action}", changed, action,
-        {words: ranges(ids) for words, ids in by.before.items()},
-        {words: ranges(ids) for words, ids in by.after.items()},
-    )  # fmt: skip
+    before, after = ({words: ranges(ids) for words, ids in some.items()} for some in (by.before, by.after))
+    if changed:
+        target = f"{changed} executions of {action}"
+        by.record(f"bulk {action.verb}", target, before, after, changed, action.pk)
 
 
 def record_start(action: BulkAction, by: Actor) -> None:
     """Record the start: what it does, with which executions, at what rate."""
-    after = {
-        **{name: value for name, value in action.filters.items() if name != "ids"},
-        **({"ids": ranges(action.filters["ids"])} if "ids" in action.filters else {}),
-        **action.arguments,
-        "per_minute": action.per_minute,
-    }
-    _write(by, START, str(action), action.matched, action, {}, after)
+    filters = {name: ranges(v) if name == "ids" else v for name, v in action.filters.items()}
+    after = {**filters, **action.arguments, "per_minute": action.per_minute}
+    by.record(START, str(action), {}, after, action.matched, action.pk)
 
 
 def record_end(action: BulkAction, by: Actor, what: str) -> None:
     """Record a stop or the end: what it changed in all."""
     counts = {name: getattr(action, name) for name in ("changed", "skipped", "failed")}
-    _write(by, what, str(action), action.changed, action, {"matched": action.matched}, counts)
-
-
-def _write(
-    by: Actor, what: str, target: str, affected: int, action: BulkAction,
-    before: dict[str, Any], after: dict[str, Any],
-) -> None:  # fmt: skip
-    AuditEntry.objects.create(
-        actor=by.actor, source=by.source, reason=clean(by.reason)[:200], action=what, target=target,
-        before=before, after=after, affected=affected, action_id=action.pk,
-        undoes_id=by.undoes,
-    )  # fmt: skip
+    by.record(what, str(action), {"matched": action.matched}, counts, action.changed, action.pk)

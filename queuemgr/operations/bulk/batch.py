@@ -62,7 +62,10 @@ def step(action_id: int, rows: int = ROWS) -> BatchResult:
     at_most = rate.may_change(action.per_minute, action.due_at or now, now, rows)
     if action.state != ActionState.RUNNING or not at_most:
         return BatchResult()
-    ids = _next_ids(action, at_most)
+    if action_named(action.verb).by_record:
+        ids = audit_reader.ids_after(action.arguments["undoes"], action.cursor, at_most)
+    else:
+        ids = _first_ids(bulk.eligible(action), at_most)
     with hold_scheduler_lock() as lock:
         began = time.monotonic()
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
@@ -71,12 +74,6 @@ def step(action_id: int, rows: int = ROWS) -> BatchResult:
         result = _act(mine, ids) if ids else BatchResult()
         _advance(mine, result, lock.now, ids[-1] if len(ids) == at_most else mine.up_to)
     return replace(result, held=time.monotonic() - began)
-
-
-def _next_ids(action: BulkAction, most: int) -> list[int]:
-    if action_named(action.verb).by_record:
-        return audit_reader.ids_after(action.arguments["undoes"], action.cursor, most)
-    return _first_ids(bulk.eligible(action), most)
 
 
 def _first_ids(executions: ExecutionQuerySet, most: int) -> list[int]:
@@ -97,7 +94,7 @@ def _act(action: BulkAction, ids: Sequence[int]) -> BatchResult:
     """Change those of the batch that still match; the others were changed since they were looked up."""
     still = _first_ids(bulk.eligible(action).filter(pk__in=ids), len(ids))
     gone = BatchResult(skipped=len(ids) - len(still))
-    return (gone + _change(action, still)) if still else gone
+    return gone + _change(action, still) if still else gone
 
 
 def _change(action: BulkAction, ids: Sequence[int]) -> BatchResult:

@@ -110,7 +110,7 @@ class _Simulation:
         return Replayed(self._runs, list(self._reasons_never_started()))
 
     def _next_event(self) -> datetime | None:
-        heads = [t[0][0] for t in (self._ends, self._arrivals, self._parking_timers) if t]
+        heads = [timers[0][0] for timers in (self._ends, self._arrivals, self._parking_timers) if timers]
         if self._next_wakeup:
             heads.append(max(self._next_wakeup, self._now) + TICK)
         return min(heads, default=None)

@@ -96,12 +96,11 @@ class Bearer(HttpBearer):
 
 
 def _count(token: ApiToken, now: Any) -> None:
-    counted = api_tokens.count(token, now)
-    if not counted.passed:
-        wait = math.ceil(counted.wait) or 1
+    wait = api_tokens.count(token, now)
+    if wait is not None:
         raise Problem(
             "too-many-requests", f"the rate limit of token {token.name} is {token.rate}",
-            headers={"Retry-After": str(wait)}, retry_after_seconds=round(counted.wait, 3),
+            headers={"Retry-After": str(math.ceil(wait) or 1)}, retry_after_seconds=round(wait, 3),
         )  # fmt: skip
 
 
