@@ -23,7 +23,7 @@ from queuemgr.flows.flow import get_flow
 from queuemgr.lifecycle import batch_window
 from queuemgr.models import Batch
 from queuemgr.operations import batches
-from queuemgr.operations.flow_choice import choose_flow
+from queuemgr.operations.enqueueing import choose_flow
 from queuemgr.reporting.batch_progress import Progress, progress_of
 from queuemgr.reporting.batch_results import Result
 

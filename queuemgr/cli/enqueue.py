@@ -18,8 +18,7 @@ from queuemgr.flows.flow import PRIORITIES, Flow, NewExecution, all_phases
 from queuemgr.lifecycle.enqueue import Enqueued, enqueue_many
 from queuemgr.models import Batch
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import audited_enqueue, record_enqueue
-from queuemgr.operations.flow_choice import choose_flow
+from queuemgr.operations.enqueueing import audited_enqueue, choose_flow, record_enqueue
 from queuemgr.worker import housekeeping
 
 Enqueue = Callable[[Iterable[NewExecution]], Enqueued]

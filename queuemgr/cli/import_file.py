@@ -19,8 +19,7 @@ from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.flows.flow import Flow, NewExecution, get_flow
 from queuemgr.lifecycle.enqueue import Enqueued
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import record_enqueue
-from queuemgr.operations.flow_choice import choose_flow
+from queuemgr.operations.enqueueing import choose_flow, record_enqueue
 
 LINES_PER_CHUNK = 500
 

@@ -14,7 +14,7 @@ from queuemgr.cli.config_options import apply as apply_settings
 from queuemgr.cli.output import by_command, show, table
 from queuemgr.cli.progress_bar import shown as shows_progress
 from queuemgr.cli.progress_bar import tracked
-from queuemgr.operations.audited_enqueue import audited_enqueue
+from queuemgr.operations.enqueueing import audited_enqueue
 from queuemgr.operations.users import ensure_superuser
 
 __all__ = [

@@ -6,7 +6,7 @@ nothing that existed throughout is left out or repeated, whatever changes meanwh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
@@ -17,6 +17,7 @@ from django.db.models import Count, F, Min, Q, QuerySet, Sum
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
+from queuemgr.reporting.filtering import executions_matching
 
 CHUNK = 500
 """Executions in memory at once, with the data of their flow."""
@@ -32,15 +33,12 @@ def chosen(
 
     Raises `UnknownFlow` for a flow that is neither registered nor has executions.
     """
-    rows = Execution.objects.all()
-    if flow:
-        rows = rows.filter(flow=flow)
-        if not rows.exists():
-            get_flow(flow)
+    if flow and not Execution.objects.filter(flow=flow).exists():
+        get_flow(flow)
+    given = {"flow": flow, "error_kind": error_kind}
+    rows = executions_matching({name: value for name, value in given.items() if value})
     if states:
         rows = rows.filter(state__in=states)
-    if error_kind:
-        rows = rows.filter(error_kind=error_kind).exclude(error_kind="")
     if since:
         rows = rows.filter(Q(created_at__gte=since) | Q(finished_at__gte=since))
     return rows
@@ -79,24 +77,15 @@ NO_ATTEMPT: Mapping[str, Any] = {"tries": 0, "requests": 0, "worked_seconds": 0.
 def _attempts(some: Sequence[Execution]) -> dict[int, Mapping[str, Any]]:
     """By execution: attempts (not counting interrupted and snoozed ones), requests charged, seconds its steps
     ran, and when the first started."""
-    found = (
-        Attempt.objects.filter(execution__in=[execution.pk for execution in some])
-        .order_by()
-        .values("execution_id")
-        .annotate(
-            tries=Count("pk", filter=~Q(outcome__in=NOT_COUNTED_AS_ATTEMPT)),
-            requests=Sum("cost"),
-            worked=Sum(F("ended_at") - F("started_at")),
-            begun=Min("started_at"),
-        )
+    attempts = Attempt.objects.filter(execution__in=[execution.pk for execution in some]).order_by()
+    found: Iterable[Any] = attempts.values("execution_id").annotate(
+        tries=Count("pk", filter=~Q(outcome__in=NOT_COUNTED_AS_ATTEMPT)),
+        requests=Sum("cost"),
+        worked_seconds=Sum(F("ended_at") - F("started_at")),
+        begun=Min("started_at"),
     )
     return {
-        row["execution_id"]: {
-            "tries": row["tries"],
-            "requests": row["requests"],
-            "worked_seconds": round(row["worked"].total_seconds(), 3),
-            "begun": row["begun"],
-        }
+        row.pop("execution_id"): row | {"worked_seconds": round(row["worked_seconds"].total_seconds(), 3)}
         for row in found
     }
 

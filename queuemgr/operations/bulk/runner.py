@@ -63,15 +63,10 @@ def _one_batch(action_id: int, rows: int) -> BatchResult:
         time.sleep(0.1)
     except Exception as error:
         logger.exception("bulk action #%s failed", action_id)
-        _give_up(action_id, clean(describe_error(error)))
+        problem, now = clean(describe_error(error)), database_now()
+        running = BulkAction.objects.running().filter(pk=action_id)
+        if running.update(state=ActionState.FAILED, finished_at=now, problem=problem):
+            action = bulk.get_or_error(action_id)
+            by = Actor(action.actor, action.source, action.reason)
+            audit.record_end(action, by, "end bulk action")
     return BatchResult()
-
-
-def _give_up(action_id: int, problem: str) -> None:
-    ended = BulkAction.objects.running().filter(pk=action_id).update(
-        state=ActionState.FAILED, finished_at=database_now(), problem=problem
-    )  # fmt: skip
-    if ended:
-        action = bulk.get_or_error(action_id)
-        by = Actor(action.actor, action.source, action.reason)
-        audit.record_end(action, by, "end bulk action")

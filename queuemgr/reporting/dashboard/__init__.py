@@ -7,9 +7,9 @@ admission decides on, reasons by admission itself, forecasts in `forecast`, what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Count
 
@@ -32,7 +32,7 @@ from queuemgr.reporting.dashboard import (
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.budget_burndown import Budgets
 from queuemgr.reporting.dashboard.limit_bars import LimitBar, Limits, WaitReasons
-from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow
+from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow, QueueCell, Sums
 from queuemgr.reporting.dashboard.reconciliation import AllExecutions, SumCheck, all_executions
 from queuemgr.reporting.dashboard.trend_cache import Trends
 from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
@@ -46,12 +46,13 @@ FAILURES = 8
 ACTIONS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Dashboard:
+@dataclass(frozen=True)
+class Dashboard(Sums):
     """All of the front page at the time `at`; `counted` may be up to half a minute older."""
 
     at: datetime
     phases: tuple[PhaseRow, ...]
+    cells: Sequence[QueueCell]
     fleet: LimitBar
     limits: Limits
     wait_reasons: WaitReasons
@@ -65,27 +66,9 @@ class Dashboard:
     snapshot: Snapshot
 
     @property
-    def waiting(self) -> int:
-        return sum(row.waiting for row in self.phases)
-
-    @property
-    def running(self) -> int:
-        return sum(row.running for row in self.phases)
-
-    @property
-    def unstarted(self) -> int:
-        """Leases whose step has not started."""
-        return sum(row.held for row in self.phases) - self.running
-
-    @property
-    def oldest(self) -> timedelta | None:
-        """How long the oldest due work has waited."""
-        return max((row.oldest for row in self.phases if row.oldest is not None), default=None)
-
-    @property
     def aged_after(self) -> bool:
         """Is work aged?"""
-        return any(cell.aged_after for row in self.phases for cell in row.cells)
+        return any(cell.aged_after for cell in self.cells)
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
@@ -128,6 +111,7 @@ def _read(now: datetime) -> Dashboard:
     return Dashboard(
         at=now,
         phases=phases,
+        cells=[cell for row in phases for cell in row.cells],
         fleet=limits.shown[0],
         limits=limits,
         wait_reasons=limit_bars.wait_reasons(stopped, reasons.could_start),

@@ -81,11 +81,10 @@ def _of_budgets(shown: Dashboard) -> Iterator[Alarm]:
 
 
 def _of_waits(shown: Dashboard) -> Iterator[Alarm]:
-    for row in shown.phases:
-        for cell in row.cells:
-            if cell.is_overdue:
-                text = f"Work in {cell.queue} waited longer than its bound and goes first"
-                yield Alarm("note", text, "queues")
+    for cell in shown.cells:
+        if cell.is_overdue:
+            text = f"Work in {cell.queue} waited longer than its bound and goes first"
+            yield Alarm("note", text, "queues")
 
 
 def _of_failures(shown: Dashboard) -> Iterator[Alarm]:

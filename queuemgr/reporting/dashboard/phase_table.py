@@ -54,14 +54,11 @@ class QueueCell:
         return min(1.0, self.oldest / self.aged_after)
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseRow:
-    """One phase over its priorities, with the operator's words for its work."""
+class Sums:
+    """Totals of several queues."""
 
-    phase: str
-    waits_as: str
-    runs_as: str
-    cells: tuple[QueueCell, ...]
+    __slots__ = ()
+    cells: Sequence[QueueCell]
 
     @property
     def waiting(self) -> int:
@@ -72,12 +69,27 @@ class PhaseRow:
         return sum(cell.running for cell in self.cells)
 
     @property
+    def unstarted(self) -> int:
+        """Leases whose step has not started."""
+        return sum(cell.unstarted for cell in self.cells)
+
+    @property
     def held(self) -> int:
-        return sum(cell.held for cell in self.cells)
+        return self.running + self.unstarted
 
     @property
     def oldest(self) -> timedelta | None:
         return max((cell.oldest for cell in self.cells if cell.oldest is not None), default=None)
+
+
+@dataclass(frozen=True)
+class PhaseRow(Sums):
+    """One phase over its priorities, with the operator's words for its work."""
+
+    phase: str
+    waits_as: str
+    runs_as: str
+    cells: Sequence[QueueCell]
 
 
 def phase_rows(

@@ -13,14 +13,16 @@ from queuemgr.scheduling.claims import RouteKind
 
 
 class Limits:
-    """Usage, rate clocks, and requests spent by day, as attempts start and end."""
+    """Usage, rate clocks, requests spent by day and the retry budget, as attempts start and end."""
 
-    def __init__(self, rules: Mapping[str, LimitRule]) -> None:
+    def __init__(self, rules: Mapping[str, LimitRule], retry_percent: int) -> None:
         self._configured = {name: replace(rule, day_ends=None) for name, rule in rules.items()}
         self.rules: dict[str, LimitRule] = {}
         self._usage: defaultdict[str, Usage] = defaultdict(Usage)
         self._clocks: dict[str, float] = {}
         self._spent: Counter[tuple[str, date]] = Counter()
+        self._retry_percent, self._starts, self._retries = retry_percent, 0, 0
+        self._ended: deque[tuple[datetime, bool]] = deque()
 
     def start(self, kind: RouteKind, now: datetime) -> None:
         """Hold its capacity, advance rate clocks, and charge its cost to the day."""
@@ -32,10 +34,13 @@ class Limits:
                 self._clocks[name] = clock + rule.rate.interval
             if kind.cost:
                 self._spent[name, day_of(now, rule.budget_zone)] += kind.cost
+        self._starts += 1
+        self._retries += kind.retrying
 
-    def end(self, kind: RouteKind) -> None:
+    def end(self, kind: RouteKind, now: datetime) -> None:
         for name, weight in kind.claims:
             self._usage[name].hold(-weight, kind.priority, leases=-1)
+        self._ended.append((now, kind.retrying))
 
     def usage(self, names: Iterable[str], now: datetime) -> dict[str, Usage]:
         """Usage of these limits; their rules are brought up to date on the way."""
@@ -57,24 +62,9 @@ class Limits:
         self.rules[name] = rule
         return rule
 
-
-class RetryShare:
-    """How many of the starts in the retry window were retries, as `retry_budget` counts them."""
-
-    def __init__(self, percent: int) -> None:
-        self._percent = percent
-        self._ended: deque[tuple[datetime, bool]] = deque()
-        self._starts = self._retries = 0
-
-    def start(self, kind: RouteKind) -> None:
-        self._starts += 1
-        self._retries += kind.retrying
-
-    def end(self, kind: RouteKind, now: datetime) -> None:
-        self._ended.append((now, kind.retrying))
-
-    def budget(self, now: datetime) -> RetryBudget | None:
+    def retry_budget(self, now: datetime) -> RetryBudget | None:
+        """What is left of it, counted as `scheduling.retry_budget` counts."""
         while self._ended and self._ended[0][0] <= now - RETRY_WINDOW:
             self._starts -= 1
             self._retries -= self._ended.popleft()[1]
-        return RetryBudget.of(self._percent, self._starts, self._retries, now)
+        return RetryBudget.of(self._retry_percent, self._starts, self._retries, now)

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from queuemgr.flows.flow import all_phases, queue_name
-from queuemgr.reporting.replay.limits import Limits, RetryShare
+from queuemgr.reporting.replay.limits import Limits
 from queuemgr.reporting.replay.recording import Recording
 from queuemgr.reporting.replay.routes import ReadyRoutes, Route
 from queuemgr.scheduling.admission import (
@@ -89,7 +89,7 @@ class _Simulation:
         self._ends: Timers = []
         self._parking_timers: Timers = []
         self._next_wakeup: datetime | None = None
-        self._limits, self._retries = Limits(fleet.rules), RetryShare(fleet.retry_percent)
+        self._limits = Limits(fleet.rules, fleet.retry_percent)
         self._virtual_times: dict[str, float] = {}
         self._routes: list[Route] = []
         self._route_of: dict[RouteKind, Route] = {}
@@ -121,8 +121,7 @@ class _Simulation:
         for index in ended:
             self._runs[index].ended_at = self._now
             piece = self._pieces[index]
-            self._limits.end(piece.kind)
-            self._retries.end(piece.kind, self._now)
+            self._limits.end(piece.kind, self._now)
             for name in route_keys(piece.kind.limit_keys, piece.kind.tokens):
                 for pk in list(self._parked[name]):
                     self._unpark(self._routes[pk])
@@ -196,7 +195,7 @@ class _Simulation:
             unstarted={},
             breaker_states=self._limits.clocks(names),
             ordering=self._fleet.policy,
-            retries=self._retries.budget(self._now),
+            retries=self._limits.retry_budget(self._now),
             virtual_times=self._virtual_times,
         )
 
@@ -205,7 +204,6 @@ class _Simulation:
         self._ready.discard(route)
         route.served_at = self._runs[index].started_at = self._now
         self._limits.start(route.kind, self._now)
-        self._retries.start(route.kind)
         ends_at = self._now + self._pieces[index].attempt.run_time
         heapq.heappush(self._ends, (ends_at, index))
         if route.waiting:

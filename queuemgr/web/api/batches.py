@@ -14,8 +14,7 @@ from queuemgr.lifecycle.batch_window import MAX_WINDOW
 from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
-from queuemgr.operations.audited_enqueue import audited_enqueue
-from queuemgr.operations.flow_choice import choose_flow
+from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.enqueue import MAX_ITEMS, FlowName, Item, KeyAndPayload, parse_items
 from queuemgr.web.api.idempotency import idempotent

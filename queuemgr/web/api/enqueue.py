@@ -16,8 +16,7 @@ from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import NewExecution, all_phases, get_flow
 from queuemgr.lifecycle.enqueue import atomically, enqueue_many, priority_of
 from queuemgr.models import Execution
-from queuemgr.operations.audited_enqueue import audited_enqueue
-from queuemgr.operations.flow_choice import choose_flow
+from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.executions import router
 from queuemgr.web.api.idempotency import idempotent

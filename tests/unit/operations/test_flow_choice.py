@@ -9,7 +9,7 @@ import pytest
 from queuemgr import BadInput, Flow, Phase, register_flow
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows import flow
-from queuemgr.operations.flow_choice import choose_flow
+from queuemgr.operations.enqueueing import choose_flow
 
 PHASE = Phase("print", 0, "queued", "printing", ())
 
