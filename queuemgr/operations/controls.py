@@ -101,18 +101,13 @@ def resume(target: str, by: Actor) -> None:
 def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
     """Close the breakers of these limits at once; a pattern stands for every key it applies to. Returns
     those that were open or half-open."""
-    reset = _reset_breakers(_breakers_under(names), by)
-    transaction.on_commit(dispatch)
-    return reset
-
-
-def _breakers_under(names: Iterable[str]) -> list[str]:
-    """The limits with these names, or under these patterns, whose breaker is not closed."""
     wanted = set(names)
     owner = claims.rule_resolver(Limit.objects.values_list("name", flat=True))
-    states = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
-    found = states.order_by("name").values_list("name", flat=True)
-    return [name for name in found if name in wanted or owner(name) in wanted]
+    not_closed = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
+    found = not_closed.order_by("name").values_list("name", flat=True)
+    reset = _reset_breakers([name for name in found if name in wanted or owner(name) in wanted], by)
+    transaction.on_commit(dispatch)
+    return reset
 
 
 @transaction.atomic

@@ -59,7 +59,8 @@ def undo(change: AuditEntry, by: Actor) -> AuditEntry:
         try:
             put_back(change, replace(by, undoes=change.pk, reason=reason))
         except (ValidationError, BadInput) as error:
-            raise CannotUndo(f"what was before cannot be restored: {_message(error)}") from None
+            said = " ".join(getattr(error, "messages", [str(error)]))
+            raise CannotUndo(f"what was before cannot be restored: {said}") from None
         undone = AuditEntry.objects.filter(undoes=change.pk).first()
         if undone is None:
             raise CannotUndo(f"{change.target} has changed since")
@@ -136,10 +137,6 @@ def _word(value: Any) -> str:
     return "nothing" if value in (None, "") else str(value)
 
 
-def _message(error: ValidationError | BadInput) -> str:
-    return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
-
-
 # Limits, and pauses of limits and queues.
 
 
@@ -175,11 +172,6 @@ def _may_pause(change: AuditEntry) -> str:
 
 
 # Queues, policies, priorities.
-
-
-def _queue_now(change: AuditEntry) -> Values:
-    queue = Queue.objects.filter(name=change.target).first()
-    return {"max_pending": queue.max_pending} if queue else {}
 
 
 def _policy_now(change: AuditEntry) -> Values:
@@ -262,7 +254,7 @@ KINDS = {
     "resume": _PAUSE,
     "edit queue": Undoable(
         _may("change_queue"),
-        _queue_now,
+        lambda change: Queue.objects.filter(name=change.target).values("max_pending").first() or {},
         lambda change, by: controls.edit_queue(change.target, by, **change.before),
     ),
     "edit retry policy": _POLICY,

@@ -67,10 +67,9 @@ def forecast(seen: Snapshot, unfinished: Mapping[str, int]) -> dict[str, Any]:
 
 def budgets(seen: Snapshot, measured: Throughput) -> list[Budget]:
     """The budgets of limits with a rule of their own and of keys in use, by name."""
-    names = {name for name in seen.rules if not name.endswith("*")} | set(seen.use)
-    return [
-        _budget(name, seen, measured) for name in sorted(names) if seen.rule(name).daily_budget is not None
-    ]
+    names = {*seen.use, *(name for name in seen.rules if not name.endswith("*"))}
+    limited = (name for name in sorted(names) if seen.rule(name).daily_budget is not None)
+    return [_budget(name, seen, measured) for name in limited]
 
 
 def _budget(name: str, seen: Snapshot, measured: Throughput) -> Budget:
@@ -80,6 +79,11 @@ def _budget(name: str, seen: Snapshot, measured: Throughput) -> Budget:
     ends_at = _after(seen.now, left, per_second)
     if ends_at and rule.day_ends and ends_at >= rule.day_ends:
         ends_at = None
+    because = "" if ends_at else "lasts until it resets"
+    if not left:
+        because = "spent"
+    elif not per_second:
+        because = "nothing spent in the last hour"
     return Budget(
         limit=name,
         budget=rule.daily_budget or 0,
@@ -89,16 +93,8 @@ def _budget(name: str, seen: Snapshot, measured: Throughput) -> Budget:
         per_hour=round(per_second * 3600, 1),
         ends_at=ends_at,
         resets_at=rule.day_ends,
-        because=_why_no_end(ends_at is None, per_second, left),
+        because=because,
     )
-
-
-def _why_no_end(lasts: bool, per_second: float, left: int) -> str:
-    if not left:
-        return "spent"
-    if not per_second:
-        return "nothing spent in the last hour"
-    return "lasts until it resets" if lasts else ""
 
 
 def _phase(phase: str, unfinished: int, now: datetime, measured: Throughput) -> dict[str, Any]:

@@ -51,14 +51,11 @@ def starts(phase: str, priority: int, now: datetime) -> Starts:
     found = sql.rows(_BEGAN, [since, since, *queue, MAX_ATTEMPTS, since, *queue])
     began = [sql.as_datetime(moment) for (moment,) in found]
     lately = [moment for moment in began if moment > now - SHORT]
-    if len(lately) >= MIN_STARTS:
-        return Starts(len(lately), _seconds(now, min(lately), full=len(began) > len(lately)))
-    return Starts(len(began), _seconds(now, min(began, default=now), full=False))
-
-
-def _seconds(now: datetime, first: datetime, *, full: bool) -> float:
-    """A window with starts before it counts in full; else from the first start in it."""
-    return (SHORT if full else max(MIN_WINDOW, now - first)).total_seconds()
+    if MIN_STARTS <= len(lately) < len(began):
+        return Starts(len(lately), SHORT.total_seconds())
+    # All starts of the hour: the window begins with the first of them.
+    window = max(MIN_WINDOW, now - min(began, default=now))
+    return Starts(len(began), window.total_seconds())
 
 
 _BEGAN = """

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
@@ -19,8 +20,7 @@ from queuemgr.flows.flow import all_flows
 from queuemgr.lifecycle import finish, minute_stats, task_events
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import FINAL, Attempt, Lease, PeriodicJob, State, Worker
-from queuemgr.operations import idempotency
+from queuemgr.models import FINAL, Attempt, IdempotencyRecord, Lease, PeriodicJob, State, Worker
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.scheduling import wakeups
 from queuemgr.worker import log_format
@@ -35,6 +35,9 @@ SETTLED_STATES = tuple(state for state in FINAL if state != State.FAILED)
 
 KEEP_GONE_WORKERS = timedelta(days=1)
 """How long the row of a worker that is gone is kept."""
+
+KEEP_ANSWERS = timedelta(hours=24)
+"""How long responses are kept for requests repeated with the same idempotency key, as most APIs do."""
 
 
 def claim(job: str, every: float) -> bool:
@@ -102,7 +105,7 @@ def prune() -> dict[str, int]:
         "attempts": _prune_attempts(now),
         "minutes": minute_stats.prune(now, PRUNE_ROWS),
         "workers": _prune_workers(now),
-        "answers": idempotency.prune(now),
+        "answers": _delete(IdempotencyRecord.objects.filter(at__lt=now - KEEP_ANSWERS)),
         "files": sum(flow.cleanup() for flow in all_flows()),
     }
 
@@ -121,11 +124,16 @@ def _prune_attempts(now: datetime) -> int:
     old = Attempt.objects.filter(
         ended_at__lt=min(until, counted), execution__state__in=SETTLED_STATES
     ).order_by("ended_at")
-    pruned = 0
-    while some := list(old.values_list("pk", flat=True)[:PRUNE_ROWS]):
+    return _delete(old)
+
+
+def _delete(rows: QuerySet[Any]) -> int:
+    """Delete these, `PRUNE_ROWS` in a transaction; returns how many."""
+    deleted = 0
+    while some := list(rows.values_list("pk", flat=True)[:PRUNE_ROWS]):
         with transaction.atomic():
-            pruned += Attempt.objects.filter(pk__in=some).delete()[0]
-    return pruned
+            deleted += rows.model._default_manager.filter(pk__in=some).delete()[0]
+    return deleted
 
 
 def _prune_workers(now: datetime) -> int:

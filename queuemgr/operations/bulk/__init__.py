@@ -123,7 +123,8 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
         created_at=database_now(),
     )
     if verb.by_record:
-        action.matched = audit_reader.count_after(action.arguments["undoes"], action.cursor)
+        undone = get_or_error(action.arguments["undoes"])
+        action.matched = audit_reader.count_after(undone.pk, action.cursor)
     else:
         action.matched = eligible(action).count()
     if not action.matched:

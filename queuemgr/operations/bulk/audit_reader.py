@@ -47,13 +47,11 @@ def restore_priorities(action_id: int, executions: Iterable[Execution], by: Acto
     alike: Mapping[tuple[str, str], list[int]] = defaultdict(list)
     for pk, before, after in _changes_of(action_id, ids):
         alike[before, after].append(pk)
-    return sum(
-        set_priority(_with(some, after), _priority(before), by) for (before, after), some in alike.items()
-    )
-
-
-def _with(ids: Sequence[int], words: str) -> Iterable[Execution]:
-    return Execution.objects.filter(pk__in=ids, priority=_priority(words)).only("pk")
+    changed = 0
+    for (before, after), some in alike.items():
+        as_left = Execution.objects.filter(pk__in=some, priority=_priority(after)).only("pk")
+        changed += set_priority(as_left, _priority(before), by)
+    return changed
 
 
 def _priority(words: str) -> int:
@@ -76,7 +74,7 @@ def _batches_after(action_id: int, cursor: int) -> list[int]:
     """The entries of its batches, in order, from the first with an id above this one."""
     batches = AuditEntry.objects.filter(action_id=action_id, action__startswith="bulk ")
     keys = list(batches.order_by("pk").values_list("pk", flat=True))
-    return keys[bisect_right(keys, cursor, key=lambda pk: _last_id(_batch(pk))) :]
+    return keys[bisect_right(keys, cursor, key=lambda pk: _ids_above(_batch(pk), 0)[-1]) :]
 
 
 def _batch(key: int) -> AuditEntry:
@@ -86,7 +84,3 @@ def _batch(key: int) -> AuditEntry:
 def _ids_above(batch: AuditEntry, cursor: int) -> list[int]:
     some = (pk for words in batch.before.values() for pk in numbers(words))
     return sorted(pk for pk in some if pk > cursor)
-
-
-def _last_id(batch: AuditEntry) -> int:
-    return max(pk for words in batch.before.values() for pk in numbers(words))

@@ -62,10 +62,7 @@ def step(action_id: int, rows: int = ROWS) -> BatchResult:
     at_most = rate.may_change(action.per_minute, action.due_at or now, now, rows)
     if action.state != ActionState.RUNNING or not at_most:
         return BatchResult()
-    if action_named(action.verb).by_record:
-        ids = audit_reader.ids_after(action.arguments["undoes"], action.cursor, at_most)
-    else:
-        ids = _first_ids(bulk.eligible(action), at_most)
+    ids = _next_ids(action, at_most)
     with hold_scheduler_lock() as lock:
         began = time.monotonic()
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
@@ -74,6 +71,12 @@ def step(action_id: int, rows: int = ROWS) -> BatchResult:
         result = _act(mine, ids) if ids else BatchResult()
         _advance(mine, result, lock.now, ids[-1] if len(ids) == at_most else mine.up_to)
     return replace(result, held=time.monotonic() - began)
+
+
+def _next_ids(action: BulkAction, most: int) -> list[int]:
+    if action_named(action.verb).by_record:
+        return audit_reader.ids_after(action.arguments["undoes"], action.cursor, most)
+    return _first_ids(bulk.eligible(action), most)
 
 
 def _first_ids(executions: ExecutionQuerySet, most: int) -> list[int]:

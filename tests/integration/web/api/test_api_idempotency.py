@@ -10,8 +10,9 @@ import pytest
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import AuditEntry, Execution, IdempotencyRecord, Queue
-from queuemgr.operations import controls, idempotency
+from queuemgr.operations import controls
 from queuemgr.scheduling import limit_rows
+from queuemgr.worker import housekeeping
 from tests.integration.web.api.api_client import ANN, Api, api, problem, someone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
@@ -91,7 +92,7 @@ def test_answers_are_forgotten_after_a_day(caller: Api) -> None:
     caller.post("executions", probe("a"), Idempotency_Key="old")
     IdempotencyRecord.objects.update(at=database_now() - timedelta(hours=25))
     caller.post("executions", probe("b"), Idempotency_Key="new")
-    assert idempotency.prune(database_now()) == 1
+    assert housekeeping.prune()["answers"] == 1
     assert IdempotencyRecord.objects.get().key == "new"
 
 
