@@ -71,11 +71,11 @@ def why(options: Options, out: Any) -> None:
     queue why order-1001 --json
     """
     execution = find(options["key"], options["flow"])
+    if options["json"]:
+        out.write(as_json(queue_position.serialize(execution)))
+        return
     seen = explain.reasons()
     estimate = queue_position.estimate(execution, seen)
-    if options["json"]:
-        out.write(as_json(queue_position.serialize(execution, seen, estimate)))
-        return
     out.write(seen.of(execution))
     if estimate:
         out.write(str(estimate))

@@ -79,9 +79,6 @@ def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
     return {pk: _progress(states, speeds.get(pk, 0.0), now) for pk, states in counts.items()}
 
 
-NOTHING_ENDED = "no end to expect: none of it ended in the last hour"
-
-
 def _progress(states: Counter[str], speed: float, now: datetime) -> Progress:
     found = Progress(
         total=states.total(),
@@ -96,7 +93,7 @@ def _progress(states: Counter[str], speed: float, now: datetime) -> Progress:
         return found
     seconds = found.unfinished / speed if speed else float("inf")
     if seconds > queue_position.MAX_AHEAD.total_seconds():
-        return replace(found, unknown=NOTHING_ENDED)
+        return replace(found, unknown="no end to expect: none of it ended in the last hour")
     return replace(found, eta=now + timedelta(seconds=seconds))
 
 

@@ -233,16 +233,13 @@ def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int,
     return sum(int(total or 0) for _, _, total, _ in counted), cut_off
 
 
-def explain_execution(execution: Execution) -> dict[str, Any]:
-    """Why it waits, its position and its estimate: plain data with stable names."""
-    seen = explain.reasons()
-    return serialize(execution, seen, estimate(execution, seen))
-
-
 _PLAIN = ("queue", "position", "starts_at", "finishes_at", "can_change_at")
 
 
-def serialize(execution: Execution, seen: RouteReasons, found: Estimate | None) -> dict[str, Any]:
+def serialize(execution: Execution) -> dict[str, Any]:
+    """Why it waits, its position and its estimate: plain data with stable names."""
+    seen = explain.reasons()
+    found = estimate(execution, seen)
     stopped = seen.by_route.get(execution.route_id or 0, ()) if found else ()
     return {
         "key": execution.key,

@@ -48,13 +48,15 @@ def movement() -> Movement:
     seen = snapshot.read(now)
     # A lease no worker has started: its message may be lost.
     on_its_way_since = Lease.objects.unstarted().aggregate(since=Min("due_at"))["since"]
+    running_since = Lease.objects.aggregate(last=Max("started_at"))["last"]
+    ended = Attempt.objects.order_by("-pk").values_list("started_at", flat=True).first()
     live = Worker.objects.filter(seen_at__gt=snapshot.live_since(now), draining_at__isnull=True)
     return Movement(
         now=now,
         workers=live.count(),
         idle=sum(seen.idle.values()),
         waiting_since=min(filter(None, (_waiting_since(admit(seen)), on_its_way_since)), default=None),
-        last_start=_last_start(),
+        last_start=max(filter(None, (running_since, ended)), default=None),
     )
 
 
@@ -68,9 +70,3 @@ def _waiting_since(decision: Decision) -> datetime | None:
     waiting = Execution.objects.waiting().filter(route_id__in=routes)
     since: datetime | None = waiting.aggregate(since=Min("run_after"))["since"]
     return since
-
-
-def _last_start() -> datetime | None:
-    running = Lease.objects.aggregate(last=Max("started_at"))["last"]
-    ended = Attempt.objects.order_by("-pk").values_list("started_at", flat=True).first()
-    return max(filter(None, (running, ended)), default=None)

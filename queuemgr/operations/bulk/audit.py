@@ -29,12 +29,9 @@ class ByAction(Actor):
         self, action: str, executions: Iterable[Execution], before: Describe, after: Describe
     ) -> None:
         for execution in executions:
-            self.before[_in_words(before(execution))].append(execution.pk)
-            self.after[_in_words(after(execution))].append(execution.pk)
-
-
-def _in_words(values: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+            for ids, values in ((self.before, before(execution)), (self.after, after(execution))):
+                words = ", ".join(f"{name} {value}" for name, value in values.items())
+                ids[words].append(execution.pk)
 
 
 def record_batch(action: BulkAction, by: ByAction, changed: int) -> None:

@@ -27,16 +27,12 @@ def progress(action: BulkAction, now: datetime) -> Progress:
     passed = min(action.passed, action.matched)
     left = action.matched - passed
     percent = min(99, 100 * passed // action.matched) if action.matched else 0
-    running = action.state == ActionState.RUNNING
-    return Progress(percent, left, _ends_at(action, passed, left, now) if running else None)
-
-
-def _ends_at(action: BulkAction, passed: int, left: int, now: datetime) -> datetime | None:
-    if action.per_minute:
-        return now + timedelta(minutes=left / action.per_minute)
-    if not passed or action.started_at is None:
-        return None
-    return now + (now - action.started_at) * left / passed
+    ends_at = None
+    if action.state == ActionState.RUNNING and action.per_minute:
+        ends_at = now + timedelta(minutes=left / action.per_minute)
+    elif action.state == ActionState.RUNNING and passed and action.started_at:
+        ends_at = now + (now - action.started_at) * left / passed
+    return Progress(percent, left, ends_at)
 
 
 def filter_in_words(action: BulkAction) -> str:

@@ -7,7 +7,7 @@ admission decides on, reasons by admission itself, forecasts in `forecast`, what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,25 +20,16 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.timed_cache import TimedCache
 from queuemgr.flows.flow import all_phases
 from queuemgr.models import FINAL, BulkAction, DailyUsage, Lease
-from queuemgr.reporting import explain, forecast
-from queuemgr.reporting.dashboard import (
-    budget_burndown,
-    limit_bars,
-    phase_table,
-    reconciliation,
-    trend_cache,
-    worker_table,
-)
+from queuemgr.reporting import explain
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
-from queuemgr.reporting.dashboard.budget_burndown import Budgets
-from queuemgr.reporting.dashboard.limit_bars import LimitBar, Limits, WaitReasons
-from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow, QueueCell, Sums
-from queuemgr.reporting.dashboard.reconciliation import AllExecutions, SumCheck, all_executions
-from queuemgr.reporting.dashboard.trend_cache import Trends
+from queuemgr.reporting.dashboard.budget_burndown import Budgets, budgets_today
+from queuemgr.reporting.dashboard.limit_bars import LimitBar, Limits, WaitReasons, limit_bars, wait_reasons
+from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow, QueueCell, Sums, phase_rows
+from queuemgr.reporting.dashboard.reconciliation import AllExecutions, SumCheck, all_executions, checks
+from queuemgr.reporting.dashboard.trend_cache import recent
 from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
-from queuemgr.reporting.dashboard.worker_table import Workers
+from queuemgr.reporting.dashboard.worker_table import Workers, workers
 from queuemgr.reporting.failure_groups import FailureGroup, groups
-from queuemgr.reporting.throughput import throughput
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import FLEET, Snapshot
 
@@ -102,26 +93,26 @@ def _read(now: datetime) -> Dashboard:
     seen, waiting, held = snapshot.read(now), explain.waiting_by_route(), _held()
     reasons = explain.reasons(seen)
     stopped = explain.what_stops_work(seen=reasons, counts=waiting)
-    phases = phase_table.phase_rows(seen, waiting, held)
-    recent, spent = trend_cache.recent(now), _spent_today(seen)
+    phases = phase_rows(seen, waiting, held)
+    trends, spent = recent(now), _spent_today(seen)
     counted = _counted.get_or_compute(
         now, lambda: all_executions(now, sum(waiting.values()), sum(lease.count for lease in held))
     )
-    limits = limit_bars.limit_bars(seen, limit_bars.waiting_on(reasons.by_route, waiting))
+    limits = limit_bars(seen, reasons.by_route, waiting)
     return Dashboard(
         at=now,
         phases=phases,
         cells=[cell for row in phases for cell in row.cells],
         fleet=limits.shown[0],
         limits=limits,
-        wait_reasons=limit_bars.wait_reasons(stopped, reasons.could_start),
-        windows=recent.windows(),
-        budgets=_budgets(seen, recent, spent),
-        workers=worker_table.workers(now, held),
+        wait_reasons=wait_reasons(stopped, reasons.could_start),
+        windows=trends.windows(),
+        budgets=budgets_today(seen, trends, spent),
+        workers=workers(now, held),
         failures=_failed.get_or_compute(now, lambda: groups(limit=FAILURES)),
         actions=tuple(BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
-        checks=tuple(reconciliation.checks(counted, seen, phases, held, spent)),
+        checks=tuple(checks(counted, seen, phases, held, spent)),
         snapshot=seen,
     )
 
@@ -138,16 +129,3 @@ def _spent_today(seen: Snapshot) -> dict[str, int]:
     rows = DailyUsage.objects.filter(day__in={*days.values()}, limit__in=names)
     found = rows.values_list("limit", "day", "spent")
     return {name: spent for name, day, spent in found if day == days[name]}
-
-
-def _budgets(seen: Snapshot, recent: Trends, spent: Mapping[str, int]) -> Budgets:
-    measured = throughput(seen.now)
-    found = sorted(forecast.budgets(seen, measured), key=budget_burndown.nearest_end_first)
-    fleet = next((budget for budget in found if budget.limit == FLEET), None)
-    return Budgets(
-        shown=tuple(found[: budget_burndown.SHOWN]),
-        others=max(0, len(found) - budget_burndown.SHOWN),
-        line=budget_burndown.line(fleet, recent.by_hour, seen.now, recent.since) if fleet else None,
-        spent=spent.get(FLEET, 0),
-        spent_by_phase={phase: spent.get(f"phase:{phase}", 0) for phase in all_phases()},
-    )

@@ -1,4 +1,4 @@
-"""The burn-down of today's budgets, by hour so far and at the rate of the last hour from now on. Pure."""
+"""The burn-down of today's budgets, by hour so far and at the rate of the last hour from now on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
+from queuemgr.flows.flow import all_phases
 from queuemgr.reporting.dashboard import trends
-from queuemgr.reporting.dashboard.trends import HOUR, Buckets
-from queuemgr.reporting.forecast import Budget
+from queuemgr.reporting.dashboard.trend_cache import Trends
+from queuemgr.reporting.dashboard.trends import HOUR
+from queuemgr.reporting.forecast import Budget, budgets
+from queuemgr.reporting.throughput import throughput
+from queuemgr.scheduling.admission import Snapshot
 from queuemgr.scheduling.claims import FLEET
 
 SHOWN = 6
@@ -48,23 +52,35 @@ class Budgets:
         return next((budget for budget in self.shown if budget.limit == FLEET), None)
 
 
-def nearest_end_first(budget: Budget) -> tuple[bool, float, str]:
-    """Sort key: the fleet's budget, then those nearest their end."""
+def budgets_today(seen: Snapshot, recent: Trends, spent: Mapping[str, int]) -> Budgets:
+    """The budgets now; `spent` are the requests of today by limit."""
+    found = sorted(budgets(seen, throughput(seen.now)), key=_nearest_end_first)
+    fleet = next((budget for budget in found if budget.limit == FLEET), None)
+    return Budgets(
+        shown=tuple(found[:SHOWN]),
+        others=max(0, len(found) - SHOWN),
+        line=_line(fleet, recent) if fleet else None,
+        spent=spent.get(FLEET, 0),
+        spent_by_phase={phase: spent.get(f"phase:{phase}", 0) for phase in all_phases()},
+    )
+
+
+def _nearest_end_first(budget: Budget) -> tuple[bool, float, str]:
     return budget.limit != FLEET, -(budget.share_spent + budget.share_reserved), budget.limit
 
 
-def line(budget: Budget, buckets: Buckets, now: datetime, since: datetime) -> Line:
-    """The fleet's line; `buckets` hold requests by hour, from `since` on.
+def _line(budget: Budget, recent: Trends) -> Line:
+    """The fleet's line.
 
     Computed backwards from what is left now, so its end is exact; an attempt counts in the hour it ended,
     which for one running at midnight is the day after the one it was charged to.
     """
-    ends = budget.resets_at or now
+    now, ends = recent.now, budget.resets_at or recent.now
     remaining = max(0, budget.budget - budget.spent)
-    begins = max(ends - DAY, since)
+    begins = max(ends - DAY, recent.since)
     first = trends.hour_of(begins) + (HOUR if trends.hour_of(begins) < begins else timedelta())
     hours = (first + n * HOUR for n in range(ceil((now - first) / HOUR)))
-    past = [Point(at, min(budget.budget, remaining + trends.cost_since(buckets, at))) for at in hours]
+    past = [Point(at, min(budget.budget, remaining + trends.cost_since(recent.by_hour, at))) for at in hours]
     here = Point(now, remaining)
     return Line((*past, here), (here, _end(budget, remaining, now, ends)))
 

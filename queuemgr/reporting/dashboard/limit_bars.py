@@ -9,18 +9,8 @@ from datetime import datetime, timedelta
 
 from queuemgr.flows.flow import all_phases
 from queuemgr.reporting.explain import Stopped
-from queuemgr.scheduling.admission import (
-    CLOSED,
-    GLOBAL_VIRTUAL_TIME,
-    NO_USE,
-    BreakerState,
-    LimitRule,
-    Reason,
-    Snapshot,
-    Usage,
-    half_open_text,
-    open_text,
-)
+from queuemgr.scheduling import admission
+from queuemgr.scheduling.admission import BreakerState, LimitRule, Reason, Snapshot, Usage
 from queuemgr.scheduling.claims import FLEET, rule_resolver
 
 LIMITS = 12
@@ -77,9 +67,9 @@ class LimitBar:
     def breaker_text(self) -> str:
         """Why the breaker holds work back; empty when it is closed."""
         if self.open_until:
-            return open_text(f"{self.open_until:%H:%M:%S} UTC", self.breaker.open_reason)
+            return admission.open_text(f"{self.open_until:%H:%M:%S} UTC", self.breaker.open_reason)
         if self.half_open_starts:
-            return half_open_text(self.half_open_starts, self.breaker.open_reason)
+            return admission.half_open_text(self.half_open_starts, self.breaker.open_reason)
         return ""
 
     @property
@@ -135,20 +125,16 @@ class Limits:
     others: int
 
 
-def waiting_on(reasons: Mapping[int, Sequence[Reason]], waiting: Mapping[int, int]) -> Counter[str]:
-    """How many executions wait on each limit, whatever else they wait on."""
-    counts: Counter[str] = Counter()
+def limit_bars(seen: Snapshot, reasons: Mapping[int, Sequence[Reason]], waiting: Mapping[int, int]) -> Limits:
+    """The fleet's and the phases' bars, and of all other limits the busiest; from the reasons that stop each
+    route, and how many executions wait on it, whatever else they wait on."""
+    on: Counter[str] = Counter()
     for route, stopped in reasons.items():
         for name in {reason.limit for reason in stopped}:
-            counts[name] += waiting.get(route, 0)
-    return counts
-
-
-def limit_bars(seen: Snapshot, on: Mapping[str, int]) -> Limits:
-    """The fleet's and the phases' bars, and of all other limits the busiest."""
-    names = {FLEET, *seen.rules, *seen.use, *seen.breaker_states} - {GLOBAL_VIRTUAL_TIME}
+            on[name] += waiting.get(route, 0)
+    names = {FLEET, *seen.rules, *seen.use, *seen.breaker_states} - {admission.GLOBAL_VIRTUAL_TIME}
     owner = rule_resolver(seen.rules)
-    bars = [_bar(name, owner(name) or name, seen, on.get(name, 0)) for name in names]
+    bars = [_bar(name, owner(name) or name, seen, on[name]) for name in names]
     wide = sorted((bar for bar in bars if _is_wide(bar.name)), key=_widest)
     narrow = sorted((b for b in bars if not _is_wide(b.name) and _belongs(b)), key=_busiest)
     return Limits((*wide, *narrow[:LIMITS]), max(0, len(narrow) - LIMITS))
@@ -177,8 +163,8 @@ def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
 
 
 def _bar(name: str, defined_by: str, seen: Snapshot, waiting: int) -> LimitBar:
-    rule, use = seen.rule(name), seen.use.get(name, NO_USE)
-    state = seen.breaker_states.get(name, CLOSED)
+    rule, use = seen.rule(name), seen.use.get(name, admission.NO_USE)
+    state = seen.breaker_states.get(name, admission.CLOSED)
     wait = rule.rate.wait(state.rate_clock - seen.now.timestamp(), use.unstarted) if rule.rate else 0.0
     next_start = seen.now + timedelta(seconds=wait) if wait > 0.05 else None
     return LimitBar(name, defined_by, rule, use, state, waiting, seen.now, next_start)

@@ -70,7 +70,8 @@ class Recording:
 
 
 def recording(attempts: Iterable[RecordedAttempt], since: datetime) -> Recording:
-    """Chain the attempts of each execution."""
+    """Chain the attempts of each execution. Whether work was resumed is not recorded: it is taken as resumed
+    where an earlier attempt in the same phase was recorded."""
     by_execution: dict[int, list[RecordedAttempt]] = defaultdict(list)
     for attempt in sorted(attempts, key=lambda a: (a.started_at, a.ended_at)):
         by_execution[attempt.execution_id].append(attempt)
@@ -79,18 +80,13 @@ def recording(attempts: Iterable[RecordedAttempt], since: datetime) -> Recording
     for chain in by_execution.values():
         firsts.append(len(pieces))
         phases: set[str] = set()
-        for attempt in chain:
-            pieces.append(Piece(attempt, _kind(attempt, resumed=attempt.phase in phases)))
-            phases.add(attempt.phase)
+        for a in chain:
+            resumed = a.phase in phases
+            pieces.append(Piece(a, RouteKind(
+                a.phase, a.priority, resumed, a.limit_keys, a.cost, a.weight, a.tokens, a.retrying,
+            )))  # fmt: skip
+            phases.add(a.phase)
         for index, (attempt, later) in enumerate(pairwise(chain), start=firsts[-1]):
             pieces[index].next = index + 1
             pieces[index].gap = max(timedelta(), later.due_at - attempt.ended_at)
     return Recording(since, pieces, firsts)
-
-
-def _kind(a: RecordedAttempt, *, resumed: bool) -> RouteKind:
-    """Its route. Whether work was resumed is not recorded: it is taken as resumed where an earlier attempt in
-    the same phase was recorded."""
-    return RouteKind(
-        a.phase, a.priority, resumed, a.limit_keys, a.cost, a.weight, a.tokens, a.retrying
-    )  # fmt: skip

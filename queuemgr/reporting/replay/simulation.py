@@ -22,17 +22,9 @@ from queuemgr.flows.flow import all_phases, queue_name
 from queuemgr.reporting.replay.limits import Limits
 from queuemgr.reporting.replay.recording import Recording
 from queuemgr.reporting.replay.routes import ReadyRoutes, Route
-from queuemgr.scheduling.admission import (
-    FLEET,
-    LimitRule,
-    Reason,
-    SchedulingPolicy,
-    Snapshot,
-    WaitingRoute,
-    admit,
-)
+from queuemgr.scheduling.admission import LimitRule, Reason, SchedulingPolicy, Snapshot, WaitingRoute, admit
 from queuemgr.scheduling.candidates import Candidate, RouteScan, decide, parking_spot_for, stopped_queues
-from queuemgr.scheduling.claims import RouteKind, route_keys
+from queuemgr.scheduling.claims import FLEET, RouteKind, route_keys
 
 TICK = timedelta(microseconds=2)
 """Added to the end of a wait, so that rounding never finds it not quite over."""

@@ -51,7 +51,9 @@ def compare(
         raise BadInput(f"nothing was recorded between {since:%Y-%m-%d %H:%M} UTC{end}")
     rules = {name: _unpaused(rule) for name, rule in read_rules(now).items()}
     parsed = parse_changes(changes, {name for p in recorded.pieces for name, _ in p.kind.claims})
-    slots = slots or max(recorded.max_running, _live_slots(now))
+    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now), draining_at=None)
+    live_slots = alive.aggregate(slots=Sum("slots"))["slots"] or 0
+    slots = slots or max(recorded.max_running, live_slots)
     zone = rule_for(rules, FLEET).budget_zone
     changed = {name: _rule_with(name, values, now) for name, values in parsed.items()}
     return Compared(
@@ -74,11 +76,6 @@ def _attempts(since: datetime, until: datetime | None) -> Iterable[RecordedAttem
     waited_since = Coalesce("due_at", "leased_at")
     columns = [waited_since if name == "due_at" else name for name in RecordedAttempt._fields]
     return map(RecordedAttempt._make, rows.values_list(*columns).iterator(chunk_size=2000))
-
-
-def _live_slots(now: datetime) -> int:
-    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now), draining_at=None)
-    return alive.aggregate(slots=Sum("slots"))["slots"] or 0
 
 
 def _unpaused(rule: LimitRule) -> LimitRule:

@@ -185,7 +185,7 @@ def _attempt(row: Attempt) -> AttemptOut:
 @router.get("/executions/{int:pk}/why", response=Why, **requires("read", "view_execution"))
 def explain_execution(request: HttpRequest, pk: Id) -> Why:
     """Why it waits and when it is likely to start; or how it ended."""
-    return Why(**queue_position.explain_execution(get_execution(pk)))
+    return Why(**queue_position.serialize(get_execution(pk)))
 
 
 @router.get("/executions/{int:pk}/links", response=Links, **requires("read", "view_execution"))
