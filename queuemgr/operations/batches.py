@@ -23,13 +23,11 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import Enqueued, Rows, enqueue_many, insert
 from queuemgr.models import UNFINISHED, Batch, Execution
 from queuemgr.operations.controls import Actor
-from queuemgr.reporting.batch_progress import Progress, progress
-from queuemgr.reporting.batch_results import Result, results
+from queuemgr.reporting.batch_progress import progress
+from queuemgr.reporting.batch_results import results
 from queuemgr.scheduling import backpressure, wakeups
 
-__all__ = (
-    "Progress", "Result", "add", "cancel", "close", "find", "open_batch", "progress", "results",
-)  # fmt: skip
+__all__ = ("add", "cancel", "close", "find", "open_batch", "progress", "results")
 
 MAX_NAME = 150
 

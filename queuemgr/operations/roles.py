@@ -7,7 +7,7 @@ gives out tokens and roles. A group is made once; what a site changes in it stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
@@ -60,8 +60,7 @@ def make() -> list[str]:
     return made
 
 
-@dataclass(frozen=True)
-class Differs:
+class Differs(NamedTuple):
     """Permissions (`app.codename`) a role's group lacks, and those it has besides its own."""
 
     lacks: tuple[str, ...]

@@ -14,8 +14,6 @@ from queuemgr.models import HELD, Execution, State
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import Reason, Snapshot, admit
 
-NEXT_IN_LINE = "next in line: it starts as soon as a worker's slot is free"
-
 
 @dataclass(frozen=True)
 class RouteReasons:
@@ -36,7 +34,8 @@ class RouteReasons:
             after = f" ({execution.wait_reason})" if execution.wait_reason else ""
             return f"not before {execution.run_after:%Y-%m-%d %H:%M:%S} UTC{after}"
         reasons = self.by_route.get(execution.route_id or 0, ())
-        return "; ".join(reason.text for reason in reasons) or NEXT_IN_LINE
+        stopped = "; ".join(reason.text for reason in reasons)
+        return stopped or "next in line: it starts as soon as a worker's slot is free"
 
     def not_before(self, execution: Execution) -> datetime | None:
         """The earliest time it could start as far as known; None when that may be any time."""

@@ -108,11 +108,11 @@ def _start(
     if not lately.count:
         queue = queue_name(execution.phase, execution.priority)
         return None, f"no start to expect: nothing started in {queue} in the last hour"
-    ends = [reason.until for reason in reasons if reason.until]
     wait = position / lately.per_second
     if wait > MAX_AHEAD.total_seconds():
         return None, f"no start to expect within a year: {lately}"
-    return max([_due(execution, now), *ends]) + timedelta(seconds=wait), ""
+    ends = (reason.until for reason in reasons if reason.until)
+    return max((_due(execution, now), *ends)) + timedelta(seconds=wait), ""
 
 
 def stopped_for_good(execution: Execution, reasons: Iterable[Reason], now: datetime) -> str:

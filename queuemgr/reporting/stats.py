@@ -83,13 +83,10 @@ def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
     return [] if moving or seen.could_start or Lease.objects.exists() else stopped
 
 
-LONG = timedelta(hours=1)
-
-
 def _takes_long(stopped: explain.Stopped) -> bool:
     """Can only a person or another day change this? A used-up quota opens the breaker for the day."""
     if stopped.kind == "breaker_open" and stopped.until:
-        return stopped.until - database_now() > LONG
+        return stopped.until - database_now() > timedelta(hours=1)
     return stopped.kind in ("budget", "paused", "never", "batch_window")
 
 

@@ -152,7 +152,6 @@ def start(action_id: int, by: Actor) -> BulkAction:
 
 
 def begin(request: BulkRequest, by: Actor) -> BulkAction:
-    """Create an action and start it."""
     return start(create(request, by).pk, by)
 
 
@@ -233,5 +232,5 @@ def _up_to(request: BulkRequest) -> int:
 def _by_state(matching: ExecutionQuerySet) -> dict[str, int]:
     """How many are in each state, of the first `COUNTED + 1` found."""
     some = matching.order_by()[: COUNTED + 1]
-    counts = some.aggregate(**{f"n_{s}": Count("pk", filter=Q(state=s)) for s in State})
-    return {str(state): counts[f"n_{state}"] for state in State if counts[f"n_{state}"]}
+    counts = some.aggregate(**{s.value: Count("pk", filter=Q(state=s)) for s in State})
+    return {state: count for state, count in counts.items() if count}

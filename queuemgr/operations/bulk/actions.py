@@ -28,8 +28,6 @@ Act = Callable[[Iterable[Execution], Arguments, Actor], int]
 
 @dataclass(frozen=True)
 class Action:
-    """One thing that can be done with many executions."""
-
     name: str
     does: str
     """What happens to an execution, as the end of "each of them …"."""

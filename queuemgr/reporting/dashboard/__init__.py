@@ -72,7 +72,6 @@ class Dashboard(Sums):
 
     @property
     def ended(self) -> tuple[tuple[str, int], ...]:
-        """Ended executions by state."""
         return tuple((str(state), self.counted.by_state[state]) for state in FINAL)
 
 
@@ -84,7 +83,6 @@ process_state.register(_failed.forget)
 
 
 def read() -> Dashboard:
-    """The dashboard now."""
     with consistent_read():
         return _read(database_now())
 

@@ -96,7 +96,6 @@ _memory: Trends | None = None
 
 
 def forget() -> None:
-    """Empty the cache."""
     global _memory
     with _lock:
         _memory = None

@@ -81,10 +81,10 @@ def recording(attempts: Iterable[RecordedAttempt], since: datetime) -> Recording
         firsts.append(len(pieces))
         phases: set[str] = set()
         for a in chain:
-            resumed = a.phase in phases
-            pieces.append(Piece(a, RouteKind(
-                a.phase, a.priority, resumed, a.limit_keys, a.cost, a.weight, a.tokens, a.retrying,
-            )))  # fmt: skip
+            kind = RouteKind(
+                a.phase, a.priority, a.phase in phases, a.limit_keys, a.cost, a.weight, a.tokens, a.retrying
+            )  # fmt: skip
+            pieces.append(Piece(a, kind))
             phases.add(a.phase)
         for index, (attempt, later) in enumerate(pairwise(chain), start=firsts[-1]):
             pieces[index].next = index + 1
