@@ -31,7 +31,7 @@ def serialize(row: User | Group) -> Values:
 
 def target_of(row: User | Group) -> str:
     """`user ann` or `group operator`: the target of audit entries."""
-    return f"{_kind(row)} {row}"
+    return f"{row._meta.model_name} {row}"
 
 
 def record(action: str, row: User | Group, before: Values, by: Actor) -> None:
@@ -42,12 +42,12 @@ def record(action: str, row: User | Group, before: Values, by: Actor) -> None:
         changed = {name: value for name, value in changed.items() if value}
     if changed:
         was = {name: before[name] for name in changed if name in before}
-        by.record(f"{action} {_kind(row)}", target_of(row), was, changed)
+        by.record(f"{action} {row._meta.model_name}", target_of(row), was, changed)
 
 
 def record_removal(row: User | Group, by: Actor) -> None:
     held = {name: value for name, value in serialize(row).items() if value}
-    by.record(f"delete {_kind(row)}", target_of(row), held)
+    by.record(f"delete {row._meta.model_name}", target_of(row), held)
 
 
 def record_password(user: User, by: Actor) -> None:
@@ -93,7 +93,3 @@ def _new_user(name: str) -> User:
     except ValidationError as error:
         raise BadInput(f"{name!r} cannot be a user's name: {' '.join(error.messages)}") from None
     return User.objects.create_user(name)
-
-
-def _kind(row: User | Group) -> str:
-    return "group" if isinstance(row, Group) else "user"

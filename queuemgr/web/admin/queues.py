@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count
 from django.http import HttpRequest
 
-from queuemgr.flows.flow import queue_name
-from queuemgr.models import Lease, Queue, Route
+from queuemgr.base.scheduler_lock import database_now
+from queuemgr.models import Queue
 from queuemgr.operations import controls
-from queuemgr.reporting import explain
+from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import actor_of, column
 from queuemgr.web.admin.reason_form import ReasonForm
+
+NOTHING = {"waiting": 0, "leased": 0, "running": 0}
 
 
 class QueueForm(ReasonForm):
@@ -46,25 +46,12 @@ class QueueAdmin(PausingAdmin):
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)
-        waiting, held = waiting_by_queue(), held_by_queue()
+        counts = {row["queue"]: row for row in queue_counts(database_now())}
         for row in rows:
             cap = f"{row.max_pending:,}" if row.max_pending else "no cap"
-            row.waiting = f"{waiting[row.name]:,} / {cap}"
-            row.held = f"{held.get(row.name, 0):,}"
+            count = counts.get(row.name, NOTHING)
+            row.waiting = f"{count['waiting']:,} / {cap}"
+            row.held = f"{count['leased'] + count['running']:,}"
 
     waiting = column("waiting", "waiting / cap")
     held = column("held", "leases")
-
-
-def waiting_by_queue() -> Counter[str]:
-    """The number of waiting executions by queue."""
-    by_route, waiting = explain.waiting_by_route(), Counter[str]()
-    for pk, phase, priority in Route.objects.values_list("pk", "phase", "priority"):
-        waiting[queue_name(phase, priority)] += by_route.get(pk, 0)
-    return waiting
-
-
-def held_by_queue() -> dict[str, int]:
-    """The number of leases by queue."""
-    held = Lease.objects.order_by().values_list("phase", "priority").annotate(n=Count("*"))
-    return {queue_name(phase, priority): n for phase, priority, n in held}
