@@ -6,16 +6,17 @@ Effects only: what may be done next is decided by `map_window`.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Iterable
-from contextlib import ExitStack, aclosing, suppress
+from contextlib import ExitStack, aclosing, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.retry_policy import Policy, decide
-from queuemgr.steptools.map_window import Bounds, ItemAttempt, MapWindow
+from queuemgr.steptools.map_window import ItemAttempt, MapWindow
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,6 @@ class Finished(Generic[T, R]):
 
 
 Backoff = Callable[[Exception, int], float]
-Retryable = Callable[[Exception], bool]
 
 
 def exponential(base: float = 1.0, ceiling: float = 60.0, jitter: float = 1.0) -> Backoff:
@@ -61,25 +61,20 @@ def exponential(base: float = 1.0, ceiling: float = 60.0, jitter: float = 1.0) -
     return delay
 
 
-def any_error(_error: Exception) -> bool:
-    """Every error is retryable."""
-    return True
-
-
 @dataclass(frozen=True)
 class Retries:
-    """How often a failed item is retried, for which errors, and after what delay."""
+    """How often a failed item is retried, after what delay, and for which errors (None: for all)."""
 
     limit: int
     backoff: Backoff
-    retryable: Retryable
+    retryable: Callable[[Exception], bool] | None = None
 
     def delay(self, error: Exception, attempts: int) -> float | None:
         """Seconds until the retry after `attempts` attempts, at least 0; None for no retry.
 
         Raises `ValueError` when the backoff returns no finite number.
         """
-        if attempts > self.limit or not self.retryable(error):
+        if attempts > self.limit or (self.retryable and not self.retryable(error)):
             return None
         seconds = self.backoff(error, attempts)
         if not math.isfinite(seconds):
@@ -99,7 +94,7 @@ class AttemptRunner(Generic[T, R]):
 
     def __init__(
         self,
-        bounds: Bounds,
+        window: MapWindow[T],
         items: Items[T],
         worker: Worker[T, R],
         retries: Retries,
@@ -108,13 +103,12 @@ class AttemptRunner(Generic[T, R]):
         on_final: Callable[[Finished[T, R]], Awaitable[bool]],
         fail_fast: bool,
     ) -> None:
-        self.window: MapWindow[T] = MapWindow(bounds)
+        self.window = window
         self.source_error: Exception | None = None
         self._items, self._worker, self._retries = items, worker, retries
         self._signal, self._on_final, self._fail_fast = signal, on_final, fail_fast
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
         self._can_pull, self._progress = asyncio.Event(), asyncio.Event()
         self._awaited: Callable[[], bool] = bool
         self._task_error: BaseException | None = None
@@ -128,10 +122,6 @@ class AttemptRunner(Generic[T, R]):
 
     async def __aexit__(self, *_: object) -> None:
         self._hooks.close()
-        self._cancelling = True
-        self.window.stop()
-        if self._timer is not None:
-            self._timer.cancel()
         for seconds in (CANCEL_SECONDS, LAST_SECONDS):
             self._cancel_tasks()
             if self._tasks:
@@ -150,22 +140,20 @@ class AttemptRunner(Generic[T, R]):
         self._signal.raise_if_aborted()
 
     def release_oldest(self) -> None:
-        """The oldest item's result goes to the reader; the source may continue."""
-        self.window.release_oldest()
+        """The oldest item's result goes to the reader: the window advances, and the source may continue."""
+        self.window.released += 1
         self._resume_source()
 
     def _advance(self) -> None:
         """Do all that may be done now: start attempts, resume the source, wake the reader."""
-        must_end = self._must_end()
-        if not must_end:
+        if not self._must_end():
             self._start_attempts()
-        self._set_timer()
         self._resume_source()
-        if must_end or self.window.over or self._awaited():
+        if self._must_end() or self.window.over or self._awaited():
             self._progress.set()
 
     def _start_attempts(self) -> None:
-        while (attempt := self.window.start(self._loop.time())) is not None:
+        while (attempt := self.window.start()) is not None:
             self._start_task(self._run_slot(attempt))
 
     def _resume_source(self) -> None:
@@ -174,18 +162,6 @@ class AttemptRunner(Generic[T, R]):
 
     def _must_end(self) -> bool:
         return self._task_error is not None or self._signal.aborted
-
-    def _set_timer(self) -> None:
-        at = self.window.next_retry_at()
-        if self._timer is not None and self._timer.when() == at:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if at is None else self._loop.call_at(at, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._advance()
 
     async def _pull(self) -> None:
         """Pull items from the source whenever the window allows it."""
@@ -198,9 +174,8 @@ class AttemptRunner(Generic[T, R]):
                     await self._until_can_pull()
         except Exception as error:
             self.source_error = error
-            if self._fail_fast:
-                self.window.stop()
-        self.window.source_done()
+            self._stop_if_fail_fast()
+        self.window.source_done = True
         self._advance()
 
     async def _until_can_pull(self) -> None:
@@ -213,68 +188,54 @@ class AttemptRunner(Generic[T, R]):
         yields_at = self._loop.time() + SHARE_SECONDS
         while attempt is not None and not self._must_end():
             await self._run(attempt)
-            now = self._loop.time()
-            attempt = None if self._must_end() else self.window.start(now)
+            attempt = None if self._must_end() else self.window.start()
             self._advance()
-            if attempt is not None and now >= yields_at:
+            if attempt is not None and self._loop.time() >= yields_at:
                 await asyncio.sleep(0)
-                yields_at = now + SHARE_SECONDS
+                yields_at = self._loop.time() + SHARE_SECONDS
 
     async def _run(self, attempt: ItemAttempt[T]) -> None:
-        if self.window.stopped:
-            await self._abandon(attempt)
-            return
-        result = await self._call_worker(attempt)
-        if self._signal.aborted:
-            return
-        delay = None if attempt.error is None or self.window.stopped else self._delay(attempt)
-        if delay is None:
-            await self._finish(attempt, result)
-        else:
-            self.window.requeue(attempt, self._loop.time() + delay)
-
-    async def _abandon(self, attempt: ItemAttempt[T]) -> None:
-        """After a stop: the error of an item that waited for a retry is final; others never ran."""
-        if attempt.error is None:
-            self.window.finish()
-        else:
-            await self._finish(attempt, None)
-
-    async def _call_worker(self, attempt: ItemAttempt[T]) -> R | None:
-        """The worker's result; its error, if any, is set on `attempt`."""
-        attempt.attempts += 1
-        try:
-            result = await self._worker(attempt.item)
-        except Exception as error:
-            attempt.error = error
-        except asyncio.CancelledError:
-            if was_cancelled():
-                raise
-            attempt.error = RuntimeError("the worker awaited something that was cancelled")
-        else:
-            attempt.error = None
-            return result
-        return None
+        """Run an attempt, and retry it or report its end. After a stop nothing runs: the error of an item
+        that waited for a retry is final, others have none."""
+        result: R | None = None
+        if not self.window.stopped:
+            attempt.attempts += 1
+            result, attempt.error = await outcome_of("the worker", self._worker, attempt.item)
+            if self._signal.aborted:
+                return
+            delay = self._delay(attempt)
+            if delay is not None:
+                self.window.wait_for_retry(attempt)
+                self._start_task(self._retry_later(attempt, delay))
+                return
+        if attempt.attempts:
+            await self._report(attempt, result)
+        self.window.running -= 1
 
     def _delay(self, attempt: ItemAttempt[T]) -> float | None:
         """Seconds until the retry, None for no retry; an error of the backoff is the item's error."""
-        assert attempt.error is not None
+        if attempt.error is None or self.window.stopped:
+            return None
         try:
             return self._retries.delay(attempt.error, attempt.attempts)
         except Exception as error:
             attempt.error = error
             return None
 
-    async def _finish(self, attempt: ItemAttempt[T], result: R | None) -> None:
+    async def _retry_later(self, attempt: ItemAttempt[T], delay: float) -> None:
+        await asyncio.sleep(delay)
+        self.window.retry(attempt)
+        self._advance()
+
+    async def _report(self, attempt: ItemAttempt[T], result: R | None) -> None:
         """Report the final result. A failure that ends the run stops further starts first."""
-        # The error's frames refer to `attempt`: clearing it avoids a reference cycle.
+        # The error's frames may refer to `attempt`: clearing it avoids a reference cycle.
         error, attempt.error = attempt.error, None
         if error is not None:
             self._stop_if_fail_fast()
         finished = Finished(attempt.seq, attempt.item, attempt.attempts, result, error)
         if not await self._on_final(finished):
             self._stop_if_fail_fast()
-        self.window.finish()
 
     def _stop_if_fail_fast(self) -> None:
         if self._fail_fast:
@@ -301,20 +262,31 @@ class AttemptRunner(Generic[T, R]):
             self._loop.call_soon_threadsafe(self._abort)
 
     def _abort(self) -> None:
-        self._cancelling = True
-        self.window.stop()
         self._cancel_tasks()
         self._advance()
 
     def _cancel_tasks(self) -> None:
+        self._cancelling = True
+        self.window.stop()
         for task in tuple(self._tasks):
             task.cancel()
 
 
-def was_cancelled() -> bool:
-    """Whether the current task itself was cancelled, and not just something it awaits."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
+async def outcome_of(who: str, call: Callable[[T], Any], argument: T) -> tuple[Any, Exception | None]:
+    """What a call returns, awaited if it is awaitable, or the error it raises.
+
+    That something it awaits was cancelled is such an error; a cancellation of the current task is not.
+    """
+    try:
+        answer = call(argument)
+        return (await answer if inspect.isawaitable(answer) else answer), None
+    except Exception as error:
+        return None, error
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return None, RuntimeError(f"{who} awaited something that was cancelled")
 
 
 async def _stream(items: Items[T]) -> AsyncGenerator[T, None]:
@@ -322,10 +294,7 @@ async def _stream(items: Items[T]) -> AsyncGenerator[T, None]:
     if not isinstance(items, AsyncIterable):
         for item in items:
             yield item
-    elif isinstance(items, AsyncGenerator):
-        async with aclosing(items):
-            async for item in items:
-                yield item
-    else:
+        return
+    async with aclosing(items) if isinstance(items, AsyncGenerator) else nullcontext():
         async for item in items:
             yield item

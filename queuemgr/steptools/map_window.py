@@ -6,36 +6,13 @@ decides nothing by itself.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from queuemgr.steptools.lanes import Lane
+
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How much may be in progress.
-
-    `concurrency` attempts run at once; `max_pending` items are pulled and have no final result;
-    `window` items lie between the oldest one not released to the reader and the newest one pulled
-    (None: there is no reader).
-    """
-
-    concurrency: int
-    max_pending: int
-    window: int | None = None
-
-    @property
-    def high_water(self) -> int:
-        """Items that may be ready, pulled but not started: what may be pending beyond the slots."""
-        return max(1, self.max_pending - self.concurrency)
-
-    @property
-    def low_water(self) -> int:
-        """Pulling resumes when at most this many are ready, so that the source works in bursts."""
-        return self.high_water // 2
 
 
 @dataclass(slots=True)
@@ -49,38 +26,36 @@ class ItemAttempt(Generic[T]):
 
 
 class MapWindow(Generic[T]):
-    """Which items were pulled, run, or wait for a retry, and how far the reader has got."""
+    """Which items were pulled, run, or wait for a retry, and how far the reader has got.
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+    `lane.concurrency` attempts run at once; `lane.max_pending` items are pulled and have no final result;
+    `window` items lie between the oldest one not released to the reader and the newest one pulled
+    (None: there is no reader).
+    """
+
+    def __init__(self, lane: Lane, window: int | None) -> None:
+        self._lane, self._window = lane, window
         self._ready: deque[ItemAttempt[T]] = deque()
-        self._retries: list[tuple[float, int, ItemAttempt[T]]] = []
+        self._due: deque[ItemAttempt[T]] = deque()
+        self._waiting: dict[int, ItemAttempt[T]] = {}
         self._refilling = True
-        self._source_done = False
-        self.pulled = 0
-        self.released = 0
-        self.running = 0
-        self.stopped = False
-
-    @property
-    def pending(self) -> int:
-        """Items pulled and without a final result."""
-        return self.running + len(self._ready) + len(self._retries)
+        self.pulled = self.released = self.running = 0
+        self.source_done = self.stopped = False
 
     @property
     def can_pull(self) -> bool:
         """Whether the next item of the source may be pulled."""
-        if self._source_done or self.stopped or self.pending >= self._bounds.max_pending:
+        pending = self.running + len(self._ready) + len(self._due) + len(self._waiting)
+        if self.source_done or self.stopped or pending >= self._lane.max_pending:
             return False
-        window = self._bounds.window
-        return self._refilling and (window is None or self.pulled < self.released + window)
+        return self._refilling and (self._window is None or self.pulled < self.released + self._window)
 
     @property
     def over(self) -> bool:
         """Whether nothing runs, waits for a retry, or is left to start or to pull."""
-        if self.running or self._retries:
+        if self.running or self._waiting or self._due:
             return False
-        return self.stopped or (self._source_done and not self._ready)
+        return self.stopped or (self.source_done and not self._ready)
 
     def add(self, item: T) -> None:
         """An item was pulled from the source."""
@@ -88,54 +63,37 @@ class MapWindow(Generic[T]):
         self.pulled += 1
         self._update_refilling()
 
-    def source_done(self) -> None:
-        """The source has no more items."""
-        self._source_done = True
-
     def stop(self) -> None:
-        """Start and retry nothing more; what runs may finish."""
+        """Start and retry nothing more; what runs may finish.
+
+        Items that wait for a retry are due at once: the error each has becomes final.
+        """
         self.stopped = True
         self._ready.clear()
+        self._due.extend(self._waiting.values())
+        self._waiting.clear()
 
-    def start(self, now: float) -> ItemAttempt[T] | None:
-        """The next attempt, now running: a retry that is due comes before an item not yet started.
-
-        After `stop` items that wait for a retry are returned at once, each with its last error, which
-        becomes final.
-        """
-        if self.running >= self._bounds.concurrency:
+    def start(self) -> ItemAttempt[T] | None:
+        """The next attempt, now running: a retry that is due comes before an item not yet started."""
+        if self.running >= self._lane.concurrency or not (self._due or self._ready):
             return None
-        attempt = self._due_retry(now) or (self._ready.popleft() if self._ready else None)
-        if attempt is not None:
-            self.running += 1
-            self._update_refilling()
+        attempt = (self._due or self._ready).popleft()
+        self.running += 1
+        self._update_refilling()
         return attempt
 
-    def next_retry_at(self) -> float | None:
-        """When a free slot can start the next retry; None when no slot is free or nothing waits."""
-        free = self.running < self._bounds.concurrency
-        return self._retries[0][0] if free and self._retries else None
-
-    def requeue(self, attempt: ItemAttempt[T], at: float) -> None:
-        """A running attempt failed and is retried at `at`: it frees its slot, not its place in the window."""
+    def wait_for_retry(self, attempt: ItemAttempt[T]) -> None:
+        """A running attempt failed: it frees its slot, not its place in the window."""
         self.running -= 1
-        heapq.heappush(self._retries, (at, attempt.seq, attempt))
+        self._waiting[attempt.seq] = attempt
 
-    def finish(self) -> None:
-        """A running attempt led to a final result."""
-        self.running -= 1
-
-    def release_oldest(self) -> None:
-        """The reader got the oldest item's result: the window advances by one."""
-        self.released += 1
-
-    def _due_retry(self, now: float) -> ItemAttempt[T] | None:
-        if self._retries and (self.stopped or self._retries[0][0] <= now):
-            return heapq.heappop(self._retries)[2]
-        return None
+    def retry(self, attempt: ItemAttempt[T]) -> None:
+        """Its delay is over."""
+        if self._waiting.pop(attempt.seq, None):
+            self._due.append(attempt)
 
     def _update_refilling(self) -> None:
-        if len(self._ready) >= self._bounds.high_water:
-            self._refilling = False
-        elif len(self._ready) <= self._bounds.low_water:
-            self._refilling = True
+        """Pulling stops when all that may be pending beyond the slots is ready to start, and resumes when
+        half of it was started, so that the source works in bursts."""
+        ready, most = len(self._ready), max(1, self._lane.max_pending - self._lane.concurrency)
+        self._refilling = ready <= most // 2 or (self._refilling and ready < most)

@@ -10,8 +10,6 @@ left running and no exception unretrieved. Plain Python and asyncio.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -25,13 +23,11 @@ from queuemgr.steptools.map_runner import (
     Finished,
     Items,
     Retries,
-    Retryable,
     Worker,
-    any_error,
     exponential,
-    was_cancelled,
+    outcome_of,
 )
-from queuemgr.steptools.map_window import Bounds
+from queuemgr.steptools.map_window import MapWindow
 
 __all__ = ["Finished", "ItemsFailed", "Lane", "exponential", "in_order", "run_with_queue"]
 
@@ -71,7 +67,7 @@ async def run_with_queue(
     on_error: Callback[T, R] | None = None,
     retries: int = 0,
     backoff: Backoff = DEFAULT_BACKOFF,
-    retryable: Retryable = any_error,
+    retryable: Callable[[Exception], bool] | None = None,
     signal: AbortSignal = NEVER,
 ) -> list[R | None]:
     """Run `worker` over `items`, `lane.concurrency` at once; the results in the order of the items.
@@ -88,8 +84,7 @@ async def run_with_queue(
     """
     batch: _Batch[T, R] = _Batch(on_result, on_error)
     run = AttemptRunner(
-        Bounds(lane.concurrency, lane.max_pending),
-        items, worker, Retries(retries, backoff, retryable), signal,
+        MapWindow(lane, window=None), items, worker, Retries(retries, backoff, retryable), signal,
         on_final=batch.add, fail_fast=not best_effort,
     )  # fmt: skip
     async with run:
@@ -105,7 +100,7 @@ def in_order(
     window: int,
     retries: int = 0,
     backoff: Backoff = DEFAULT_BACKOFF,
-    retryable: Retryable = any_error,
+    retryable: Callable[[Exception], bool] | None = None,
     signal: AbortSignal = NEVER,
 ) -> AsyncGenerator[Finished[T, R], None]:
     """Yield each item's `Finished` in the order of the items, failures too.
@@ -119,12 +114,11 @@ def in_order(
     """
     if window < 1:
         raise BadInput(f"the window is {window}; it must be at least 1")
-    bounds = Bounds(lane.concurrency, lane.max_pending, window)
-    return _read(bounds, items, worker, Retries(retries, backoff, retryable), signal)
+    return _read(MapWindow(lane, window), items, worker, Retries(retries, backoff, retryable), signal)
 
 
 async def _read(
-    bounds: Bounds, items: Items[T], worker: Worker[T, R], retries: Retries, signal: AbortSignal
+    window: MapWindow[T], items: Items[T], worker: Worker[T, R], retries: Retries, signal: AbortSignal
 ) -> AsyncGenerator[Finished[T, R], None]:
     unread: dict[int, Finished[T, R]] = {}
 
@@ -132,13 +126,13 @@ async def _read(
         unread[finished.seq] = finished
         return True
 
-    run = AttemptRunner(bounds, items, worker, retries, signal, on_final=add, fail_fast=False)
+    run = AttemptRunner(window, items, worker, retries, signal, on_final=add, fail_fast=False)
     async with run:
         while True:
-            await run.wait_until(lambda: run.window.released in unread)
-            if run.window.released not in unread:
+            await run.wait_until(lambda: window.released in unread)
+            if window.released not in unread:
                 break
-            finished = unread.pop(run.window.released)
+            finished = unread.pop(window.released)
             run.release_oldest()
             yield finished
     if run.source_error is not None:
@@ -150,63 +144,41 @@ class _Batch(Generic[T, R]):
 
     def __init__(self, on_result: Callback[T, R] | None, on_error: Callback[T, R] | None) -> None:
         self._on_result, self._on_error = on_result, on_error
-        self._results: list[R | None] = []
+        self._results: dict[int, R | None] = {}
         self._failed: dict[int, Exception] = {}
-        self._first: Exception | None = None
 
     async def add(self, finished: Finished[T, R]) -> bool:
         """Call back and store the result; returns whether the item is a success after that."""
-        if finished.error is None:
-            error = await _call(self._on_result, finished)
-            if error is None:
-                self._extend(finished.seq + 1)
-                self._results[finished.seq] = finished.result
-                return True
-            finished = replace(finished, result=None, error=error)
-        await self._fail(finished)
+        error = finished.error or await _call(self._on_result, finished)
+        if error is None:
+            self._results[finished.seq] = finished.result
+            return True
+        self._failed[finished.seq] = error
+        second = await _call(self._on_error, replace(finished, result=None, error=error))
+        if second is not None and second is not error:
+            error.add_note(f"on_error then raised {type(second).__name__}: {second}")
         return False
 
-    async def _fail(self, finished: Finished[T, R]) -> None:
-        assert finished.error is not None
-        self._failed[finished.seq] = finished.error
-        self._first = self._first or finished.error
-        error = await _call(self._on_error, finished)
-        if error is not None and error is not finished.error:
-            finished.error.add_note(f"on_error then raised {type(error).__name__}: {error}")
-
-    def _extend(self, length: int) -> None:
-        self._results.extend([None] * (length - len(self._results)))
-
     def outcome(self, pulled: int, source_error: Exception | None, best_effort: bool) -> list[R | None]:
-        """The results; raises the error of the run if there is one."""
-        self._extend(pulled)
+        """The results of the items pulled; raises the error of the run if there is one."""
+        results = [self._results.get(seq) for seq in range(pulled)]
         if best_effort and self._failed:
-            raise self._group(source_error)
-        error = self._first or source_error
+            raise self._group(results, source_error)
+        error = next(iter(self._failed.values()), source_error)
         if error is not None:
             raise error
-        return self._results
+        return results
 
-    def _group(self, source_error: Exception | None) -> ItemsFailed:
+    def _group(self, results: list[R | None], source_error: Exception | None) -> ItemsFailed:
         errors = [self._failed[seq] for seq in sorted(self._failed)]
-        message = f"{len(errors)} of {len(self._results)} items failed"
+        message = f"{len(errors)} of {len(results)} items failed"
         if source_error is not None:
             errors, message = [*errors, source_error], f"{message}, and the source raised an error"
         group = ItemsFailed(message, errors)
-        group.results, group.failed = self._results, self._failed
+        group.results, group.failed = results, self._failed
         return group
 
 
 async def _call(callback: Callback[T, R] | None, finished: Finished[T, R]) -> Exception | None:
-    """Call back, and await the result if it is awaitable; returns the error it raised."""
-    try:
-        answer = None if callback is None else callback(finished)
-        if inspect.isawaitable(answer):
-            await answer
-    except Exception as error:
-        return error
-    except asyncio.CancelledError:
-        if was_cancelled():
-            raise
-        return RuntimeError("a callback awaited something that was cancelled")
-    return None
+    """The error a callback raised."""
+    return None if callback is None else (await outcome_of("a callback", callback, finished))[1]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from queuemgr.steptools.lanes import Lane
-from queuemgr.steptools.map_runner import Retries, any_error
+from queuemgr.steptools.map_runner import Retries
 from queuemgr.steptools.ordered_map import run_with_queue
 
 
@@ -30,4 +30,4 @@ async def test_an_infinite_backoff_fails_the_item_and_is_no_retry(seconds: float
 
 
 def test_a_negative_backoff_is_no_delay() -> None:
-    assert Retries(3, lambda _error, _attempt: -1.0, any_error).delay(OSError(), 1) == 0.0
+    assert Retries(3, lambda _error, _attempt: -1.0).delay(OSError(), 1) == 0.0
