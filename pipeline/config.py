@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -13,7 +12,7 @@ from pipeline.steps.identify import host_key
 from pipeline.steps.resolve.resolve import FOR_DOIS
 from queuemgr import BadInput
 from queuemgr.extend.secrets import register_secret
-from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, reload_after_reset
+from queuemgr.extend.settings import DJANGO_SETTINGS, SettingsGroup, read_once
 
 
 class PipelineSettings(SettingsGroup):
@@ -153,7 +152,7 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (name.strip().lower() for name in text.split(",")))))
 
 
-@lru_cache(maxsize=1)
+@read_once
 def pipeline_settings() -> PipelineSettings:
     """The pipeline's settings, read once per process."""
     config = PipelineSettings.load(DJANGO_SETTINGS)
@@ -165,9 +164,6 @@ def pipeline_settings() -> PipelineSettings:
     ):
         register_secret(secret.get_secret_value())
     return config
-
-
-reload_after_reset(pipeline_settings)
 
 
 def chunks_at_once(config: PipelineSettings) -> int:

@@ -10,7 +10,7 @@ from pipeline.steps.extract.extract import ExtractOptions, extract
 from pipeline.tasks.documents import load
 from pipeline.tasks.pages import pages_done
 from queuemgr import Done, LeasedTask, Work
-from queuemgr.steptools.lane_slots import lane_slot
+from queuemgr.steptools.process_lanes import lane_slot
 
 
 @shared_task(base=LeasedTask, name="papers.extract")

@@ -35,7 +35,7 @@ from pipeline.steps.resolve.sources.arxiv import interpret_refusal
 from pipeline.tasks.documents import done, load, store
 from pipeline.tasks.http_client import http_client
 from queuemgr import AttemptsSoFar, Done, Failed, LeasedTask, Snoozed, StepFailed, Work
-from queuemgr.steptools.lane_slots import import_slot
+from queuemgr.steptools.process_lanes import lane_slot
 
 LONG_WAIT = 900.0
 """Seconds: a host that asks us to wait longer is left for another known URL at once. Our own choice:
@@ -61,7 +61,7 @@ def fetch_step(work: Work) -> Done | Snoozed:
 
 
 def _adopted(document: Document, work: Work) -> Done:
-    with import_slot(work.signal):
+    with lane_slot("import", work.signal):
         adopted = adopt(Path(document.local_path), files.scratch(), _options(), work.signal)
     return done(document, **_store_file(work, adopted), fetched_from=adopted.final_url)
 

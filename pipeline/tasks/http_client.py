@@ -17,7 +17,7 @@ def http_client() -> HttpClient:
             config.http_keepalive,
             config.http_timeout,
             f"Sluicegate/0.1{contact}",
-            io_threads=lanes_here.lane("io").concurrency,
+            io_threads=lanes_here.value("io_concurrency"),
             file_threads=lanes_here.value("file_concurrency"),
         )
     )

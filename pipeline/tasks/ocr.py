@@ -41,8 +41,8 @@ from pipeline.tasks.request_accounting import (
     usage_columns,
 )
 from queuemgr import AbortSignal, Done, LeasedTask, Result, StepFailed, Work
-from queuemgr.steptools.lane_slots import lane_slot
 from queuemgr.steptools.lanes import LaneName
+from queuemgr.steptools.process_lanes import lane_slot
 
 LANES: Mapping[str, LaneName] = {"rapidocr": "embedding", "tesseract": "proc"}
 """The lane of each local engine."""

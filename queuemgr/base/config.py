@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
+from django.conf import settings as django_settings
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -21,6 +22,18 @@ from queuemgr.base.errors import BadInput, ConfigurationError
 from queuemgr.base.redaction import register_secret
 
 COMMAND_LINE = "SLUICE_COMMAND_LINE"
+
+Loaded = TypeVar("Loaded")
+
+
+class DjangoSettings:
+    """Django's settings, where a setting may be set under its variable's name."""
+
+    def get(self, name: str) -> Any:
+        return getattr(django_settings, name, None)
+
+
+DJANGO_SETTINGS = DjangoSettings()
 
 
 def from_command_line() -> dict[str, Any]:
@@ -34,10 +47,12 @@ def apply_command_line(chosen: Mapping[str, Any]) -> None:
     process_state.reset_settings()
 
 
-def reload_after_reset(loader: Any) -> None:
-    """Have a cached loader of settings (`functools.lru_cache`) read them again after a reset, such as the
+def read_once(load: Callable[[], Loaded]) -> Callable[[], Loaded]:
+    """Decorates a loader of settings: it reads them once in a process, and again after a reset, such as the
     one after a command line is applied."""
-    process_state.register_settings(loader.cache_clear)
+    cached = lru_cache(maxsize=1)(load)
+    process_state.register_settings(cached.cache_clear)
+    return cached
 
 
 class SettingsGroup(BaseSettings):
@@ -55,40 +70,29 @@ class SettingsGroup(BaseSettings):
         return str(alias) if alias else f"SLUICE_{name.upper()}"
 
     @classmethod
-    def load(cls, settings: Mapping[str, Any] | None = None) -> Self:
-        """Read this group; raises `ConfigurationError` naming the setting, its value and the range."""
-        chosen = from_command_line()
-        given = {
-            name: _given(cls, name, chosen, {} if settings is None else settings) for name in cls.model_fields
-        }
+    def load(cls, settings: Mapping[str, Any] | DjangoSettings | None = None) -> Self:
+        """Read this group; raises `ConfigurationError` naming each bad setting, its value and the range."""
+        given = {name: (settings or {}).get(cls.variable(name)) for name in cls.model_fields}
+        given |= {name: value for name, value in from_command_line().items() if name in given}
         try:
             return cls(**{name: value for name, value in given.items() if value is not None})
         except ValidationError as error:
-            raise ConfigurationError(_explain(cls, error)) from None
+            problems = "; ".join(_sentence(cls, problem) for problem in error.errors())
+            raise ConfigurationError(problems) from None
 
     @classmethod
-    def source(cls, name: str, settings: Mapping[str, Any] | None = None) -> str:
+    def source(cls, name: str, settings: Mapping[str, Any] | DjangoSettings | None = None) -> str:
         """Where the value of a setting comes from: command line, settings, environment or default."""
         variable = cls.variable(name)
         if name in from_command_line():
             return "command line"
-        if settings is not None and settings.get(variable) is not None:
+        if (settings or {}).get(variable) is not None:
             return "settings"
         return "environment" if variable in os.environ else "default"
 
 
-def _given(
-    group: type[SettingsGroup], name: str, chosen: Mapping[str, Any], settings: Mapping[str, Any]
-) -> Any:
-    return chosen[name] if name in chosen else settings.get(group.variable(name))
-
-
-def _explain(group: type[SettingsGroup], error: ValidationError) -> str:
-    """Each problem as `VARIABLE=value: what is wrong`, without the values of secrets."""
-    return "; ".join(_sentence(group, problem) for problem in error.errors())
-
-
 def _sentence(group: type[SettingsGroup], problem: Any) -> str:
+    """A problem as `VARIABLE=value: what is wrong`, without the values of secrets."""
     message = str(problem["msg"]).removeprefix("Value error, ")
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if name not in group.model_fields:
@@ -259,51 +263,18 @@ class ObservabilitySettings(SettingsGroup):
         return token
 
 
-class _DjangoSettings(Mapping[str, Any]):
-    """Django's settings as a mapping, so that a setting may be set there under its variable's name."""
-
-    def __getitem__(self, name: str) -> Any:
-        from django.conf import settings
-
-        try:
-            return getattr(settings, name)
-        except AttributeError:
-            raise KeyError(name) from None
-
-    def __iter__(self) -> Any:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-DJANGO_SETTINGS = _DjangoSettings()
-
-
-@lru_cache(maxsize=1)
+@read_once
 def queue_settings() -> QueueSettings:
-    """The queue's settings of this process, read once."""
     return QueueSettings.load(DJANGO_SETTINGS)
 
 
-process_state.register_settings(queue_settings.cache_clear)
-
-
-@lru_cache(maxsize=1)
+@read_once
 def lane_settings() -> LaneSettings:
-    """The settings of this process's lanes, read once."""
     return LaneSettings.load(DJANGO_SETTINGS)
 
 
-process_state.register_settings(lane_settings.cache_clear)
-
-
-@lru_cache(maxsize=1)
+@read_once
 def observability_settings() -> ObservabilitySettings:
-    """What others may see of this process, read once."""
     config = ObservabilitySettings.load(DJANGO_SETTINGS)
     register_secret(config.metrics_token.get_secret_value())
     return config
-
-
-process_state.register_settings(observability_settings.cache_clear)

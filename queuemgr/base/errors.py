@@ -5,6 +5,8 @@ Plain Python: steps raise them, and steps import neither Django nor Celery.
 
 from __future__ import annotations
 
+from functools import partial
+
 
 class SluiceError(Exception):
     """Base class of all errors raised by Sluicegate."""
@@ -38,14 +40,14 @@ class QueueFull(SluiceError):
 
     def __init__(self, queue: str, depth: int, cap: int, new: int = 0, already: int = 0) -> None:
         self.queue, self.depth, self.cap, self.new, self.already = queue, depth, cap, new, already
-        before = f"; {new} were enqueued before" + (f", {already} existed" if already else "")
-        super().__init__(
-            f"queue {queue} is full: {depth} wait, its max_pending is {cap}"
-            f"{before if new or already else ''}. Wait until it drains, or raise max_pending"
-        )
+        super().__init__(queue, depth, cap, new, already)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.queue, self.depth, self.cap, self.new, self.already))
+    def __str__(self) -> str:
+        before = f"; {self.new} were enqueued before" + (f", {self.already} existed" if self.already else "")
+        return (
+            f"queue {self.queue} is full: {self.depth} wait, its max_pending is {self.cap}"
+            f"{before if self.new or self.already else ''}. Wait until it drains, or raise max_pending"
+        )
 
 
 class BadInput(SluiceError):
@@ -55,11 +57,8 @@ class BadInput(SluiceError):
 class AuditLogIsImmutable(SluiceError):
     """An attempt to alter or delete a row of the audit log."""
 
-    def __init__(self) -> None:
-        super().__init__("the audit log is append-only: undo a change instead")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), ())
+    def __str__(self) -> str:
+        return "the audit log is append-only: undo a change instead"
 
 
 class CannotUndo(SluiceError):
@@ -100,11 +99,7 @@ class StepFailed(SluiceError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Unpickle with keywords: an exception that cannot be unpickled ends a prefork pool."""
-        values = (self.kind, self.message, self.retry_after, self.http_status, self.limit)
-        return (_rebuild, (type(self), *values))
-
-
-def _rebuild(
-    cls: type[StepFailed], kind: str, message: str, retry_after: float | None, status: int | None, limit: str
-) -> StepFailed:
-    return cls(kind, message, retry_after=retry_after, http_status=status, limit=limit)
+        rebuild = partial(
+            type(self), retry_after=self.retry_after, http_status=self.http_status, limit=self.limit
+        )
+        return (rebuild, (self.kind, self.message))

@@ -8,7 +8,6 @@ SQLite, which has a single writer anyway, they are the plain operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -16,82 +15,70 @@ from django.db.migrations.operations import AddConstraint, AddIndex
 from django.db.models import CheckConstraint
 
 
-class AddIndexConcurrently(AddIndex):
+class _Online:
+    """Runs `add_online` on PostgreSQL. On SQLite it runs the plain operation, unless it was run before: in a
+    transaction, since SQLite rebuilds the table and a migration killed without one would lose it."""
+
+    def database_forwards(self: Any, app_label: str, schema_editor: Any, before: Any, after: Any) -> None:
+        model = after.apps.get_model(app_label, self.model_name)
+        if schema_editor.connection.vendor == "postgresql":
+            self.add_online(model, schema_editor)
+        elif not _exists_in_sqlite(schema_editor, model, getattr(self, "index", None) or self.constraint):
+            with transaction.atomic(schema_editor.connection.alias):
+                super().database_forwards(app_label, schema_editor, before, after)  # type: ignore[misc]
+
+
+class AddIndexConcurrently(_Online, AddIndex):
     """`AddIndex` that does not block writers."""
 
-    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        model = to_state.apps.get_model(app_label, self.model_name)
-        if schema_editor.connection.vendor != "postgresql":
-            add = super().database_forwards
-            _add_once(
-                schema_editor, model, self.index.name,
-                lambda: add(app_label, schema_editor, from_state, to_state),
-            )  # fmt: skip
-        elif not _is_valid_index(schema_editor, self.index.name):
+    def add_online(self, model: Any, schema_editor: Any) -> None:
+        if not _is_valid_index(schema_editor, self.index.name):
             schema_editor.execute(self.index.create_sql(model, schema_editor, concurrently=True))
 
 
-class AddConstraintNotValid(AddConstraint):
+class AddConstraintNotValid(_Online, AddConstraint):
     """`AddConstraint` that does not block writers, for a check or a unique index with a condition."""
 
-    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        model = to_state.apps.get_model(app_label, self.model_name)
-        if schema_editor.connection.vendor != "postgresql":
-            add = super().database_forwards
-            _add_once(
-                schema_editor, model, self.constraint.name,
-                lambda: add(app_label, schema_editor, from_state, to_state),
-            )  # fmt: skip
-        elif isinstance(self.constraint, CheckConstraint):
-            self._add_check(model, schema_editor)
-        elif not _is_valid_index(schema_editor, self.constraint.name):
-            sql = str(self.constraint.create_sql(model, schema_editor))
-            schema_editor.execute(sql.replace("UNIQUE INDEX", "UNIQUE INDEX CONCURRENTLY", 1))
-
-    def _add_check(self, model: Any, schema_editor: Any) -> None:
-        name = schema_editor.quote_name(self.constraint.name)
-        table = schema_editor.quote_name(model._meta.db_table)
-        if not _constraint_exists(schema_editor, self.constraint.name):
-            sql = str(self.constraint.create_sql(model, schema_editor))
-            schema_editor.execute(f"{sql} NOT VALID")
-        schema_editor.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {name}")
-
-
-def _add_once(schema_editor: Any, model: Any, name: str, add: Callable[[], None]) -> None:
-    """On SQLite: add the index or constraint unless it exists, in a transaction, since SQLite rebuilds
-    the table and a migration killed without one would lose it."""
-    if not _exists_in_sqlite(schema_editor.connection, model, name):
-        with transaction.atomic(schema_editor.connection.alias):
-            add()
+    def add_online(self, model: Any, schema_editor: Any) -> None:
+        statement, name = str(self.constraint.create_sql(model, schema_editor)), self.constraint.name
+        if isinstance(self.constraint, CheckConstraint):
+            if not _constraint_exists(schema_editor, name):
+                schema_editor.execute(f"{statement} NOT VALID")
+            table = schema_editor.quote_name(model._meta.db_table)
+            schema_editor.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {schema_editor.quote_name(name)}")
+        elif not _is_valid_index(schema_editor, name):
+            schema_editor.execute(statement.replace("UNIQUE INDEX", "UNIQUE INDEX CONCURRENTLY", 1))
 
 
 def _is_valid_index(schema_editor: Any, name: str) -> bool:
     """Whether the index exists and is complete; an invalid one, left by a killed build, is dropped."""
-    with schema_editor.connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid "
-            "WHERE c.relname = %s AND pg_table_is_visible(c.oid)",
-            [name],
-        )
-        found = cursor.fetchone()
+    found = _first(
+        schema_editor,
+        "SELECT i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid "
+        "WHERE c.relname = %s AND pg_table_is_visible(c.oid)",
+        name,
+    )
     if found and not found[0]:
         schema_editor.execute(f"DROP INDEX CONCURRENTLY {schema_editor.quote_name(name)}")
     return bool(found and found[0])
 
 
 def _constraint_exists(schema_editor: Any, name: str) -> bool:
-    with schema_editor.connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_constraint WHERE conname = %s", [name])
-        return cursor.fetchone() is not None
+    return _first(schema_editor, "SELECT 1 FROM pg_constraint WHERE conname = %s", name) is not None
 
 
-def _exists_in_sqlite(connection: Any, model: Any, name: str) -> bool:
-    """Whether SQLite has an index of that name, or the table a constraint of it. Django's introspection is
+def _exists_in_sqlite(schema_editor: Any, model: Any, added: Any) -> bool:
+    """Whether SQLite has an index of its name, or the table a constraint of it. Django's introspection is
     not used: it misreads a check that contains a comma."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT 1 FROM sqlite_master WHERE tbl_name = %s AND "
-            "(name = %s OR instr(sql, 'CONSTRAINT \"' || %s || '\"') > 0)",
-            [model._meta.db_table, name, name],
-        )
-        return cursor.fetchone() is not None
+    statement = (
+        "SELECT 1 FROM sqlite_master WHERE tbl_name = %s AND "
+        "(name = %s OR instr(sql, 'CONSTRAINT \"' || %s || '\"') > 0)"
+    )
+    return _first(schema_editor, statement, model._meta.db_table, added.name, added.name) is not None
+
+
+def _first(schema_editor: Any, statement: str, *parameters: str) -> Any:
+    """The first row of a statement, or None."""
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchone()

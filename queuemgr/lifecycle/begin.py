@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -42,5 +43,5 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
         worker_id=worker_id, started_at=now, expires_at=leases.lease_expiry(now, started=True)
     )
     states.move(started.values(), State.RUNNING)
-    wakeup = breakers.advance_clocks_of_begun((debits for _, _, debits in found if debits), now)
+    wakeup = breakers.advance_clocks([json.loads(debits) for _, _, debits in found if debits], now)
     return Begun(leases.grants_of(list(started)), wakeup)

@@ -106,8 +106,7 @@ class _Granter:
         heads = batch_window.drop_cancelled(self.lock, taken)
         rows = [self._lease(head, worker_id) for head in heads]
         if worker_id is not None:
-            started = Counter(head.route_id for head in heads)
-            breakers.advance_clocks(started, self.debits, self.lock.now)
+            breakers.advance_clocks([self.debits[head.route_id] for head in heads], self.lock.now)
         leases.insert(rows)
         return [_grant(row, head) for row, head in zip(rows, heads, strict=True)]
 

@@ -29,7 +29,8 @@ class WaitingRoute(RouteKind):
 
     `due` counts its executions that may start now, no further than there are idle slots; `overdue` those
     of them that waited beyond the starvation time; `head_at` is when the first fell or falls due (None:
-    all of it is beyond the windows of its batches).
+    nothing waits, or all of it is beyond the windows of its batches); `stored_head` is what its row says of
+    that, and `timer_due` whether its parking timer has expired.
     """
 
     id: int
@@ -38,6 +39,13 @@ class WaitingRoute(RouteKind):
     served_at: datetime
     phase_rank: int = 0
     overdue: int = 0
+    beyond_window: bool = False
+    stored_head: datetime | None = None
+    timer_due: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return self.head_at is None and not self.beyond_window
 
     def waited(self, now: datetime) -> timedelta:
         """How long its first execution has been due; zero if none is."""

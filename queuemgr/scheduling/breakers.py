@@ -7,9 +7,8 @@ half-open: one start, then, with each success, twice as many, until it is closed
 
 from __future__ import annotations
 
-import json
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -42,7 +41,10 @@ MAX_HALF_OPEN_STARTS = 64
 JITTER = 0.1
 """Share of a wait added at random (never subtracted), so that fleets do not return together."""
 
-_COLUMNS = "name, rate_clock, open_reason, half_open_starts, failures, virtual_time"
+_INSERT = (
+    "INSERT INTO queuemgr_gate "
+    "(name, rate_clock, open_reason, half_open_starts, failures, virtual_time, open_until) VALUES"
+)
 
 _rng = random.SystemRandom()
 
@@ -56,50 +58,32 @@ def rate_debits(seen: Snapshot, route: WaitingRoute) -> dict[str, float]:
     return {name: rate.interval for name, rate in rates if rate}
 
 
-def advance_clocks(
-    counts: Mapping[int, int], debits_of: Mapping[int, Mapping[str, float]], now: datetime
-) -> None:
-    """Advance rate clocks by so many starts of each route."""
-    for route, count in counts.items():
-        for name, interval in debits_of.get(route, {}).items():
-            _advance_clock(name, count * interval, now)
-
-
-def advance_clocks_of_begun(debits: Iterable[str], now: datetime) -> float | None:
-    """Advance rate clocks by the `rate_debits` (JSON) of leases that start now; returns in how many
-    seconds the first of these limits may allow another start."""
-    total: Counter[str] = Counter()
-    shortest: list[float] = []
-    for debit in debits:
-        for name, interval in json.loads(debit).items() if debit else ():
-            total[name] += interval
-            shortest.append(interval)
+def advance_clocks(debits: Iterable[Mapping[str, float]], now: datetime) -> float | None:
+    """Advance rate clocks by the `rate_debits` of starts; returns in how many seconds the first of these
+    limits may allow another start. Each clock takes a step of GCRA, in one statement so that concurrent
+    starts cannot lose an update."""
+    intervals = [(name, seconds) for debit in debits for name, seconds in debit.items()]
+    total: defaultdict[str, float] = defaultdict(float)
+    for name, seconds in intervals:
+        total[name] += seconds
+    at = now.timestamp()
     for name, seconds in sorted(total.items()):
-        _advance_clock(name, seconds, now)
-    return min(shortest, default=None)
-
-
-def _advance_clock(name: str, seconds: float, now: datetime) -> None:
-    """One step of GCRA, in one statement so that concurrent starts cannot lose an update."""
-    sql.run(
-        f"INSERT INTO queuemgr_gate ({_COLUMNS}) "
-        "VALUES (%s, %s, '', 0, 0, 0) ON CONFLICT (name) DO UPDATE SET rate_clock = "
-        "CASE WHEN queuemgr_gate.rate_clock > %s THEN queuemgr_gate.rate_clock ELSE %s END + %s",
-        [name, now.timestamp() + seconds, now.timestamp(), now.timestamp(), seconds],
-    )
+        sql.run(
+            f"{_INSERT} (%s, %s, '', 0, 0, 0, NULL) ON CONFLICT (name) DO UPDATE SET rate_clock = "
+            "CASE WHEN queuemgr_gate.rate_clock > %s THEN queuemgr_gate.rate_clock ELSE %s END + %s",
+            [name, at + seconds, at, at, seconds],
+        )
+    return min((seconds for _, seconds in intervals), default=None)
 
 
 def save_virtual_times(lock: SchedulerLock, virtual_times: Mapping[str, float]) -> None:
     if set(virtual_times) <= {"", GLOBAL_VIRTUAL_TIME}:
         return
-    for name, virtual_time in virtual_times.items():
-        if name:
-            sql.run(
-                f"INSERT INTO queuemgr_gate ({_COLUMNS}) "
-                "VALUES (%s, 0, '', 0, 0, %s) "
-                "ON CONFLICT (name) DO UPDATE SET virtual_time = excluded.virtual_time",
-                [name, virtual_time],
-            )
+    sql.run_each(
+        f"{_INSERT} (%s, 0, '', 0, 0, %s, NULL) "
+        "ON CONFLICT (name) DO UPDATE SET virtual_time = excluded.virtual_time",
+        [(name, virtual_time) for name, virtual_time in virtual_times.items() if name],
+    )
 
 
 # Breakers: opened by failures, closed again by successes.
@@ -177,8 +161,7 @@ def _later(now: datetime, seconds: float) -> datetime:
 def open_breaker(name: str, until: datetime, reason: str) -> None:
     """Let nothing start until then; an earlier end never shortens a later one."""
     sql.run(
-        f"INSERT INTO queuemgr_gate ({_COLUMNS}, open_until) "
-        "VALUES (%s, 0, %s, 1, 0, 0, %s) ON CONFLICT (name) DO UPDATE SET half_open_starts = 1, "
+        f"{_INSERT} (%s, 0, %s, 1, 0, 0, %s) ON CONFLICT (name) DO UPDATE SET half_open_starts = 1, "
         "open_reason = excluded.open_reason, open_until = "
         "CASE WHEN queuemgr_gate.open_until > excluded.open_until "
         "THEN queuemgr_gate.open_until ELSE excluded.open_until END",
@@ -188,8 +171,7 @@ def open_breaker(name: str, until: datetime, reason: str) -> None:
 
 def _add_failure(name: str) -> int:
     row = sql.rows(
-        f"INSERT INTO queuemgr_gate ({_COLUMNS}) "
-        "VALUES (%s, 0, '', 0, 1, 0) "
+        f"{_INSERT} (%s, 0, '', 0, 1, 0, NULL) "
         "ON CONFLICT (name) DO UPDATE SET failures = queuemgr_gate.failures + 1 RETURNING failures",
         [name],
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Self
 
@@ -27,55 +27,33 @@ LOOKAHEAD_FACTOR = 8
 NOTHING_WAITS, NOT_DUE = "nothing waits", "run_after"
 
 
-class Candidate(NamedTuple):
-    """A route as read. `route` is None when nothing waits on it; `stored_head` is its row's `head_at`."""
-
-    id: int
-    queue: str
-    resumed: bool
-    stored_head: datetime | None
-    timer_due: bool
-    route: WaitingRoute | None
-
-
 @dataclass(frozen=True)
 class RouteScan:
-    """The routes one decision reads.
+    """The routes one decision reads; `snapshot` holds those with waiting work.
 
-    `heads` is `head_at` as stored in each route's row, `empty` the routes with nothing waiting,
-    `timer_due` those whose parking timer has expired, `cut_off` the queues that may have more routes
-    than were read, `unblocks_at` when the first queue that is stopped as a whole may start work
-    again by itself.
+    `cut_off` are the queues that may have more routes than were read, `unblocks_at` is when the first
+    queue that is stopped as a whole may start work again by itself.
     """
 
     snapshot: Snapshot
-    heads: Mapping[int, datetime | None] = field(default_factory=dict)
-    empty: tuple[int, ...] = ()
-    timer_due: frozenset[int] = frozenset()
-    cut_off: frozenset[str] = frozenset()
-    unblocks_at: datetime | None = None
+    routes: Collection[WaitingRoute]
+    cut_off: frozenset[str]
+    unblocks_at: datetime | None
 
     @classmethod
     def of(
         cls,
         snapshot: Snapshot,
-        candidates: Collection[Candidate],
+        routes: Collection[WaitingRoute],
         at_most: int,
         stopped: Mapping[str, tuple[Reason, ...]],
     ) -> Self:
-        """`snapshot` holds the candidates with waiting work; at most so many were read of each queue."""
-        counts = Counter((c.queue, c.resumed) for c in candidates)
-        timer_due = frozenset(c.id for c in candidates if c.timer_due)
-        cut_off = {queue for (queue, _), count in counts.items() if count >= at_most}
+        """At most so many routes were read of each queue, and with expired timers."""
+        counts = Counter((route.queue, route.resumed) for route in routes)
+        counts[TIMER_DUE, True] = sum(route.timer_due for route in routes)
+        cut_off = frozenset(queue for (queue, _), count in counts.items() if count >= at_most)
         waits = (r.until for reasons in stopped.values() for r in reasons if r.until)
-        return cls(
-            snapshot=snapshot,
-            heads={c.id: c.stored_head for c in candidates},
-            empty=tuple(c.id for c in candidates if not c.route),
-            timer_due=timer_due,
-            cut_off=frozenset(cut_off | ({TIMER_DUE} if len(timer_due) >= at_most else set())),
-            unblocks_at=min(waits, default=None),
-        )
+        return cls(snapshot, routes, cut_off, min(waits, default=None))
 
     def next_wakeup(self, decision: Decision) -> datetime | None:
         """When the next decision could differ by the passage of time alone."""

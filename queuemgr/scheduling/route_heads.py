@@ -6,15 +6,15 @@ slots, so the backlog does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from queuemgr.base import sql
-from queuemgr.flows.flow import all_phases, queue_name
+from queuemgr.flows.flow import all_phases
 from queuemgr.scheduling import tenants
 from queuemgr.scheduling.admission import Snapshot, WaitingRoute
-from queuemgr.scheduling.candidates import Candidate, Queues
+from queuemgr.scheduling.candidates import Queues
 
 _ROUTES = """
     SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.tokens, r.cost, r.weight,
@@ -42,6 +42,8 @@ _BEYOND_WINDOW = """
 
 
 class _RouteRow(NamedTuple):
+    """The fields of a `WaitingRoute` but one."""
+
     id: int
     phase: str
     priority: int
@@ -96,10 +98,10 @@ _TIMER_DUE = """
 def read_all(fleet: Snapshot, look_ahead: int) -> list[WaitingRoute]:
     """Every route with waiting work, parked or not; due work is counted up to `look_ahead`."""
     statement = _ROUTES.format(beyond_window=_BEYOND_WINDOW, condition="1 = 1")
-    return [c.route for c in _read(fleet, statement, look_ahead) if c.route]
+    return [route for route in _read(fleet, statement, look_ahead) if not route.is_empty]
 
 
-def read_candidates(fleet: Snapshot, queues: Queues, at_most: int, look_ahead: int) -> list[Candidate]:
+def read_candidates(fleet: Snapshot, queues: Queues, at_most: int, look_ahead: int) -> list[WaitingRoute]:
     """The unparked routes of these queues served longest ago, at most so many of each; the aged ones;
     and those whose parking timer has expired."""
     if not queues:
@@ -125,26 +127,12 @@ def _subqueries(fleet: Snapshot, queues: Queues, at_most: int) -> Iterator[_Subq
 
 
 def _read(
-    fleet: Snapshot, statement: str, look_ahead: int, parameters: list[Any] | None = None
-) -> list[Candidate]:
+    fleet: Snapshot, statement: str, look_ahead: int, parameters: Sequence[Any] = ()
+) -> list[WaitingRoute]:
     aged_since = fleet.now - (fleet.ordering.starvation or timedelta(days=36_500))
     counts = [fleet.now, look_ahead, aged_since, look_ahead]
     ranks = {name: phase.rank for name, phase in all_phases().items()}
     return [
-        Candidate(
-            row.id, queue_name(row.phase, row.priority), row.resumed, row.stored_head, row.timer_due,
-            _route(row, ranks.get(row.phase, len(ranks))),
-        )
-        for row in sql.rows_as(_RouteRow, statement, [*counts, *(parameters or ())])
-    ]  # fmt: skip
-
-
-def _route(row: _RouteRow, phase_rank: int) -> WaitingRoute | None:
-    if row.head_at is None and not row.beyond_window:
-        return None
-    return WaitingRoute(
-        id=row.id, phase=row.phase, priority=row.priority, resumed=row.resumed,
-        limit_keys=row.limit_keys, cost=row.cost, weight=row.weight, due=row.due, head_at=row.head_at,
-        served_at=row.served_at, phase_rank=phase_rank, tokens=row.tokens, retrying=row.retrying,
-        overdue=row.overdue,
-    )  # fmt: skip
+        WaitingRoute(**row._asdict(), phase_rank=ranks.get(row.phase, len(ranks)))
+        for row in sql.rows_as(_RouteRow, statement, [*counts, *parameters])
+    ]

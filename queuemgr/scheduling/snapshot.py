@@ -68,7 +68,7 @@ def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
     stopped = stopped_queues(fleet, queues)
     open_ones = {name: queues[name] for name, reasons in stopped.items() if not reasons}
     found = route_heads.read_candidates(fleet, open_ones, at_most, free_slots(fleet))
-    snapshot = _with_limits_of(fleet, tuple(c.route for c in found if c.route))
+    snapshot = _with_limits_of(fleet, tuple(route for route in found if not route.is_empty))
     return RouteScan.of(snapshot, found, at_most, stopped)
 
 

@@ -6,8 +6,8 @@ Rules only, so that steps need no Django; `process_lanes` computes the lanes of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.steptools.machine import Machine
@@ -32,11 +32,9 @@ class Lane:
     max_pending: int
 
     def __post_init__(self) -> None:
-        for field in ("concurrency", "max_pending"):
-            if getattr(self, field) < 1:
-                raise ConfigurationError(
-                    f"lane {self.name}: {field} is {getattr(self, field)}; it must be at least 1"
-                )
+        for field, value in (("concurrency", self.concurrency), ("max_pending", self.max_pending)):
+            if value < 1:
+                raise ConfigurationError(f"lane {self.name}: {field} is {value}; it must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -92,15 +90,12 @@ def compute_lanes(config: Mapping[str, int], source_of: Callable[[str], str], ma
     )  # fmt: skip
     proc = setting("proc_concurrency", min(4, cpus), "min(4, processors)")
     proc = _at_most(proc, MAX_PROC, f"at most {MAX_PROC}")
-    pending = [_pending(*pair) for pair in zip(MIN_PENDING.items(), (io, cpu, embedding, proc), strict=True)]
+    pending = [
+        LaneSetting(f"{name}_pending", max(least, 4 * at_once.value), at_once.source,
+                    f"max({least}, 4 x {at_once.value})")
+        for (name, least), at_once in zip(MIN_PENDING.items(), (io, cpu, embedding, proc), strict=True)
+    ]  # fmt: skip
     return Lanes((slots, threads, io_threads, io, files, imports, cpu, embedding, model, proc, *pending))
-
-
-def _pending(lane: tuple[str, int], concurrency: LaneSetting) -> LaneSetting:
-    name, least = lane
-    value = max(least, 4 * concurrency.value)
-    rule = f"max({least}, 4 x {concurrency.value})"
-    return LaneSetting(f"{name}_pending", value, concurrency.source, rule)
 
 
 def _at_most(setting: LaneSetting, cap: int, why: str) -> LaneSetting:
@@ -120,17 +115,6 @@ def _io_cap(io_threads: int, machine: Machine, oversubscribe: bool) -> tuple[int
     return cap, f"min({MAX_IO}, 4 x {io_threads} io threads, {memory} for {gib:.1f} GiB)"
 
 
-def as_rows(settings: Iterable[LaneSetting]) -> list[dict[str, Any]]:
-    """The settings as plain dictionaries, for JSON."""
-    return [asdict(setting) for setting in settings]
-
-
 def banner(settings: Iterable[LaneSetting]) -> str:
     """The settings as a table of aligned lines, printed when a worker starts."""
-    rows = [(s.name, str(s.value), s.source, s.rule) for s in settings]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
-        .rstrip()
-        for row in rows
-    )  # fmt: skip
+    return "\n".join(f"{s.name:21}  {s.value:<5}  {s.source:12}  {s.rule}".rstrip() for s in settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -15,7 +16,7 @@ from queuemgr.cli import config_options, output
 from queuemgr.flows.flow import HOUSEKEEPING
 from queuemgr.local.local_fleet import queues_of, worker_command
 from queuemgr.scheduling.phase_caps import phase_settings_group
-from queuemgr.steptools.lanes import LaneSetting, as_rows
+from queuemgr.steptools.lanes import LaneSetting
 from queuemgr.steptools.process_lanes import lanes
 
 
@@ -59,7 +60,7 @@ class Command(BaseCommand):
 
     def _explain(self, settings: tuple[LaneSetting, ...], json: bool) -> None:
         if json:
-            self.stdout.write(as_json(as_rows(settings)))
+            self.stdout.write(as_json([asdict(setting) for setting in settings]))
             return
         rows = [(s.name, s.value, s.source, s.rule) for s in settings]
         output.show(self.stdout, output.table("", ("setting", "value", "source", "rule"), rows))

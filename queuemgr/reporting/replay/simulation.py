@@ -23,7 +23,7 @@ from queuemgr.reporting.replay.limits import Limits
 from queuemgr.reporting.replay.recording import Recording
 from queuemgr.reporting.replay.routes import ReadyRoutes, Route
 from queuemgr.scheduling.admission import LimitRule, Reason, SchedulingPolicy, Snapshot, WaitingRoute, admit
-from queuemgr.scheduling.candidates import Candidate, RouteScan, decide, parking_spot_for, stopped_queues
+from queuemgr.scheduling.candidates import RouteScan, decide, parking_spot_for, stopped_queues
 from queuemgr.scheduling.claims import FLEET, RouteKind, route_keys
 
 TICK = timedelta(microseconds=2)
@@ -171,8 +171,7 @@ class _Simulation:
         open_queues = {name for name, reasons in stopped.items() if not reasons}
         found = {route.id: route for route in self._ready.candidates(open_queues, at_most, aged_since)}
         waiting = tuple(route.as_waiting(free, aged_since) for route in found.values())
-        candidates = [Candidate(r.id, r.queue, r.resumed, None, False, r) for r in waiting]
-        return RouteScan.of(self._snapshot(waiting, free), candidates, at_most, stopped)
+        return RouteScan.of(self._snapshot(waiting, free), waiting, at_most, stopped)
 
     def _snapshot(self, routes: tuple[WaitingRoute, ...], free: int) -> Snapshot:
         names = {FLEET, *(f"phase:{phase}" for phase, _ in self._queues.values())}

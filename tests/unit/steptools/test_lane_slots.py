@@ -13,15 +13,13 @@ from pipeline.tasks import extract as extract_task
 from pipeline.tasks import fetch as fetch_task
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from queuemgr.steptools import lane_slots
-from queuemgr.steptools.lane_slots import import_slot, lane_slot
-from queuemgr.steptools.lanes import Lane
+from queuemgr.steptools import process_lanes
+from queuemgr.steptools.process_lanes import lane_slot
 
 
 @pytest.fixture(autouse=True)
 def _two_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    lanes = SimpleNamespace(lane=lambda name: Lane(name, 2, 16), value=lambda name: 2)
-    monkeypatch.setattr(lane_slots, "lanes", lambda: lanes)
+    monkeypatch.setattr(process_lanes, "lanes", lambda: SimpleNamespace(value=lambda name: 2))
 
 
 def test_no_more_run_at_once_than_the_lane_has_slots() -> None:
@@ -73,7 +71,7 @@ def test_a_local_file_is_copied_in_one_of_the_slots_for_imports(monkeypatch: pyt
     signal = AbortSignal()
     document = SimpleNamespace(pdf=None, size=None, local_path="/a.pdf")
     monkeypatch.setattr(fetch_task, "load", lambda work: document)
-    with import_slot(NEVER), import_slot(NEVER):
+    with lane_slot("import", NEVER), lane_slot("import", NEVER):
         threading.Timer(0.3, signal.abort, ("stop",)).start()
         with pytest.raises(Aborted, match="stop"):
             fetch_task.fetch_step.run(SimpleNamespace(signal=signal))
