@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from django.db.models import QuerySet
 
-from queuemgr.lifecycle.leases import Grant
+from queuemgr.lifecycle.leases import Grant, HeldLease
 from queuemgr.models import Attempt, Execution, Outcome
 from queuemgr.scheduling import retry_policies
 
@@ -27,12 +27,10 @@ class AttemptsSoFar(NamedTuple):
     failures: list[FailedAttempt]
 
 
-def counted(
-    execution_id: int, phase: str, step: str, since: datetime, *outcomes: Outcome
-) -> QuerySet[Attempt]:
-    """Attempts of a step leased since a time that ended in one of these outcomes."""
+def counted(lease: Grant | HeldLease, since: datetime, *outcomes: Outcome) -> QuerySet[Attempt]:
+    """Attempts of this lease's step leased since a time that ended in one of these outcomes."""
     return Attempt.objects.filter(
-        execution_id=execution_id, phase=phase, step=step, outcome__in=outcomes,
+        execution_id=lease.execution_id, phase=lease.phase, step=lease.step, outcome__in=outcomes,
         leased_at__gte=since,
     )  # fmt: skip
 
@@ -41,7 +39,7 @@ def so_far(grant: Grant) -> AttemptsSoFar:
     """The attempts of this grant's step that ended before it."""
     known = Execution.objects.values_list("attempts_counted_since", flat=True)
     since = known.get(pk=grant.execution_id)
-    failed = counted(grant.execution_id, grant.phase, grant.step, since, Outcome.RETRIED, Outcome.FAILED)
+    failed = counted(grant, since, Outcome.RETRIED, Outcome.FAILED)
     rows = failed.order_by("pk").values_list("error_kind", "error_message")
     return AttemptsSoFar(since.isoformat(), [FailedAttempt(*row) for row in rows])
 

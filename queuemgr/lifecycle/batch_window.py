@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from django.db.models import F, Q
 
@@ -130,22 +129,17 @@ def _cancel_taken(members: Collection[int], now: datetime) -> set[int]:
     return {pk for some in by_batch.values() for pk in some}
 
 
-class _Released(NamedTuple):
-    route_id: int
-
-
 def start_within_window(lock: SchedulerLock, batch: Batch) -> None:
     """Let members start that the window has reached."""
     head = first_unfinished([batch.pk]).get(batch.pk)
     if head is None:
         return
-    released = sql.rows_as(
-        _Released,
+    released = sql.rows(
         "UPDATE queuemgr_execution SET run_after = %s WHERE batch_id = %s AND state = 'waiting' "
         "AND batch_seq >= %s AND batch_seq < %s AND run_after IS NULL RETURNING route_id",
         [lock.now, batch.pk, head, head + batch.window],
     )
-    routes = {row.route_id for row in released}
+    routes = {route for (route,) in released}
     Route.objects.filter(pk__in=routes, head_at__gt=lock.now).update(head_at=lock.now)
     wakeups.unpark(lock, routes)
 
@@ -179,18 +173,13 @@ _HEADS = f"""
 """
 
 
-class _BatchHead(NamedTuple):
-    batch_id: int
-    batch_seq: int | None
-
-
 def first_unfinished(batches: Collection[int]) -> dict[int, int]:
     """The `batch_seq` of the first member that has not ended, by batch; batches without one are missing.
     A few steps along an index each, however many have ended."""
     if not batches:
         return {}
-    found = sql.rows_as(_BatchHead, _HEADS.format(ids=sql.marks(len(batches))), list(batches))
-    return {head.batch_id: head.batch_seq for head in found if head.batch_seq is not None}
+    found = sql.rows(_HEADS.format(ids=sql.marks(len(batches))), list(batches))
+    return {batch: seq for batch, seq in found if seq is not None}
 
 
 class WindowPositions:

@@ -186,31 +186,23 @@ def _write_usage(effects: Iterable[OutcomeEffects]) -> None:
 
 
 def _report_to_limits(effects: Iterable[OutcomeEffects], now: datetime) -> set[str]:
-    """Report the results to the limits' breakers; returns the limits that now let more start."""
-    reports = [
-        breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, _service_result(e.result))
-        for e in effects
-    ]
+    """Report the results (the service's, if the step named one, else the step's own) to the limits'
+    breakers; returns the limits that now let more start."""
+    reports = []
+    for e in effects:
+        service = e.result.service if isinstance(e.result, Snoozed | Done) else None
+        reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, service or e.result))
     names = {name for report in reports for name in report.limits}
     return breakers.record_results(reports, rules_of(names, now), now) if names else set()
 
 
-def _service_result(result: Result) -> Result:
-    """The result to report to the limits: the service's, if the step named one, else the step's own."""
-    service = result.service if isinstance(result, Snoozed | Done) else None
-    return service or result
-
-
-def _unpark(effects: Iterable[OutcomeEffects], widened: set[str], lock: SchedulerLock | None) -> None:
-    """Unpark the routes this work now waits on, and the routes parked on the limits it freed."""
+def _unpark(effects: Iterable[OutcomeEffects], limits: set[str], lock: SchedulerLock | None) -> None:
+    """Unpark the routes this work now waits on, and the routes parked on these limits and those it freed."""
     routes = {e.changes["route_id"] for e in effects if e.changes.get("route_id")}
-    limits = widened.union(*(_freed(e) for e in effects))
+    for e in effects:
+        refunded = e.attempt.cost < e.lease.cost
+        limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)
     if lock:
         wakeups.unpark(lock, routes, limits)
     else:
         wakeups.post(routes, limits)
-
-
-def _freed(e: OutcomeEffects) -> set[str]:
-    refunded = e.attempt.cost < e.lease.cost
-    return wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)

@@ -181,10 +181,7 @@ def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
         ids,
     )
     states.move([lease.execution_id for lease in revoked], State.WAITING)
-    freed = (
-        wakeups.freed_by(lease.phase, lease.limit_keys, lease.tokens, refunded=lease.cost > 0)
-        for lease in revoked
-    )
+    freed = (wakeups.freed_by(e.phase, e.limit_keys, e.tokens, refunded=e.cost > 0) for e in revoked)
     wakeups.post({lease.route_id for lease in revoked}, set[str]().union(*freed))
     return revoked
 

@@ -8,8 +8,6 @@ to the totals of all time in the same transaction: these only grow.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -46,42 +44,20 @@ class Kind(NamedTuple):
     outcome: str
     error_kind: str
 
-    @property
-    def ever(self) -> Kind:
-        return self._replace(minute=ALL_TIME)
+
+Rows = dict[Kind, MinuteStats]
 
 
-@dataclass
-class Counted:
-    """Totals of attempts of one kind: how many, requests charged, histograms of seconds."""
-
-    attempts: int = 0
-    cost: int = 0
-    waited: list[int] = field(default_factory=histogram.empty)
-    ran: list[int] = field(default_factory=histogram.empty)
-
-    def add(self, other: Counted, sign: int = 1) -> None:
-        self.attempts += sign * other.attempts
-        self.cost += sign * other.cost
-        self.waited = [a + sign * b for a, b in zip(self.waited, other.waited, strict=True)]
-        self.ran = [a + sign * b for a, b in zip(self.ran, other.ran, strict=True)]
-
-
-Rows = dict[Kind, Counted]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Whole minutes, from the first to before the last."""
 
     begins: datetime
     ends: datetime
 
 
-def since(start: datetime, phase: str | None = None) -> MinuteStatsQuerySet:
-    """The minutes from `start` on (of one phase), as far as they are rolled up: attempts, no anomalies."""
-    found = MinuteStats.objects.by_minute().attempts_only().filter(minute__gte=start)
-    return found.filter(phase=phase) if phase else found
+def since(start: datetime) -> MinuteStatsQuerySet:
+    """The minutes from `start` on, as far as they are rolled up: attempts, no anomalies."""
+    return MinuteStats.objects.by_minute().attempts_only().filter(minute__gte=start)
 
 
 def roll_up(now: datetime) -> int:
@@ -149,7 +125,7 @@ def _changed(over: datetime) -> list[Span]:
     stored: defaultdict[datetime, int] = defaultdict(int)
     for minute, attempts in since(spans[-1].begins).values_list("minute", "attempts"):
         stored[minute] += attempts
-    return [s for s in reversed(spans) if _ended(s.begins, s.ends).count() > stored[s.begins]]
+    return [span for span in reversed(spans) if _ended(*span).count() > stored[span.begins]]
 
 
 def _next(over: datetime) -> Span | None:
@@ -171,79 +147,71 @@ def _roll(span: Span) -> int:
     """Count the attempts of a span and store what was not stored yet; returns how many there are."""
     found = _count(span)
     _store(span, found)
-    return sum(counted.attempts for counted in found.values())
-
-
-class _Ended(NamedTuple):
-    phase: str
-    priority: int
-    outcome: str
-    error_kind: str
-    cost: int
-    due_at: datetime | None
-    leased_at: datetime
-    started_at: datetime
-    ended_at: datetime
+    return sum(row.attempts for row in found.values())
 
 
 def _count(span: Span) -> Rows:
     """Count the attempts of a span, in one statement and outside of a transaction."""
-    found: defaultdict[Kind, Counted] = defaultdict(Counted)
-    attempts = _ended(span.begins, span.ends).order_by().values_list(*_Ended._fields)
-    for attempt in map(_Ended._make, attempts.iterator(5000)):
+    found: Rows = {}
+    columns = (
+        "phase",
+        "priority",
+        "outcome",
+        "error_kind",
+        "cost",
+        "due_at",
+        "leased_at",
+        "started_at",
+        "ended_at",
+    )
+    attempts = _ended(*span).order_by().values_list(*columns, named=True)
+    for attempt in attempts.iterator(5000):
         minute = whole_minute(attempt.ended_at)
-        counted = found[Kind(minute, attempt.phase, attempt.priority, attempt.outcome, attempt.error_kind)]
-        counted.attempts += 1
-        counted.cost += attempt.cost
+        kind = Kind(minute, attempt.phase, attempt.priority, attempt.outcome, attempt.error_kind)
+        row = found.get(kind) or found.setdefault(kind, _row(kind))
+        row.attempts += 1
+        row.cost += attempt.cost
         waited = attempt.started_at - (attempt.due_at or attempt.leased_at)
-        histogram.count_into(counted.waited, waited.total_seconds())
-        histogram.count_into(counted.ran, (attempt.ended_at - attempt.started_at).total_seconds())
-    return dict(found)
+        histogram.count_into(row.waited, waited.total_seconds())
+        histogram.count_into(row.ran, (attempt.ended_at - attempt.started_at).total_seconds())
+    return found
 
 
 @transaction.atomic
 def _store(span: Span, found: Rows) -> None:
     """Write what is new, one process at a time: the second finds it stored and adds nothing."""
-    _lock_job()
-    stored = _read(MinuteStats.objects.by_minute().filter(minute__gte=span.begins, minute__lt=span.ends))
-    grown = {
-        kind: counted
-        for kind, counted in found.items()
-        if kind not in stored or counted.attempts > stored[kind].attempts
-    }
-    sums = _read(MinuteStats.objects.ever()) if grown else {}
-    changed: Rows = {}
-    for kind, counted in grown.items():
-        total = changed.setdefault(kind.ever, sums.get(kind.ever) or Counted())
-        total.add(counted)
-        if kind in stored:
-            total.add(stored[kind], sign=-1)
-    _write({**grown, **changed})
-
-
-def _lock_job() -> None:
-    """Lock the row of the job until the transaction ends."""
     PeriodicJob.objects.get_or_create(name=JOB, defaults={"ran_at": ALL_TIME})
     PeriodicJob.objects.select_for_update().get(name=JOB)
+    stored = _read(since(span.begins).filter(minute__lt=span.ends))
+    grown = {k: row for k, row in found.items() if k not in stored or row.attempts > stored[k].attempts}
+    totals = _read(MinuteStats.objects.ever().attempts_only()) if grown else {}
+    changed: Rows = {}
+    for kind, row in grown.items():
+        ever = kind._replace(minute=ALL_TIME)
+        total = changed.setdefault(ever, totals.get(ever) or _row(ever))
+        _add(total, row, 1)
+        if kind in stored:
+            _add(total, stored[kind], -1)
+    MinuteStats.objects.bulk_create(
+        [*grown.values(), *changed.values()], batch_size=500, update_conflicts=True,
+        unique_fields=Kind._fields, update_fields=("attempts", "cost", "waited", "ran"),
+    )  # fmt: skip
+
+
+def _row(kind: Kind) -> MinuteStats:
+    """A row that counts nothing yet."""
+    empty = histogram.empty
+    return MinuteStats(**kind._asdict(), attempts=0, cost=0, waited=empty(), ran=empty())
+
+
+def _add(total: MinuteStats, row: MinuteStats, sign: int) -> None:
+    total.attempts += sign * row.attempts
+    total.cost += sign * row.cost
+    total.waited = [a + sign * b for a, b in zip(total.waited, row.waited, strict=True)]
+    total.ran = [a + sign * b for a, b in zip(total.ran, row.ran, strict=True)]
 
 
 def _read(rows: MinuteStatsQuerySet) -> Rows:
-    return {
-        Kind(row.minute, row.phase, row.priority, row.outcome, row.error_kind): Counted(
-            row.attempts, row.cost, row.waited, row.ran
-        )
-        for row in rows.attempts_only()
-    }
-
-
-def _write(rows: Mapping[Kind, Counted]) -> None:
-    MinuteStats.objects.bulk_create(
-        [
-            MinuteStats(**kind._asdict(), attempts=c.attempts, cost=c.cost, waited=c.waited, ran=c.ran)
-            for kind, c in rows.items()
-        ],
-        batch_size=500,
-        update_conflicts=True,
-        unique_fields=Kind._fields,
-        update_fields=("attempts", "cost", "waited", "ran"),
-    )
+    """These rows by kind, without their ids: they are written by their kind."""
+    found = rows.values(*Kind._fields, "attempts", "cost", "waited", "ran")
+    return {Kind(*(row[name] for name in Kind._fields)): MinuteStats(**row) for row in found}

@@ -71,8 +71,7 @@ def _on_snoozed(lease: HeldLease, snoozed: Snoozed, now: datetime) -> OutcomeEff
         return _wait(lease, snoozed, changes, attempt, now)
     context = {**lease.context, **snoozed.context}
     step = get_flow(lease.flow).at(lease.phase, lease.step)
-    known = {**lease.payload, **context}
-    kind = routes.kind_of(step, lease.priority, known, resumed=True)
+    kind = routes.kind_of(step, lease.priority, {**lease.payload, **context}, resumed=True)
     changes["route_id"] = routes.route_id(kind)
     return _wait(lease, snoozed, changes, attempt, now, context)
 
@@ -83,7 +82,8 @@ def _on_interrupted(lease: HeldLease, stopped: Interrupted, now: datetime) -> Ou
 
 
 def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffects:
-    number = 1 + _attempts(lease, Outcome.RETRIED, Outcome.FAILED).count()
+    failures = attempts.counted(lease, lease.attempts_counted_since, Outcome.RETRIED, Outcome.FAILED)
+    number = 1 + failures.count()
     policy = retry_policies.policy_for(failed.kind, lease.phase)
     decision = retry_policy.decide(policy, number, retry_after=failed.retry_after)
     if not decision.again:
@@ -97,7 +97,7 @@ def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffect
 
 def _on_lost(lease: HeldLease, lost: Lost, now: datetime) -> OutcomeEffects:
     message = f"worker {lease.worker} stopped renewing its lease"
-    losses = _attempts(lease, Outcome.LOST)
+    losses = attempts.counted(lease, lease.attempts_counted_since, Outcome.LOST)
     number, most = 1 + losses.count(), retry_policy.MAX_LOSSES
     if number >= most and _lost_with_neighbours(losses):
         most = retry_policy.MAX_LOSSES_WITH_NEIGHBOURS
@@ -140,12 +140,6 @@ _RULES: Mapping[type, Callable[[HeldLease, Any, datetime], OutcomeEffects]] = {
     Interrupted: _on_interrupted,
     Lost: _on_lost,
 }
-
-
-def _attempts(lease: HeldLease, *outcomes: Outcome) -> QuerySet[Attempt]:
-    """Attempts that ended so at this step since it was enqueued, or last retried by a person."""
-    since = lease.attempts_counted_since
-    return attempts.counted(lease.execution_id, lease.phase, lease.step, since, *outcomes)
 
 
 def _cost(lease: HeldLease, result: Result) -> int:

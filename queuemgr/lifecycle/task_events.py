@@ -46,7 +46,12 @@ class StepEvents:
 
     def __init__(self, hostname: str, *, enabled: bool) -> None:
         self._connection = current_app.connection_for_write()
-        self._dispatcher = _connect(self._connection, hostname) if enabled else None
+        self._dispatcher: EventDispatcher | None = None
+        if enabled:
+            self._dispatcher = EventDispatcher(
+                self._connection, hostname=hostname, app=app_or_default(),
+                buffer_group=["task"], buffer_limit=50, buffer_while_offline=False,
+            )  # fmt: skip
         self._silent_until = 0.0
 
     def began(self, grants: Iterable[Grant]) -> None:
@@ -104,17 +109,6 @@ def _details(kind: str, outcome: str, result: Result | None) -> dict[str, Any]:
     elif isinstance(result, Snoozed | Interrupted | Skipped):
         message = f"{outcome}: {clean(result.reason)}"
     return {"exception": message, "traceback": ""}
-
-
-def _connect(connection: Any, hostname: str) -> EventDispatcher:
-    return EventDispatcher(
-        connection,
-        hostname=hostname,
-        app=app_or_default(),
-        buffer_group=["task"],
-        buffer_limit=50,
-        buffer_while_offline=False,
-    )
 
 
 def connection_lost(leases: Iterable[HeldLease]) -> None:

@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -97,13 +97,21 @@ def enqueuing(flow: str, rows: Sequence[Execution]) -> Iterator[Span | None]:
     if tracing is None:
         yield None
         return
-    about = {"sluicegate.flow": flow, "sluicegate.executions": len(rows)}
-    with _span(tracing, f"enqueue {flow}", SpanKind.PRODUCER, about) as span:
+    with tracing.start_as_current_span(
+        f"enqueue {flow}", kind=SpanKind.PRODUCER,
+        attributes={"sluicegate.flow": flow, "sluicegate.executions": len(rows)},
+        record_exception=False, set_status_on_exception=False,
+    ) as span:  # fmt: skip
         carrier: dict[str, str] = {}
         _propagator.inject(carrier)
         for row in rows:
             row.traceparent = carrier.get(HEADER, "")
-        yield span
+        try:
+            yield span
+        except Exception as error:  # of which the span carries the class only
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(Status(StatusCode.ERROR))
+            raise
 
 
 def record_decision(began: float, granted: GrantResult) -> None:
@@ -112,18 +120,18 @@ def record_decision(began: float, granted: GrantResult) -> None:
     if tracing is None:
         return
     starts = [*granted.assigned, *granted.to_send]
-    span = tracing.start_span(
+    counts = {
+        "sluicegate.starts": len(starts),
+        "sluicegate.assigned": len(granted.assigned),
+        "sluicegate.sent": len(granted.to_send),
+    }
+    tracing.start_span(
         "dispatch",
         kind=SpanKind.INTERNAL,
         start_time=int(began * 1e9),
         links=_links(starts),
-        attributes={
-            "sluicegate.starts": len(starts),
-            "sluicegate.assigned": len(granted.assigned),
-            "sluicegate.sent": len(granted.to_send),
-        },
-    )
-    span.end()
+        attributes=counts,
+    ).end()
 
 
 def headers(grant: Grant) -> dict[str, str]:
@@ -172,20 +180,6 @@ def step_ended(span: Span | None, outcome: str | None, result: Result) -> None:
     span.end()
 
 
-@contextmanager
-def _span(tracing: Tracer, name: str, kind: SpanKind, attributes: Mapping[str, Any]) -> Iterator[Span]:
-    """A span that is current inside the block; of an error it carries the class only."""
-    with tracing.start_as_current_span(
-        name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
-    ) as span:
-        try:
-            yield span
-        except Exception as error:
-            span.set_attribute("error.type", type(error).__name__)
-            span.set_status(Status(StatusCode.ERROR))
-            raise
-
-
 def _context_of(traceparent: str) -> Context:
     """The remote parent named by a header; an unreadable one starts a new trace."""
     return _propagator.extract({HEADER: traceparent}, Context())
@@ -202,15 +196,13 @@ def _configure_once() -> None:
     parent's: the SDK renews its thread after a fork."""
     global _configured
     with _configuring:
-        if not _configured:
+        if not _configured and observability_settings().otlp_endpoint:
             _configure()
-            _configured = True
+        _configured = True
 
 
 def _configure() -> None:
     global _processor
-    if not observability_settings().otlp_endpoint:
-        return
     if importlib.util.find_spec("opentelemetry.sdk") is None:
         logger.warning(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is traced: install the extra `telemetry`"

@@ -7,7 +7,6 @@ retries of a window are always allowed, or a small run could never retry.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
@@ -33,15 +32,10 @@ def left(now: datetime) -> RetryBudget | None:
 def _counted(now: datetime) -> tuple[int, int]:
     """Starts in the window, and how many of them were retries. Ids of attempts ascend as they end, so the
     first and the last id of the window tell how many there are."""
-    (held,) = sql.rows_as(_Held, _HELD)
+    ((leases, held_retries),) = sql.rows(_HELD)
     first = sql.rows(_FIRST, [now - RETRY_WINDOW])
     if not first:
-        return held.leases, held.retries
+        return leases, held_retries
     ended = sql.rows(_LAST)[0][0] - first[0][0] + 1
     retries = sql.rows(_RETRIES, [first[0][0]])[0][0]
-    return held.leases + ended, held.retries + retries
-
-
-class _Held(NamedTuple):
-    leases: int
-    retries: int
+    return leases + ended, held_retries + retries

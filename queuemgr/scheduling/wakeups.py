@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.models import Wakeup
+from queuemgr.models import Route, Wakeup
 from queuemgr.scheduling.candidates import budget_of
 from queuemgr.scheduling.claims import names_of, route_keys
 
@@ -28,19 +28,14 @@ class BatchWakeups(NamedTuple):
     cancelling: frozenset[int]
 
 
-class _Row(NamedTuple):
-    route_id: int | None
-    limit_name: str
-
-
 _ENDED, _CANCELLING = "batch ", "cancelling "
 """Prefixes of wake-ups for batches. No limit begins so: names of limits have no blanks."""
 
 
 def freed_by(phase: str, limit_keys: str, tokens: str, *, refunded: bool) -> set[str]:
     """What the end of a lease frees: its own limits, and budgets it left something of."""
-    freed = set(route_keys(limit_keys, tokens))
-    return freed | ({budget_of(name) for name in names_of(phase, limit_keys)} if refunded else set())
+    names = names_of(phase, limit_keys) if refunded else ()
+    return {*route_keys(limit_keys, tokens), *map(budget_of, names)}
 
 
 def post(
@@ -60,12 +55,10 @@ def post(
 
 def consume(lock: SchedulerLock) -> BatchWakeups:
     """Delete all wake-ups and unpark the routes they name; returns those for batches."""
-    rows = sql.rows_as(_Row, "DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
-    names = {row.limit_name for row in rows if row.limit_name}
+    rows = sql.rows("DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
+    routes, names = {route for route, _ in rows if route}, {name for _, name in rows if name}
     ended, cancelling = (_batches(names, prefix) for prefix in (_ENDED, _CANCELLING))
-    if rows:
-        routes = {row.route_id for row in rows if row.route_id}
-        unpark(lock, routes, names - {*ended, *cancelling})
+    unpark(lock, routes, names - {*ended, *cancelling})
     return BatchWakeups(frozenset(ended.values()), frozenset(cancelling.values()))
 
 
@@ -89,18 +82,11 @@ def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection
 def unpark_sample(lock: SchedulerLock) -> None:
     """Unpark a random sample every tick, so that rows changed out of band (by hand, by a restored
     backup) are eventually reconsidered. With few parked routes the sample is all of them."""
-    first = random.SystemRandom().randrange(_highest_id() + 1) if _more_than_a_sample() else 0
-    chosen = "SELECT id FROM queuemgr_route WHERE parked_on <> '' AND id >= %s ORDER BY id LIMIT %s"
-    sql.run(f"{_UNPARK} WHERE id IN (SELECT id FROM ({chosen}) AS chosen)", [first, _AT_A_TIME])
-
-
-def _more_than_a_sample() -> bool:
-    parked = "SELECT 1 FROM queuemgr_route WHERE parked_on <> '' LIMIT %s"
-    return len(sql.rows(parked, [_AT_A_TIME + 1])) > _AT_A_TIME
-
-
-def _highest_id() -> int:
-    return int(sql.rows("SELECT COALESCE(MAX(id), 0) FROM queuemgr_route")[0][0])
+    parked, first = Route.objects.exclude(parked_on="").order_by("pk"), 0
+    if parked[: _AT_A_TIME + 1].count() > _AT_A_TIME:
+        first = random.SystemRandom().randrange(Route.objects.latest("pk").pk + 1)
+    sample = list(parked.filter(pk__gte=first).values_list("pk", flat=True)[:_AT_A_TIME])
+    unpark(lock, sample)
 
 
 _AT_A_TIME = 500

@@ -67,7 +67,7 @@ def test_a_minute_that_is_over_is_counted_by_kind_with_its_waits_and_runs(ended:
     assert done.waited[histogram.BOUNDS.index(0.25)] == 3
     assert done.ran[histogram.BOUNDS.index(60.0)] == 3
     assert (failed.attempts, failed.error_kind) == (2, "network")
-    assert list(minute_stats.since(ALL_TIME, phase="wrap")) == [failed]
+    assert list(minute_stats.since(ALL_TIME).filter(phase="wrap")) == [failed]
     assert minute_stats.rolled_up_to() == failed.minute + minute_stats.MINUTE
 
 
