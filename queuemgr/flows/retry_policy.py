@@ -24,14 +24,6 @@ class Policy:
     meaning: str = ""
 
 
-@dataclass(frozen=True)
-class RetryDecision:
-    """Whether to retry, and after how many seconds."""
-
-    again: bool
-    wait: float = 0.0
-
-
 def no_retry(meaning: str) -> Policy:
     """A policy of one attempt, for failures another attempt would only repeat."""
     return Policy(max_attempts=1, meaning=meaning)
@@ -80,15 +72,12 @@ def backoff(policy: Policy, attempt: int) -> float:
     return exponential(policy.base, policy.ceiling, attempt - 1)
 
 
-def decide(
-    policy: Policy, attempt: int, *, retry_after: float | None = None, rng: random.Random | None = None
-) -> RetryDecision:
-    """What follows failure number `attempt` (from 1) at this step, by this policy.
+def retry_delay(policy: Policy, attempt: int, *, retry_after: float | None = None) -> float | None:
+    """Seconds from failure number `attempt` (from 1) at a step to its retry; None for no retry.
 
     A server's `retry_after` is a minimum and replaces the backoff; jitter is only ever added.
     """
     if attempt >= policy.max_attempts:
-        return RetryDecision(again=False)
+        return None
     wait = backoff(policy, attempt) if retry_after is None else max(0.0, retry_after)
-    jitter = (rng or _rng).uniform(0.0, policy.jitter)
-    return RetryDecision(again=True, wait=wait + jitter)
+    return wait + _rng.uniform(0.0, policy.jitter)

@@ -85,11 +85,11 @@ def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffect
     failures = attempts.counted(lease, lease.attempts_counted_since, Outcome.RETRIED, Outcome.FAILED)
     number = 1 + failures.count()
     policy = retry_policies.policy_for(failed.kind, lease.phase)
-    decision = retry_policy.decide(policy, number, retry_after=failed.retry_after)
-    if not decision.again:
+    delay = retry_policy.retry_delay(policy, number, retry_after=failed.retry_after)
+    if delay is None:
         return _fail(lease, failed, failed.kind, failed.message, now)
     reason = f"try {number + 1} of {policy.max_attempts} after {failed.kind}"
-    changes = _requeue(lease, now + timedelta(seconds=decision.wait), reason, retrying=True)
+    changes = _requeue(lease, now + timedelta(seconds=delay), reason, retrying=True)
     changes |= _error(lease, failed.kind, failed.message)
     attempt = AttemptEnd(Outcome.RETRIED, _cost(lease, failed), failed.kind, failed.message)
     return _wait(lease, failed, changes, attempt, now)

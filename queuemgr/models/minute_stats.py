@@ -29,9 +29,6 @@ class MinuteStatsQuerySet(models.QuerySet["MinuteStats"]):
     def attempts_only(self) -> Self:
         return self.filter(~Q(outcome=ANOMALY))
 
-    def anomalies(self) -> Self:
-        return self.filter(outcome=ANOMALY)
-
 
 class MinuteStats(models.Model):
     """The attempts of one phase, priority, outcome and error kind that ended within one minute.

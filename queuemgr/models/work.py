@@ -20,9 +20,6 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
     def waiting(self) -> Self:
         return self.filter(state=State.WAITING)
 
-    def due(self, now: datetime) -> Self:
-        return self.waiting().filter(run_after__lte=now)
-
     def held(self) -> Self:
         return self.filter(state__in=HELD)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.flows.retry_policy import Policy, decide
+from queuemgr.flows.retry_policy import Policy, retry_delay
 from queuemgr.steptools.map_window import ItemAttempt, MapWindow
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def exponential(base: float = 1.0, ceiling: float = 60.0, jitter: float = 1.0) -
 
     def delay(error: Exception, attempt: int) -> float:
         policy = Policy(attempt + 1, base, ceiling, jitter)
-        return decide(policy, attempt, retry_after=getattr(error, "retry_after", None)).wait
+        return retry_delay(policy, attempt, retry_after=getattr(error, "retry_after", None)) or 0.0
 
     return delay
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import partial
@@ -22,7 +22,7 @@ from pipeline.steps.llm.client import Answer, AnswerCutOff, Endpoint, PromptTooL
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.flows.flow import all_error_kinds, default_policy
-from queuemgr.flows.retry_policy import decide
+from queuemgr.flows.retry_policy import retry_delay
 
 KEY = "sk-test-0123456789abcdef"
 MESSAGES = [{"role": "user", "content": "What does the paper say?"}]
@@ -323,22 +323,17 @@ def test_nothing_is_sent_once_the_signal_is_set(liar: Liar) -> None:
 # ---- judged by others
 
 
-class NoJitter(random.Random):
-    def uniform(self, a: float, b: float) -> float:
-        return 0.0
-
-
 def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
     """Retries like the queue, sleeping through the backoff."""
     for attempt in range(1, 20):
         try:
             return call()
         except StepFailed as error:
-            rng = NoJitter()
-            decision = decide(default_policy(error.kind), attempt, retry_after=error.retry_after, rng=rng)
-            if not decision.again:
+            policy = replace(default_policy(error.kind), jitter=0)
+            delay = retry_delay(policy, attempt, retry_after=error.retry_after)
+            if delay is None:
                 return error
-            time.sleep(decision.wait)
+            time.sleep(delay)
     raise AssertionError("it never ended")
 
 
