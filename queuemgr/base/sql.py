@@ -63,14 +63,12 @@ def _read(row: tuple[Any, ...], readers: Sequence[tuple[int, Callable[[Any], Any
 @cache
 def _readers(row_type: type[NamedTuple]) -> list[tuple[int, Callable[[Any], Any]]]:
     """The columns of such a row that must be converted, and how."""
-    types = get_type_hints(row_type)
-    found = ((index, _reader(types[field])) for index, field in enumerate(row_type._fields))
-    return [(index, reader) for index, reader in found if reader]
-
-
-def _reader(annotation: Any) -> Callable[[Any], Any] | None:
-    kinds = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
-    return next((r for kind in kinds if (r := _READERS.get(get_origin(kind) or kind))), None)
+    found = []
+    for index, annotation in enumerate(get_type_hints(row_type).values()):
+        kinds = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
+        origins = [get_origin(kind) or kind for kind in kinds]
+        found += [(index, _READERS[origin]) for origin in origins if origin in _READERS]
+    return found
 
 
 def run(statement: str, parameters: Sequence[Any] = ()) -> int:
@@ -122,23 +120,15 @@ def as_datetime(value: Any) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def as_date(value: Any) -> date:
-    return value if isinstance(value, date) else date.fromisoformat(value)
-
-
-def as_uuid(value: Any) -> UUID:
-    """An id read by a statement; SQLite returns 32 hex digits."""
-    return value if isinstance(value, UUID) else UUID(value)
-
-
-def as_json(value: Any) -> Any:
-    """JSON read by a statement: text on both, since Django turns off the driver's decoding."""
-    return json.loads(value) if isinstance(value, str) else value
-
-
 _READERS: dict[Any, Callable[[Any], Any]] = {
-    datetime: as_datetime, date: as_date, UUID: as_uuid, bool: bool, dict: as_json,
-}  # fmt: skip
+    bool: bool,
+    datetime: as_datetime,
+    date: lambda value: value if isinstance(value, date) else date.fromisoformat(value),
+    UUID: lambda value: value if isinstance(value, UUID) else UUID(value),
+    dict: lambda value: json.loads(value) if isinstance(value, str) else value,
+}
+"""SQLite returns dates as text and ids as hex digits; JSON is text on both, since Django turns off the
+driver's decoding."""
 
 
 FROZEN = "25P03"

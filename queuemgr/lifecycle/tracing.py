@@ -14,7 +14,6 @@ import importlib.util
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -46,31 +45,19 @@ SEND_SECONDS = "3"
 that ends waits for its last batches: four at most, as the exporter buffers no more spans."""
 
 _propagator = TraceContextTextMapPropagator()
-RECHECK_SECONDS = 1.0
-"""How often a process without traces checks whether a provider was set: at each step it would cost too
-much."""
-
-_none_until = 0.0
 _configuring = threading.Lock()
 _configured = False
 _processor: Any = None
-_tracer: tuple[Any, Tracer] | None = None
 
 
 def tracer() -> Tracer | None:
     """The tracer of this process; None where nothing is traced."""
-    global _tracer, _none_until
-    if time.monotonic() < _none_until:
-        return None
     if not _configured:
         _configure_once()
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
-        _none_until = time.monotonic() + RECHECK_SECONDS
         return None
-    if _tracer is None or _tracer[0] is not provider:
-        _tracer = provider, provider.get_tracer("queuemgr")
-    return _tracer[1]
+    return provider.get_tracer("queuemgr")
 
 
 def stop() -> None:
@@ -82,9 +69,9 @@ def stop() -> None:
 
 
 def _reset() -> None:
-    global _tracer, _none_until, _configured
+    global _configured
     stop()
-    _tracer, _none_until, _configured = None, 0.0, False
+    _configured = False
 
 
 process_state.register(_reset)

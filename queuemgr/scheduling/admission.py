@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Literal, NamedTuple, Self
 
 from queuemgr.base.rate import Rate
@@ -327,16 +328,13 @@ class _Order:
         self._now = snapshot.now
         self._served: Counter[int] = Counter()
         self._latest: dict[int, int] = {}
-        self._tenants = self._start_of(snapshot) if self._ordering.shares else {}
         self.virtual_times: dict[str, float] = {}
-
-    @staticmethod
-    def _start_of(snapshot: Snapshot) -> dict[str, float]:
-        """Virtual time of each waiting tenant. A new or returning tenant starts at the current virtual
-        time, so it has no credit or debt (start-time fair queueing, Goyal, Vin and Cheng 1996)."""
-        here = snapshot.virtual_times.get(GLOBAL_VIRTUAL_TIME, 0.0)
-        waiting = {route.tenant for route in snapshot.routes if route.due}
-        return {name: max(snapshot.virtual_times.get(name, here - 1e-6), here - 1e-6) for name in waiting}
+        # A new or returning tenant starts at the current virtual time, so it has no credit or debt
+        # (start-time fair queueing, Goyal, Vin and Cheng 1996).
+        known = snapshot.virtual_times
+        here = known.get(GLOBAL_VIRTUAL_TIME, 0.0) - 1e-6
+        waiting = {r.tenant for r in snapshot.routes if r.due} if self._ordering.shares else set[str]()
+        self._tenants = {name: max(known.get(name, here), here) for name in waiting}
 
     def rank(self, route: WaitingRoute) -> int:
         """Its priority level, one better for every starvation time its head has waited."""
@@ -400,10 +398,10 @@ class _Capacity:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._now = snapshot.now.timestamp()
-        self._rules: dict[str, LimitRule] = {}
+        self._rule = cache(snapshot.rule)
         self._taken = defaultdict(Usage, {name: replace(use) for name, use in snapshot.use.items()})
         self._reservations: dict[str, _Reservation] = {}
-        self._retries = snapshot.retries.left if snapshot.retries else None
+        self._retries = snapshot.retries.left if snapshot.retries else 0
         self.slots = Capacity(snapshot.idle, snapshot.unstarted)
 
     def blocking_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
@@ -415,7 +413,7 @@ class _Capacity:
 
     def limit_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
         """Every limit that stops this route, workers apart. `rank`: its priority level, as aged."""
-        return (*self._pauses(route), *self._retry_budget(route), *self._limits(route, rank))
+        return (*self._pauses(route), *self._limits(route, rank))
 
     def is_consumed(self, queue: str) -> bool:
         return any(queue in group and slots > 0 for group, slots in self._snapshot.idle.items())
@@ -425,8 +423,7 @@ class _Capacity:
             use = self._taken[name]
             use.hold(weight, route.priority, unstarted=1)
             use.reserved += route.cost
-        if route.retrying and self._retries is not None:
-            self._retries -= 1
+        self._retries -= route.retrying
 
     def reserve(self, route: WaitingRoute, rank: int) -> None:
         """Reserve what is free of the limits that stop a route, if it lacks only their capacity.
@@ -441,12 +438,8 @@ class _Capacity:
         for reason in stopped:
             self._reservations.setdefault(reason.limit, _Reservation(route.id, rank, text))
 
-    def _rule(self, name: str) -> LimitRule:
-        if name not in self._rules:
-            self._rules[name] = self._snapshot.rule(name)
-        return self._rules[name]
-
     def _pauses(self, route: WaitingRoute) -> Iterator[Reason]:
+        """What stops it whatever is used: pauses, and a retry budget that is spent."""
         queue = self._snapshot.paused_queues.get(route.queue)
         if queue:
             yield queue
@@ -454,10 +447,8 @@ class _Capacity:
             rule = self._rule(name)
             if rule.paused:
                 yield Reason(name, f"{name} {rule.paused}", rule.paused_until, "paused")
-
-    def _retry_budget(self, route: WaitingRoute) -> Iterator[Reason]:
         budget = self._snapshot.retries
-        if route.retrying and budget and self._retries is not None and self._retries < 1:
+        if route.retrying and budget and self._retries < 1:
             yield Reason("retries", budget.text, budget.until, "retries")
 
     def _limits(self, route: WaitingRoute, rank: int) -> Iterator[Reason]:
@@ -493,9 +484,10 @@ class _Capacity:
             yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate")
 
     def no_slot_reason(self, route: WaitingRoute) -> Reason:
-        consumed = any(route.queue in group for group in self._snapshot.idle)
-        busy = f"every slot of the workers on {route.queue} is busy"
-        text = busy if consumed else f"no live worker consumes {route.queue}"
+        if any(route.queue in group for group in self._snapshot.idle):
+            text = f"every slot of the workers on {route.queue} is busy"
+        else:
+            text = f"no live worker consumes {route.queue}"
         return Reason("workers", text, None, "workers")
 
 

@@ -5,7 +5,6 @@ Only new work is refused: an execution that goes on to its next step may enter a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from queuemgr.base import scheduler_lock, sql
@@ -31,12 +30,13 @@ def admit_new(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | N
     if not caps:
         return list(rows), None
     scheduler_lock.acquire()
-    existing = _existing(rows)
+    found = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
+    existing = set(found.values_list("key", flat=True))
     depths = {queue: _depth(queue, cap) for queue, cap in caps.items()}
     taken: list[Execution] = []
     for row in rows:
         queue = (row.phase, row.priority)
-        if queue in caps and (row.flow, row.key) not in existing:
+        if queue in caps and row.key not in existing:
             if depths[queue] >= caps[queue]:
                 return taken, QueueFull(queue_name(*queue), depths[queue], caps[queue])
             depths[queue] += 1
@@ -50,14 +50,9 @@ def is_capped(rows: Sequence[Execution]) -> bool:
 
 
 def _caps(rows: Sequence[Execution]) -> dict[tuple[str, int], int]:
-    wanted = Counter((row.phase, row.priority) for row in rows)
-    capped = Queue.objects.filter(max_pending__gt=0, name__in=[queue_name(*q) for q in wanted])
+    wanted = {queue_name(row.phase, row.priority) for row in rows}
+    capped = Queue.objects.filter(max_pending__gt=0, name__in=wanted)
     return {(queue.phase, queue.priority): queue.max_pending for queue in capped}
-
-
-def _existing(rows: Sequence[Execution]) -> set[tuple[str, str]]:
-    found = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
-    return set(found.values_list("flow", "key"))
 
 
 def _depth(queue: tuple[str, int], cap: int) -> int:

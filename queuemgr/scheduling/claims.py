@@ -42,10 +42,11 @@ def tokens_as_text(tokens: Mapping[str, int]) -> str:
 def claims_of(phase: str, limit_keys: str, tokens: str, weight: int) -> tuple[Claim, ...]:
     """Everything a start takes, widest limit first."""
     names = (FLEET, f"phase:{phase}", *limit_keys.split())
-    return (*((name, weight) for name in names), *_tokens(tokens))
+    return (*((name, weight) for name in names), *tokens_in(tokens))
 
 
-def _tokens(text: str) -> Iterable[Claim]:
+def tokens_in(text: str) -> Iterable[Claim]:
+    """Tokens as rows store them."""
     for part in text.split():
         name, _, weight = part.rpartition("=")
         yield name, int(weight)
@@ -58,7 +59,7 @@ def names_of(phase: str, limit_keys: str, tokens: str = "") -> tuple[str, ...]:
 
 def route_keys(limit_keys: str, tokens: str) -> tuple[str, ...]:
     """The names without fleet and phase: those a route may be parked on."""
-    return (*limit_keys.split(), *(name for name, _ in _tokens(tokens)))
+    return (*limit_keys.split(), *(name for name, _ in tokens_in(tokens)))
 
 
 def rule_name(limit: str, rows: Collection[str]) -> str | None:

@@ -69,8 +69,13 @@ def sync(forced: Collection[str] = ()) -> None:
         for phase in all_phases():
             for priority in PRIORITIES:
                 _make_queue(phase, PRIORITIES[priority])
+        places = _fields_of_settings()
+        given = {places[name] for name in forced if name in places}
         for name, values in from_settings(queue_settings()).items():
-            _write(name, values, _forced_fields(name, forced))
+            made = {**values, "from_settings": dict(values)}
+            limit, _ = Limit.objects.get_or_create(name=name, defaults=made)
+            if write_changed("edit limit", limit, values, {field for row, field in given if row == name}):
+                wakeups.post(limits=[wakeups.EVERYTHING])
         retry_policies.sync()
 
 
@@ -108,18 +113,6 @@ def _fields_of_settings() -> dict[str, tuple[str, str]]:
     for flow in all_flows():
         fields |= {name: (limit, "max_running") for name, limit in flow.limit_settings.items()}
     return fields | _FIELD_OF_SETTING
-
-
-def _forced_fields(limit: str, forced: Collection[str]) -> set[str]:
-    """The fields of a limit set by settings that were given on the command line."""
-    places = _fields_of_settings()
-    return {places[name][1] for name in forced if name in places and places[name][0] == limit}
-
-
-def _write(name: str, values: Mapping[str, Any], forced: Collection[str]) -> None:
-    limit, _ = Limit.objects.get_or_create(name=name, defaults={**values, "from_settings": dict(values)})
-    if write_changed("edit limit", limit, values, forced):
-        wakeups.post(limits=[wakeups.EVERYTHING])
 
 
 def rule_of(name: str) -> LimitRule:

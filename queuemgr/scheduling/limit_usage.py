@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_of
+from queuemgr.scheduling import claims
 from queuemgr.scheduling.admission import LimitRule, Usage, rule_for
 from queuemgr.scheduling.claims import names_of
 
@@ -80,11 +81,10 @@ def usage_by_fleet(held: Iterable[FleetLeases], rules: Rules, now: datetime) -> 
     """What these leases use of the fleet, the phases and the tokens."""
     use: defaultdict[str, Usage] = defaultdict(Usage)
     for lease in held:
-        for name in names_of(lease.phase, "", ""):
+        for name in names_of(lease.phase, ""):
             count(use[name], lease, rule_for(rules, name), now)
-        for part in lease.tokens.split():
-            token, _, weight = part.rpartition("=")
-            taken = lease._replace(weight=lease.leases * int(weight))
+        for token, weight in claims.tokens_in(lease.tokens):
+            taken = lease._replace(weight=lease.leases * weight)
             count(use[token], taken, rule_for(rules, token), now)
     return use
 

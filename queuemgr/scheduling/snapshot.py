@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
@@ -120,12 +119,6 @@ def _is_key(name: str) -> bool:
     return ":" in name and not name.endswith("*") and not name.startswith("phase:")
 
 
-class _LiveWorker(NamedTuple):
-    id: int
-    queues: str
-    slots: int
-
-
 _WORKERS = """
     SELECT id, queues, slots FROM queuemgr_worker WHERE seen_at > %s AND draining_at IS NULL
 """
@@ -136,18 +129,16 @@ def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
     for lease in held:
         running[lease.worker_id] += lease.leases - lease.unstarted
     idle: dict[Group, int] = defaultdict(int)
-    for worker in sql.rows_as(_LiveWorker, _WORKERS, [live_since(now)]):
-        group = frozenset(json.loads(worker.queues))
-        idle[group] += max(0, worker.slots - running[worker.id])
+    for worker, queues, slots in sql.rows(_WORKERS, [live_since(now)]):
+        idle[frozenset(json.loads(queues))] += max(0, slots - running[worker])
     return dict(idle)
 
 
 def _unstarted(held: Iterable[FleetLeases]) -> dict[str, int]:
     unstarted: Counter[str] = Counter()
     for lease in held:
-        if lease.unstarted:
-            unstarted[queue_name(lease.phase, lease.priority)] += lease.unstarted
-    return dict(unstarted)
+        unstarted[queue_name(lease.phase, lease.priority)] += lease.unstarted
+    return +unstarted
 
 
 def policy_in_force() -> SchedulingPolicy:
@@ -155,10 +146,8 @@ def policy_in_force() -> SchedulingPolicy:
     config = queue_settings()
     if not config.scheduler:
         return SchedulingPolicy(shares=False)
+    starvation, heavy_wait = config.starvation_seconds, config.heavy_wait_seconds
     return SchedulingPolicy(
-        starvation=_or_never(config.starvation_seconds), heavy_wait=_or_never(config.heavy_wait_seconds)
+        starvation=timedelta(seconds=starvation) if starvation else None,
+        heavy_wait=timedelta(seconds=heavy_wait) if heavy_wait else None,
     )
-
-
-def _or_never(seconds: float) -> timedelta | None:
-    return timedelta(seconds=seconds) if seconds else None

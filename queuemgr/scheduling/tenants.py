@@ -27,12 +27,9 @@ def any_tenants() -> bool:
     global _asked_at
     if not _any_known and time.monotonic() - _asked_at > ASK_AGAIN:
         _asked_at = time.monotonic()
-        note_tenant("some" if _any() else "")
+        for (tenant,) in sql.rows("SELECT tenant FROM queuemgr_route WHERE tenant <> '' LIMIT 1"):
+            note_tenant(tenant)
     return _any_known
-
-
-def _any() -> bool:
-    return bool(sql.rows("SELECT 1 FROM queuemgr_route WHERE tenant <> '' LIMIT 1"))
 
 
 def reset() -> None:

@@ -12,7 +12,6 @@ import signal
 from asyncio.subprocess import SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -80,30 +79,29 @@ async def run_program(
     return stdout
 
 
-class _Leader(SubprocessStreamProtocol):
-    """Sets `ended` when the group's leader has ended, even if another process holds its pipes open."""
+class _Group(SubprocessStreamProtocol):
+    """A child that leads its own process group.
 
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        super().__init__(limit=CHUNK_BYTES, loop=loop)
-        self.ended = asyncio.Event()
-
-    def process_exited(self) -> None:
-        super().process_exited()
-        self.ended.set()
-
-
-@dataclass(frozen=True)
-class _Group:
-    """A child that leads its own process group."""
+    `ended` is set when it has ended, even if another process holds its pipes open.
+    """
 
     transport: asyncio.SubprocessTransport
-    leader: _Leader
+
+    def __init__(self) -> None:
+        super().__init__(limit=CHUNK_BYTES, loop=asyncio.get_running_loop())
+        self.ended = asyncio.Event()
 
     @classmethod
     async def started(cls, argv: Sequence[str], environment: Mapping[str, str] | None) -> _Group:
         loop = asyncio.get_running_loop()
-        return cls(*await loop.subprocess_exec(_Leader, *argv, env=environment, start_new_session=True))
+        starting = loop.subprocess_exec(cls, *argv, env=environment, start_new_session=True)
+        transport, group = await starting
+        group.transport = transport
+        return group
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.ended.set()
 
     def kill(self) -> None:
         """SIGKILL the group; it keeps its id even when the leader has been reaped."""
@@ -117,19 +115,16 @@ class _Group:
         if unread.get_write_buffer_size():
             unread.abort()
         self.transport.close()
-        await self.leader.ended.wait()
+        await self.ended.wait()
 
 
 async def _communicate(name: str, group: _Group, given: bytes) -> tuple[bytes, str]:
     """Write and read until the leader has ended; then whatever else holds its pipes is killed."""
-    stdin = cast(asyncio.StreamWriter, group.leader.stdin)
-    stdout = cast(asyncio.StreamReader, group.leader.stdout)
-    stderr = cast(asyncio.StreamReader, group.leader.stderr)
-    output = asyncio.ensure_future(stdout.read())
-    excerpt = asyncio.ensure_future(_tail_of(stderr))
-    pumps = (output, excerpt, asyncio.ensure_future(_write(stdin, given)))
+    output = asyncio.ensure_future(cast(asyncio.StreamReader, group.stdout).read())
+    excerpt = asyncio.ensure_future(_tail_of(cast(asyncio.StreamReader, group.stderr)))
+    pumps = (output, excerpt, asyncio.ensure_future(_write(cast(asyncio.StreamWriter, group.stdin), given)))
     try:
-        await group.leader.ended.wait()
+        await group.ended.wait()
         group.kill()
         _, unfinished = await asyncio.wait(pumps, timeout=PIPES_SECONDS)
     finally:

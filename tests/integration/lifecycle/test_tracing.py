@@ -44,7 +44,6 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    monkeypatch.setattr(tracing, "_none_until", 0.0)
     yield Recorder(exporter)
     provider.shutdown()
 
@@ -181,7 +180,6 @@ def test_nothing_is_traced_and_nothing_set_up_where_no_endpoint_is(
     played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "_configured", False)
-    monkeypatch.setattr(tracing, "_none_until", 0.0)
     worker = played()
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
@@ -198,7 +196,6 @@ def test_without_the_sdk_an_endpoint_is_answered_with_a_warning(
     configure()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(tracing, "_configured", False)
-    monkeypatch.setattr(tracing, "_none_until", 0.0)
     monkeypatch.setattr(tracing.importlib.util, "find_spec", lambda name: None)
     for _ in range(2):
         assert tracing.tracer() is None
@@ -216,7 +213,6 @@ def test_a_sampler_that_leaves_an_enqueue_out_leaves_its_steps_out(
     provider = TracerProvider(sampler=ParentBased(TraceIdRatioBased(0)), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    monkeypatch.setattr(tracing, "_none_until", 0.0)
     worker = played()
     (execution,) = probes(1)
     assert not is_sampled(execution)
