@@ -50,18 +50,14 @@ def _advance(lock: SchedulerLock, batch: Batch, *, cancelling: bool) -> bool:
     """Cancels members only if asked to: it skips those retried since one by one, which the end of each
     of them must not cost."""
     if batch.fail_fast and batch.cancelled_at is None:
-        cancelling = _cancel_if_one_failed(lock, batch) or cancelling
+        failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
+        if failed is not None:
+            because = f"{failed.key[:150]} failed: {failed.error_kind}"
+            cancelling = mark_cancelled(lock, batch, because) or cancelling
     left = cancelling and cancel_members(lock, batch) == CANCEL_BATCH_SIZE
     if batch.window:
         start_within_window(lock, batch)
     return left
-
-
-def _cancel_if_one_failed(lock: SchedulerLock, batch: Batch) -> bool:
-    failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
-    if failed is None:
-        return False
-    return mark_cancelled(lock, batch, f"{failed.key[:150]} failed: {failed.error_kind}")
 
 
 def mark_cancelled(lock: SchedulerLock, batch: Batch, because: str) -> bool:
@@ -112,21 +108,19 @@ def drop_cancelled(lock: SchedulerLock, taken: Sequence[Head]) -> list[Head]:
     """Those of these executions, just taken to be leased, that may be: members of a batch cancelled
     meanwhile that `cancel_members` has not reached yet are cancelled instead."""
     members = [head.id for head in taken if head.batch_id]
-    cancelled = _cancel_taken(members, lock.now) if members else set()
-    return [head for head in taken if head.id not in cancelled]
-
-
-def _cancel_taken(members: Collection[int], now: datetime) -> set[int]:
+    if not members:
+        return list(taken)
     late = Execution.objects.select_related("batch").filter(
         pk__in=members, attempts_counted_since__lte=F("batch__cancelled_at")
     )
-    by_batch: dict[Batch, list[int]] = defaultdict(list)
+    by_batch: dict[Batch, set[int]] = defaultdict(set)
     for execution in late:
         if execution.batch:
-            by_batch[execution.batch].append(execution.pk)
+            by_batch[execution.batch].add(execution.pk)
     for batch, some in by_batch.items():
-        _cancel(some, batch, now)
-    return {pk for some in by_batch.values() for pk in some}
+        _cancel(some, batch, lock.now)
+    cancelled = set[int]().union(*by_batch.values())
+    return [head for head in taken if head.id not in cancelled]
 
 
 def start_within_window(lock: SchedulerLock, batch: Batch) -> None:

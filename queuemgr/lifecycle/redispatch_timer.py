@@ -40,7 +40,10 @@ class RedispatchTimer:
 
     def _run(self) -> None:
         while True:
-            self._wait()
+            with self._changed:
+                while (left := self._at - time.monotonic()) > 0:
+                    self._changed.wait(min(left, threading.TIMEOUT_MAX))
+                self._at = float("inf")
             try:
                 self._dispatch()
             except DatabaseError as error:
@@ -48,12 +51,6 @@ class RedispatchTimer:
                 connection.close()
             except Exception:
                 logger.exception("redispatch failed; left to the next tick")
-
-    def _wait(self) -> None:
-        with self._changed:
-            while (left := self._at - time.monotonic()) > 0:
-                self._changed.wait(min(left, threading.TIMEOUT_MAX))
-            self._at = float("inf")
 
 
 _timer: RedispatchTimer | None = None

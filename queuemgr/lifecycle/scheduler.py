@@ -19,7 +19,7 @@ from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
 from queuemgr.scheduling import breakers, candidates, parking, snapshot, wakeups
-from queuemgr.scheduling.admission import Decision, WaitingRoute
+from queuemgr.scheduling.admission import Decision, Snapshot, WaitingRoute
 from queuemgr.scheduling.capacity import Group
 
 
@@ -58,14 +58,11 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     wakeup = 0.0 if more_to_cancel else _seconds_until(scan.next_wakeup(decision), lock.now)
     if not decision.starts:
         return GrantResult([], [], wakeup)
-    routes = {route.id: route for route in scan.snapshot.routes}
-    assigned = _assign(decision, routes, free_slots) if free_slots else Counter[int]()
+    assigned = _assign(decision, scan.snapshot, free_slots) if free_slots else Counter[int]()
     to_send = Counter(decision.starts) - assigned
-    debits = {pk: breakers.rate_debits(scan.snapshot, routes[pk]) for pk in set(decision.starts)}
-    granter = _Granter(lock, routes, debits)
     return GrantResult(
-        granter.grant(assigned, free_slots.worker_id) if free_slots and assigned else [],
-        granter.grant(to_send, None) if to_send else [],
+        _grant(lock, scan.snapshot, assigned, free_slots.worker_id) if free_slots else [],
+        _grant(lock, scan.snapshot, to_send, None),
         wakeup,
     )
 
@@ -74,59 +71,56 @@ def _seconds_until(moment: datetime | None, now: datetime) -> float | None:
     return max(0.0, (moment - now).total_seconds()) if moment else None
 
 
-def _assign(decision: Decision, routes: Mapping[int, WaitingRoute], free_slots: FreeSlots) -> Counter[int]:
+def _assign(decision: Decision, seen: Snapshot, free_slots: FreeSlots) -> Counter[int]:
     """Which starts the free slots take: first those matched with this worker, then any it can run."""
+    queues = {route.id: route.queue for route in seen.routes}
     free, assigned = free_slots.free, Counter[int]()
     matched = {q: decision.capacity.matched(free_slots.queues, q) for q in free_slots.queues}
     others: list[int] = []
     for route in decision.starts:
-        queue = routes[route].queue
+        queue = queues[route]
         if free and matched.get(queue, 0):
             free, matched[queue] = free - 1, matched[queue] - 1
             assigned[route] += 1
         else:
             others.append(route)
-    fitting = [route for route in others if routes[route].queue in free_slots.queues]
+    fitting = [route for route in others if queues[route] in free_slots.queues]
     assigned.update(fitting[:free])
     return assigned
 
 
-@dataclass(frozen=True, slots=True)
-class _Granter:
-    """Turns starts into leases; `debits` are the rate clocks that a start of each route advances."""
-
-    lock: SchedulerLock
-    routes: Mapping[int, WaitingRoute]
-    debits: Mapping[int, Mapping[str, float]]
-
-    def grant(self, counts: Counter[int], worker_id: int | None) -> list[Grant]:
-        """Lease the heads of these routes: to this worker, already started, or to be sent."""
-        to = State.LEASED if worker_id is None else State.RUNNING
-        taken = states.take_heads(counts, to, self.lock.now)
-        heads = batch_window.drop_cancelled(self.lock, taken)
-        rows = [self._lease(head, worker_id) for head in heads]
-        if worker_id is not None:
-            breakers.advance_clocks([self.debits[head.route_id] for head in heads], self.lock.now)
-        leases.insert(rows)
-        return [_grant(row, head) for row, head in zip(rows, heads, strict=True)]
-
-    def _lease(self, head: states.Head, worker_id: int | None) -> LeaseRow:
-        now, route = self.lock.now, self.routes[head.route_id]
-        started = worker_id is not None
-        debits = self.debits[route.id]
-        return LeaseRow(
-            id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
-            priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,
-            route_id=route.id, tokens=route.tokens, cost=route.cost, weight=route.weight,
-            retrying=route.retrying, rated="" if started or not debits else json.dumps(debits),
-            worker_id=worker_id, leased_at=now, started_at=now if started else None,
-            expires_at=lease_expiry(now, started=started),
-        )  # fmt: skip
+def _grant(lock: SchedulerLock, seen: Snapshot, counts: Counter[int], worker_id: int | None) -> list[Grant]:
+    """Lease the heads of these routes: to this worker, already started, or to be sent."""
+    if not counts:
+        return []
+    routes = {route.id: route for route in seen.routes if route.id in counts}
+    debits = {pk: breakers.rate_debits(seen, route) for pk, route in routes.items()}
+    to = State.LEASED if worker_id is None else State.RUNNING
+    heads = batch_window.drop_cancelled(lock, states.take_heads(counts, to, lock.now))
+    rows = [_lease(lock.now, h, routes[h.route_id], debits[h.route_id], worker_id) for h in heads]
+    if worker_id is not None:
+        breakers.advance_clocks([debits[head.route_id] for head in heads], lock.now)
+    leases.insert(rows)
+    return [
+        Grant(
+            lease_id=lease.id, execution_id=head.id, flow=head.flow, key=head.key, phase=head.phase,
+            step=head.step, priority=head.priority, limit_keys=lease.limit_keys, payload=head.payload,
+            context=head.context, traceparent=head.traceparent,
+        )
+        for lease, head in zip(rows, heads, strict=True)
+    ]  # fmt: skip
 
 
-def _grant(lease: LeaseRow, head: states.Head) -> Grant:
-    return Grant(
-        lease_id=lease.id, execution_id=head.id, flow=head.flow, key=head.key, phase=head.phase,
-        step=head.step, priority=head.priority, limit_keys=lease.limit_keys, payload=head.payload,
-        context=head.context, traceparent=head.traceparent,
+def _lease(
+    now: datetime, head: states.Head, route: WaitingRoute, debits: Mapping[str, float], worker_id: int | None
+) -> LeaseRow:
+    """`debits` are the rate clocks that its start advances."""
+    started = worker_id is not None
+    return LeaseRow(
+        id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
+        priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,
+        route_id=route.id, tokens=route.tokens, cost=route.cost, weight=route.weight,
+        retrying=route.retrying, rated="" if started or not debits else json.dumps(debits),
+        worker_id=worker_id, leased_at=now, started_at=now if started else None,
+        expires_at=lease_expiry(now, started=started),
     )  # fmt: skip

@@ -138,16 +138,17 @@ def rules_of(names: Collection[str], now: datetime) -> dict[str, LimitRule]:
 
 
 def _rules(now: datetime, of_these: str, parameters: Sequence[str] = ()) -> dict[str, LimitRule]:
-    found = sql.rows_as(LimitRow, _RULES.format(of_these=of_these), parameters)
-    return _in_force({row.name: rule_from(now, row) for row in found})
+    return _limit_states(now, sql.rows_as(LimitRow, _RULES.format(of_these=of_these), parameters)).rules
 
 
 def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
-    limits = [row for row in rows if row.max_running is not None]
+    rules = {row.name: rule_from(now, row) for row in rows if row.max_running is not None}
     states = [row for row in rows if row.rate_clock is not None]
     paused = {row.name: _pause(now, row) for row in rows if row.max_running is None}
+    if not queue_settings().scheduler:  # without it only keys and the fleet's own limit apply
+        rules = {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
     return LimitStates(
-        rules=_in_force({row.name: rule_from(now, row) for row in limits}),
+        rules=rules,
         breaker_states={
             row.name: BreakerState(row.rate_clock, row.open_until, row.open_reason, row.half_open_starts)
             for row in states
@@ -169,13 +170,6 @@ def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:
             if parked
         ),
     )
-
-
-def _in_force(rules: dict[str, LimitRule]) -> dict[str, LimitRule]:
-    """Without the scheduler only keys and the fleet's own limit apply."""
-    if queue_settings().scheduler:
-        return rules
-    return {name: rule for name, rule in rules.items() if ":" in name or name == FLEET}
 
 
 def rule_from(now: datetime, limit: LimitRow | Limit) -> LimitRule:

@@ -30,16 +30,11 @@ class Machine:
 def this_machine() -> Machine:
     """The minimum of what the hardware, the affinity mask and the control groups allow."""
     groups = list(_groups(SELF, ROOT))
-    cpus = [_affinity(), *filter(None, (_processors(group) for group in groups))]
+    # macOS has no affinity mask.
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cpus = [own, *filter(None, (_processors(group) for group in groups))]
     memory = [psutil.virtual_memory().total, *filter(None, (_memory(group) for group in groups))]
     return Machine(min(cpus), min(memory))
-
-
-def _affinity() -> int:
-    """Processors this process may be scheduled on; macOS has no affinity mask."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _groups(listing: Path, root: Path) -> Iterator[Path]:
