@@ -42,7 +42,7 @@ class AddConstraintNotValid(_Online, AddConstraint):
     def add_online(self, model: Any, schema_editor: Any) -> None:
         statement, name = str(self.constraint.create_sql(model, schema_editor)), self.constraint.name
         if isinstance(self.constraint, CheckConstraint):
-            if not _constraint_exists(schema_editor, name):
+            if not _first(schema_editor, "SELECT 1 FROM pg_constraint WHERE conname = %s", name):
                 schema_editor.execute(f"{statement} NOT VALID")
             table = schema_editor.quote_name(model._meta.db_table)
             schema_editor.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {schema_editor.quote_name(name)}")
@@ -61,10 +61,6 @@ def _is_valid_index(schema_editor: Any, name: str) -> bool:
     if found and not found[0]:
         schema_editor.execute(f"DROP INDEX CONCURRENTLY {schema_editor.quote_name(name)}")
     return bool(found and found[0])
-
-
-def _constraint_exists(schema_editor: Any, name: str) -> bool:
-    return _first(schema_editor, "SELECT 1 FROM pg_constraint WHERE conname = %s", name) is not None
 
 
 def _exists_in_sqlite(schema_editor: Any, model: Any, added: Any) -> bool:

@@ -17,7 +17,9 @@ MAX_BYTES = 65_536
 def validate(payload: Any) -> dict[str, Any]:
     """The payload as it will be stored. Raises `BadInput`, which says what is wrong with it."""
     if not isinstance(payload, Mapping):
-        raise BadInput(f"a payload is a JSON object, as {{}}, not {_kind(payload)}")
+        kinds = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+        kind = kinds.get(type(payload), "a number")
+        raise BadInput(f"a payload is a JSON object, as {{}}, not {kind}")
     try:
         text = json.dumps(dict(payload), ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
@@ -64,11 +66,6 @@ def _has_nul(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_has_nul, value))
     return isinstance(value, str) and "\x00" in value
-
-
-def _kind(value: Any) -> str:
-    names = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 MASK = "***"

@@ -126,7 +126,10 @@ def _finish(
         return []
     held = leases.lock_rows(list(results), expired_by)
     effects = [apply_outcome(lease, _store(lease, results[lease.lease_id]), now) for lease in held]
-    _write_attempts(effects, now)
+    ends: dict[AttemptEnd, list[UUID]] = defaultdict(list)
+    for e in effects:
+        ends[e.attempt].append(e.lease.lease_id)
+    leases.record_attempts(ends, now)
     leases.delete([lease.lease_id for lease in held])
     _write_moves(effects)
     _write_usage(effects)
@@ -148,13 +151,6 @@ def _store(lease: HeldLease, result: Result) -> Result:
         logger.exception("%s: storing its result failed", lease)
         return Failed("unexpected", describe_error(error), cost=cost)
     return result
-
-
-def _write_attempts(effects: Iterable[OutcomeEffects], now: datetime) -> None:
-    ends: dict[AttemptEnd, list[UUID]] = defaultdict(list)
-    for e in effects:
-        ends[e.attempt].append(e.lease.lease_id)
-    leases.record_attempts(ends, now)
 
 
 def _write_moves(effects: Iterable[OutcomeEffects]) -> None:

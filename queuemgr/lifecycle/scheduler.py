@@ -55,7 +55,8 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     scan, decision = candidates.decide(partial(snapshot.read_routes, fleet), idle)
     parking.save_parking(lock, scan, decision)
     breakers.save_virtual_times(lock, decision.virtual_times)
-    wakeup = 0.0 if more_to_cancel else _seconds_until(scan.next_wakeup(decision), lock.now)
+    next_wakeup = lock.now if more_to_cancel else scan.next_wakeup(decision)
+    wakeup = max(0.0, (next_wakeup - lock.now).total_seconds()) if next_wakeup else None
     if not decision.starts:
         return GrantResult([], [], wakeup)
     assigned = _assign(decision, scan.snapshot, free_slots) if free_slots else Counter[int]()
@@ -65,10 +66,6 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
         _grant(lock, scan.snapshot, to_send, None),
         wakeup,
     )
-
-
-def _seconds_until(moment: datetime | None, now: datetime) -> float | None:
-    return max(0.0, (moment - now).total_seconds()) if moment else None
 
 
 def _assign(decision: Decision, seen: Snapshot, free_slots: FreeSlots) -> Counter[int]:

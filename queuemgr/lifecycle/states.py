@@ -45,11 +45,6 @@ MOVES: Mapping[str, frozenset[str]] = {
 }
 
 
-def sources(to: str) -> list[str]:
-    """The states an execution may come from to be in `to`."""
-    return [str(state) for state, targets in MOVES.items() if to in targets]
-
-
 def move(ids: Collection[int], to: State, **changes: Any) -> None:
     """Put these executions in state `to`, and set further columns; all of them or none.
 
@@ -58,7 +53,7 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
     """
     if not ids:
         return
-    legal = sources(to)
+    legal = [str(state) for state, targets in MOVES.items() if to in targets]
     columns = "".join(f", {column} = %s" for column in changes)
     statement = (
         f"UPDATE queuemgr_execution SET state = %s{columns} "

@@ -19,55 +19,15 @@ from queuemgr.models.enums import (
     Priority,
     State,
 )
-from queuemgr.models.limits import (
-    DailyUsage,
-    Limit,
-    LimitState,
-    Pausable,
-    PausableQuerySet,
-    Queue,
-    RetryPolicy,
-    pause_sentence,
-)
+from queuemgr.models.limits import DailyUsage, Limit, LimitState, Pausable, Queue, RetryPolicy, pause_sentence
 from queuemgr.models.minute_stats import ALL_TIME, ANOMALY, MinuteStats, MinuteStatsQuerySet
 from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet, Worker
 
 __all__ = [
-    "ALL_TIME",
-    "ANOMALY",
-    "FINAL",
-    "HELD",
-    "NOT_COUNTED_AS_ATTEMPT",
-    "UNFINISHED",
-    "UNSUCCESSFUL",
-    "ActionState",
-    "ApiToken",
-    "Attempt",
-    "AuditEntry",
-    "Batch",
-    "BulkAction",
-    "DailyUsage",
-    "Execution",
-    "ExecutionQuerySet",
-    "IdempotencyRecord",
-    "Lease",
-    "LeaseQuerySet",
-    "Limit",
-    "LimitState",
-    "MinuteStats",
-    "MinuteStatsQuerySet",
-    "Outcome",
-    "Pausable",
-    "PausableQuerySet",
-    "PeriodicJob",
-    "Priority",
-    "Queue",
-    "RetryPolicy",
-    "Route",
-    "RouteLimit",
-    "State",
-    "Wakeup",
-    "Worker",
-    "pause_sentence",
-]
+    "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "UNFINISHED", "UNSUCCESSFUL",
+    "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch", "BulkAction", "DailyUsage", "Execution",
+    "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet", "Limit", "LimitState",
+    "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable", "PeriodicJob", "Priority", "Queue",
+    "RetryPolicy", "Route", "RouteLimit", "State", "Wakeup", "Worker", "pause_sentence",
+]  # fmt: skip

@@ -18,6 +18,7 @@ _DEPTH = """
             ON e.route_id = r.id AND e.state = 'waiting'
          WHERE r.phase = %s AND r.priority = %s LIMIT %s) AS waiting
 """
+"""How many executions wait in a queue, counted up to its cap."""
 
 
 def admit_new(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | None]:
@@ -32,7 +33,9 @@ def admit_new(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | N
     scheduler_lock.acquire()
     found = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
     existing = set(found.values_list("key", flat=True))
-    depths = {queue: _depth(queue, cap) for queue, cap in caps.items()}
+    depths: dict[tuple[str, int], int] = {}
+    for queue, cap in caps.items():
+        ((depths[queue],),) = sql.rows(_DEPTH, [*queue, cap])
     taken: list[Execution] = []
     for row in rows:
         queue = (row.phase, row.priority)
@@ -53,8 +56,3 @@ def _caps(rows: Sequence[Execution]) -> dict[tuple[str, int], int]:
     wanted = {queue_name(row.phase, row.priority) for row in rows}
     capped = Queue.objects.filter(max_pending__gt=0, name__in=wanted)
     return {(queue.phase, queue.priority): queue.max_pending for queue in capped}
-
-
-def _depth(queue: tuple[str, int], cap: int) -> int:
-    """How many executions wait there, counted up to the cap."""
-    return int(sql.rows(_DEPTH, [*queue, cap])[0][0])

@@ -142,7 +142,12 @@ def _record_failure(name: str, failed: Failed, rule: LimitRule, now: datetime) -
 
 def _count_failure(name: str, kind: str, rule: LimitRule, now: datetime) -> None:
     """A 429 without a time throttles at once; other failures open the breaker after enough in a row."""
-    failures = _add_failure(name)
+    added = sql.rows(
+        f"{_INSERT} (%s, 0, '', 0, 1, 0, NULL) "
+        "ON CONFLICT (name) DO UPDATE SET failures = queuemgr_gate.failures + 1 RETURNING failures",
+        [name],
+    )
+    failures = int(added[0][0])
     threshold = 1 if kind == "rate_limited" else rule.breaker_after
     over = failures - threshold
     if over >= 0 and threshold:
@@ -167,15 +172,6 @@ def open_breaker(name: str, until: datetime, reason: str) -> None:
         "THEN queuemgr_gate.open_until ELSE excluded.open_until END",
         [name, reason[:200], until],
     )
-
-
-def _add_failure(name: str) -> int:
-    row = sql.rows(
-        f"{_INSERT} (%s, 0, '', 0, 1, 0, NULL) "
-        "ON CONFLICT (name) DO UPDATE SET failures = queuemgr_gate.failures + 1 RETURNING failures",
-        [name],
-    )
-    return int(row[0][0])
 
 
 def _record_success(name: str, started_at: datetime) -> bool:

@@ -128,17 +128,13 @@ def limit_states_of(names: Collection[str], now: datetime) -> LimitStates:
 
 def read_rules(now: datetime) -> dict[str, LimitRule]:
     """Every limit's rule at `now`."""
-    return _rules(now, "1 = 1")
+    return _limit_states(now, sql.rows_as(LimitRow, _RULES.format(of_these="1 = 1"))).rules
 
 
 def rules_of(names: Collection[str], now: datetime) -> dict[str, LimitRule]:
     """The rules that apply to these names: their own, and the patterns."""
-    of_these = f"l.name IN ({sql.marks(len(names))}) OR l.name LIKE '%%*'"
-    return _rules(now, of_these, list(names))
-
-
-def _rules(now: datetime, of_these: str, parameters: Sequence[str] = ()) -> dict[str, LimitRule]:
-    return _limit_states(now, sql.rows_as(LimitRow, _RULES.format(of_these=of_these), parameters)).rules
+    statement = _RULES.format(of_these=f"l.name IN ({sql.marks(len(names))}) OR l.name LIKE '%%*'")
+    return _limit_states(now, sql.rows_as(LimitRow, statement, list(names))).rules
 
 
 def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:

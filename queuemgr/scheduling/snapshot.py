@@ -46,6 +46,9 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
     use = limit_usage.usage_by_fleet(held, states.rules, now)
     wide = [FLEET, *(f"phase:{phase}" for phase in all_phases())]
     limit_usage.add_spent(use, states.rules, wide, now)
+    unstarted: Counter[str] = Counter()
+    for lease in held:
+        unstarted[queue_name(lease.phase, lease.priority)] += lease.unstarted
     return Snapshot(
         now=now,
         routes=(),
@@ -53,7 +56,7 @@ def read_fleet(now: datetime, *, keys: bool = False) -> Snapshot:
         use=use,
         paused_queues=states.paused_queues,
         idle=_idle(now, held),
-        unstarted=_unstarted(held),
+        unstarted=+unstarted,  # without zeros
         breaker_states=states.breaker_states,
         ordering=policy_in_force(),
         virtual_times=states.virtual_times,
@@ -102,7 +105,9 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
     use = defaultdict(Usage, fleet.use)
     for lease in held:
         limit_usage.count(use[lease.name], lease, rule_for(rules, lease.name), fleet.now)
-    ruled = {name for name in rules if every_key and _is_key(name)}
+    # Patterns are no keys, and the fleet and phases are read apart.
+    keys = (name for name in rules if ":" in name and not name.endswith("*"))
+    ruled = {name for name in keys if every_key and not name.startswith("phase:")}
     names = {*names, *ruled, *(lease.name for lease in held)}
     limit_usage.add_spent(use, rules, names, fleet.now)
     return replace(
@@ -112,11 +117,6 @@ def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> S
         breaker_states={**fleet.breaker_states, **own.breaker_states},
         virtual_times={**fleet.virtual_times, **own.virtual_times},
     )
-
-
-def _is_key(name: str) -> bool:
-    """Is it the limit of a single key? Patterns are not, and the fleet and phases are read apart."""
-    return ":" in name and not name.endswith("*") and not name.startswith("phase:")
 
 
 _WORKERS = """
@@ -132,13 +132,6 @@ def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
     for worker, queues, slots in sql.rows(_WORKERS, [live_since(now)]):
         idle[frozenset(json.loads(queues))] += max(0, slots - running[worker])
     return dict(idle)
-
-
-def _unstarted(held: Iterable[FleetLeases]) -> dict[str, int]:
-    unstarted: Counter[str] = Counter()
-    for lease in held:
-        unstarted[queue_name(lease.phase, lease.priority)] += lease.unstarted
-    return +unstarted
 
 
 def policy_in_force() -> SchedulingPolicy:

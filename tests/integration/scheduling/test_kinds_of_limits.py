@@ -28,7 +28,7 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import admission, backpressure, breakers, candidates, limit_rows, wakeups
+from queuemgr.scheduling import admission, breakers, candidates, limit_rows, wakeups
 from tests.integration.conftest import let_time_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -363,7 +363,10 @@ def test_default_rows_are_polite_to_the_services_papers_come_from() -> None:
 
 def test_the_depth_of_a_queue_is_counted_no_further_than_its_cap(probes: Probes) -> None:
     probes(5, priority=LOW)
-    assert backpressure._depth(("prep", LOW), 3) == 3
+    Queue.objects.filter(name="prep.low").update(max_pending=3)
+    with pytest.raises(QueueFull) as full:
+        enqueue("probe", "one more", priority=LOW)
+    assert full.value.depth == 3
 
 
 def test_a_limit_edited_before_any_worker_registered_keeps_the_edit(configure: Callable[..., None]) -> None:
