@@ -51,7 +51,7 @@ def run_out() -> None:
     Lease.objects.update(expires_at=database_now() - timedelta(seconds=1))
 
 
-def test_a_broker_that_is_full_loses_nothing_and_gets_its_messages_later(
+def test_messages_a_full_broker_refused_are_published_later_and_nothing_is_lost(
     broker: Redis, make_worker: Callable[..., Worker]
 ) -> None:
     """The database is the truth; what could not be published is sent by a later tick."""
@@ -71,7 +71,7 @@ def test_a_broker_that_is_full_loses_nothing_and_gets_its_messages_later(
     assert list(Attempt.objects.values_list("outcome", flat=True)) == [Outcome.DONE] * 3
 
 
-def test_queues_a_full_broker_evicted_are_filled_again(
+def test_messages_evicted_by_a_full_broker_are_published_again(
     broker: Redis, make_worker: Callable[..., Worker]
 ) -> None:
     """With an LRU policy a broker may forget a whole queue."""
@@ -87,7 +87,7 @@ def test_queues_a_full_broker_evicted_are_filled_again(
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-def test_doctor_names_a_policy_by_which_the_broker_forgets_messages(policy: str, broker: Redis) -> None:
+def test_doctor_reports_an_eviction_policy_that_drops_messages(policy: str, broker: Redis) -> None:
     """It costs time only, but nobody would know where that went."""
     assert not [f for f in doctor.broker() if f.level != "good"]
     broker.config_set("maxmemory-policy", policy)
@@ -96,7 +96,7 @@ def test_doctor_names_a_policy_by_which_the_broker_forgets_messages(policy: str,
     assert "noeviction" in note.remedy
 
 
-def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its_upgrade(
+def test_work_of_a_newer_release_waits_until_a_worker_is_upgraded(
     played: Played, probes: Probes, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of before a release meets work of after it."""
@@ -121,7 +121,7 @@ def test_work_of_a_version_this_worker_does_not_know_stays_and_is_done_after_its
     assert Execution.objects.get().state == State.DONE
 
 
-def test_a_message_an_old_worker_threw_away_is_sent_again_until_one_takes_it(
+def test_a_message_discarded_by_an_old_worker_is_published_again_until_one_starts_it(
     played: Played, probes: Probes, sent: list[Any]
 ) -> None:
     """Celery discards a message whose task it does not know; that begins nothing."""

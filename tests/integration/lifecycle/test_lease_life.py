@@ -31,7 +31,7 @@ def run_out(**which: Any) -> None:
 
 
 def test_a_message_delivered_three_times_starts_its_lease_once(played: Played, probes: Probes) -> None:
-    """Celery/celery#3270: the same message may come again, and late."""
+    """The same message may come again, and late (celery/celery#3270)."""
     worker = played(slots=1)
     probes(1)
     lease = Lease.objects.get().pk
@@ -52,7 +52,7 @@ def test_a_freed_slot_is_granted_its_next_lease_without_a_message(
     assert Execution.objects.get(key="p1").state == State.RUNNING
 
 
-def test_a_slot_that_wants_no_more_leaves_the_next_work_to_a_message(
+def test_a_slot_that_takes_no_more_work_is_assigned_none_and_the_next_lease_waits_unstarted(
     played: Played, probes: Probes, sent: list[Any]
 ) -> None:
     worker = played(slots=1)
@@ -64,7 +64,7 @@ def test_a_slot_that_wants_no_more_leaves_the_next_work_to_a_message(
     assert Lease.objects.unstarted().count() == 1
 
 
-def test_whoever_lost_its_lease_stores_nothing(played: Played, probes: Probes) -> None:
+def test_a_worker_that_lost_its_lease_stores_nothing(played: Played, probes: Probes) -> None:
     """A worker frozen beyond its lease comes back with a result: it is too late."""
     worker = played(slots=1)
     probes(1)
@@ -102,7 +102,7 @@ def test_a_lease_no_worker_started_is_granted_again_and_is_no_attempt(played: Pl
     assert not Attempt.objects.exists()
 
 
-def test_work_that_ends_its_worker_three_times_is_poison(played: Played, probes: Probes) -> None:
+def test_work_lost_with_its_worker_three_times_is_poison(played: Played, probes: Probes) -> None:
     """Not redelivered for ever."""
     worker = played(slots=1)
     probes(1)
@@ -115,7 +115,7 @@ def test_work_that_ends_its_worker_three_times_is_poison(played: Played, probes:
     assert [a.outcome for a in Attempt.objects.all()] == [Outcome.LOST] * 3
 
 
-def test_work_lost_beside_poison_is_not_called_poison(played: Played, probes: Probes) -> None:
+def test_work_lost_beside_poison_is_not_failed_as_poison(played: Played, probes: Probes) -> None:
     """With threads a deadly step takes what runs beside it down; only it is to blame."""
     worker = played(slots=2)
     probes(2)
@@ -169,7 +169,7 @@ def test_a_restarted_worker_frees_the_leases_of_its_dead_predecessor(
     assert not Lease.objects.filter(worker=worker.row).exists()
 
 
-def test_a_failure_waits_in_the_database_and_keeps_queue_priority_and_key(
+def test_a_retry_waits_in_the_database_and_keeps_queue_priority_and_limit_key(
     played: Played, probes: Probes
 ) -> None:
     worker = played(slots=1)
@@ -185,7 +185,7 @@ def test_a_failure_waits_in_the_database_and_keeps_queue_priority_and_key(
     assert execution.wait_reason == "try 2 of 6 after network"
 
 
-def test_a_servers_retry_after_is_obeyed_to_the_second(played: Played, probes: Probes) -> None:
+def test_a_retry_after_is_obeyed_to_the_second(played: Played, probes: Probes) -> None:
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
@@ -211,7 +211,7 @@ def test_attempts_are_counted_per_step_and_end_in_a_failure_a_person_sees(
 
 
 @pytest.mark.parametrize("result", [Interrupted("shutdown"), Snoozed(0, "not yet")])
-def test_being_stopped_or_asking_to_wait_is_no_failed_attempt(
+def test_an_interrupted_or_snoozed_step_is_no_failed_attempt(
     result: Any, played: Played, probes: Probes
 ) -> None:
     """Ordinary back-pressure is not stored as failure."""
@@ -224,7 +224,7 @@ def test_being_stopped_or_asking_to_wait_is_no_failed_attempt(
     assert not Attempt.objects.filter(outcome__in=("failed", "retried")).exists()
 
 
-def test_a_step_that_learns_a_new_key_comes_back_under_that_limit_and_stores_what_it_learnt(
+def test_a_step_snoozed_under_a_new_limit_key_resumes_under_that_limit_and_stores_its_results(
     played: Played, probes: Probes
 ) -> None:
     """A download that ends at a landing page goes on at another host, under that host's limit."""

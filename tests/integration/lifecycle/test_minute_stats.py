@@ -107,9 +107,7 @@ def test_however_many_roll_up_at_once_every_attempt_is_counted_once(
     assert (counted(), ever()) == (160, 160)
 
 
-def test_whoever_counted_before_another_stored_adds_nothing(
-    ended: Ended, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_roll_up_overtaken_by_another_adds_nothing(ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
     ended(3)
     count, reads = minute_stats._count, [0]
 
@@ -206,20 +204,20 @@ def test_a_clock_set_back_leaves_nothing_uncounted(ended: Ended, back: timedelta
     assert (counted(), ever()) == (5, 5)
 
 
-def test_a_moment_far_ahead_is_no_reason_to_roll_up_what_is_not_over(ended: Ended) -> None:
+def test_an_attempt_that_ended_in_the_future_rolls_up_nothing_early(ended: Ended) -> None:
     ended(1, ago=-600)
     assert minute_stats.roll_up(NOW) == 0
     assert minute_stats.roll_up(NOW + timedelta(seconds=700)) == 1
 
 
-def test_the_bucket_of_a_wait_without_a_known_beginning_is_that_of_its_lease(ended: Ended) -> None:
+def test_without_a_due_time_the_wait_is_counted_from_the_lease(ended: Ended) -> None:
     ended(1, waited=7)
     Attempt.objects.update(due_at=None)
     minute_stats.roll_up(NOW)
     assert minute_stats.since(ALL_TIME).get().waited[histogram.BOUNDS.index(10.0)] == 1
 
 
-def test_its_minute_is_that_of_its_end(ended: Ended) -> None:
+def test_an_attempt_is_counted_in_the_minute_in_which_it_ended(ended: Ended) -> None:
     ended(1, ago=30.000001)
     ended(1, ago=90)
     minute_stats.roll_up(NOW)

@@ -80,7 +80,7 @@ def by_command(worker: Any, grant: Grant) -> None:
 
 
 @pytest.mark.parametrize("fail", [asked_by_the_step, error_nobody_named, crash, by_the_admin, by_command])
-def test_a_retry_by_whatever_route_is_the_same_work(
+def test_a_retry_keeps_queue_priority_limit_key_payload_and_identity(
     fail: Callable[[Any, Grant], None], played: Played, probes: Probes, sent: list[Any]
 ) -> None:
     """Queue, priority, limit key, payload and identity of tries 2 and 3 are those of the first."""
@@ -126,7 +126,7 @@ def test_retries_of_different_layers_do_not_multiply(played: Played, probes: Pro
     assert Execution.objects.get().state == State.FAILED
 
 
-def test_each_kind_of_failure_is_tried_as_often_as_its_policy_says_and_then_given_up(
+def test_each_error_kind_is_attempted_as_often_as_its_policy_says_and_then_fails(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     """`max_attempts` counts runs; the last of them leaves a final state with its error."""
@@ -217,7 +217,7 @@ def test_running_out_of_time_is_a_failure_and_never_a_success() -> None:
 
 
 @pytest.mark.parametrize("asked", [5, 90, 3_600])
-def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
+def test_a_retry_after_is_obeyed_while_its_slot_serves_others(
     asked: int, played: Played, probes: Probes
 ) -> None:
     """Not a second early, no slot slept away, and the planned time is there to see."""
@@ -240,7 +240,7 @@ def test_a_server_that_asks_for_time_gets_it_and_its_slot_serves_others(
 
 
 @pytest.mark.parametrize("wait", [30, 90, 300, 100_000])
-def test_waits_of_any_length_are_in_the_database_and_are_sent_once_each_when_due(
+def test_delays_of_any_length_are_stored_and_published_once_each_when_due(
     wait: int, played: Played, probes: Probes, sent: list[Any]
 ) -> None:
     """A broker that holds what is not due hands it out again; ours never sees it."""

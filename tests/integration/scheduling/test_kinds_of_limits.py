@@ -231,7 +231,7 @@ def test_a_budgets_day_is_kept_in_its_own_zone(played: Played, probes: Probes) -
     assert leased() == 2, "another day, another budget"
 
 
-def test_the_last_tenth_of_a_budget_is_for_high_work(
+def test_the_last_tenth_of_a_budget_is_reserved_for_high_priority(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     configure(daily_budget=100)
@@ -353,7 +353,7 @@ def test_an_edited_retry_policy_holds_for_the_next_failure_of_its_phase(
         assert Execution.objects.get().state == expected
 
 
-def test_default_rows_are_polite_to_the_services_papers_come_from() -> None:
+def test_the_services_papers_come_from_have_default_rates() -> None:
     limit_rows.sync()
     rows = {limit.name: limit for limit in Limit.objects.exclude(rate="")}
     assert rows["resolver:arxiv"].rate == "1/3s"

@@ -44,7 +44,7 @@ def test_high_starts_before_normal_before_low_whatever_came_first(played: Played
 
 
 @pytest.mark.parametrize("name", ["urgent", "", "0", "HIGH"])
-def test_a_priority_nobody_named_is_refused_with_those_there_are(name: str) -> None:
+def test_an_unknown_priority_is_refused_with_those_there_are(name: str) -> None:
     with pytest.raises(BadInput, match=f"priority {name!r} is not one of high, normal, low"):
         priority_of(name)
     with pytest.raises(CommandError, match=r"high.*normal.*low"):
@@ -68,7 +68,7 @@ def test_a_rank_that_is_no_priority_is_refused_and_breaks_no_dispatch(
     assert Lease.objects.count() == 2
 
 
-def test_the_reserve_lets_high_work_in_at_once_while_low_work_fills_the_rest(
+def test_reserved_slots_start_high_priority_at_once_while_low_priority_fills_the_rest(
     played: Played, probes: Probes, configure: SettingsGroup
 ) -> None:
     """8 slots, 2 reserved, 100 long low items: five high ones never wait for one of them."""

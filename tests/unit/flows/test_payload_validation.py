@@ -22,7 +22,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
-def test_what_is_read_is_what_was_written(payload: dict[str, Any]) -> None:
+def test_a_payload_is_parsed_as_it_was_written(payload: dict[str, Any]) -> None:
     assert payload_validation.parse(json.dumps(payload)) == payload
 
 
@@ -35,7 +35,7 @@ def test_what_is_read_is_what_was_written(payload: dict[str, Any]) -> None:
         "https://a.example/#token=3",
     ],
 )
-def test_what_was_masked_and_left_alone_keeps_its_value(url: str) -> None:
+def test_a_masked_value_left_as_shown_is_restored(url: str) -> None:
     before = {"url": url, url: [url, {"deep": url}], "n": 1}
     shown = masked(before)
     assert not any(secret in json.dumps(shown) for secret in ("sig=1", "k=2", "hidden", "token=3"))
@@ -43,13 +43,13 @@ def test_what_was_masked_and_left_alone_keeps_its_value(url: str) -> None:
     assert payload_validation.restore_masked({**shown, "n": 2}, before) == {**before, "n": 2}
 
 
-def test_a_mask_put_where_no_such_value_stood_is_refused() -> None:
+def test_a_mask_where_no_masked_value_was_is_refused() -> None:
     before = {"url": "https://a.example/p.pdf?sig=1"}
     with pytest.raises(BadInput, match="holds a mask"):
         payload_validation.restore_masked({"other": masked(before)["url"]}, before)
 
 
-def test_an_address_without_a_query_is_shown_whole() -> None:
+def test_a_url_without_a_query_is_shown_whole() -> None:
     assert masked("at https://a.example/x/y.pdf, is it?") == "at https://a.example/x/y.pdf, is it?"
 
 
@@ -65,6 +65,6 @@ def test_an_address_without_a_query_is_shown_whole() -> None:
         ("x" * 200_000, "characters"),
     ],
 )
-def test_what_is_no_payload_is_refused_in_words(text: str, says: str) -> None:
+def test_an_invalid_payload_is_refused_with_the_reason(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
         payload_validation.parse(text)

@@ -12,7 +12,7 @@ FOREVER = 10_000_000
 
 @pytest.mark.parametrize("attempt", [1, 16, 64, 1_100, 1_000_000])
 @pytest.mark.parametrize("base", [2, 5, 2.5, 3_600])
-def test_no_number_of_tries_makes_the_wait_overflow(base: float, attempt: int) -> None:
+def test_no_number_of_attempts_makes_the_delay_overflow(base: float, attempt: int) -> None:
     """The 16th retry of a base of 5 once gave a date out of range, and the job was gone."""
     delay = retry_delay(Policy(FOREVER, base, ceiling=3_600, jitter=10), attempt)
     assert delay is not None
@@ -21,7 +21,9 @@ def test_no_number_of_tries_makes_the_wait_overflow(base: float, attempt: int) -
 
 @pytest.mark.parametrize("kind", [kind for kind, p in POLICIES.items() if p.max_attempts > 1])
 @pytest.mark.parametrize("attempt", range(1, 6))
-def test_every_wait_is_between_the_least_and_the_most_the_table_says(kind: str, attempt: int) -> None:
+def test_every_delay_is_the_backoff_of_its_policy_and_at_most_the_jitter_more(
+    kind: str, attempt: int
+) -> None:
     """Jitter from zero made of an hour's wait anything down to none."""
     policy = POLICIES[kind]
     least = min(policy.base * 2 ** (attempt - 1), policy.ceiling)
@@ -34,7 +36,7 @@ def test_every_wait_is_between_the_least_and_the_most_the_table_says(kind: str, 
     assert max(waits) - min(waits) > policy.jitter / 2, "spread, so that failures do not meet again"
 
 
-def test_an_hour_between_tries_is_an_hour() -> None:
+def test_a_backoff_of_an_hour_is_an_hour() -> None:
     """A ceiling nobody set must not cut it short."""
     slow = Policy(9, base=3_600, ceiling=7_200, jitter=60)
     asked = [retry_delay(slow, attempt) for attempt in (1, 2, 3) for _ in range(300)]
@@ -42,12 +44,12 @@ def test_an_hour_between_tries_is_an_hour() -> None:
     assert max(asked) <= 7_260
 
 
-def test_no_base_in_the_table_is_cut_short_by_its_own_ceiling() -> None:
+def test_no_default_policy_has_a_ceiling_below_its_base() -> None:
     short = {kind for kind, policy in POLICIES.items() if policy.base > policy.ceiling}
     assert short == set()
 
 
-def test_the_wait_a_server_asks_for_is_never_shortened() -> None:
+def test_a_retry_after_is_never_shortened() -> None:
     """Jitter is only ever added, also where the backoff's ceiling is lower."""
     for asked in (5.0, 90.0, 3_600.0, 86_400.0):
         policy = POLICIES["rate_limited"]
@@ -56,7 +58,7 @@ def test_the_wait_a_server_asks_for_is_never_shortened() -> None:
         assert max(waits) <= asked + policy.jitter
 
 
-def test_the_first_losses_are_tried_again_at_once_and_later_ones_within_a_lease() -> None:
+def test_the_first_losses_are_retried_at_once_and_later_ones_within_a_lease() -> None:
     assert [retry_policy.loss_delay(lost, 90) for lost in range(1, retry_policy.MAX_LOSSES)] == [0.0, 0.0]
     assert all(0 <= retry_policy.loss_delay(retry_policy.MAX_LOSSES, 90) <= 90 for _ in range(100))
 

@@ -47,7 +47,7 @@ def test_different_causes_have_different_fingerprints(one: str, other: str) -> N
     assert fingerprint("network", "fetch", one) != fingerprint("network", "fetch", other)
 
 
-def test_kind_and_step_are_part_of_it() -> None:
+def test_error_kind_and_step_are_part_of_the_fingerprint() -> None:
     found = {fingerprint(kind, step, "no") for kind in ("a", "b") for step in ("x", "y")}
     assert len(found) == 4
     assert fingerprint("ab", "c", "no") != fingerprint("a", "bc", "no")
@@ -65,7 +65,7 @@ def test_a_quotation_truncated_by_the_column_is_still_a_detail() -> None:
     assert fingerprint("k", "s", long) == fingerprint("k", "s", longer)
 
 
-def test_it_is_the_same_in_every_process() -> None:
+def test_a_fingerprint_is_the_same_in_every_process() -> None:
     script = (
         "from queuemgr.lifecycle.error_fingerprint import fingerprint as f;"
         "print(f('network', 'fetch', 'no 1'))"
@@ -82,6 +82,6 @@ def test_it_is_the_same_in_every_process() -> None:
 
 
 @pytest.mark.parametrize("message", ['"' * 2000, "'a" * 1000, "/a" * 1000, "a" * 2000, "1." * 1000])
-def test_no_message_takes_long(message: str) -> None:
+def test_no_message_takes_long_to_fingerprint(message: str) -> None:
     for _ in range(50):
         fingerprint("k", "s", message)

@@ -254,7 +254,7 @@ def test_an_open_breaker_says_until_when_and_why_and_a_half_open_one_how_many() 
     assert reason.text == "host:a breaker half-open after 10 x timeout in a row: 2 at a time"
 
 
-def test_a_limit_whose_service_asked_to_wait_is_said_to_be_throttled() -> None:
+def test_a_limit_with_a_retry_after_is_reported_as_throttled() -> None:
     later = NOW + timedelta(seconds=9)
     state = BreakerState(open_until=later, open_reason="429, Retry-After 9 s", half_open_starts=1)
     seen = snapshot(route(1, limit_keys="host:a"), breaker_states={"host:a": state})

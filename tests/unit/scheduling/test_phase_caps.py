@@ -40,7 +40,7 @@ def test_the_cap_of_any_phase_is_set_by_environment_settings_and_command_line(
     assert phase_caps() == {"print": 6, "bind": 5}
 
 
-def test_a_bad_cap_is_named_with_what_would_be_right(configure: Callable[..., None]) -> None:
+def test_an_invalid_cap_is_refused_with_its_range(configure: Callable[..., None]) -> None:
     configure(max_print=-1, max_bind="many")
     with pytest.raises(ConfigurationError, match=r"SLUICE_MAX_PRINT='-1'.*SLUICE_MAX_BIND='many'"):
         phase_caps()

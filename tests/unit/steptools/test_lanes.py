@@ -136,7 +136,9 @@ def listed(tmp_path: Path, text: str) -> Path:
     return listing
 
 
-def test_a_container_s_share_counts_and_not_the_host_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_limits_of_a_container_count_and_not_the_hardware_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     root = tmp_path / "cgroup"
     group(root / "box", memory__max="1073741824", cpu__max="50000 100000")
     group(root / "box/inner", memory__max="max", cpu__max="max 100000")
@@ -145,7 +147,7 @@ def test_a_container_s_share_counts_and_not_the_host_s(tmp_path: Path, monkeypat
     assert machine.this_machine() == Machine(cpus=1, memory_bytes=GIB)
 
 
-def test_the_older_control_groups_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_control_groups_of_version_1_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     root = tmp_path / "cgroup"
     group(root / "memory/box", memory__limit_in_bytes="2147483648")
     group(root / "cpu,cpuacct", cpu__cfs_quota_us="10000", cpu__cfs_period_us="100000")
@@ -155,7 +157,7 @@ def test_the_older_control_groups_count_too(tmp_path: Path, monkeypatch: pytest.
     assert machine.this_machine() == Machine(cpus=1, memory_bytes=2 * GIB)
 
 
-def test_a_machine_without_control_groups_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_control_groups_the_hardware_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(machine, "ROOT", tmp_path)
     monkeypatch.setattr(machine, "SELF", tmp_path / "none")
     found = machine.this_machine()
