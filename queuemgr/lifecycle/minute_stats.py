@@ -154,16 +154,8 @@ def _count(span: Span) -> Rows:
     """Count the attempts of a span, in one statement and outside of a transaction."""
     found: Rows = {}
     columns = (
-        "phase",
-        "priority",
-        "outcome",
-        "error_kind",
-        "cost",
-        "due_at",
-        "leased_at",
-        "started_at",
-        "ended_at",
-    )
+        "phase", "priority", "outcome", "error_kind", "cost", "due_at", "leased_at", "started_at", "ended_at",
+    )  # fmt: skip
     attempts = _ended(*span).order_by().values_list(*columns, named=True)
     for attempt in attempts.iterator(5000):
         minute = whole_minute(attempt.ended_at)
