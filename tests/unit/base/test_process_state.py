@@ -30,7 +30,7 @@ NOT_RESET = {
     "pipeline/steps/http/client.py:shared": "a client for each set of options; a forked child starts anew",
 }
 
-REGISTERING = ("process_state.register", "reload_after_reset")
+REGISTERING = "process_state.register"
 CONTAINERS = {"dict", "list", "set", "deque", "defaultdict", "Counter", "OrderedDict", "TimedCache"}
 CACHES = {"lru_cache", "cache"}
 CHANGES = {"add", "append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update"}
