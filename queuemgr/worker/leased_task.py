@@ -117,17 +117,17 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
     max_retries = 0
 
     def __call__(self, lease_id: str) -> None:
-        process = _process()
+        if _threads is None:
+            raise RuntimeError("this process has not started its heartbeat and committer threads")
+        heartbeat, committer = _threads
         handover_ends = time.monotonic() + queue_settings().slot_handover_seconds
-        grant, parent = process.committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
+        grant, parent = committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
             started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), parent)
-            with tracing.inside(span), log_format.about(grant, process.worker):
-                result = self._run_step(grant, process.heartbeat)
+            with tracing.inside(span), log_format.about(grant, get_current_worker().name):
+                result = self._run_step(grant, heartbeat)
             now = time.monotonic()
-            outcome, grant = process.committer.finish(
-                grant, result, now - started, wants_next=now < handover_ends
-            )
+            outcome, grant = committer.finish(grant, result, now - started, wants_next=now < handover_ends)
             tracing.step_ended(span, outcome, result)
             parent = None  # an assigned lease came without a message
 
@@ -153,27 +153,13 @@ def as_result(error: Exception, signal: AbortSignal) -> Result:
     return Failed("unexpected", describe_error(error))
 
 
-@dataclass(frozen=True)
-class _Process:
-    """The threads that the slots of one process share."""
-
-    worker: str
-    heartbeat: Heartbeat
-    committer: GroupCommitter
-
-
-_shared: _Process | None = None
-
-
-def _process() -> _Process:
-    if _shared is None:
-        raise RuntimeError("this process has not started its heartbeat and committer threads")
-    return _shared
+_threads: tuple[Heartbeat, GroupCommitter] | None = None
+"""The threads that the slots of this process share."""
 
 
 def _reset() -> None:
-    global _shared
-    _shared = None
+    global _threads
+    _threads = None
 
 
 process_state.register(_reset, in_forked_child=True)
@@ -181,11 +167,10 @@ process_state.register(_reset, in_forked_child=True)
 
 def start_process(*, is_parent: bool) -> None:
     """Start the threads the slots of this process share; called once per worker process."""
-    global _shared
+    global _threads
     worker = get_current_worker()
     redispatch_timer.start(_redispatch)
-    heartbeat = Heartbeat(worker, is_parent=is_parent)
-    _shared = _Process(worker.name, heartbeat, GroupCommitter(worker))
+    _threads = Heartbeat(worker, is_parent=is_parent), GroupCommitter(worker)
 
 
 def _redispatch() -> None:

@@ -1,5 +1,48 @@
-"""`manage.py queue …`: enqueue, run, watch, explain, pause, retry."""
+"""`manage.py queue …`: finds the subcommands, runs one, and turns its errors into exit codes."""
 
-from queuemgr.cli.queue_command import Command
+from __future__ import annotations
 
-__all__ = ("Command",)
+import os
+import signal
+import sys
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from queuemgr.base.errors import SluiceError
+from queuemgr.cli.exit_codes import COULD_NOT, UNREACHABLE, improve_errors
+from queuemgr.cli.subcommands import add_parsers, load_all
+
+
+class Command(BaseCommand):
+    help = "Operate the queue: enqueue, run, watch, explain, pause, retry."
+    requires_system_checks = ()  # Django's checks import every page
+
+    def add_arguments(self, parser: Any) -> None:
+        add_parsers(parser, load_all())
+        improve_errors(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
+        try:
+            code = options["run"](options, self.stdout)
+        except SluiceError as error:
+            raise CommandError(str(error), returncode=COULD_NOT) from None
+        except ValidationError as error:
+            raise CommandError("; ".join(error.messages), returncode=COULD_NOT) from None
+        except DatabaseError as error:
+            raise CommandError(
+                f"the database does not answer as it should ({error}): run `manage.py doctor`",
+                returncode=UNREACHABLE,
+            ) from None
+        except KeyboardInterrupt:
+            raise CommandError("interrupted", returncode=130) from None
+        except BrokenPipeError:  # the reader of a pipe has gone, as in `queue export --jsonl | head`
+            # Discards what is still buffered, so that Python reports no error at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 128 + signal.SIGPIPE
+        if code:
+            raise SystemExit(code)

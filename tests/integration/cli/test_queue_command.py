@@ -14,10 +14,10 @@ import pytest
 from django.core.management import call_command
 
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.cli.queue_command import Command
 from queuemgr.cli.subcommands import load_all
 from queuemgr.flows.flow import HIGH, all_queues
 from queuemgr.flows.outcomes import Failed
+from queuemgr.management.commands.queue import Command
 from queuemgr.models import AuditEntry, Execution, Limit, Queue, State
 from queuemgr.scheduling import limit_rows
 from tests.integration.cli.commands import queue, run
