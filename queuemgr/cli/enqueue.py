@@ -24,30 +24,6 @@ from queuemgr.worker import housekeeping
 Enqueue = Callable[[Iterable[NewExecution]], Enqueued]
 
 
-def _add_probe_options(parser: Any) -> None:
-    probe = parser.add_argument_group("probes (--flow probe)")
-    probe.add_argument("--count", type=positive, default=1, help="number of probes (default 1)")
-    probe.add_argument("--seconds", type=float, default=0, help="seconds each sleeps")
-    probe.add_argument("--cpu-ms", type=float, default=0, help="CPU milliseconds each uses")
-    phases = list(all_phases())
-    probe.add_argument("--phase", default=phases[0], choices=phases, help=f"default {phases[0]}")
-    probe.add_argument("--requests", type=natural, default=0, help="requests each charges to the budget")
-    probe.add_argument("--key-prefix", default="", help="keys are PREFIX-0, PREFIX-1, …")
-    probe.add_argument("--limit-key", default="", help="limit each counts against, such as host:a")
-    probe.add_argument("--tenant", default="", help="tenant: each counts against tenant:NAME")
-    probe.add_argument(
-        "--weight", type=positive, default=0, help="slots each takes of each limit (default 1)"
-    )
-    probe.add_argument("--tokens", type=tokens, default={}, metavar="NAME=N,…", help="format: cpu=2,memory=1")
-    probe.add_argument("--trace", default="", help="file to which each appends its start and end")
-    probe.add_argument("--fail", default="", metavar="KIND", help="fail with this error kind")
-    probe.add_argument(
-        "--retry-after", type=above_zero, default=0, metavar="SECONDS",
-        help="with --fail: the Retry-After of the simulated service",
-    )  # fmt: skip
-    probe.add_argument("--die", action="store_true", help="kill the worker")
-
-
 def tokens(text: str) -> dict[str, int]:
     """An argparse type: tokens with their counts, `cpu=2,memory=1`."""
     taken: dict[str, int] = {}
@@ -57,6 +33,34 @@ def tokens(text: str) -> dict[str, int]:
             raise argparse.ArgumentTypeError(f"{text!r} is invalid; format: cpu=2,memory=1")
         taken[name] = positive(number)
     return taken
+
+
+PROBE: dict[str, dict[str, Any]] = {
+    "seconds": {"type": float, "help": "seconds each sleeps"},
+    "cpu_ms": {"type": float, "help": "CPU milliseconds each uses"},
+    "requests": {"type": natural, "help": "requests each charges to the budget"},
+    "limit_key": {"help": "limit each counts against, such as host:a"},
+    "tenant": {"help": "tenant: each counts against tenant:NAME"},
+    "weight": {"type": positive, "help": "slots each takes of each limit (default 1)"},
+    "tokens": {"type": tokens, "metavar": "NAME=N,…", "help": "format: cpu=2,memory=1"},
+    "trace": {"help": "file to which each appends its start and end"},
+    "fail": {"metavar": "KIND", "help": "fail with this error kind"},
+    "retry_after": {
+        "type": above_zero, "metavar": "SECONDS",
+        "help": "with --fail: the Retry-After of the simulated service",
+    },
+    "die": {"action": "store_true", "help": "kill the worker"},
+}  # fmt: skip
+"""What a probe's payload may say, beside its phase, and the option for it."""
+
+
+def _add_probe_options(parser: Any) -> None:
+    probe, phases = parser.add_argument_group("probes (--flow probe)"), list(all_phases())
+    probe.add_argument("--count", type=positive, default=1, help="number of probes (default 1)")
+    probe.add_argument("--key-prefix", default="", help="keys are PREFIX-0, PREFIX-1, …")
+    probe.add_argument("--phase", default=phases[0], choices=phases, help=f"default {phases[0]}")
+    for name, settings in PROBE.items():
+        probe.add_argument(f"--{name.replace('_', '-')}", **settings)
 
 
 @subcommand(
@@ -107,17 +111,11 @@ def items_of(flow: Flow, items: Sequence[str]) -> list[NewExecution]:
     return [flow.parse_item(item) for item in items]
 
 
-PROBE_PAYLOAD = (
-    "seconds", "cpu_ms", "phase", "requests", "limit_key", "trace", "fail", "die", "tenant",
-    "weight", "tokens", "retry_after",
-)  # fmt: skip
-
-
 def _probes(options: dict[str, Any]) -> Iterator[NewExecution]:
     if options["items"]:
         raise BadInput("probes take no items: say --count")
     prefix = options["key_prefix"] or f"probe-{secrets.token_hex(4)}"
-    payload = {name: options[name] for name in PROBE_PAYLOAD if options[name]}
+    payload = {name: options[name] for name in ("phase", *PROBE) if options[name]}
     return (NewExecution(f"{prefix}-{n}", payload) for n in range(options["count"]))
 
 
