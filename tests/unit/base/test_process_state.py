@@ -19,6 +19,7 @@ NOT_RESET = {
     "queuemgr/base/redaction.py:_secrets": "a value once known as a secret is masked for ever",
     "queuemgr/flows/flow.py:_derived": "the flows are part of the program",
     "queuemgr/flows/flow.py:_flows": "the flows are part of the program",
+    "queuemgr/cli/subcommands.py:_registered": "the subcommands are part of the program",
     "queuemgr/base/budget_day.py:zone": "pure function of its argument",
     "queuemgr/base/rate.py:parse_rate": "pure function of its argument",
     "queuemgr/base/sql.py:_away_errors": "depends on what is installed",
