@@ -30,10 +30,11 @@ help: ## show this
 
 install: $(STAMP) ## make .venv with pinned dependencies
 
+# Not compiled: of most packages only a few modules are ever imported.
 $(STAMP): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing dependencies into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ocr,postgres,telemetry,test,check]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[ocr,postgres,telemetry,test,check]'
 	@touch $@
 
 run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|prefork DRAIN=1 BUDGET=n
