@@ -17,7 +17,6 @@ makes old rows unreadable."""
 
 
 def empty() -> list[int]:
-    """A histogram without durations."""
     return [0] * (len(BOUNDS) + 1)
 
 

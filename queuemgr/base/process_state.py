@@ -32,7 +32,6 @@ def register(reset: Callable[[], object], *, in_forked_child: bool = False) -> N
 
 
 def reset_all() -> None:
-    """Forget everything this process remembers."""
     reset_settings()
     for reset in _resets:
         reset()

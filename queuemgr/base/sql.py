@@ -35,7 +35,6 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 
 def rows(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """Run a statement and return its rows."""
     with connection.cursor() as cursor:
         cursor.execute(statement, _given(parameters))
         found: list[tuple[Any, ...]] = cursor.fetchall()

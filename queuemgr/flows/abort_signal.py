@@ -44,7 +44,6 @@ class AbortSignal:
                 logger.exception("a hook of the abort signal failed")
 
     def raise_if_aborted(self) -> None:
-        """Raise `Aborted` when the signal is set."""
         if self._set.is_set():
             raise Aborted(self.reason)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
@@ -12,6 +13,9 @@ from queuemgr.base.redaction import MESSAGE_LIMIT, masked
 
 MAX_BYTES = 65_536
 """Bytes of JSON. A payload names the work and does not hold its data; the bound is our choice."""
+
+NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""A NUL as JSON writes it, and not the text `\\u0000`, whose backslash is written twice."""
 
 
 def validate(payload: Any) -> dict[str, Any]:
@@ -29,7 +33,7 @@ def validate(payload: Any) -> dict[str, Any]:
         raise BadInput(f"the payload is not JSON ({error}); NaN and Infinity are not either") from None
     if size > MAX_BYTES:
         raise BadInput(f"the payload has {size:,} bytes of JSON; at most {MAX_BYTES:,} fit")
-    if "\\u0000" in text and _has_nul(payload):
+    if NUL.search(text):
         raise BadInput("the payload holds a NUL character (\\u0000), which no row can hold")
     stored: dict[str, Any] = json.loads(text)
     return stored
@@ -58,14 +62,6 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise BadInput(f"the name {twice!r} occurs twice in one object: keep one")
     return found
-
-
-def _has_nul(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_has_nul(inner) for pair in value.items() for inner in pair)
-    if isinstance(value, list | tuple):
-        return any(map(_has_nul, value))
-    return isinstance(value, str) and "\x00" in value
 
 
 MASK = "***"

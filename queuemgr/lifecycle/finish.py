@@ -41,8 +41,6 @@ LOCK_WAIT_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """A lease and how its step ended."""
-
     lease_id: UUID
     result: Result
 

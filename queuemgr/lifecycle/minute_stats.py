@@ -191,7 +191,6 @@ def _store(span: Span, found: Rows) -> None:
 
 
 def _row(kind: Kind) -> MinuteStats:
-    """A row that counts nothing yet."""
     empty = histogram.empty
     return MinuteStats(**kind._asdict(), attempts=0, cost=0, waited=empty(), ran=empty())
 

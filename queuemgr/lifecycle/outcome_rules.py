@@ -41,7 +41,6 @@ class OutcomeEffects:
 
 
 def apply_outcome(lease: HeldLease, result: Result, now: datetime) -> OutcomeEffects:
-    """The effects of this result of this lease."""
     try:
         return _RULES[type(result)](lease, result, now)
     except (UnknownFlow, UnknownStep) as error:
@@ -177,7 +176,6 @@ def _fail(
 
 
 def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
-    """An error as columns of the execution."""
     cleaned = clean(message)
     return {
         "error_kind": kind,

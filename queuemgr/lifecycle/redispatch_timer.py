@@ -65,7 +65,6 @@ process_state.register(_reset, in_forked_child=True)
 
 
 def start(dispatch: Callable[[], object]) -> None:
-    """Start the timer of this process."""
     global _timer
     _timer = RedispatchTimer(dispatch)
 

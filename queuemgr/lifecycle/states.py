@@ -73,7 +73,6 @@ def _finish(statement: str, parameters: Sequence[Any]) -> int:
 
 
 def save_context(execution_id: int, context: dict[str, Any]) -> None:
-    """Replace what the steps of an execution found out."""
     sql.run("UPDATE queuemgr_execution SET context = %s WHERE id = %s", [context, execution_id])
 
 

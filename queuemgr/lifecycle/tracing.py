@@ -122,7 +122,6 @@ def record_decision(began: float, granted: GrantResult) -> None:
 
 
 def headers(grant: Grant) -> dict[str, str]:
-    """The headers of a message about this grant."""
     return {HEADER: grant.traceparent} if grant.traceparent else {}
 
 

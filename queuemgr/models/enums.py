@@ -31,8 +31,6 @@ UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
 
 
 class Outcome(models.TextChoices):
-    """How an attempt ended."""
-
     DONE = "done"
     SKIPPED = "skipped"
     FAILED = "failed"
@@ -54,8 +52,6 @@ class Priority(models.IntegerChoices):
 
 
 class ActionState(models.TextChoices):
-    """The state of a bulk action."""
-
     PREVIEWED = "previewed"
     RUNNING = "running"
     STOPPED = "stopped"

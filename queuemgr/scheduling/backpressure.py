@@ -48,7 +48,6 @@ def admit_new(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | N
 
 
 def is_capped(rows: Sequence[Execution]) -> bool:
-    """Is any of these for a queue with a cap?"""
     return bool(_caps(rows))
 
 

@@ -78,7 +78,6 @@ def rule_resolver(rows: Iterable[str]) -> Callable[[str], str | None]:
 
 
 def tenant_of(limit_keys: str) -> str:
-    """The tenant among the keys, or empty."""
     return next((key for key in limit_keys.split() if key.startswith(TENANT)), "")
 
 

@@ -127,7 +127,6 @@ def limit_states_of(names: Collection[str], now: datetime) -> LimitStates:
 
 
 def read_rules(now: datetime) -> dict[str, LimitRule]:
-    """Every limit's rule at `now`."""
     return _limit_states(now, sql.rows_as(LimitRow, _RULES.format(of_these="1 = 1"))).rules
 
 

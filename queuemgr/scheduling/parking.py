@@ -29,7 +29,6 @@ def save_parking(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> No
 def _changes(
     seen: Snapshot, decision: Decision, route: WaitingRoute, started: frozenset[int]
 ) -> dict[str, Any]:
-    """The columns to write of one route."""
     if route.is_empty:
         return _parked(ParkedOn(NOTHING_WAITS))
     changes: dict[str, Any] = {}

@@ -17,7 +17,6 @@ POLICY_FIELDS = ("max_attempts", "base", "ceiling", "jitter")
 
 
 def policy_for(kind: str, phase: str) -> Policy:
-    """The policy for this kind of error in this phase."""
     rows = {row.phase: row for row in RetryPolicy.objects.filter(kind=kind, phase__in=("", phase))}
     row = rows.get(phase) or rows.get("")
     if row is None:
@@ -36,7 +35,6 @@ def new_row(kind: str, phase: str) -> RetryPolicy:
 
 
 def kinds() -> list[str]:
-    """The kinds of error that have a policy."""
     rows = RetryPolicy.objects.filter(phase="").values_list("kind", flat=True)
     return sorted({*all_error_kinds(), *rows})
 

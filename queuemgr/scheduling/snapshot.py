@@ -135,7 +135,6 @@ def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
 
 
 def policy_in_force() -> SchedulingPolicy:
-    """The order of starts that the settings ask for."""
     config = queue_settings()
     if not config.scheduler:
         return SchedulingPolicy(shares=False)

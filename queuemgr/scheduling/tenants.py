@@ -23,7 +23,6 @@ def note_tenant(tenant: str) -> None:
 
 
 def any_tenants() -> bool:
-    """Is there work of any tenant?"""
     global _asked_at
     if not _any_known and time.monotonic() - _asked_at > ASK_AGAIN:
         _asked_at = time.monotonic()

@@ -58,7 +58,6 @@ class MapWindow(Generic[T]):
         return self.stopped or (self.source_done and not self._ready)
 
     def add(self, item: T) -> None:
-        """An item was pulled from the source."""
         self._ready.append(ItemAttempt(self.pulled, item))
         self.pulled += 1
         self._update_refilling()
