@@ -19,7 +19,7 @@ from queuemgr.flows.flow import all_phases
 from queuemgr.flows.retry_policy import Policy, backoff
 from queuemgr.models import Limit, RetryPolicy
 from queuemgr.operations import controls
-from queuemgr.reporting import explain, stats
+from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_input, retry_policies
 from queuemgr.scheduling.admission import half_open_text, open_text
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, pattern_of
@@ -153,10 +153,10 @@ def _show_limit(name: str, json: bool, out: Any) -> None:
     found = stats.limit(name)
     if found is None:
         raise BadInput(limit_input.no_limit(name))
-    waits = [stats.serialize(s) for s in explain.what_stops_work() if s.limit == name]
     if json:
-        out.write(as_json({**found, "waiting_on_it": waits}))
+        out.write(as_json(found))
         return
+    waits = found.pop("waiting_on_it")
     show_fields(out, found)
     waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in waits)
     show(out, table("\nWaiting on it", ["waiting", "reason", "until"], waiting))

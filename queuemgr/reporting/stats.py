@@ -102,17 +102,20 @@ def stats() -> dict[str, Any]:
         "limits": limits(seen),
         "budget": _budget(seen),
         "workers": _workers(now),
-        "waiting_on": [serialize(stopped) for stopped in explain.what_stops_work()],
+        "waiting_on": _waiting_on(),
         "failures": _failures(),
         "batches": _batches(),
         "forecast": forecast(seen, counted.unfinished_by_phase),
     }
 
 
-def serialize(stopped: explain.Stopped) -> dict[str, Any]:
-    return {
-        "limit": stopped.limit, "reason": stopped.text, "waiting": stopped.waiting, "until": stopped.until
-    }  # fmt: skip
+def _waiting_on(limit: str | None = None) -> list[dict[str, Any]]:
+    """The reasons why work waits (on this limit), most waited on first."""
+    return [
+        {"limit": stopped.limit, "reason": stopped.text, "waiting": stopped.waiting, "until": stopped.until}
+        for stopped in explain.what_stops_work()
+        if limit in (None, stopped.limit)
+    ]
 
 
 def _failures() -> list[dict[str, Any]]:
@@ -142,8 +145,8 @@ def limits(seen: Snapshot | None = None) -> list[dict[str, Any]]:
 
 
 def limit(name: str) -> dict[str, Any] | None:
-    """One limit with all its fields, and the name of the rule that applies to it; None when there is no such
-    limit: neither a row, nor usage, nor a pattern that matches."""
+    """One limit with all its fields, the name of the rule that applies to it, and what waits on it; None when
+    there is no such limit: neither a row, nor usage, nor a pattern that matches."""
     seen, row = snapshot.read(database_now()), Limit.objects.filter(name=name).first()
     pattern = "" if row else pattern_of(name)
     if row is None and not pattern and name not in seen.use and name not in seen.breaker_states:
@@ -157,6 +160,7 @@ def limit(name: str) -> dict[str, Any] | None:
         "share": rule.share,
         "breaker_after": rule.breaker_after,
         "defined_by": pattern or name,
+        "waiting_on_it": _waiting_on(name),
     }
 
 

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest
 from ninja import Field, Router, Schema
 
 from queuemgr.operations import controls
-from queuemgr.reporting import explain, stats
+from queuemgr.reporting import stats
 from queuemgr.scheduling.limit_input import limit_to_edit, no_limit, validate
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.idempotency import idempotent
@@ -122,8 +122,7 @@ def _detail(name: str) -> OneLimit:
     found = stats.limit(name)
     if found is None:
         raise Http404(no_limit(name))
-    stopped = [stats.serialize(s) for s in explain.what_stops_work() if s.limit == name]
-    return OneLimit(**found, waiting_on_it=[WaitingOn(**facts) for facts in stopped])
+    return OneLimit(**found)
 
 
 @router.patch("/limits/{path:name}", response=OneLimit, **requires("limits", "change_limit"))
