@@ -24,7 +24,7 @@ from queuemgr.reporting import explain
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.budget_burndown import Budgets, budgets_today
 from queuemgr.reporting.dashboard.limit_bars import LimitBar, Limits, WaitReasons, limit_bars, wait_reasons
-from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow, QueueCell, Sums, phase_rows
+from queuemgr.reporting.dashboard.phase_table import Held, PhaseRow, QueueCell, Sums, phase_rows
 from queuemgr.reporting.dashboard.reconciliation import AllExecutions, SumCheck, all_executions, checks
 from queuemgr.reporting.dashboard.trend_cache import recent
 from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
@@ -93,9 +93,7 @@ def _read(now: datetime) -> Dashboard:
     stopped = explain.what_stops_work(seen=reasons, counts=waiting)
     phases = phase_rows(seen, waiting, held)
     trends, spent = recent(now), _spent_today(seen)
-    counted = _counted.get_or_compute(
-        now, lambda: all_executions(now, sum(waiting.values()), sum(lease.count for lease in held))
-    )
+    counted = _counted.get_or_compute(now, lambda: all_executions(now, sum(waiting.values()), held.total()))
     limits = limit_bars(seen, reasons.by_route, waiting)
     return Dashboard(
         at=now,
@@ -115,9 +113,9 @@ def _read(now: datetime) -> Dashboard:
     )
 
 
-def _held() -> tuple[HeldLeases, ...]:
+def _held() -> Held:
     rows = Lease.objects.order_by().values_list("phase", "priority", "worker_id").annotate(n=Count("*"))
-    return tuple(HeldLeases(*row) for row in rows)
+    return Held({(phase, rank, worker): n for phase, rank, worker, n in rows})
 
 
 def _spent_today(seen: Snapshot) -> dict[str, int]:

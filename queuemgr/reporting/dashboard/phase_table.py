@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from queuemgr.flows.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.scheduling.admission import Snapshot
 
-
-@dataclass(frozen=True, slots=True)
-class HeldLeases:
-    """Leases alike in phase, priority, worker (None: on their way) as one statement counts them."""
-
-    phase: str
-    priority: int
-    worker_id: int | None
-    count: int
+Held = Counter[tuple[str, int, int | None]]
+"""How many leases there are, by phase, priority and id of the worker (None: their step has not started)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +85,7 @@ class PhaseRow(Sums):
     cells: Sequence[QueueCell]
 
 
-def phase_rows(
-    seen: Snapshot, waiting: Mapping[int, int], held: Sequence[HeldLeases]
-) -> tuple[PhaseRow, ...]:
+def phase_rows(seen: Snapshot, waiting: Mapping[int, int], held: Held) -> tuple[PhaseRow, ...]:
     """The matrix, from a snapshot, how many wait on each route, and the leases.
 
     A phase no flow knows any more has a row as long as work waits or runs in it.
@@ -103,7 +94,7 @@ def phase_rows(
     for route in seen.routes:
         by_queue[route.phase, route.priority] += waiting.get(route.id, 0)
     known = all_phases()
-    others = {phase for phase, _ in by_queue} | {lease.phase for lease in held}
+    others = {phase for phase, _ in by_queue} | {phase for phase, *_ in held}
     rows = []
     for phase in (*known, *sorted(others - known.keys())):
         cells = (_cell(seen, phase, rank, by_queue[phase, rank], held) for rank in sorted(PRIORITY_NAMES))
@@ -113,8 +104,8 @@ def phase_rows(
     return tuple(rows)
 
 
-def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Iterable[HeldLeases]) -> QueueCell:
-    here = [lease for lease in held if (lease.phase, lease.priority) == (phase, rank)]
+def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Held) -> QueueCell:
+    leases = sum(n for (*queue, _), n in held.items() if queue == [phase, rank])
     heads = (route.head_at for route in seen.routes if (route.phase, route.priority) == (phase, rank))
     due = [head for head in heads if head and head <= seen.now]
     starvation = seen.ordering.starvation
@@ -125,8 +116,8 @@ def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Iterable[He
         phase=phase,
         priority=PRIORITY_NAMES[rank],
         waiting=waiting,
-        running=sum(lease.count for lease in here if lease.worker_id is not None),
-        unstarted=sum(lease.count for lease in here if lease.worker_id is None),
+        running=leases - held[phase, rank, None],
+        unstarted=held[phase, rank, None],
         oldest=seen.now - min(due) if due else None,
         # One priority level for every starvation time waited, until there is none better.
         aged_after=starvation * (rank - HIGH) if starvation and rank > HIGH else None,

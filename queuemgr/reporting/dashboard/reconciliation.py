@@ -15,7 +15,7 @@ from django.db.models import Count
 
 from queuemgr.flows.flow import all_phases
 from queuemgr.models import FINAL, HELD, Execution, State
-from queuemgr.reporting.dashboard.phase_table import HeldLeases, PhaseRow
+from queuemgr.reporting.dashboard.phase_table import Held, PhaseRow
 from queuemgr.scheduling.admission import FLEET, NO_USE, Snapshot
 
 
@@ -63,11 +63,7 @@ class SumCheck:
 
 
 def checks(
-    counted: AllExecutions,
-    seen: Snapshot,
-    phases: Sequence[PhaseRow],
-    held: Sequence[HeldLeases],
-    spent: Mapping[str, int],
+    counted: AllExecutions, seen: Snapshot, phases: Sequence[PhaseRow], held: Held, spent: Mapping[str, int]
 ) -> Iterator[SumCheck]:
     """Each sum that must add up; `spent` are the requests of today by limit."""
     yield SumCheck(
@@ -75,9 +71,8 @@ def checks(
         (("waiting", counted.waiting), ("running", counted.held), ("ended", counted.ended)),
         ("all", counted.by_state.total()),
     )
-    leases = sum(lease.count for lease in held)
     in_held_states = Execution.objects.filter(state__in=HELD).count()
-    yield SumCheck("Leases", (("leases", leases),), ("executions a worker holds", in_held_states))
+    yield SumCheck("Leases", (("leases", held.total()),), ("executions a worker holds", in_held_states))
     fleet = seen.use.get(FLEET, NO_USE)
     slots = tuple((row.phase, seen.use.get(f"phase:{row.phase}", NO_USE).running) for row in phases)
     yield SumCheck("Slots", slots, ("the fleet's", fleet.running))

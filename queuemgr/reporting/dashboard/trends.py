@@ -89,27 +89,28 @@ def hour_of(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
 
 
-class Ended(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ended:
     """Attempts that ended: done, to be tried again, failed for good."""
 
     done: int
     again: int
     failed: int
 
-    @classmethod
-    def of(cls, outcomes: Counter[str]) -> Ended:
-        done, failed = outcomes[Outcome.DONE] + outcomes[Outcome.SKIPPED], outcomes[Outcome.FAILED]
-        return cls(done, outcomes.total() - done - failed, failed)
+    @property
+    def tries(self) -> int:
+        return self.done + self.again + self.failed
+
+
+def _ended(outcomes: Counter[str]) -> tuple[int, int, int]:
+    done, failed = outcomes[Outcome.DONE] + outcomes[Outcome.SKIPPED], outcomes[Outcome.FAILED]
+    return done, outcomes.total() - done - failed, failed
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class Speed(Ended):
     """Throughput over one window. Median and 95th percentile are seconds; None without attempts."""
 
-    tries: int
-    done: int
-    again: int
-    failed: int
     waited: tuple[float | None, float | None]
     ran: tuple[float | None, float | None]
 
@@ -117,12 +118,7 @@ class Speed:
 def speed(sums: Iterable[Sum]) -> Speed:
     """The throughput of these sums together."""
     one = total(sums)
-    return Speed(
-        one.outcomes.total(),
-        *Ended.of(one.outcomes),
-        waited=_percentiles(one.waited),
-        ran=_percentiles(one.ran),
-    )
+    return Speed(*_ended(one.outcomes), _percentiles(one.waited), _percentiles(one.ran))
 
 
 def _percentiles(counts: Sequence[int]) -> tuple[float | None, float | None]:
@@ -133,13 +129,10 @@ NOTHING = speed(())
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Ended):
     """One bar of the chart: what ended in the time from `start`."""
 
     start: datetime
-    done: int
-    again: int
-    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +180,7 @@ def bars(buckets: Buckets, starts: Sequence[datetime], each: timedelta) -> tuple
     outcomes: defaultdict[datetime, Counter[str]] = defaultdict(Counter)
     for bucket, one in buckets.items():
         outcomes[starts[0] + (bucket.at - starts[0]) // each * each].update(one.outcomes)
-    return tuple(Bar(start, *Ended.of(outcomes[start])) for start in starts)
+    return tuple(Bar(*_ended(outcomes[start]), start) for start in starts)
 
 
 def cost_since(buckets: Buckets, start: datetime) -> int:

@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Worker
-from queuemgr.reporting.dashboard.phase_table import HeldLeases
+from queuemgr.reporting.dashboard.phase_table import Held
 from queuemgr.scheduling.snapshot import live_since
 
 SHOWN = 12
@@ -48,12 +48,12 @@ class Workers:
     gone: int
 
 
-def workers(now: datetime, held: Sequence[HeldLeases]) -> Workers:
+def workers(now: datetime, held: Held) -> Workers:
     """Every worker that is live, has a lease, or was live within `SHOWN_FOR`."""
     busy = Counter[int]()
-    for lease in held:
-        if lease.worker_id is not None:
-            busy[lease.worker_id] += lease.count
+    for (_, _, worker_id), count in held.items():
+        if worker_id is not None:
+            busy[worker_id] += count
     rows = Worker.objects.filter(Q(seen_at__gt=now - SHOWN_FOR) | Q(pk__in=list(busy)))
     found = []
     for worker in rows.order_by("name", "-seen_at"):
