@@ -17,7 +17,6 @@ from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import HELD, UNFINISHED, Batch, Execution, State
 from queuemgr.reporting import explain, queue_position, throughput
-from queuemgr.reporting.explain import RouteReasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +57,13 @@ class Progress:
         return f"{said}; {left}" if left else said
 
 
-def progress(batch: Batch, seen: RouteReasons | None = None) -> Progress:
-    """The progress with the best estimate; `seen`: the reasons that stop work, if already read."""
+def progress(batch: Batch) -> Progress:
+    """The progress with the best estimate."""
     found = progress_of([batch])[batch.pk]
     if not found.unfinished:
         return found
     last = batch.executions.waiting().order_by("-batch_seq").first()
-    return _with_last(found, last, seen or explain.reasons()) if last else found
+    return _with_last(found, last) if last else found
 
 
 def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
@@ -97,9 +96,10 @@ def _progress(states: Counter[str], speed: float, now: datetime) -> Progress:
     return replace(found, eta=now + timedelta(seconds=seconds))
 
 
-def _with_last(found: Progress, last: Execution, seen: RouteReasons) -> Progress:
+def _with_last(found: Progress, last: Execution) -> Progress:
     """With the estimate of the last waiting member: none when it is stopped until a person acts, and used
     where the batch has no rate of its own."""
+    seen = explain.reasons()
     stopped = queue_position.stopped_for_good(last, seen.by_route.get(last.route_id or 0, ()), seen.now)
     if stopped:
         return replace(found, eta=None, unknown=stopped)

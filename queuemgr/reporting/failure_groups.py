@@ -87,24 +87,18 @@ def groups(limit: int = 50) -> list[FailureGroup]:
     ]
 
 
-def trends(hours: int = 24) -> list[Trend]:
-    """Failed attempts of each kind in each of the last hours, from the minute rollups; most failures
+def trends() -> list[Trend]:
+    """Failed attempts of each kind in each of the last 24 hours, from the minute rollups; most failures
     first."""
     last = database_now().replace(minute=0, second=0, microsecond=0)
-    first = last - timedelta(hours=hours - 1)
-    found: Mapping[str, list[int]] = defaultdict(lambda: [0] * hours)
-    sums = (
-        MinuteStats.objects.attempts_only()
-        .filter(minute__gte=first)
-        .exclude(error_kind="")
-        .values("error_kind", hour=TruncHour("minute"))
-        .annotate(failed=Sum("attempts"))
-        .order_by()
-    )
-    for row in sums:
-        at = int((row["hour"] - first).total_seconds() // 3600)
-        if 0 <= at < hours:
-            found[row["error_kind"]][at] += row["failed"]
+    first = last - timedelta(hours=23)
+    found: Mapping[str, list[int]] = defaultdict(lambda: [0] * 24)
+    failed = MinuteStats.objects.attempts_only().filter(minute__gte=first).exclude(error_kind="").order_by()
+    by_hour = failed.values_list("error_kind", TruncHour("minute")).annotate(failed=Sum("attempts"))
+    for kind, hour, count in by_hour:
+        at = (hour - first) // timedelta(hours=1)
+        if 0 <= at < 24:
+            found[kind][at] += count
     return sorted((Trend(kind, counts) for kind, counts in found.items()), key=lambda t: -t.total)
 
 

@@ -59,11 +59,9 @@ class Counts:
         return self.done + self.unfinished(order[order.index(phase) + 1 :] or ("",))
 
 
-def counts(since: Any = None) -> Counts:
-    """Count executions (only those created since a time, if given)."""
-    found = Counts()
-    rows = Execution.objects.filter(created_at__gte=since) if since else Execution.objects.all()
-    for phase, state, count in rows.values_list("phase", "state").annotate(n=Count("*")).order_by():
+def counts() -> Counts:
+    found, rows = Counts(), Execution.objects.order_by().values_list("phase", "state")
+    for phase, state, count in rows.annotate(n=Count("*")):
         found.by_status[operator_status(state, phase)] += count
         found.by_phase[phase, state] += count
     return found
