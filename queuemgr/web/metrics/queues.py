@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
-from queuemgr.flows.flow import PRIORITY_NAMES, all_queues, queue_name
-from queuemgr.models import FINAL, PeriodicJob, Queue, State
+from queuemgr.flows.flow import all_queues
+from queuemgr.models import FINAL, PeriodicJob, Queue
+from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.scheduling.snapshot import live_since
 from queuemgr.web.metrics.definitions import Sample
 
-_WAITING = """
-    SELECT r.phase, r.priority, SUM(w.waiting), SUM(w.due), MIN(w.head)
-      FROM (SELECT route_id, COUNT(*) AS waiting, MIN(run_after) AS head,
-                   SUM(CASE WHEN run_after <= %s THEN 1 ELSE 0 END) AS due
-              FROM queuemgr_execution WHERE state = 'waiting' GROUP BY route_id) w
-      JOIN queuemgr_route r ON r.id = w.route_id
-     GROUP BY r.phase, r.priority
-"""
-
 _LEASES = """
-    SELECT phase, priority, started_at IS NOT NULL AS begun, COUNT(*), MIN(expires_at),
+    SELECT started_at IS NOT NULL AS begun, MIN(expires_at),
            SUM(CASE WHEN expires_at < %s THEN 1 ELSE 0 END),
            SUM(CASE WHEN expires_at < %s THEN 1 ELSE 0 END)
-      FROM queuemgr_lease GROUP BY phase, priority, begun
+      FROM queuemgr_lease GROUP BY begun
 """
 
 _ENDED = """
@@ -46,6 +37,7 @@ _WORKERS = """
 
 def samples(now: datetime) -> Iterator[Sample]:
     yield from _depths(now)
+    yield from _leases(now)
     yield from _ended()
     yield from _workers(now)
     for job, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
@@ -53,35 +45,25 @@ def samples(now: datetime) -> Iterator[Sample]:
 
 
 def _depths(now: datetime) -> Iterator[Sample]:
-    known = all_queues()
-    depth: Counter[tuple[str, str]] = Counter()
-    due, oldest = Counter[str](), dict.fromkeys(known, 0.0)
-    for phase, priority, waiting, may_start, head in sql.rows(_WAITING, [now]):
-        queue = _name(phase, priority)
-        depth[queue, State.WAITING] += int(waiting)
-        due[queue] += int(may_start)
-        waited = (now - sql.as_datetime(head)).total_seconds() if head else 0.0
-        oldest[queue] = max(oldest.get(queue, 0.0), waited)
-    yield from _leases(now, depth)
-    for queue in sorted({*known, *oldest, *(queue for queue, _ in depth)}):
-        for state in (State.WAITING, State.LEASED, State.RUNNING):
-            yield Sample("sluicegate_queue_executions", (queue, state.value), depth[queue, state])
-        yield Sample("sluicegate_queue_due", (queue,), due[queue])
-        yield Sample("sluicegate_queue_oldest_wait_seconds", (queue,), oldest.get(queue, 0.0))
+    for counts in queue_counts(now):
+        queue = counts["queue"]
+        for state in ("waiting", "leased", "running"):
+            yield Sample("sluicegate_queue_executions", (queue, state), counts[state])
+        yield Sample("sluicegate_queue_due", (queue,), counts["due"])
+        yield Sample("sluicegate_queue_oldest_wait_seconds", (queue,), counts["oldest_wait_seconds"] or 0.0)
     paused = set(Queue.objects.paused(now).values_list("name", flat=True))
-    for queue in known:
+    for queue in all_queues():
         yield Sample("sluicegate_queue_paused", (queue,), queue in paused)
     yield Sample("sluicegate_starvation_seconds", (), queue_settings().starvation_seconds)
 
 
-def _leases(now: datetime, depth: Counter[tuple[str, str]]) -> Iterator[Sample]:
-    """Add leases to `depth`; yields the gauges of renewals."""
+def _leases(now: datetime) -> Iterator[Sample]:
+    """How far leases are from their expiry."""
     config = queue_settings()
     soon = now + timedelta(seconds=min(config.heartbeat_seconds, config.lease_seconds / 3))
     near_end, overdue, renewed = 0, 0, 0.0
     rows = sql.rows(_LEASES, [soon, now])
-    for phase, priority, begun, leases, first, ends_soon, ended in rows:
-        depth[_name(phase, priority), State.RUNNING if begun else State.LEASED] += int(leases)
+    for begun, first, ends_soon, ended in rows:
         overdue += int(ended)
         if begun:
             near_end += int(ends_soon)
@@ -106,7 +88,3 @@ def _workers(now: datetime) -> Iterator[Sample]:
     _, slots, busy = found.get("alive", [0, 0, 0])
     yield Sample("sluicegate_worker_slots", (), int(slots))
     yield Sample("sluicegate_worker_slots_busy", (), int(busy))
-
-
-def _name(phase: str, priority: int) -> str:
-    return queue_name(phase, priority) if priority in PRIORITY_NAMES else f"{phase}.{priority}"
