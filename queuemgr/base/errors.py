@@ -49,6 +49,10 @@ class QueueFull(SluiceError):
             f"{before if self.new or self.already else ''}. Wait until it drains, or raise max_pending"
         )
 
+    def after(self, new: int, already: int) -> QueueFull:
+        """The same refusal, with so many more enqueued before it."""
+        return QueueFull(self.queue, self.depth, self.cap, self.new + new, self.already + already)
+
 
 class BadInput(SluiceError):
     """Input from a person is invalid; the message quotes it and says what is valid."""

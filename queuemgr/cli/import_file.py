@@ -104,8 +104,7 @@ def _enqueue(flow: Flow, chunks: Iterable[Numbered], bad: Numbered, enqueue: Enq
         try:
             total += enqueue(_parse(flow, chunk, bad))
         except QueueFull as full:
-            new, already = total.new + full.new, total.already + full.already
-            raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
+            raise full.after(total.new, total.already) from None
     return total
 
 

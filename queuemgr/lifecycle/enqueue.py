@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -107,7 +108,7 @@ def enqueue_many(
 ) -> Enqueued:
     """Insert an execution for every new key, a few hundred to a transaction.
 
-    `enter` inserts some of them in a transaction of its own, where that takes more than `insert`. What was
+    `enter` inserts some of them, where that takes more than `insert`. What was
     inserted before an error stays, and `QueueFull` says how many were; nothing is dispatched inside the
     caller's transaction.
     """
@@ -119,10 +120,9 @@ def enqueue_many(
     while some := list(islice(iterator, ROWS_PER_STATEMENT)):
         rows = [_execution(flow, intake, priority, run_after, fits) for intake in some]
         try:
-            total += (enter or _enter)(rows)
+            total += atomically(partial(enter or insert, rows))
         except QueueFull as full:
-            new, already = total.new + full.new, total.already + full.already
-            raise QueueFull(full.queue, full.depth, full.cap, new, already) from None
+            raise full.after(total.new, total.already) from None
     return total
 
 
@@ -142,18 +142,10 @@ def atomically(enter: Callable[[], Done]) -> Done:
     raise full
 
 
-def _enter(rows: Rows) -> Enqueued:
-    with transaction.atomic():
-        done, full = insert(rows)
-    if full:
-        raise QueueFull(full.queue, full.depth, full.cap, done.new, done.already)
-    return done
-
-
-def insert(rows: Rows) -> tuple[Enqueued, QueueFull | None]:
+def insert(rows: Rows) -> Enqueued:
     """Insert those of these rows that fit their queues and wake their routes, in the caller's transaction.
 
-    Returns what was inserted, and the refusal of the first row that was not.
+    Raises `QueueFull` after that when a row does not fit: see `atomically`.
     """
     with tracing.enqueuing(rows[0].flow, rows) as span:
         taken, full = backpressure.admit_new(rows)
@@ -162,7 +154,9 @@ def insert(rows: Rows) -> tuple[Enqueued, QueueFull | None]:
             span.set_attribute("sluicegate.new", len(new))
     wakeups.post({row.route_id for row in taken if row.route_id})
     transaction.on_commit(dispatch)
-    return Enqueued(len(new), len(taken) - len(new), tuple(new)), full
+    if full:
+        raise full.after(len(new), len(taken) - len(new))
+    return Enqueued(len(new), len(taken) - len(new), tuple(new))
 
 
 def _execution(

@@ -82,21 +82,17 @@ def add(batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL
 
 
 def _enter(batch: Batch, rows: Rows) -> Enqueued:
-    """Insert some members in a transaction of their own.
-
-    The scheduler lock is taken before the batch's row, as `cancel` does.
-    """
-    with transaction.atomic():
-        if batch.window or backpressure.is_capped(rows):
-            scheduler_lock.acquire()
-        locked = Batch.objects.select_for_update().get(pk=batch.pk)
-        _check_open(locked)
-        fresh, there = _partition(locked, rows)
-        _number(locked, fresh)
-        done, full = insert(fresh) if fresh else (Enqueued(), None)
-    if full:
-        raise QueueFull(full.queue, full.depth, full.cap, done.new, done.already + there.already)
-    return done + there
+    """Insert some members. The scheduler lock is taken before the batch's row, as `cancel` does."""
+    if batch.window or backpressure.is_capped(rows):
+        scheduler_lock.acquire()
+    locked = Batch.objects.select_for_update().get(pk=batch.pk)
+    _check_open(locked)
+    fresh, there = _partition(locked, rows)
+    _number(locked, fresh)
+    try:
+        return insert(fresh) + there if fresh else there
+    except QueueFull as full:
+        raise full.after(0, there.already) from None
 
 
 def _check_open(batch: Batch) -> None:
