@@ -21,7 +21,7 @@ from queuemgr.base.errors import QueueFull
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.web.api.problems import Problem, answer, of_queue_full
+from queuemgr.web.api.problems import Problem, answer, problem_of
 
 FLOW = "probe"
 PREFIX = "task-"
@@ -51,7 +51,7 @@ def schedule(request: HttpRequest) -> HttpResponse:
     try:
         enqueue(FLOW, f"{PREFIX}{task}", {"scheduled_by": here}, priority=PRIORITIES[priority])
     except QueueFull as full:
-        return answer(request, of_queue_full(full))
+        return answer(request, problem_of(full))
     created = Execution.objects.get(flow=FLOW, key=f"{PREFIX}{task}")
     return JsonResponse(
         {

@@ -10,9 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
-from ninja.security import APIKeyCookie, HttpBearer
+from ninja.security import HttpBearer, SessionAuth
 from ninja.utils import check_csrf
 
 from queuemgr.base.redaction import clean
@@ -74,14 +73,20 @@ def _decode(header: str) -> str:
         return header.replace("\x00", "")
 
 
-class Bearer(HttpBearer):
-    """`Authorization: Bearer TOKEN`; each request counts against the token's rate limit."""
-
-    openapi_description = "A token, created by `manage.py queue token create` or in the admin."
-
+class _Requires:
     def __init__(self, scope: str, permission: str) -> None:
         super().__init__()
         self.scope, self.permission = scope, permission
+
+    def admit(self, caller: Caller) -> Caller:
+        caller.require(self.scope, self.permission)
+        return caller
+
+
+class Bearer(_Requires, HttpBearer):
+    """`Authorization: Bearer TOKEN`; each request counts against the token's rate limit."""
+
+    openapi_description = "A token, created by `manage.py queue token create` or in the admin."
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
         now, found = database_now(), api_tokens.find(token)
@@ -90,9 +95,7 @@ class Bearer(HttpBearer):
         if problem := api_tokens.blocking_reasons(found, now):
             raise no_token(problem, "invalid_token")
         _count(found, now)
-        caller = Caller(found.owner, found)
-        caller.require(self.scope, self.permission)
-        return caller
+        return self.admit(Caller(found.owner, found))
 
 
 def _count(token: ApiToken, now: Any) -> None:
@@ -104,26 +107,15 @@ def _count(token: ApiToken, now: Any) -> None:
         )  # fmt: skip
 
 
-class Session(APIKeyCookie):
+class Session(_Requires, SessionAuth):
     """A logged-in user, as on the docs page; requests that change something need the CSRF token."""
-
-    param_name = settings.SESSION_COOKIE_NAME
-
-    def __init__(self, scope: str, permission: str) -> None:
-        super().__init__()
-        self.scope, self.permission = scope, permission
 
     def __call__(self, request: HttpRequest) -> Caller | None:
         if "Authorization" in request.headers or not request.user.is_authenticated:
             return None
         if check_csrf(request) is not None:
             raise Problem("csrf-failed", "send the CSRF cookie's value in the header X-CSRFToken")
-        return self.authenticate(request, None)
-
-    def authenticate(self, request: HttpRequest, key: str | None) -> Caller:
-        caller = Caller(request.user)
-        caller.require(self.scope, self.permission)
-        return caller
+        return self.admit(Caller(request.user))
 
 
 def requires(scope: str, permission: str) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema, Status
 
 from queuemgr.lifecycle.batch_window import MAX_WINDOW
@@ -15,12 +14,12 @@ from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
+from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.enqueue import MAX_ITEMS, FlowName, Item, KeyAndPayload, parse_items
 from queuemgr.web.api.idempotency import idempotent
-from queuemgr.web.api.pagination import Page, page_of
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import NO_REASON, Input, Name, PriorityName, ProgressOut, WithReason
+from queuemgr.web.api.schemas import NO_REASON, WithReason
 
 router = Router(tags=["batches"])
 
@@ -37,10 +36,10 @@ class NewBatch(WithReason):
     window: Annotated[int, Field(ge=0, le=MAX_WINDOW)] = 0
 
 
-class Members(Input):
+class Members(schemas.Input):
     """Up to 1,000 at a time, each as `item` or `{"key": …, "payload": …}`, in this order."""
 
-    priority: PriorityName = "normal"
+    priority: schemas.PriorityName = "normal"
     items: list[Item | KeyAndPayload] = Field(min_length=1, max_length=MAX_ITEMS)
 
 
@@ -66,7 +65,15 @@ class BatchOut(Schema):
 
 class OneBatch(BatchOut):
     ended_at: datetime | None = Field(description="When it was closed and its last member ended.")
-    progress: ProgressOut
+    progress: schemas.ProgressOut
+
+    @staticmethod
+    def resolve_ended_at(batch: Batch) -> datetime | None:
+        return batches.ended_at(batch)
+
+    @staticmethod
+    def resolve_progress(batch: Batch) -> batches.Progress:
+        return batches.progress(batch)
 
 
 class Batches(Schema):
@@ -74,22 +81,10 @@ class Batches(Schema):
     next: str | None
 
 
-class ResultOut(Schema):
-    """How a member ended; `seq`: its number, from 0; `item`: what its flow knows about it."""
-
-    seq: int
-    key: str
-    state: str
-    error_kind: str
-    error: str
-    finished: datetime | None
-    item: dict[str, Any]
-
-
 class Results(Schema):
     """Results in member order, up to the first unfinished one. `after`: for the next request."""
 
-    results: list[ResultOut]
+    results: list[batches.Result]
     after: int
 
 
@@ -105,16 +100,13 @@ class Cancelled(Schema):
     unfinished: int
 
 
-class ResultsPage(Input):
+class ResultsPage(schemas.Input):
     after: int = Field(-1, ge=-1, le=2**31 - 1, description="The `seq` of the last result received.")
     rows: int = Field(100, ge=1, le=MAX_RESULTS)
 
 
 def _get(name: str) -> Batch:
-    found = Batch.objects.filter(name=name).first()
-    if found is None:
-        raise Http404(f"no batch is called {name}; GET batches lists them")
-    return found
+    return schemas.get_or_404(Batch, f"no batch is called {name}; GET batches lists them", name=name)
 
 
 def _open(name: str) -> Batch:
@@ -127,10 +119,9 @@ def _open(name: str) -> Batch:
 
 
 @router.get("/batches", response=Batches, **requires("read", "view_batch"))
-def list_batches(request: HttpRequest, paging: Page) -> Batches:
+def list_batches(request: HttpRequest, paging: schemas.Page) -> Any:
     """Batches, newest first."""
-    found = page_of(Batch.objects.all(), paging)
-    return Batches(batches=list(map(BatchOut.from_orm, found.rows)), next=found.next)
+    return schemas.page_of(Batch.objects.all(), paging, "batches")
 
 
 @router.post("/batches", response={201: BatchOut}, **requires("enqueue", "add_batch"))
@@ -147,19 +138,14 @@ def open_batch(request: HttpRequest, given: NewBatch) -> Status[BatchOut]:
 
 
 @router.get("/batches/{name}", response=OneBatch, **requires("read", "view_batch"))
-def show_batch(request: HttpRequest, name: Name) -> OneBatch:
+def show_batch(request: HttpRequest, name: schemas.Name) -> Any:
     """A batch with its progress and ETA."""
-    batch = _get(name)
-    return OneBatch(
-        **BatchOut.from_orm(batch).model_dump(),
-        ended_at=batches.ended_at(batch),
-        progress=ProgressOut(**asdict(batches.progress(batch))),
-    )
+    return _get(name)
 
 
 @router.post("/batches/{name}/add", response=Added, **requires("enqueue", "add_batch"))
 @idempotent
-def add_to_batch(request: HttpRequest, name: Name, given: Members) -> Added:
+def add_to_batch(request: HttpRequest, name: schemas.Name, given: Members) -> Added:
     """Add members. Adding the same again changes nothing: a member keeps its number."""
     batch = _open(name)
     new = parse_items(batch.flow, given.items)
@@ -172,21 +158,20 @@ def add_to_batch(request: HttpRequest, name: Name, given: Members) -> Added:
 
 @router.post("/batches/{name}/close", response=Closed, **requires("operate", "change_batch"))
 @idempotent
-def close_batch(request: HttpRequest, name: Name, given: WithReason = NO_REASON) -> Closed:
+def close_batch(request: HttpRequest, name: schemas.Name, given: WithReason = NO_REASON) -> Closed:
     """Accept no more members; the batch ends when its members have."""
     return Closed(closed=batches.close(_get(name), actor_of(request, given.reason)))
 
 
 @router.post("/batches/{name}/cancel", response=Cancelled, **requires("operate", "change_batch"))
 @idempotent
-def cancel_batch(request: HttpRequest, name: Name, given: WithReason = NO_REASON) -> Cancelled:
+def cancel_batch(request: HttpRequest, name: schemas.Name, given: WithReason = NO_REASON) -> Cancelled:
     """Cancel waiting members, ask running ones to stop, and close the batch."""
     return Cancelled(unfinished=batches.cancel(_get(name), actor_of(request, given.reason)))
 
 
 @router.get("/batches/{name}/results", response=Results, **requires("read", "view_batch"))
-def list_results(request: HttpRequest, name: Name, page: Annotated[ResultsPage, Query(...)]) -> Results:
+def list_results(request: HttpRequest, name: schemas.Name, page: Query[ResultsPage]) -> Results:
     """Results in member order. Repeat with the `after` of the response for the next ones."""
     found = list(batches.results(_get(name), page.after, page.rows))
-    results = [ResultOut(**asdict(result)) for result in found]
-    return Results(results=results, after=found[-1].seq if found else page.after)
+    return Results(results=found, after=found[-1].seq if found else page.after)

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Field, Router, Schema, Status
 
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk.actions import ACTIONS, action_named
+from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import actor_of, caller_of, requires
 from queuemgr.web.api.executions import ExecutionFilter
 from queuemgr.web.api.idempotency import idempotent
-from queuemgr.web.api.pagination import Page, page_of
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import (
-    BIGGEST_ID,
-    NO_REASON,
-    Id,
-    Input,
-    PositiveInteger,
-    PriorityName,
-    Timestamp,
-    WithReason,
-)
+from queuemgr.web.api.schemas import NO_REASON, WithReason
 
 router = Router(tags=["bulk actions"])
 
 
-class Arguments(Input):
+class Arguments(schemas.Input):
     """The arguments of the action."""
 
-    priority: PriorityName | None = None
-    run_after: Timestamp | None = None
+    priority: schemas.PriorityName | None = None
+    run_after: schemas.Timestamp | None = None
 
 
 class BulkRequest(WithReason):
@@ -43,8 +34,8 @@ class BulkRequest(WithReason):
     verb: Literal[tuple(ACTIONS)]  # type: ignore[valid-type]  # made of the verbs there are
     filters: ExecutionFilter = ExecutionFilter()
     arguments: Arguments = Arguments()
-    per_minute: PositiveInteger | None = None
-    up_to: Annotated[int, Field(ge=1, le=BIGGEST_ID)] | None = Field(
+    per_minute: schemas.PositiveInteger | None = None
+    up_to: schemas.IdNumber | None = Field(
         None, description="The highest id it may change; null: the highest that exists now."
     )
 
@@ -76,6 +67,10 @@ class Preview(Schema):
     up_to: int
     per_minute: int
 
+    @staticmethod
+    def resolve_verb(preview: bulk.Preview) -> str:
+        return preview.verb.name
+
 
 class ActionOut(Schema):
     """A bulk action and its progress. `skipped`: changed since the preview, and left unchanged."""
@@ -106,10 +101,7 @@ class Actions(Schema):
 
 
 def _get(pk: int) -> BulkAction:
-    found = BulkAction.objects.filter(pk=pk).first()
-    if found is None:
-        raise Http404(f"there is no bulk action {pk}; GET bulk-actions lists them")
-    return found
+    return schemas.get_or_404(BulkAction, f"there is no bulk action {pk}; GET bulk-actions lists them", pk=pk)
 
 
 def _require_permission(request: HttpRequest, verb: str) -> None:
@@ -118,22 +110,15 @@ def _require_permission(request: HttpRequest, verb: str) -> None:
 
 
 @router.get("/bulk-actions", response=Actions, **requires("read", "view_bulkaction"))
-def list_bulk_actions(request: HttpRequest, paging: Page) -> Actions:
+def list_bulk_actions(request: HttpRequest, paging: schemas.Page) -> Any:
     """Bulk actions, newest first."""
-    found = page_of(BulkAction.objects.all(), paging)
-    return Actions(bulk_actions=list(map(ActionOut.from_orm, found.rows)), next=found.next)
+    return schemas.page_of(BulkAction.objects.all(), paging, "bulk_actions")
 
 
 @router.post("/bulk-actions/preview", response=Preview, **requires("read", "view_execution"))
-def preview_bulk_action(request: HttpRequest, given: BulkRequest) -> Preview:
+def preview_bulk_action(request: HttpRequest, given: BulkRequest) -> Any:
     """Count and sample what an action would change; changes nothing."""
-    found = bulk.preview(given.as_request())
-    sample = [Sample(id=e.pk, flow=e.flow, key=e.key, status=e.status) for e in found.sample]
-    return Preview(
-        verb=found.verb.name, matched=found.matched, more=found.more,
-        left_alone=dict(found.left_alone), sample=sample, up_to=found.up_to,
-        per_minute=found.per_minute,
-    )  # fmt: skip
+    return bulk.preview(given.as_request())
 
 
 @router.post("/bulk-actions", response={201: ActionOut}, **requires("operate", "add_bulkaction"))
@@ -146,14 +131,14 @@ def create_bulk_action(request: HttpRequest, given: BulkRequest) -> Status[Actio
 
 
 @router.get("/bulk-actions/{int:pk}", response=ActionOut, **requires("read", "view_bulkaction"))
-def show_bulk_action(request: HttpRequest, pk: Id) -> ActionOut:
+def show_bulk_action(request: HttpRequest, pk: schemas.Id) -> Any:
     """One bulk action."""
-    return ActionOut.from_orm(_get(pk))
+    return _get(pk)
 
 
 @router.post("/bulk-actions/{int:pk}/start", response=ActionOut, **requires("operate", "add_bulkaction"))
 @idempotent
-def start_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> ActionOut:
+def start_bulk_action(request: HttpRequest, pk: schemas.Id, given: WithReason = NO_REASON) -> ActionOut:
     """Start it; it runs in the background."""
     action = _in_state(pk, (ActionState.PREVIEWED,))
     _require_permission(request, action.verb)
@@ -162,7 +147,7 @@ def start_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASO
 
 @router.post("/bulk-actions/{int:pk}/stop", response=ActionOut, **requires("operate", "stop_bulkaction"))
 @idempotent
-def stop_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> ActionOut:
+def stop_bulk_action(request: HttpRequest, pk: schemas.Id, given: WithReason = NO_REASON) -> ActionOut:
     """Stop it; what it has changed stays changed."""
     _in_state(pk, (ActionState.PREVIEWED, ActionState.RUNNING))
     return ActionOut.from_orm(bulk.stop(pk, actor_of(request, given.reason)))
@@ -172,7 +157,9 @@ def stop_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON
     "/bulk-actions/{int:pk}/resume", response={201: ActionOut}, **requires("operate", "add_bulkaction")
 )
 @idempotent
-def resume_bulk_action(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) -> Status[ActionOut]:
+def resume_bulk_action(
+    request: HttpRequest, pk: schemas.Id, given: WithReason = NO_REASON
+) -> Status[ActionOut]:
     """Start a new action for the rest of a stopped or failed one."""
     action = _in_state(pk, (ActionState.STOPPED, ActionState.FAILED))
     _require_permission(request, action.verb)

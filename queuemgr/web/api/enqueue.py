@@ -100,7 +100,7 @@ class Probe(Input):
     cpu_ms: float = Field(0, ge=0, le=60_000)
     phase: Annotated[str, Field(max_length=32), AfterValidator(_known_phase)] = ""
     requests: PositiveInteger = 0
-    limit_key: Annotated[str, Field(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")] = ""
+    limit_key: Annotated[str, Field(max_length=200, pattern=PRINTABLE)] = ""
     tenant: Annotated[str, Field(max_length=100, pattern="^[^\\x00-\\x20\\x7f]*$")] = ""
     weight: int = Field(1, ge=1, le=100_000)
     tokens: dict[
@@ -163,23 +163,21 @@ def parse_items(flow: str, items: Sequence[str | KeyAndPayload]) -> list[NewExec
 
 def _parse(flow: str, number: int, item: str | KeyAndPayload) -> NewExecution:
     try:
-        return _parse_item(flow, item) if isinstance(item, str) else _with_key(flow, item)
+        return _parse_item(flow, item)
     except BadInput as error:
         raise Problem("invalid", f"item {number}: {error}", item=number) from None
 
 
-def _parse_item(name: str, item: str) -> NewExecution:
+def _parse_item(name: str, item: str | KeyAndPayload) -> NewExecution:
     flow = get_flow(name)
     parse_item = flow.parse_remote_item or flow.parse_item
-    if parse_item is None:
-        raise BadInput(f"flow {name} takes no items: give a key and a payload")
-    return parse_item(item)
-
-
-def _with_key(name: str, given: KeyAndPayload) -> NewExecution:
-    if get_flow(name).parse_item is not None:
+    if isinstance(item, str):
+        if parse_item is None:
+            raise BadInput(f"flow {name} takes no items: give a key and a payload")
+        return parse_item(item)
+    if parse_item is not None:
         raise BadInput(f"flow {name} makes keys itself: give an item")
-    return NewExecution(given.key, validate_remote_payload(name, given.payload))
+    return NewExecution(item.key, validate_remote_payload(name, item.payload))
 
 
 def validate_remote_payload(flow: str, payload: dict[str, Any]) -> dict[str, Any]:

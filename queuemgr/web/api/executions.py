@@ -3,22 +3,55 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from django.urls import reverse
 from ninja import Field, Query, Router, Schema
+from pydantic import BeforeValidator
 
 from queuemgr.base.errors import UnknownFlow
-from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
+from queuemgr.flows.flow import get_flow
 from queuemgr.models import Attempt, Execution, State
 from queuemgr.reporting import queue_position
 from queuemgr.reporting.filtering import executions_matching
+from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import caller_of, requires
-from queuemgr.web.api.pagination import Page, Paging, page_of, refuse_unknown
-from queuemgr.web.api.schemas import BIGGEST_ID, PRINTABLE, ExecutionOut, Id, Input, PriorityName, Timestamp
+from queuemgr.web.api.problems import Problem
 
 router = Router(tags=["executions"])
+
+
+class ExecutionOut(Schema):
+    """An execution. Payload and context are null for callers without permission to see them."""
+
+    id: int
+    flow: str
+    key: str
+    status: str = Field(description="The word its phase has for it: while it waits, while it runs.")
+    state: str
+    phase: str
+    step: str
+    priority: schemas.PriorityOut
+    run_after: datetime | None
+    wait_reason: str
+    error_kind: str
+    error_message: str
+    error_fingerprint: str
+    batch: Annotated[str | None, BeforeValidator(lambda batch: batch and batch.name)]
+    batch_seq: int | None
+    created_at: datetime
+    finished_at: datetime | None
+    payload: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
+
+    @staticmethod
+    def resolve_payload(row: Execution, context: Any) -> Any:
+        return row.payload if caller_of(context["request"]).sees_payloads else None
+
+    @staticmethod
+    def resolve_context(row: Execution, context: Any) -> Any:
+        return row.context if caller_of(context["request"]).sees_payloads else None
 
 
 class Executions(Schema):
@@ -34,7 +67,7 @@ class AttemptOut(Schema):
     lease: str
     phase: str
     step: str
-    priority: str
+    priority: schemas.PriorityOut
     worker: str
     limit_keys: str
     due_at: datetime | None
@@ -45,6 +78,14 @@ class AttemptOut(Schema):
     error_kind: str
     error_message: str
     requests: int = Field(description="Requests charged to the budget.")
+
+    @staticmethod
+    def resolve_lease(row: Attempt) -> str:
+        return str(row.lease_id)
+
+    @staticmethod
+    def resolve_requests(row: Attempt) -> int:
+        return row.cost
 
 
 class Attempts(Schema):
@@ -94,10 +135,10 @@ class Why(Schema):
     unknown: str = Field(description="Why there is no estimate.")
 
 
-Word = Annotated[str | None, Field(min_length=1, max_length=255, pattern=PRINTABLE)]
+Word = Annotated[str | None, Field(min_length=1, max_length=255, pattern=schemas.PRINTABLE)]
 
 
-class ExecutionFilter(Input):
+class ExecutionFilter(schemas.Input):
     """Executions that match every given member."""
 
     flow: Word = None
@@ -112,84 +153,49 @@ class ExecutionFilter(Input):
     limit: Annotated[Word, Field(description="It waits on this limit, or runs or last ran under it.")] = None
     worker: Word = None
     batch: Word = None
-    priority: PriorityName | None = None
-    created_before: Timestamp | None = None
-    created_after: Timestamp | None = None
-    ids: Annotated[list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None, Field(max_length=500)] = None
-
-    def as_filters(self) -> dict[str, object]:
-        return self.model_dump(exclude_none=True)
-
-
-def execution_out(execution: Execution, *, payload: bool) -> ExecutionOut:
-    """`payload`: whether the caller may see payload and context."""
-    plain = (
-        "id", "flow", "key", "status", "state", "phase", "step", "run_after", "wait_reason",
-        "error_kind", "error_message", "error_fingerprint", "batch_seq", "created_at", "finished_at",
-    )  # fmt: skip
-    return ExecutionOut(
-        **{name: getattr(execution, name) for name in plain},
-        priority=PRIORITY_NAMES[execution.priority],
-        batch=execution.batch.name if execution.batch else None,
-        payload=execution.payload if payload else None,
-        context=execution.context if payload else None,
-    )
+    priority: schemas.PriorityName | None = None
+    created_before: schemas.Timestamp | None = None
+    created_after: schemas.Timestamp | None = None
+    ids: Annotated[list[schemas.IdNumber] | None, Field(max_length=500)] = None
 
 
 def get_execution(pk: int) -> Execution:
     """The execution with this id; raises `Http404`."""
-    try:
-        return Execution.objects.select_related("batch").get(pk=pk)
-    except Execution.DoesNotExist:
-        raise Http404(f"no execution has the id {pk}") from None
+    return schemas.get_or_404(Execution, f"no execution has the id {pk}", pk=pk)
 
 
 @router.get("/executions", response=Executions, **requires("read", "view_execution"))
-def list_executions(
-    request: HttpRequest, given: Annotated[ExecutionFilter, Query(...)], paging: Page
-) -> Executions:
+def list_executions(request: HttpRequest, given: Query[ExecutionFilter], paging: schemas.Page) -> Any:
     """Executions, newest first. The cursor is an id: new or deleted rows shift no page."""
-    refuse_unknown(request, ExecutionFilter, Paging)
-    payload = caller_of(request).sees_payloads
-    rows = executions_matching(given.as_filters(), bounded=True).select_related("batch")
-    found = page_of(rows if payload else rows.defer("payload", "context"), paging)
-    return Executions(executions=[execution_out(row, payload=payload) for row in found.rows], next=found.next)
+    names = [*ExecutionFilter.model_fields, *schemas.Paging.model_fields]
+    if unknown := [name for name in request.GET if name not in names]:
+        # A mistyped filter would match everything.
+        raise Problem("invalid", f"no parameter is called {unknown[0]!r}: {', '.join(names)}")
+    rows = executions_matching(given.model_dump(exclude_none=True), bounded=True).select_related("batch")
+    hidden = () if caller_of(request).sees_payloads else ("payload", "context")
+    return schemas.page_of(rows.defer(*hidden), paging, "executions")
 
 
 @router.get("/executions/{int:pk}", response=ExecutionOut, **requires("read", "view_execution"))
-def show_execution(request: HttpRequest, pk: Id) -> ExecutionOut:
+def show_execution(request: HttpRequest, pk: schemas.Id) -> Any:
     """One execution."""
-    return execution_out(get_execution(pk), payload=caller_of(request).sees_payloads)
+    return get_execution(pk)
 
 
 @router.get("/executions/{int:pk}/attempts", response=Attempts, **requires("read", "view_attempt"))
-def list_attempts(request: HttpRequest, pk: Id, paging: Page) -> Attempts:
+def list_attempts(request: HttpRequest, pk: schemas.Id, paging: schemas.Page) -> Any:
     """Its attempts, newest first."""
-    found = page_of(get_execution(pk).attempts.all(), paging)
-    return Attempts(attempts=[_attempt(row) for row in found.rows], next=found.next)
-
-
-def _attempt(row: Attempt) -> AttemptOut:
-    plain = (
-        "phase", "step", "worker", "limit_keys", "due_at", "leased_at", "started_at", "ended_at",
-        "outcome", "error_kind", "error_message",
-    )  # fmt: skip
-    return AttemptOut(
-        **{name: getattr(row, name) for name in plain},
-        lease=str(row.lease_id),
-        priority=PRIORITY_NAMES[row.priority],
-        requests=row.cost,
-    )
+    return schemas.page_of(get_execution(pk).attempts.all(), paging, "attempts")
 
 
 @router.get("/executions/{int:pk}/why", response=Why, **requires("read", "view_execution"))
-def explain_execution(request: HttpRequest, pk: Id) -> Why:
+def explain_execution(request: HttpRequest, pk: schemas.Id) -> Any:
     """Why it waits and when it is likely to start; or how it ended."""
-    return Why(**queue_position.serialize(get_execution(pk)))
+    return queue_position.serialize(get_execution(pk))
 
 
 @router.get("/executions/{int:pk}/links", response=Links, **requires("read", "view_execution"))
-def link_execution(request: HttpRequest, pk: Id) -> Links:
+def link_execution(request: HttpRequest, pk: schemas.Id) -> Links:
     """Links to its page, its item's page, and its artifacts."""
     execution = get_execution(pk)
     try:

@@ -29,23 +29,21 @@ REPLAYED = "Idempotent-Replayed"
 MAX_KEY = 200
 Route = Callable[..., Any]
 
+
+def _header(name: str, description: str, **text: Any) -> dict[str, Any]:
+    schema = {"type": "string", **text}
+    return {"in": "header", "name": name, "required": False, "description": description, "schema": schema}
+
+
 PARAMETERS = [
-    {
-        "in": "header",
-        "name": HEADER,
-        "required": False,
-        "description": "The same key with the same request takes effect once; kept for 24 hours.",
-        "schema": {
-            "type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$",
-        },
-    },
-    {
-        "in": "header",
-        "name": REASON,
-        "required": False,
-        "description": "Reason for the audit log, if the body has none.",
-        "schema": {"type": "string", "maxLength": 200, "pattern": "^([!-~]([ -~]*[!-~])?)?$"},
-    },
+    _header(
+        HEADER, "The same key with the same request takes effect once; kept for 24 hours.",
+        minLength=1, maxLength=MAX_KEY, pattern="^[!-~]+$",
+    ),
+    _header(
+        REASON, "Reason for the audit log, if the body has none.",
+        maxLength=200, pattern="^([!-~]([ -~]*[!-~])?)?$",
+    ),
 ]  # fmt: skip
 
 
@@ -105,7 +103,7 @@ def _once(key: str, request: HttpRequest, act: Callable[[], Status[Any]]) -> Any
         return _replay(token, key, digest)
     if full:
         raise full
-    return _respond(result.status_code, result.value, replayed=False)
+    return Response(result.value, status=result.status_code)
 
 
 def _replay(token: ApiToken, key: str, digest: str) -> HttpResponse:
@@ -115,14 +113,7 @@ def _replay(token: ApiToken, key: str, digest: str) -> HttpResponse:
         raise Problem("conflict", f"a concurrent request used this {HEADER}: try again")
     if record.request_digest != digest:
         raise Problem("key-reused", f"another request used this {HEADER}: use a new one")
-    return _respond(record.status, record.body, replayed=True)
-
-
-def _respond(status: int, body: Any, *, replayed: bool) -> HttpResponse:
-    response = Response(body, status=status)
-    if replayed:
-        response[REPLAYED] = "true"
-    return response
+    return Response(record.body, status=record.status, headers={REPLAYED: "true"})
 
 
 def _digest_of(request: HttpRequest) -> str:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from django.http import HttpRequest
 from ninja.parser import Parser
@@ -18,7 +17,6 @@ from queuemgr.web.api.problems import Problem
 MAX_DEPTH = 32
 """Levels of nested lists and objects."""
 
-MAX_INTEGER = 2**63 - 1
 MAX_DIGITS = 30
 """Longer integers are refused unparsed: parsing them is slow."""
 
@@ -43,18 +41,32 @@ class StrictJson(Parser):
 def read(body: bytes) -> Any:
     """The value in a body; raises `Problem` 400 for invalid JSON, 422 for what cannot be stored."""
     try:
-        value = json.loads(
-            body.decode("utf-8"), parse_constant=_refuse, parse_int=_integer, parse_float=_float
-        )
-    except UnicodeDecodeError:
-        raise Problem("unreadable", "the body is not UTF-8") from None
+        value = json.loads(body.decode(), parse_int=_integer)
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
         raise Problem("unreadable", f"the body is not JSON: {error}") from None
-    for text in _texts(value):
-        check_text(text)
+    _check(value, MAX_DEPTH)
     return value
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= MAX_DIGITS else math.inf
+
+
+def _check(value: Any, levels: int) -> None:
+    """Raise `Problem` for what cannot be stored, or is nested deeper than so many levels."""
+    if isinstance(value, str):
+        check_text(value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise Problem("invalid", "a number is too large, or none")
+    elif isinstance(value, int) and abs(value) >= 2**63:
+        raise Problem("invalid", f"the number {value} does not fit in 64 bits")
+    elif isinstance(value, dict | list):
+        if not levels:
+            raise _too_deep()
+        for item in (*value, *value.values()) if isinstance(value, dict) else value:
+            _check(item, levels - 1)
 
 
 def check_text(text: str) -> None:
@@ -67,41 +79,5 @@ def check_text(text: str) -> None:
         raise Problem("invalid", "text with a lone surrogate cannot be stored") from None
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Every string in a value, with the names of members; raises `Problem` beyond `MAX_DEPTH`."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for item in level:
-            if isinstance(item, str):
-                yield item
-            elif isinstance(item, dict):
-                yield from item
-                below += item.values()
-            elif isinstance(item, list):
-                below += item
-        level = below
-    if level:
-        raise _too_deep()
-
-
 def _too_deep() -> Problem:
     return Problem("invalid", f"JSON deeper than {MAX_DEPTH} levels is refused")
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise Problem("invalid", f"{constant} is not a JSON number")
-
-
-def _integer(digits: str) -> int:
-    number = int(digits) if len(digits) <= MAX_DIGITS else MAX_INTEGER + 1
-    if abs(number) > MAX_INTEGER:
-        raise Problem("invalid", f"the number {digits[:MAX_DIGITS]} does not fit in 64 bits")
-    return number
-
-
-def _float(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise Problem("invalid", f"the number {digits[:MAX_DIGITS]} is too large")
-    return number

@@ -9,9 +9,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from queuemgr.web.api import problems
 
 PREFIX = "/api/"
-KEPT = ("Allow", "WWW-Authenticate", "Retry-After")
-"""Headers of an error page that its problem keeps."""
-
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 
@@ -36,7 +33,8 @@ def api_responses(get_response: GetResponse) -> GetResponse:
 
 def _as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """A problem in place of Django's own error pages: unknown path, method or host."""
-    if response.status_code < 400 or response.get("Content-Type") == problems.MEDIA_TYPE:
+    known = problems.ERROR_PAGES.get(response.status_code)
+    if known is None or response.get("Content-Type") == problems.MEDIA_TYPE:
         return response
-    headers = {name: response[name] for name in KEPT if name in response}
-    return problems.of_status(request, response.status_code, headers)
+    headers = {"Allow": response["Allow"]} if "Allow" in response else {}
+    return problems.answer(request, problems.Problem(*known, headers=headers))

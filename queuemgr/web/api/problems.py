@@ -5,15 +5,13 @@ A type is an anchor in docs/api.md. No problem contains a secret, a payload or a
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation, ValidationError
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 from ninja.errors import ValidationError as InvalidRequest
@@ -65,45 +63,31 @@ class Problem(Exception):
 
 def answer(request: HttpRequest, problem: Problem) -> HttpResponse:
     """The problem as a response."""
-    return respond(
-        {
-            "type": f"{PAGE}#{problem.name}",
-            "title": TITLES[problem.name][1],
-            "status": problem.status,
-            "detail": problem.detail,
-            "instance": request.path,
-            **problem.members,
-        },
-        problem.headers,
-    )
+    body = {
+        "type": f"{PAGE}#{problem.name}",
+        "title": TITLES[problem.name][1],
+        "status": problem.status,
+        "detail": problem.detail,
+        "instance": request.path,
+        **problem.members,
+    }
+    headers = {"Cache-Control": "no-store", **problem.headers}
+    return JsonResponse(body, status=problem.status, content_type=MEDIA_TYPE, headers=headers)
 
 
-def respond(body: dict[str, Any], headers: Mapping[str, str]) -> HttpResponse:
-    response = HttpResponse(json.dumps(body), status=body["status"], content_type=MEDIA_TYPE)
-    response["Cache-Control"] = "no-store"
-    for name, value in headers.items():
-        response[name] = value
-    return response
+NOT_FOUND = "no route has this path; docs/api.md and openapi.json list them"
+INTERNAL = "the server's log has the error; the request had no partial effect"
 
-
-def of_status(request: HttpRequest, status: int, headers: Mapping[str, str]) -> HttpResponse:
-    """The problem for an error response that no route made, such as Django's 404 page."""
-    name = next((name for name, (code, _) in TITLES.items() if code == status), None)
-    if name is not None:
-        return answer(request, Problem(name, DETAILS.get(name, ""), headers=headers))
-    title = HTTPStatus(status).phrase
-    body = {"type": "about:blank", "title": title, "status": status, "instance": request.path}
-    return respond(body, headers)
-
-
-DETAILS = {
-    "not-found": "no route has this path; docs/api.md and openapi.json list them",
-    "method-not-allowed": "the header Allow names the methods of this path",
-    "internal": "the server's log has the error; the request had no partial effect",
+ERROR_PAGES = {
+    400: ("unreadable", ""),
+    404: ("not-found", NOT_FOUND),
+    405: ("method-not-allowed", "the header Allow names the methods of this path"),
+    500: ("internal", INTERNAL),
 }
+"""Name and detail of the problem for each error response that no route makes, such as Django's 404 page."""
 
 
-def of_queue_full(full: QueueFull) -> Problem:
+def _of_queue_full(full: QueueFull) -> Problem:
     return Problem(
         "queue-full", str(full), headers={"Retry-After": "30"},
         queue=full.queue, depth=full.depth, cap=full.cap, new=full.new, already=full.already,
@@ -121,15 +105,8 @@ def _of_invalid(error: InvalidRequest) -> Problem:
 
 def _of_http_error(error: HttpError) -> Problem:
     """Ninja wraps what our parser raises in an error of its own."""
-    if isinstance(error.__cause__, Problem):
-        return error.__cause__
-    if isinstance(error.__cause__, Exception):
-        return problem_of(error.__cause__)
-    return Problem("unreadable", error.message)
-
-
-def _of_validation(error: ValidationError) -> Problem:
-    return Problem("invalid", clean("; ".join(error.messages)))
+    cause = error.__cause__
+    return problem_of(cause) if isinstance(cause, Exception) else Problem("unreadable", error.message)
 
 
 def no_token(detail: str, error: str = "") -> Problem:
@@ -146,9 +123,9 @@ _CONVERTERS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     AuthenticationError: lambda error: no_token(HOW_TO_AUTHENTICATE),
     InvalidRequest: _of_invalid,
     HttpError: _of_http_error,
-    Http404: lambda error: Problem("not-found", clean(str(error)) or DETAILS["not-found"]),
-    ValidationError: _of_validation,
-    QueueFull: of_queue_full,
+    Http404: lambda error: Problem("not-found", clean(str(error)) or NOT_FOUND),
+    ValidationError: lambda error: Problem("invalid", clean("; ".join(error.messages))),
+    QueueFull: _of_queue_full,
     NeverFits: lambda error: Problem("never-fits", clean(str(error))),
     IllegalMove: lambda error: Problem("conflict", clean(str(error))),
     SluiceError: lambda error: Problem("invalid", clean(str(error))),
@@ -165,7 +142,7 @@ def problem_of(error: Exception) -> Problem:
     for kind in type(error).__mro__:
         if kind in _CONVERTERS:
             return _CONVERTERS[kind](error)
-    return Problem("internal", DETAILS["internal"])
+    return Problem("internal", INTERNAL)
 
 
 def _handle(request: HttpRequest, error: Any) -> HttpResponse:

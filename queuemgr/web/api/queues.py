@@ -1,23 +1,36 @@
-"""Queues, their caps, and pausing of a queue, a phase, a limit or everything."""
+"""Queues, their caps, pausing of a queue, a phase, a limit or everything, and the counts of `queue stats`."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Queue
 from queuemgr.operations import controls
+from queuemgr.reporting import stats
 from queuemgr.reporting.queue_depths import queue_counts
+from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import actor_of, caller_of, requires
 from queuemgr.web.api.idempotency import idempotent
+from queuemgr.web.api.limits import LimitOut, WaitingOn
 from queuemgr.web.api.problems import Problem
-from queuemgr.web.api.schemas import PRINTABLE, Name, PositiveInteger, QueueCounts, Timestamp, WithReason
 
 router = Router(tags=["queues"])
+
+
+class QueueCounts(Schema):
+    queue: str
+    phase: str
+    priority: str
+    waiting: int
+    due: int
+    leased: int
+    running: int
+    oldest_wait_seconds: float | None
 
 
 class QueueOut(QueueCounts):
@@ -29,35 +42,86 @@ class QueueOut(QueueCounts):
     paused_until: datetime | None
 
 
+class BudgetOut(Schema):
+    """The fleet's budget of the current day in its time zone, in requests."""
+
+    day: str
+    zone: str
+    budget: int | None
+    spent: int
+    reserved: int
+    by_phase: dict[str, int]
+
+
+class WorkerOut(Schema):
+    worker: str
+    slots: int
+    busy: int
+    queues: list[str]
+    draining: bool
+    seen: datetime
+
+
+class FailureCount(Schema):
+    error_kind: str
+    count: int
+
+
+class OpenBatch(schemas.ProgressOut):
+    batch: str
+
+
+class Stats(Schema):
+    """Counts by status, queues with work, limits, today's budget, live workers, what work waits on,
+    failures by kind, open batches, and a forecast at the rate of the last hour."""
+
+    at: datetime
+    total: int
+    statuses: dict[str, int]
+    queues: list[QueueCounts]
+    limits: list[LimitOut]
+    budget: BudgetOut
+    workers: list[WorkerOut]
+    waiting_on: list[WaitingOn]
+    failures: list[FailureCount]
+    batches: list[OpenBatch]
+    forecast: dict[str, Any]
+
+
 class Queues(Schema):
     queues: list[QueueOut]
 
 
-class Cap(WithReason):
-    max_pending: PositiveInteger
+class Cap(schemas.WithReason):
+    max_pending: schemas.PositiveInteger
 
 
 Target = Annotated[
     str,
     Field(
-        min_length=1, max_length=255, pattern=PRINTABLE,
+        min_length=1, max_length=255, pattern=schemas.PRINTABLE,
         description="`everything`, a queue (`PHASE.low`), a phase, or a limit (`host:api.example.org:443`).",
     ),
 ]  # fmt: skip
 
 
-class PauseInput(WithReason):
+class ResumeInput(schemas.WithReason):
     target: Target
-    until: Timestamp | None = Field(None, description="End of the pause; null: until resumed.")
 
 
-class ResumeInput(WithReason):
-    target: Target
+class PauseInput(ResumeInput):
+    until: schemas.Timestamp | None = Field(None, description="End of the pause; null: until resumed.")
 
 
 class PauseOut(Schema):
     target: str
     paused: bool
+
+
+@router.get("/stats", response=Stats, **requires("read", "view_execution"))
+def show_stats(request: HttpRequest) -> Any:
+    """Current counts and forecast."""
+    return stats.stats()
 
 
 @router.get("/queues", response=Queues, **requires("read", "view_queue"))
@@ -83,10 +147,9 @@ def _with_counts(queues: list[Queue]) -> list[QueueOut]:
 
 @router.patch("/queues/{name}", response=QueueOut, **requires("limits", "change_queue"))
 @idempotent
-def edit_queue(request: HttpRequest, name: Name, given: Cap) -> QueueOut:
+def edit_queue(request: HttpRequest, name: schemas.Name, given: Cap) -> QueueOut:
     """Set how many executions may wait in a queue; those above a new cap stay."""
-    if not Queue.objects.filter(name=name).exists():
-        raise Http404(f"no queue is called {name}; GET queues lists them")
+    schemas.get_or_404(Queue, f"no queue is called {name}; GET queues lists them", name=name)
     edited = controls.edit_queue(name, actor_of(request, given.reason), max_pending=given.max_pending)
     return _with_counts([edited])[0]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from ninja import Field, Path, Schema
-from pydantic import AfterValidator, AwareDatetime, ConfigDict
+from django.db.models import Model, QuerySet
+from django.http import Http404
+from ninja import Field, Path, Query, Schema
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict
 
+from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.lifecycle.enqueue import MAX_KEY
 
 BIGGEST_ID = 2**63 - 1
@@ -18,10 +21,13 @@ NO_NUL = "^[^\\x00]*$"
 PRINTABLE = "^[^\\x00-\\x1f\\x7f]*$"
 
 Id = Annotated[int, Path(ge=1, le=BIGGEST_ID)]
+IdNumber = Annotated[int, Field(ge=1, le=BIGGEST_ID)]
 Name = Annotated[str, Path(min_length=1, max_length=255, pattern=PRINTABLE)]
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY, pattern=PRINTABLE)]
 Text = Annotated[str, Field(max_length=255, pattern=PRINTABLE)]
 PriorityName = Literal["high", "normal", "low"]
+PriorityOut = Annotated[str, BeforeValidator(PRIORITY_NAMES.get)]
+"""The name of a priority, made of the number in its column."""
 
 
 def _in_utc(timestamp: datetime) -> datetime:
@@ -56,41 +62,6 @@ class Changed(Schema):
     changed: int
 
 
-class ExecutionOut(Schema):
-    """An execution. Payload and context are null for callers without permission to see them."""
-
-    id: int
-    flow: str
-    key: str
-    status: str = Field(description="The word its phase has for it: while it waits, while it runs.")
-    state: str
-    phase: str
-    step: str
-    priority: str
-    run_after: datetime | None
-    wait_reason: str
-    error_kind: str
-    error_message: str
-    error_fingerprint: str
-    batch: str | None
-    batch_seq: int | None
-    created_at: datetime
-    finished_at: datetime | None
-    payload: dict[str, Any] | None = None
-    context: dict[str, Any] | None = None
-
-
-class QueueCounts(Schema):
-    queue: str
-    phase: str
-    priority: str
-    waiting: int
-    due: int
-    leased: int
-    running: int
-    oldest_wait_seconds: float | None
-
-
 class ProgressOut(Schema):
     """A batch's members by state; if `eta` is null, `unknown` has the reason."""
 
@@ -103,3 +74,36 @@ class ProgressOut(Schema):
     cancelled: int
     eta: datetime | None
     unknown: str
+
+
+class Paging(Schema):
+    """A page of `rows` rows after `cursor`, the previous page's `next`."""
+
+    cursor: str = Field("", pattern="^([1-9][0-9]{0,17})?$")
+    rows: int = Field(50, ge=1, le=500)
+
+
+Page = Query[Paging]
+
+
+Row = TypeVar("Row", bound=Model)
+
+
+def page_of(rows: QuerySet[Any], paging: Paging, name: str) -> dict[str, Any]:
+    """One page under this name, newest first, and the cursor of the next page (None: this is the last).
+
+    The cursor is an id: rows inserted or deleted meanwhile shift no page.
+    """
+    if paging.cursor:
+        rows = rows.filter(pk__lt=int(paging.cursor))
+    found = list(rows.order_by("-pk")[: paging.rows + 1])
+    page = found[: paging.rows]
+    return {name: page, "next": str(page[-1].pk) if len(found) > paging.rows else None}
+
+
+def get_or_404(model: type[Row], problem: str, **by: Any) -> Row:
+    """The row with these values; raises `Http404` with the problem."""
+    found = model._default_manager.filter(**by).first()
+    if found is None:
+        raise Http404(problem)
+    return found

@@ -1,8 +1,23 @@
-"""Version 1 of the API: its description and its routes."""
+"""Version 1 of the API: its routes, and their OpenAPI schema with problems, permissions and a docs page."""
 
 from __future__ import annotations
 
-from queuemgr.web.api import app, batches, bulk, enqueue, execution_actions, executions, limits, queues, stats
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib.admin.views.decorators import staff_member_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.decorators import method_decorator
+from ninja import NinjaAPI
+from ninja.openapi.docs import Swagger
+from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
+
+from queuemgr.web.api import batches, bulk, enqueue, execution_actions, executions, limits, problems, queues
+from queuemgr.web.api.json_body import StrictJson
+from queuemgr.web.api.problems import MEDIA_TYPE, TITLES
 
 DESCRIPTION = """
 Enqueue, inspect and manage the executions of a fleet.
@@ -12,6 +27,77 @@ changes something may carry an `Idempotency-Key`: repeated, it takes effect once
 for examples.
 """
 
-MODULES = (executions, enqueue, execution_actions, batches, bulk, limits, queues, stats)
+MODULES = (executions, enqueue, execution_actions, batches, bulk, limits, queues)
 
-api = app.make(DESCRIPTION.strip(), dict.fromkeys(module.router for module in MODULES))
+PROBLEM_SCHEMA = {
+    "title": "Problem",
+    "description": "An error (RFC 9457); further members by type, see docs/api.md.",
+    "type": "object",
+    "required": ["type", "title", "status"],
+    "properties": {
+        "type": {"type": "string", "enum": [f"{problems.PAGE}#{name}" for name in TITLES]},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "instance": {"type": "string"},
+    },
+}
+RETRY_AFTER = {"Retry-After": {"description": "Seconds", "schema": {"type": "string"}}}
+ALWAYS = (400, 401, 403, 422, 429, 500, 503)
+WITH_A_BODY = (409, 413, 415)
+
+
+class LocalSwagger(Swagger):
+    """Swagger's page for staff users, from local static files, with the session's CSRF token."""
+
+    @method_decorator(staff_member_required)
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **given: Any) -> HttpResponse:
+        self.settings["url"] = self.get_openapi_url(api, given)
+        context = {"swagger_settings": json.dumps(self.settings), "api": api, "add_csrf": True}
+        return render(request, self.template, context)
+
+
+class SluiceApi(NinjaAPI):
+    """Ninja's API, whose schema also has the problems and permissions of each operation."""
+
+    def get_openapi_schema(self, **given: Any) -> OpenAPISchema:
+        schema = super().get_openapi_schema(**given)
+        schema["components"]["schemas"]["Problem"] = PROBLEM_SCHEMA
+        for path, methods in schema["paths"].items():
+            for operation in methods.values():
+                for status in _statuses(path, operation):
+                    operation["responses"].setdefault(status, _problem(status))
+                needs = f"Scope `{operation['x-scope']}`, permission `{operation['x-permission']}`."
+                operation["description"] = f"{operation.get('description', '')}\n\n{needs}"
+        return schema
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        return str(operation.view_func.__name__)
+
+
+def _statuses(path: str, operation: dict[str, Any]) -> Iterator[int]:
+    yield from ALWAYS
+    if "{" in path:
+        yield 404
+    if "requestBody" in operation:
+        yield from WITH_A_BODY
+
+
+def _problem(status: int) -> dict[str, Any]:
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    titles = [title for code, title in TITLES.values() if code == status]
+    response = {"description": "; ".join(titles), "content": content}
+    return {**response, "headers": RETRY_AFTER} if status in (429, 503) else response
+
+
+api = SluiceApi(
+    title="Sluicegate",
+    version="1",
+    description=DESCRIPTION.strip(),
+    urls_namespace="api-v1",
+    docs=LocalSwagger(),
+    parser=StrictJson(),
+)
+problems.register(api)
+for router in dict.fromkeys(module.router for module in MODULES):
+    api.add_router("", router)

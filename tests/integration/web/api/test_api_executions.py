@@ -150,13 +150,9 @@ def test_a_page_reads_a_constant_number_of_statements(caller: Api) -> None:
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize("cursor", ["x", "MTow", "MTox", "AAAA", "MTo5OTk5OTk5OTk5OTk5OTk5OTk5OTk"])
+@pytest.mark.parametrize("cursor", ["x", "0", "-1", "1.5", "01", "9" * 30])
 def test_a_cursor_that_is_none_of_ours_is_refused(caller: Api, cursor: str) -> None:
-    response = caller.get("executions", cursor=cursor)
-    if response.status_code != 200:
-        problem(response, "invalid")
-    else:
-        assert cursor == "MTox", "it stands for row 1"
+    problem(caller.get("executions", cursor=cursor), "invalid")
 
 
 def test_a_filter_narrows_and_one_nobody_knows_is_refused(caller: Api) -> None:
