@@ -11,7 +11,6 @@ from typing import Any
 
 from django.contrib import admin
 from django.db import models
-from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
@@ -34,6 +33,7 @@ class DocumentAdmin(ReadOnlyAdmin):
     search_help_text = "beginning of a key or a title"
     sortable_by = ()
     ordering = ("-id",)
+    reads_detail = True
     deferred = ("authors", "lookups", "other_urls", "analysis", "pages_by")
     fieldsets = (
         (None, {"fields": ("files", "key", "title", "author_names", "year", "execution")}),
@@ -77,12 +77,6 @@ class DocumentAdmin(ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         for row in rows:
             make_displayable(row)
-
-    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
-        document = super().get_object(request, *given, **named)
-        if document is not None:
-            make_displayable(document)
-        return document
 
     @admin.display(description="files")
     def files(self, document: Document) -> str:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from django.db.models import Q
 
-from django.contrib import admin
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from queuemgr.extend.admin import ChoiceFilter
 
 
-class FixedChoiceFilter(admin.SimpleListFilter):
-    """Fixed choices, each with its condition."""
-
-    conditions: ClassVar[dict[str, Q]]
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(word, word) for word in self.conditions]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.conditions.get(str(self.value()))
-        return queryset if chosen is None else queryset.filter(chosen)
-
-
-class KindFilter(FixedChoiceFilter):
+class KindFilter(ChoiceFilter):
     title = "kind"
     parameter_name = "kind"
     conditions = {kind: Q(kind=kind) for kind in ("arxiv", "doi", "url", "file")}
 
 
-class CompletenessFilter(FixedChoiceFilter):
+class CompletenessFilter(ChoiceFilter):
     title = "completeness"
     parameter_name = "read"
     conditions = {
@@ -38,7 +23,7 @@ class CompletenessFilter(FixedChoiceFilter):
     }
 
 
-class OpenAccessFilter(FixedChoiceFilter):
+class OpenAccessFilter(ChoiceFilter):
     title = "open access"
     parameter_name = "open_access"
     conditions = {
@@ -48,7 +33,7 @@ class OpenAccessFilter(FixedChoiceFilter):
     }
 
 
-class MethodFilter(FixedChoiceFilter):
+class MethodFilter(ChoiceFilter):
     title = "analysed"
     parameter_name = "analysed"
     conditions = {

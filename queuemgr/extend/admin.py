@@ -1,10 +1,11 @@
 """For an application's admin pages.
 
 `ReadOnlyAdmin` is a Django model admin without adding, deleting and editing; `BoundedPaginator` counts at
-most ten thousand rows, so that pages of large tables stay fast.
+most ten thousand rows, so that pages of large tables stay fast; `ChoiceFilter` is a list filter whose
+choices need no query.
 """
 
-from queuemgr.web.admin.bounded_count import BoundedPaginator
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.web.admin.filters import ChoiceFilter
+from queuemgr.web.admin.read_only_admin import BoundedPaginator, ReadOnlyAdmin
 
-__all__ = ["BoundedPaginator", "ReadOnlyAdmin"]
+__all__ = ["BoundedPaginator", "ChoiceFilter", "ReadOnlyAdmin"]

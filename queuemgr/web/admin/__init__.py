@@ -1,37 +1,13 @@
-"""The admin pages, one module each, registered on import."""
+"""The admin pages, one module each; a module registers its page when it is imported, as all are here."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from django.contrib import admin
 
-from queuemgr.web.admin import (
-    attempts,
-    audit_log,
-    batches,
-    bulk,
-    dashboard,
-    executions,
-    limits,
-    policies,
-    queues,
-    tokens,
-    usage,
-    workers,
-)
-
-__all__ = (
-    "attempts",
-    "audit_log",
-    "batches",
-    "bulk",
-    "dashboard",
-    "executions",
-    "limits",
-    "policies",
-    "queues",
-    "tokens",
-    "usage",
-    "workers",
-)
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 admin.site.index_title = "Dashboard"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 
 from queuemgr.models import Attempt, Execution, Outcome
 from queuemgr.reporting.filtering import with_key
 from queuemgr.web.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
+from queuemgr.web.admin.links import address, link
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 
 
@@ -29,23 +29,6 @@ def step_text(row: Attempt | Execution, takes: str) -> str:
     return format_html('{}<br><span class="quiet">{}</span>', step, takes) if takes else step
 
 
-class Durations:
-    @admin.display(description="takes")
-    def takes(self, attempt: Attempt) -> str:
-        return claims_text(attempt.limit_keys, attempt.tokens, attempt.weight)
-
-    @admin.display(description="waited")
-    def waited(self, attempt: Attempt) -> str:
-        """From due to start."""
-        if attempt.due_at is None:
-            return "-"
-        return f"{max(0.0, (attempt.started_at - attempt.due_at).total_seconds()):,.1f} s"
-
-    @admin.display(description="took")
-    def took(self, attempt: Attempt) -> str:
-        return f"{(attempt.ended_at - attempt.started_at).total_seconds():.1f} s"
-
-
 SUCCESS = frozenset({Outcome.DONE, Outcome.SKIPPED})
 
 
@@ -56,11 +39,12 @@ def _asks_for_errors_of_successes(query: Mapping[str, str]) -> bool:
 
 
 @admin.register(Attempt)
-class AttemptAdmin(Durations, ReadOnlyAdmin):
+class AttemptAdmin(ReadOnlyAdmin):
     list_display = (
         "id", "of", "at", "outcome", "retrying", "error_kind", "worker", "waited", "took", "cost",
         "ended_at",
     )  # fmt: skip
+    titles = {"of": "execution", "at": "step and limits", "waited": "waited", "took": "took"}
     readonly_fields = ("waited", "took")
     list_filter = (
         PhaseFilter, "outcome", "retrying", recent_values("error_kind"), PriorityFilter, EndedFilter,
@@ -69,6 +53,7 @@ class AttemptAdmin(Durations, ReadOnlyAdmin):
     search_help_text = "An execution's full key."
     ordering = ("-ended_at", "-id")
     sortable_by = ()
+    reads_detail = True
     deferred = ("error_message", "execution__payload", "execution__context")
     list_select_related = ("execution",)
 
@@ -82,11 +67,10 @@ class AttemptAdmin(Durations, ReadOnlyAdmin):
         key = search_term.strip()
         return queryset.filter(execution__in=with_key(key)) if key else queryset, False
 
-    @admin.display(description="step and limits")
-    def at(self, attempt: Attempt) -> str:
-        return step_text(attempt, self.takes(attempt))
-
-    @admin.display(description="execution")
-    def of(self, attempt: Attempt) -> str:
-        page = reverse("admin:queuemgr_execution_change", args=[attempt.execution_id])
-        return format_html('<a href="{}">{}</a>', page, attempt.execution)
+    def read_page(self, rows: Sequence[Any]) -> None:
+        for row in rows:
+            row.of = link(address("queuemgr_execution_change", row.execution_id), row.execution)
+            row.at = step_text(row, claims_text(row.limit_keys, row.tokens, row.weight))
+            row.took = f"{(row.ended_at - row.started_at).total_seconds():.1f} s"
+            waited = (row.started_at - (row.due_at or row.started_at)).total_seconds()
+            row.waited = f"{max(0.0, waited):,.1f} s" if row.due_at else "-"

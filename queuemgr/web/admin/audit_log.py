@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.urls import path, reverse
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html, format_html_join
 from django.views.decorators.http import require_POST
@@ -25,8 +24,8 @@ from queuemgr.operations import audit_log
 from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.undo import check, permission, undo
-from queuemgr.web.admin.days_filter import DaysFilter
-from queuemgr.web.admin.filters import WhenFilter, recent_values
+from queuemgr.web.admin.filters import DaysFilter, WhenFilter, recent_values
+from queuemgr.web.admin.links import address, link
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
 
 MAX_EXPORTED = 100_000
@@ -62,17 +61,14 @@ class AuditLogAdmin(ReadOnlyAdmin):
         "undone", "in_full",
     )  # fmt: skip
     readonly_fields = ("was", "became", "undone", "in_full")
+    titles = {"was": "before", "became": "after", "undone": "undone"}
     list_after_template = "admin/queuemgr/audit_log_files.html"
     change_form_outer_after_template = "admin/queuemgr/undo.html"
     max_exported = f"{MAX_EXPORTED:,}"
 
-    def get_urls(self) -> list[Any]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("export/<slug:kind>", wrap(self.export), name="queuemgr_auditentry_export"),
-            path("<int:pk>/undo/", wrap(self.undo), name="queuemgr_auditentry_undo"),
-            *super().get_urls(),
-        ]
+    def pages(self) -> Any:
+        yield "export/<slug:kind>", self.export, "queuemgr_auditentry_export"
+        yield "<int:pk>/undo/", self.undo, "queuemgr_auditentry_undo"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Without edits of payloads for users who may not see payloads."""
@@ -86,14 +82,10 @@ class AuditLogAdmin(ReadOnlyAdmin):
         return audit_log.searched(queryset, search_term), False
 
     def read_page(self, rows: Sequence[Any]) -> None:
-        undone_by = {
-            pk: (by_pk, who)
-            for pk, by_pk, who in AuditEntry.objects.filter(undoes__in=[row.pk for row in rows]).values_list(
-                "undoes", "pk", "actor"
-            )
-        }
+        undone_by = {undo.undoes_id: undo for undo in AuditEntry.objects.filter(undoes__in=rows)}
         for row in rows:
-            row.undone_in = undone_by.get(row.pk)
+            row.was, row.became = in_words(row.before), in_words(row.after)
+            row.undone = _undone(row, undone_by.get(row.pk))
 
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         entry = super().get_object(request, *given, **named)
@@ -112,7 +104,7 @@ class AuditLogAdmin(ReadOnlyAdmin):
         except IncorrectLookupParameters as error:
             return HttpResponseBadRequest(f"invalid filter: {error}", "text/plain")
         rows = audit_log.as_dict(listed.order_by("-pk")[:MAX_EXPORTED])
-        lines = audit_log.as_csv(rows) if kind == "csv" else _json_lines(rows)
+        lines = audit_log.as_csv(rows) if kind == "csv" else (f"{as_json(row)}\n" for row in rows)
         file = StreamingHttpResponse(lines, content_type=FILES[kind])
         file["Content-Disposition"] = f'attachment; filename="audit-log.{kind}"'
         return file
@@ -125,7 +117,7 @@ class AuditLogAdmin(ReadOnlyAdmin):
         if not may_undo(request, entry):
             raise PermissionDenied
         try:
-            undone = undo(entry, actor_of(request, request.POST.get("reason", "")[:200]))
+            undone = undo(entry, actor_of(request))
         except CannotUndo as error:
             self.message_user(request, f"Not undone: {error}", messages.ERROR)
             return redirect("admin:queuemgr_auditentry_change", pk)
@@ -134,25 +126,6 @@ class AuditLogAdmin(ReadOnlyAdmin):
             message = f"Being undone in the background by {undone.target}."
         self.message_user(request, message)
         return redirect("admin:queuemgr_auditentry_change", undone.pk)
-
-    @admin.display(description="before", empty_value="")
-    def was(self, entry: AuditEntry) -> str:
-        return in_words(entry.before)
-
-    @admin.display(description="after", empty_value="")
-    def became(self, entry: AuditEntry) -> str:
-        return in_words(entry.after)
-
-    @admin.display(description="undone", empty_value="")
-    def undone(self, entry: Any) -> str:
-        """Links to the entry that undid this one, and to the one that this one undid."""
-        links = []
-        if entry.undone_in:
-            other, who = entry.undone_in
-            links.append(_link(other, f"by {who}"))
-        if entry.undoes_id:
-            links.append(_link(entry.undoes_id, f"undoes {entry.undoes_id}"))
-        return format_html_join("", "{}", ((link,) for link in links))
 
     @admin.display(description="in full")
     def in_full(self, entry: AuditEntry) -> str:
@@ -183,9 +156,9 @@ def undo_offer(request: HttpRequest, entry: AuditEntry) -> UndoOffer | None:
     return UndoOffer(restores)
 
 
-def _link(pk: int, words: str) -> str:
-    return format_html('<a href="{}">{}</a> ', reverse("admin:queuemgr_auditentry_change", args=[pk]), words)
-
-
-def _json_lines(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
-    return (f"{as_json(row)}\n" for row in rows)
+def _undone(entry: AuditEntry, by: AuditEntry | None) -> str:
+    """Links to the entry that undid this one, and to the one that this one undid."""
+    others = [(by.pk, f"by {by.actor}")] if by else []
+    others += [(entry.undoes_id, f"undoes {entry.undoes_id}")] if entry.undoes_id else []
+    page = "queuemgr_auditentry_change"
+    return format_html_join(" ", "{}", ((link(address(page, pk), words),) for pk, words in others))

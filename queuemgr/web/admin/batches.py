@@ -7,10 +7,9 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST, require_safe
@@ -20,32 +19,30 @@ from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import progress_of
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, column, progress_bar
+from queuemgr.web.admin.filters import ChoiceFilter
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, progress_bar, render_page
 
 FIRST_FAILURES = 10
 STATES = ("waiting", "running", "done", "failed", "skipped", "cancelled")
 """The counts of a progress, which are also states to filter executions by."""
 
 
-class EndFilter(admin.SimpleListFilter):
+class EndFilter(ChoiceFilter):
     title = "batch"
     parameter_name = "is"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "open"), ("closed", "closed"), ("cancelled", "cancelled")]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        narrow = {
-            "open": {"closed_at__isnull": True},
-            "closed": {"closed_at__isnull": False, "cancelled_at__isnull": True},
-            "cancelled": {"cancelled_at__isnull": False},
-        }
-        return queryset.filter(**narrow.get(self.value() or "", {}))
+    conditions = {
+        "open": Q(closed_at__isnull=True),
+        "closed": Q(closed_at__isnull=False, cancelled_at__isnull=True),
+        "cancelled": Q(cancelled_at__isnull=False),
+    }
 
 
 @admin.register(Batch)
 class BatchAdmin(ReadOnlyAdmin):
     list_display = ("name", "flow", "state", "progress_shown", "failures", "eta", "created_by", "age")
+    titles = {
+        "state": "state", "progress_shown": "progress", "failures": "failed", "eta": "ETA", "age": "age",
+    }  # fmt: skip
     list_filter = (EndFilter,)
     search_fields = ("name__startswith",)
     search_help_text = "A prefix of the name."
@@ -62,21 +59,9 @@ class BatchAdmin(ReadOnlyAdmin):
             row.eta = f"{progress.eta:%Y-%m-%d %H:%M} UTC" if progress.eta else ""
             row.age = timesince(row.created_at, now, depth=1)
 
-    state = column("state")
-    progress_shown = column("progress_shown", "progress")
-    failures = column("failures", "failed")
-    eta = column("eta", "ETA")
-    age = column("age")
-
-    def get_urls(self) -> list[URLPattern]:
-        def page(view: Callable[..., Any]) -> Any:
-            return self.admin_site.admin_view(view)
-
-        mine = [
-            path("<int:pk>/close/", page(self.close_view), name="batch_close"),
-            path("<int:pk>/cancel/", page(self.cancel_view), name="batch_cancel"),
-        ]
-        return [*mine, *super().get_urls()]
+    def pages(self) -> Any:
+        yield "<int:pk>/close/", self.close_view, "batch_close"
+        yield "<int:pk>/cancel/", self.cancel_view, "batch_cancel"
 
     @method_decorator(require_safe)
     def change_view(
@@ -89,29 +74,27 @@ class BatchAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         may = request.user.has_perm("queuemgr.change_batch")
         context = {
-            **self.admin_site.each_context(request),
             **_details(batch),
-            "title": f"Batch {batch.name}",
             "opts": self.opts,
             "may_close": may and batch.closed_at is None,
             "may_cancel": may and batch.cancelled_at is None,
         }
-        return TemplateResponse(request, "admin/queuemgr/batch.html", context)
+        return render_page(request, "batch", f"Batch {batch.name}", **context)
 
     @method_decorator(require_POST)
     def close_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        def act(batch: Batch, who: Actor) -> str:
+        def close(batch: Batch, who: Actor) -> str:
             closed = batches.close(batch, who)
             return "Closed: nothing more may be added." if closed else "It was closed already."
 
-        return self._act(request, pk, act)
+        return self._act(request, pk, close)
 
     @method_decorator(require_POST)
     def cancel_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        def act(batch: Batch, who: Actor) -> str:
+        def cancel(batch: Batch, who: Actor) -> str:
             return f"Cancelled: {batches.cancel(batch, who):,} unfinished executions."
 
-        return self._act(request, pk, act)
+        return self._act(request, pk, cancel)
 
     def _act(self, request: HttpRequest, pk: int, act: Callable[[Batch, Actor], str]) -> HttpResponse:
         if not request.user.has_perm("queuemgr.change_batch"):
@@ -119,8 +102,7 @@ class BatchAdmin(ReadOnlyAdmin):
         batch = Batch.objects.filter(pk=pk).first()
         if batch is None:
             return redirect("admin:queuemgr_batch_changelist")
-        reason = request.POST.get("reason", "").strip()[:200]
-        messages.success(request, act(batch, actor_of(request, reason)))
+        messages.success(request, act(batch, actor_of(request)))
         return redirect("admin:queuemgr_batch_change", pk)
 
 

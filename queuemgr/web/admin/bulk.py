@@ -8,9 +8,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
 from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST
@@ -27,7 +25,7 @@ from queuemgr.web.admin.audit_log import may_undo
 from queuemgr.web.admin.bulk_wizard import bulk_new
 from queuemgr.web.admin.failures import failures
 from queuemgr.web.admin.filters import recent_values
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, column, progress_bar
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, progress_bar, render_page
 
 ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
 
@@ -37,6 +35,10 @@ class BulkActionAdmin(ReadOnlyAdmin):
     list_display = (
         "number", "what", "which", "state", "progress_shown", "result", "actor", "reason", "age",
     )  # fmt: skip
+    titles = {
+        "number": "action", "what": "does", "which": "filter", "progress_shown": "progress",
+        "result": "result", "age": "age",
+    }  # fmt: skip
     list_filter = ("state", recent_values("verb"), recent_values("actor"))
     sortable_by = ()
     list_per_page = 50
@@ -52,25 +54,12 @@ class BulkActionAdmin(ReadOnlyAdmin):
             row.result = result_in_words(row)
             row.age = timesince(row.created_at, now, depth=1)
 
-    number = column("number", "action")
-    what = column("what", "does")
-    which = column("which", "filter")
-    progress_shown = column("progress_shown", "progress")
-    result = column("result")
-    age = column("age")
-
-    def get_urls(self) -> list[URLPattern]:
-        def wrap(view: Callable[..., Any]) -> Any:
-            return self.admin_site.admin_view(view)
-
-        mine = [
-            path("new/", wrap(bulk_new), name="bulk_new"),
-            path("failures/", wrap(failures), name="failures"),
-            path("<int:pk>/progress/", wrap(self.progress_view), name="bulk_progress"),
-            path("<int:pk>/stop/", wrap(self.stop_view), name="bulk_stop"),
-            path("<int:pk>/resume/", wrap(self.resume_view), name="bulk_resume"),
-        ]
-        return [*mine, *super().get_urls()]
+    def pages(self) -> Any:
+        yield "new/", bulk_new, "bulk_new"
+        yield "failures/", failures, "failures"
+        yield "<int:pk>/progress/", self.progress_view, "bulk_progress"
+        yield "<int:pk>/stop/", self.stop_view, "bulk_stop"
+        yield "<int:pk>/resume/", self.resume_view, "bulk_resume"
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         may = {"may_add": request.user.has_perm("queuemgr.add_bulkaction")}
@@ -82,25 +71,22 @@ class BulkActionAdmin(ReadOnlyAdmin):
         action = self.get_object(request, object_id)
         if action is None:
             return redirect("admin:queuemgr_bulkaction_changelist")
-        context = {
-            **self.admin_site.each_context(request),
-            **self._context(request, action),
-            "title": f"Bulk action {action}",
+        context = self._context(request, action)
+        may_stop = context["running"] and request.user.has_perm("queuemgr.stop_bulkaction")
+        context |= {
             "opts": self.opts,
-            "may_stop": action.state == ActionState.RUNNING
-            and request.user.has_perm("queuemgr.stop_bulkaction"),
+            "may_stop": may_stop,
             "start": self._undoable_start(request, action),
             "may_resume": action.state in ENDED_EARLY and self._may_start(request, action),
         }
-        return TemplateResponse(request, "admin/queuemgr/bulk_action.html", context)
+        return render_page(request, "bulk_action", f"Bulk action {action}", **context)
 
     def progress_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """The part of the page that is refreshed."""
         action = self.get_object(request, str(pk))
         if action is None:
             return HttpResponse(status=404)
-        context = self._context(request, action)
-        return TemplateResponse(request, "admin/queuemgr/bulk_progress.html", context)
+        return render(request, "admin/queuemgr/bulk_progress.html", self._context(request, action))
 
     def _context(self, request: HttpRequest, action: BulkAction) -> dict[str, Any]:
         if not self.has_view_permission(request, action):
@@ -142,8 +128,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
 
     def _act(self, request: HttpRequest, pk: int, act: Callable[[Actor], str]) -> HttpResponse:
         try:
-            message = act(actor_of(request, request.POST.get("reason", "").strip()[:200]))
-            messages.success(request, message)
+            messages.success(request, act(actor_of(request)))
         except BadInput as error:
             messages.error(request, f"{error}.")
         return redirect("admin:queuemgr_bulkaction_change", pk)

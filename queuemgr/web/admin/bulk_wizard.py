@@ -2,20 +2,117 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.contrib import admin, messages
+from django import forms
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 
-from queuemgr.base.errors import SluiceError
+from queuemgr.base.errors import BadInput, SluiceError
+from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
+from queuemgr.models import State
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import BulkRequest, Preview
 from queuemgr.operations.bulk.actions import ACTIONS, Action
-from queuemgr.web.admin.bulk_form import BulkForm, read_request
-from queuemgr.web.admin.read_only_admin import actor_of
+from queuemgr.reporting.filtering import FILTERS
+from queuemgr.web.admin.read_only_admin import actor_of, render_page
+
+ARGUMENT = "to_"
+"""Prefix of the field of an action's argument: `priority` is the filter."""
+
+FIXED = ("per_minute", "reason", "up_to", "csrfmiddlewaretoken")
+"""Fields that are neither a filter nor an argument."""
+
+MAX_PER_MINUTE = 2_000_000
+
+_HELP = {
+    "key_prefix": "A prefix of the key.",
+    "limit": "As host:api.example.org:443, tenant:acme.",
+    "text": "Words in its error message.",
+    "batch": "Its name or number.",
+    "ids": "Comma-separated numbers.",
+    "created_before": "Format: 2026-11-28 06:00, UTC.",
+    "created_after": "Format: 2026-11-28 06:00, UTC.",
+}
+
+
+class BulkForm(forms.Form):
+    """An action with its argument and all filters, filled from the query string as they were entered."""
+
+    def __init__(self, given: Any, verbs: Iterable[Action]) -> None:
+        super().__init__(initial={name: given[name] for name in given})
+        self.fields |= {
+            "verb": forms.ChoiceField(
+                label="Action", choices=[(verb.name, f"{verb.name}: each {verb.does}") for verb in verbs]
+            ),
+            "to_priority": forms.ChoiceField(
+                label="New priority", help_text="Only for priority.", choices=_any_of(PRIORITIES),
+                required=False,
+            ),
+            "to_run_after": forms.CharField(
+                label="Not before", required=False,
+                help_text="Only for reschedule. Format: 2026-11-28 06:00, UTC. A past time: now.",
+            ),
+            **{name: _field(name) for name in FILTERS},
+        }  # fmt: skip
+
+    def action_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name not in FILTERS]
+
+    def filter_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in FILTERS]
+
+
+def _field(name: str) -> forms.Field:
+    label = name.replace("_", " ").capitalize()
+    offered: Mapping[str, Iterable[str]] = {
+        "flow": (flow.name for flow in all_flows()),
+        "phase": all_phases(),
+        "state": map(str, State),
+        "priority": PRIORITIES,
+    }
+    if name in offered:
+        return forms.ChoiceField(label=label, choices=_any_of(offered[name]), required=False)
+    return forms.CharField(label=label, help_text=_HELP.get(name, ""), required=False)
+
+
+def _any_of(values: Iterable[str]) -> list[tuple[str, str]]:
+    return [("", "any"), *((value, value) for value in values)]
+
+
+def read_request(given: Any) -> bulk.BulkRequest:
+    """The bulk action of a query or a posted form. Unknown names are passed as filters and refused
+    there: a mistyped filter must not match every execution. Raises `BadInput`."""
+    values = {name: given[name].strip() for name in given if name not in FIXED and given[name].strip()}
+    verb = values.pop("verb", "")
+    filters: dict[str, Any] = {n: v for n, v in values.items() if not n.startswith(ARGUMENT)}
+    if "ids" in filters:
+        filters["ids"] = _ids(filters["ids"])
+    return bulk.BulkRequest(
+        verb=verb,
+        filters=filters,
+        arguments={n.removeprefix(ARGUMENT): v for n, v in values.items() if n.startswith(ARGUMENT)},
+        per_minute=_number(given, "per_minute", MAX_PER_MINUTE),
+        up_to=_number(given, "up_to", 2**63 - 1),
+    )
+
+
+def _ids(text: str) -> Any:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise BadInput(f"ids {text[:60]!r} are not comma-separated numbers") from None
+
+
+def _number(given: Any, name: str, maximum: int) -> int | None:
+    text = given.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > maximum:
+        raise BadInput(f"{name} {text[:60]!r} is not a whole number from 0 to {maximum:,}")
+    return int(text)
 
 
 def bulk_new(request: HttpRequest) -> HttpResponse:
@@ -29,18 +126,17 @@ def bulk_new(request: HttpRequest) -> HttpResponse:
     return _page(request, request.GET)
 
 
-def allowed_verbs(request: HttpRequest) -> list[Action]:
-    user = request.user
-    return [verb for verb in ACTIONS.values() if user.has_perm(f"queuemgr.{verb.permission}")]
+def _allowed_verbs(request: HttpRequest) -> dict[str, Action]:
+    may = request.user.has_perm
+    return {name: verb for name, verb in ACTIONS.items() if may(f"queuemgr.{verb.permission}")}
 
 
 def _start(request: HttpRequest) -> HttpResponse:
-    verb = ACTIONS.get(request.POST.get("verb", ""))
-    if verb is not None and verb not in allowed_verbs(request):
+    verb = request.POST.get("verb", "")
+    if verb in ACTIONS and verb not in _allowed_verbs(request):
         raise PermissionDenied
     try:
-        reason = request.POST.get("reason", "").strip()[:200]
-        action = bulk.begin(read_request(request.POST), actor_of(request, reason))
+        action = bulk.begin(read_request(request.POST), actor_of(request))
     except SluiceError as error:
         messages.error(request, f"Not started: {error}.")
         return _page(request, request.POST)
@@ -50,40 +146,26 @@ def _start(request: HttpRequest) -> HttpResponse:
 
 def _page(request: HttpRequest, given: Any) -> HttpResponse:
     """The form with a preview, or with the error of an invalid filter or action."""
-    verbs = allowed_verbs(request)
-    preview, asked, problem = None, None, ""
-    if given.get("verb") and any(verb.name == given["verb"] for verb in verbs):
+    verbs = _allowed_verbs(request)
+    context: dict[str, Any] = {"form": BulkForm(given, verbs.values()), "may": verbs}
+    if given.get("verb") in verbs:
         try:
-            asked = read_request(given)
-            preview = bulk.preview(asked)
+            context |= _preview(given)
         except SluiceError as error:
-            problem = str(error)
-    context = {
-        **admin.site.each_context(request),
-        "title": "New bulk action",
-        "form": BulkForm(given, verbs),
-        "may": verbs,
-        "problem": problem,
+            context["problem"] = str(error)
+    return render_page(request, "bulk_new", "New bulk action", **context)
+
+
+def _preview(given: Any) -> dict[str, Any]:
+    """What would change; `hidden`: its filter, action and highest id, so that exactly these are started."""
+    asked = read_request(given)
+    preview = bulk.preview(asked)
+    values = [(name, given[name]) for name in given if name not in FIXED and given[name]]
+    return {
         "preview": preview,
-        "hidden": _hidden(given, preview) if preview else [],
-        "everything": asked is not None and not asked.filters,
-        "count": _count(preview) if preview else "",
-        "per_minute": _per_minute(asked, preview) if asked and preview else "",
+        "hidden": [*values, ("up_to", str(preview.up_to))],
+        "everything": not asked.filters,
+        "count": f"{'more than ' if preview.more else ''}{preview.matched:,}",
+        "per_minute": str(preview.per_minute if asked.per_minute is None else asked.per_minute),
         "reason": given.get("reason", ""),
     }
-    return TemplateResponse(request, "admin/queuemgr/bulk_new.html", context)
-
-
-def _hidden(given: Any, preview: Preview) -> list[tuple[str, str]]:
-    """The preview's filter, action and highest id, so that exactly these are started."""
-    others = ("per_minute", "reason", "up_to", "csrfmiddlewaretoken")
-    values = [(name, given[name]) for name in given if name not in others and given[name]]
-    return [*values, ("up_to", str(preview.up_to))]
-
-
-def _count(preview: Preview) -> str:
-    return f"{'more than ' if preview.more else ''}{preview.matched:,}"
-
-
-def _per_minute(asked: BulkRequest, preview: Preview) -> str:
-    return str(preview.per_minute if asked.per_minute is None else asked.per_minute)

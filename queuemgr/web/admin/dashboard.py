@@ -8,13 +8,13 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
 from queuemgr.reporting.dashboard import Dashboard, read
 from queuemgr.reporting.dashboard.budget_burndown import Line
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
-from queuemgr.web.admin.dashboard_links import Links
+from queuemgr.web.admin.links import Links, address
 from queuemgr.web.templatetags.dashboard import clock
 
 REFRESH_SECONDS = 5
@@ -43,7 +43,7 @@ def _context(request: HttpRequest) -> dict[str, Any]:
         "dashboard": board,
         "links": Links(request.user),
         "window": window,
-        "here": f"{reverse('admin:index')}?window={window.key}",
+        "here": address("index", window=window.key),
         "speeds": _speeds(board),
         "charts": {"ended": _ended(window, board), "burn": _burn(board.budgets.line, board)},
     }

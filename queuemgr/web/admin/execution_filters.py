@@ -14,22 +14,15 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
-from django.utils.http import urlencode
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.loose_index_scan import loose_index_scan
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
 from queuemgr.models import Execution
-from queuemgr.reporting.filtering import (
-    FILTERS,
-    MAX_ATTEMPTS_READ,
-    MAX_FAILURES_READ,
-    MAX_FOUND,
-    executions_matching,
-    statuses,
-)
+from queuemgr.reporting import filtering
+from queuemgr.reporting.filtering import FILTERS
+from queuemgr.web.admin.links import address
 from queuemgr.web.admin.read_only_admin import BulkReadList
 
 SEARCH, AGE = "q", "age"
@@ -74,11 +67,13 @@ class ExecutionFilters(forms.Form):
     error_kind = forms.ChoiceField(label="Error")
     text = forms.CharField(
         label="Words in its error", max_length=255,
-        help_text=f"Searches the newest {MAX_FAILURES_READ:,} of each kind, {MAX_FOUND:,} at most.",
+        help_text=f"Searches the newest {filtering.MAX_FAILURES_READ:,} of each kind, "
+        f"{filtering.MAX_FOUND:,} at most.",
     )  # fmt: skip
     limit = forms.CharField(
         label="Host, tenant or other limit", max_length=255,
-        help_text=f"As host:a.example:443. Ended executions: among the last {MAX_ATTEMPTS_READ:,} attempts.",
+        help_text="As host:a.example:443. Ended executions: among the last "
+        f"{filtering.MAX_ATTEMPTS_READ:,} attempts.",
     )  # fmt: skip
     worker = forms.CharField(max_length=150, help_text="Its full name.")
     batch = forms.CharField(max_length=150, help_text="Its name or number.")
@@ -90,7 +85,7 @@ class ExecutionFilters(forms.Form):
         flows = {*found["flow"], *(flow.name for flow in all_flows())}
         offered: Mapping[str, Iterable[str]] = {
             "flow": sorted(flows),
-            "status": statuses(),
+            "status": filtering.statuses(),
             "phase": all_phases(),
             "priority": PRIORITIES,
             "error_kind": found["error_kind"],
@@ -129,20 +124,11 @@ class FilteredList(BulkReadList):
         self.form = ExecutionFilters(request.GET)
         try:
             self.filters = read_filters(request)
-            return executions_matching(self.filters, among=found, bounded=True)
+            return filtering.executions_matching(self.filters, among=found, bounded=True)
         except BadInput as error:
             messages.error(request, f"Nothing is shown: {error}.")
             return found.none()
 
-    def bulk_address(self, verb: str = "") -> str:
-        """The page of a new bulk action with these filters; empty if the site has none."""
-        return bulk_address(self.filters, verb)
-
-
-def bulk_address(filters: Mapping[str, Any], verb: str = "") -> str:
-    try:
-        page = reverse("admin:bulk_new")
-    except NoReverseMatch:
-        return ""
-    given = {**filters, **({"verb": verb} if verb else {})}
-    return f"{page}?{urlencode(given)}" if given else page
+    def bulk_address(self) -> str:
+        """The page of a new bulk action with these filters."""
+        return address("bulk_new", **self.filters)

@@ -13,13 +13,11 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import Q
-from django.urls import NoReverseMatch, reverse
-from django.utils.http import urlencode
 
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import PRIORITY_NAMES, Flow, Link, get_flow
+from queuemgr.flows.flow import PRIORITY_NAMES, Link, get_flow
 from queuemgr.models import HELD, Attempt, AuditEntry, Execution, Lease, Limit, Route, State
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
@@ -28,6 +26,7 @@ from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import NO_USE, Snapshot
 from queuemgr.scheduling.claims import claims_of, rule_resolver
 from queuemgr.web.admin.execution_actions import PAGE_ACTIONS, ActionForm, ExecutionAction
+from queuemgr.web.admin.links import address
 
 SHOWN = 100
 """Maximum number of attempts, and of audit entries: a step may snooze for weeks."""
@@ -74,13 +73,14 @@ def context(
         "limits": _limits(execution, lease, attempts, seen, reasons),
         "lease": lease,
         "lease_left": lease and lasting(lease.expires_at - seen.now),
-        "worker": lease and lease.worker and _page("worker", lease.worker.pk),
+        "worker": lease and lease.worker and address("queuemgr_worker_change", lease.worker.pk),
         "history": [_line(entry) for entry in _history(execution, attempts, older)],
         "older": older,
-        "attempts_address": _list("attempt", q=execution.key),
-        "changes_address": _list("auditentry", target=str(execution)),
+        "attempts_address": address("queuemgr_attempt_changelist", q=execution.key),
+        "changes_address": address("queuemgr_auditentry_changelist", target=str(execution)),
+        "action_address": address("queuemgr_execution_action", execution.pk),
         "links": _links(execution),
-        "batch": execution.batch and (execution.batch, _page("batch", execution.batch.pk)),
+        "batch": execution.batch and (execution.batch, address("queuemgr_batch_change", execution.batch.pk)),
         "trace": execution.traceparent.split("-")[1] if "-" in execution.traceparent else "",
         "sees_payload": sees_payload,
         "payload": as_text(masked(execution.payload)) if sees_payload else "",
@@ -140,7 +140,7 @@ def _line(entry: Entry) -> dict[str, Any]:
     return {
         "entry": entry,
         "lasted": lasting(entry.lasted) if entry.lasted is not None else "",
-        "address": _page("attempt", entry.attempt) if entry.attempt else "",
+        "address": address("queuemgr_attempt_change", entry.attempt) if entry.attempt else "",
     }
 
 
@@ -172,7 +172,7 @@ def _limits(
             weight,
             seen.use.get(name, NO_USE).running,
             seen.rule(name).max_running,
-            _page("limit", rows[row]) if (row := owner(name)) else "",
+            address("queuemgr_limit_change", rows[row]) if (row := owner(name)) else "",
             blocking.get(name, "") if waiting else "",
         )
         for name, weight in claims
@@ -181,27 +181,9 @@ def _limits(
 
 def _links(execution: Execution) -> list[Link]:
     """Links from its flow: its item's page and files."""
-    flow = _flow(execution)
-    if flow is None:
+    try:
+        flow = get_flow(execution.flow)
+    except UnknownFlow:
         return []
     page = flow.link(execution.key)
     return [*([Link("page", page)] if page else []), *flow.artifacts(execution.key)]
-
-
-def _flow(execution: Execution) -> Flow | None:
-    try:
-        return get_flow(execution.flow)
-    except UnknownFlow:
-        return None
-
-
-def _page(model: str, pk: Any) -> str:
-    """The admin's page of a row; empty if the admin has none for the model."""
-    try:
-        return reverse(f"admin:queuemgr_{model}_change", args=[pk])
-    except NoReverseMatch:
-        return ""
-
-
-def _list(model: str, **query: str) -> str:
-    return f"{reverse(f'admin:queuemgr_{model}_changelist')}?{urlencode(query)}"

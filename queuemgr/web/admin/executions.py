@@ -12,8 +12,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.utils.timesince import timesince
 from django.views.decorators.http import require_POST
@@ -31,9 +29,10 @@ from queuemgr.web.admin.execution_actions import (
     ExecutionAction,
     PayloadForm,
 )
-from queuemgr.web.admin.execution_filters import FilteredList, bulk_address, read_filters
+from queuemgr.web.admin.execution_filters import FilteredList, read_filters
 from queuemgr.web.admin.execution_page import OfferedAction
-from queuemgr.web.admin.read_only_admin import BulkReadList, ReadOnlyAdmin, actor_of, column
+from queuemgr.web.admin.links import address
+from queuemgr.web.admin.read_only_admin import BulkReadList, ReadOnlyAdmin, actor_of, render_page
 
 AT_ONCE = 1_000
 """Maximum number of rows that an action changes within its request; for more it is a bulk action."""
@@ -44,6 +43,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     list_display = (
         "key", "flow", "status", "at", "priority", "why", "tries", "error_kind", "age",
     )  # fmt: skip
+    titles = {"at": "step and limits", "why": "why it waits", "tries": "attempts", "age": "age"}
     list_before_template = "admin/queuemgr/execution_filters.html"
     ordering = ("-id",)
     sortable_by = ()
@@ -61,16 +61,9 @@ class ExecutionAdmin(ReadOnlyAdmin):
         tries, reasons = _tries(rows), explain.reasons()
         for row in rows:
             row.why = reasons.of(row)
+            row.at = step_text(row, row.route.limit_keys if row.route else "")
             row.tries = tries.get(row.pk, 0)
             row.age = timesince(row.created_at, reasons.now, depth=1)
-
-    why = column("why", "why it waits")
-    tries = column("tries", "attempts")
-    age = column("age")
-
-    @admin.display(description="step and limits")
-    def at(self, row: Execution) -> str:
-        return step_text(row, row.route.limit_keys if row.route else "")
 
     def get_actions(self, request: HttpRequest) -> Any:
         if "_popup" in request.GET:
@@ -100,7 +93,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
             return ""
         many = queryset.order_by()[: AT_ONCE + 1].count() > AT_ONCE
         try:
-            return bulk_address(read_filters(request), act.bulk) if many else ""
+            return address("bulk_new", **read_filters(request), verb=act.bulk) if many else ""
         except BadInput:
             return ""
 
@@ -108,7 +101,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, queryset: QuerySet[Execution], act: ExecutionAction, given: dict[str, Any]
     ) -> None:
         try:
-            changed = act.apply(queryset, actor_of(request, given.get("reason", "")), given)
+            changed = act.apply(queryset, actor_of(request), given)
         except SluiceError as error:
             self.message_user(request, f"Stopped early: {error}", messages.ERROR)
             return
@@ -122,8 +115,6 @@ class ExecutionAdmin(ReadOnlyAdmin):
         across = request.POST.get("select_across") == "1"
         some = list(queryset.select_related(None).only("flow", "key")[: SAMPLE + 1])
         context = {
-            **self.admin_site.each_context(request),
-            "title": f"{act.label}: executions",
             "opts": self.opts,
             "act": act,
             "form": form,
@@ -135,12 +126,10 @@ class ExecutionAdmin(ReadOnlyAdmin):
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "back": request.get_full_path(),
         }
-        return TemplateResponse(request, "admin/queuemgr/action.html", context)
+        return render_page(request, "action", f"{act.label}: executions", **context)
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.action_view)
-        name = "queuemgr_execution_action"
-        return [path("<int:object_id>/action/", view, name=name), *super().get_urls()]
+    def pages(self) -> Any:
+        yield "<int:object_id>/action/", self.action_view, "queuemgr_execution_action"
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
@@ -164,7 +153,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         form = (act.form or ActionForm)(request.POST, auto_id=f"id_{act.name}_%s", label_suffix="")
         if not form.is_valid() or not self._apply(request, execution, act, form):
             return self._page(request, execution, OfferedAction(act, form))
-        return redirect(self._address(execution))
+        return redirect("admin:queuemgr_execution_change", execution.pk)
 
     def _apply(
         self, request: HttpRequest, execution: Execution, act: ExecutionAction, form: ActionForm
@@ -175,7 +164,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
             if isinstance(form, PayloadForm):
                 payload = payload_validation.restore_masked(form.cleaned_data["payload"], execution.payload)
                 form.cleaned_data["payload"] = payload
-            changed = act.apply(rows, actor_of(request, form.cleaned_data["reason"]), form.cleaned_data)
+            changed = act.apply(rows, actor_of(request), form.cleaned_data)
         except SluiceError as error:
             form.add_error("payload" if "payload" in form.fields else None, str(error))
             return False
@@ -197,20 +186,11 @@ class ExecutionAdmin(ReadOnlyAdmin):
         self.message_user(request, f"There is no execution {pk}.", messages.WARNING)
         return redirect("admin:queuemgr_execution_changelist")
 
-    def _address(self, execution: Execution) -> str:
-        return reverse("admin:queuemgr_execution_change", args=[execution.pk])
-
     def _page(
         self, request: HttpRequest, execution: Execution, typed: OfferedAction | None = None
     ) -> HttpResponse:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": str(execution),
-            "opts": self.opts,
-            "action_address": reverse("admin:queuemgr_execution_action", args=[execution.pk]),
-            **execution_page.context(execution, request.user, typed),
-        }
-        return TemplateResponse(request, "admin/queuemgr/execution.html", context)
+        context = execution_page.context(execution, request.user, typed)
+        return render_page(request, "execution", str(execution), opts=self.opts, **context)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("route", "batch", "lease__worker")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.http import HttpRequest
 
 from queuemgr.base.scheduler_lock import database_now
@@ -17,54 +17,55 @@ RECENT = 10_000
 Choices = Iterable[tuple[str, str]]
 
 
-class ValueFilter(admin.SimpleListFilter):
-    """One column, named by `parameter_name`, must hold the chosen value."""
+class ChoiceFilter(admin.SimpleListFilter):
+    """Choices, each with its condition on the rows; a value that is none of them matches nothing."""
+
+    labels: Mapping[str, str] = {}
+    """Of choices shown as other words than their value in the address."""
+
+    @property
+    def conditions(self) -> Mapping[str, Q]:
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+        return [(value, self.labels.get(value, value)) for value in self.conditions]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
-        if value is not None and "\x00" in value:  # PostgreSQL accepts no NUL in text
-            return queryset.none()
-        return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
+        if value is None:
+            return queryset
+        found = self.conditions.get(value)
+        return queryset.none() if found is None else queryset.filter(found)
 
 
-class PhaseFilter(ValueFilter):
-    title = "phase"
-    parameter_name = "phase"
+class PhaseFilter(ChoiceFilter):
+    title = parameter_name = "phase"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-        return [(phase, phase) for phase in all_phases()]
-
-
-class PriorityFilter(admin.SimpleListFilter):
-    title = "priority"
-    parameter_name = "priority"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-        return [(name, name) for name in PRIORITIES]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        name = self.value()
-        return queryset if name is None else queryset.filter(priority=PRIORITIES.get(name))
+    @property
+    def conditions(self) -> Mapping[str, Q]:
+        return {phase: Q(phase=phase) for phase in all_phases()}
 
 
-class AgeFilter(admin.SimpleListFilter):
+class PriorityFilter(ChoiceFilter):
+    title = parameter_name = "priority"
+    conditions = {name: Q(priority=rank) for name, rank in PRIORITIES.items()}
+
+
+class AgeFilter(ChoiceFilter):
     """By the database's clock."""
 
-    title = "age"
-    parameter_name = "age"
+    title = parameter_name = "age"
     column = "created_at"
+    labels = {"hour": "last hour", "day": "last 24 hours", "older": "older than a day"}
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
-        return [("hour", "last hour"), ("day", "last 24 hours"), ("older", "older than a day")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        now = database_now()
-        bounds = {
-            "hour": {f"{self.column}__gte": now - timedelta(hours=1)},
-            "day": {f"{self.column}__gte": now - timedelta(days=1)},
-            "older": {f"{self.column}__lt": now - timedelta(days=1)},
+    @property
+    def conditions(self) -> Mapping[str, Q]:
+        now, since, before = database_now(), f"{self.column}__gte", f"{self.column}__lt"
+        return {
+            "hour": Q((since, now - timedelta(hours=1))),
+            "day": Q((since, now - timedelta(days=1))),
+            "older": Q((before, now - timedelta(days=1))),
         }
-        return queryset.filter(**bounds.get(self.value() or "", {}))
 
 
 class EndedFilter(AgeFilter):
@@ -77,10 +78,10 @@ class WhenFilter(AgeFilter):
     column = "at"
 
 
-def recent_values(column: str) -> type[ValueFilter]:
+def recent_values(column: str) -> type[admin.SimpleListFilter]:
     """A filter that offers the values of the newest rows, for a column without an index."""
 
-    class RecentValues(ValueFilter):
+    class RecentValues(admin.SimpleListFilter):
         title = column.replace("_", " ")
         parameter_name = column
 
@@ -90,4 +91,63 @@ def recent_values(column: str) -> type[ValueFilter]:
             values = rows.filter(pk__gt=newest - RECENT).order_by(column)
             return [(v, v) for v in values.values_list(column, flat=True).distinct() if v]
 
+        def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+            value = self.value()
+            if value is not None and "\x00" in value:  # PostgreSQL accepts no NUL in text
+                return queryset.none()
+            return queryset if value is None else queryset.filter(**{column: value})
+
     return RecentValues
+
+
+FIRST_AND_LAST = ("first_day", "last_day")
+
+
+class DaysFilter(admin.ListFilter):
+    """Days of the column `at` in UTC, both inclusive."""
+
+    title = "day"
+    template = "admin/queuemgr/days_filter.html"
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        self.first, self.last = (_day(params.pop(name, None)) for name in FIRST_AND_LAST)
+        self.other_parameters: list[tuple[str, str]] = []
+        """The other parameters of the list, for hidden fields of the form."""
+
+    def expected_parameters(self) -> list[str | None]:
+        return [*FIRST_AND_LAST]
+
+    def has_output(self) -> bool:
+        return True
+
+    def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
+        others = changelist.filter_params.items()
+        self.other_parameters = [(n, v[0]) for n, v in others if n not in FIRST_AND_LAST]
+        self.other_parameters += [("q", changelist.query)] if changelist.query else []
+        everything = changelist.get_query_string(remove=FIRST_AND_LAST)
+        used = self.first or self.last
+        yield {"selected": not used, "query_string": everything, "display": "any day"}
+        if used:
+            days = f"{self.first or '…'} to {self.last or 'today'}"
+            here = changelist.get_query_string({})
+            yield {"selected": True, "query_string": here, "display": days}
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.first:
+            queryset = queryset.filter(at__gte=_start_of(self.first))
+        if self.last:
+            queryset = queryset.filter(at__lt=_start_of(self.last) + timedelta(days=1))
+        return queryset
+
+
+def _day(given: Any) -> date | None:
+    """The day in a parameter; None for an invalid one."""
+    try:
+        return date.fromisoformat((given or [""])[0])
+    except ValueError:
+        return None
+
+
+def _start_of(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,20 +10,20 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.template.defaultfilters import linebreaksbr
+from django.template.loader import render_to_string
+from django.utils.html import format_html
 
+from queuemgr.flows.flow import all_phases, all_queues
 from queuemgr.models import Lease, Limit, LimitState
 from queuemgr.operations import controls
 from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling.admission import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
-from queuemgr.web.admin.limit_names import check_name, is_token
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, moment, requests, some_of
+from queuemgr.web.admin.links import address, link
 from queuemgr.web.admin.pausing import PausingAdmin
-from queuemgr.web.admin.read_only_admin import actor_of, column
-from queuemgr.web.admin.reason_form import ReasonForm
+from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
 
 SHOWN = 20
 """Maximum number of rows in the tables of a limit's page."""
@@ -30,6 +31,31 @@ SHOWN = 20
 PERCENTS = ("reserved_for_high_percent", "blocked_for_low_percent")
 
 NOW = ("service_now", "used_now", "waits_now")
+
+
+KEY = re.compile(r"[^\s:*]+:[^\s*]*\*?")
+TOKEN = re.compile(r"[^\s:*=]+")
+RESERVED = {"everything", "all", "virtual_time", "workers", "retries", "run_after", "batch_window"}
+"""Words with another meaning wherever limits are named."""
+
+
+def check_name(name: str) -> None:
+    """Raise `ValidationError` for a name under which no work could ever run."""
+    phases = [f"phase:{phase}" for phase in all_phases()]
+    if name == FLEET or name in phases or is_token(name):
+        return
+    if name.startswith("phase:") or not KEY.fullmatch(name) or name.endswith(":"):
+        raise ValidationError(
+            f"Not a limit's name. Valid are: {FLEET}; {', '.join(phases)}; a token such as cpu, as "
+            "steps name them; a key such as host:api.example.org:443; or a pattern such as host:*, with "
+            "its star at the end."
+        )
+
+
+def is_token(name: str) -> bool:
+    """Is it a token: neither the fleet, a phase, a queue nor a reserved word?"""
+    others = {FLEET, *all_phases(), *all_queues(), *RESERVED}
+    return bool(TOKEN.fullmatch(name)) and name not in others
 
 
 class LimitForm(ReasonForm):
@@ -58,6 +84,10 @@ class LimitAdmin(PausingAdmin):
     list_display = (
         "name", "in_use", "reserved", "rate_now", "budget", "breaker", "paused", "waits",
     )  # fmt: skip
+    titles = {
+        "in_use": "in use / cap", "reserved": "reserved", "rate_now": "rate", "budget": "requests today",
+        "breaker": "breaker", "waits": "what waits on it",
+    }  # fmt: skip
     fieldsets = (
         (None, {"fields": ("name",)}),
         ("At once", {"fields": ("max_running", "reserved_high")}),
@@ -70,9 +100,7 @@ class LimitAdmin(PausingAdmin):
     sortable_by = ()
     reads_detail = True
     search_fields = ("name",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("queuemgr.add_limit"))
+    may_add = True
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         name, *fields = self.fieldsets
@@ -88,16 +116,16 @@ class LimitAdmin(PausingAdmin):
     def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:
         values = form.changed_values(*LIMIT_FIELDS)
         if values:
-            actor = actor_of(request, form.cleaned_data["reason"])
-            obj.pk = controls.edit_limit(obj.name, actor, **values).pk
+            obj.pk = controls.edit_limit(obj.name, actor_of(request), **values).pk
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)
         for row, status in zip(rows, limit_statuses(rows), strict=True):
             row.limit_status = status
-            row.in_use, row.rate_now = status.in_use(), _lines(status.rate())
-            row.budget, row.breaker = _lines(status.budget()), _lines(status.breakers())
-            row.waits = _lines("\n".join(status.waits_on_it()))
+            row.in_use, row.rate_now = status.in_use(), linebreaksbr(status.rate())
+            row.reserved = f"{row.reserved_high:,} for high" if row.reserved_high else ""
+            row.budget, row.breaker = linebreaksbr(status.budget()), linebreaksbr(status.breakers())
+            row.waits = _lines(status.waits_on_it())
 
     @admin.action(description="Close the breaker now", permissions=["pause"])
     def reset_breaker(self, request: HttpRequest, queryset: QuerySet[Limit]) -> None:
@@ -108,38 +136,26 @@ class LimitAdmin(PausingAdmin):
         else:
             self.message_user(request, "No breaker of these was open.", messages.WARNING)
 
-    in_use = column("in_use", "in use / cap")
-    rate_now = column("rate_now", "rate")
-    budget = column("budget", "requests today")
-    breaker = column("breaker")
-    waits = column("waits", "what waits on it")
-
-    @admin.display(description="reserved", empty_value="")
-    def reserved(self, row: Limit) -> str:
-        return f"{row.reserved_high:,} for high" if row.reserved_high else ""
-
     @admin.display(description="Service")
     def service_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
         if status.is_pattern:
-            return _lines(status.breakers()) or "breaker closed for every key"
-        texts = [status.breaker(status.limit.name) or "breaker closed", status.rate(), _failures(status)]
-        return _lines("\n".join(text for text in texts if text))
+            return linebreaksbr(status.breakers()) or "breaker closed for every key"
+        breaker = status.breaker(status.limit.name) or "breaker closed"
+        return _lines((breaker, status.rate(), _failures(status)))
 
     @admin.display(description="In use now")
     def used_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
-        texts = [status.in_use(), status.budget() and f"requests today: {status.budget()}"]
+        texts = _lines((status.in_use(), status.budget() and f"requests today: {status.budget()}"))
         table = _table_of_keys(status) if status.is_pattern else _table_of_leases(status)
-        return format_html("{}{}", _lines("\n".join(text for text in texts if text)), table)
+        return format_html("{}{}", texts, table)
 
     @admin.display(description="Waits on it")
     def waits_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
         rows = [(f"{stop.waiting:,}", stop.text, _can_change(stop, status)) for stop in status.waits[:SHOWN]]
-        if not rows:
-            return "nothing"
-        return _table(("waiting", "reason", "until"), rows, len(status.waits))
+        return _table(("waiting", "reason", "until"), rows, len(status.waits)) or "nothing"
 
 
 def _failures(status: LimitStatus) -> str:
@@ -163,7 +179,7 @@ def _table_of_keys(status: LimitStatus) -> str:
         )
         for key in keys[:SHOWN]
     ]
-    return _table(("key", "in use", "requests", "service"), rows, len(keys)) if rows else ""
+    return _table(("key", "in use", "requests", "service"), rows, len(keys))
 
 
 def _table_of_leases(status: LimitStatus) -> str:
@@ -172,7 +188,7 @@ def _table_of_leases(status: LimitStatus) -> str:
     leases = held.select_related("execution").defer("execution__payload", "execution__context")
     rows = [
         (
-            _link(lease.execution),
+            link(address("queuemgr_execution_change", lease.execution_id), lease.execution),
             f"{lease.phase}/{lease.step}",
             lease.weight,
             f"since {moment(lease.started_at or lease.leased_at, status.now)}"
@@ -180,8 +196,6 @@ def _table_of_leases(status: LimitStatus) -> str:
         )
         for lease in leases[:SHOWN]
     ]
-    if not rows:
-        return ""
     return _table(("execution", "step", "weight", "held"), rows, status.use(status.limit.name).leases)
 
 
@@ -194,11 +208,6 @@ def _under(name: str) -> Q:
     if is_token(name):
         return Q(tokens__startswith=f"{name}=") | Q(tokens__contains=f" {name}=")
     return Q(route__limits__name=name)
-
-
-def _link(execution: Any) -> SafeString:
-    page = reverse("admin:queuemgr_execution_change", args=[execution.pk])
-    return format_html('<a href="{}">{}</a>', page, execution)
 
 
 WITHOUT_A_TIME = {
@@ -216,20 +225,11 @@ def _can_change(stop: Stopped, status: LimitStatus) -> str:
     return WITHOUT_A_TIME.get(stop.kind, "at any time")
 
 
-def _lines(text: str) -> SafeString:
-    return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in text.split("\n")))
+def _lines(texts: Iterable[str]) -> str:
+    return linebreaksbr("\n".join(text for text in texts if text))
 
 
-def _table(head: Iterable[str], rows: Sequence[Iterable[Any]], total: int) -> SafeString:
-    """A table of the first rows, with the number of the others."""
-    left = total - len(rows)
-    return format_html(
-        '<div class="sg-status sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>{}</div>',
-        format_html_join("", '<th scope="col">{}</th>', ((word,) for word in head)),
-        format_html_join("", "<tr>{}</tr>", ((_cells(row),) for row in rows)),
-        f"and {left:,} more" if left > 0 else "",
-    )
-
-
-def _cells(row: Iterable[Any]) -> SafeString:
-    return format_html_join("", "<td>{}</td>", ((cell,) for cell in row))
+def _table(head: Iterable[str], rows: Sequence[Iterable[Any]], total: int) -> str:
+    """A table of the first rows, with the number of the others; empty if there are none."""
+    context = {"head": head, "rows": rows, "left": total - len(rows)}
+    return render_to_string("admin/queuemgr/status_table.html", context) if rows else ""

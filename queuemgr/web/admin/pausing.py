@@ -10,14 +10,13 @@ from django.contrib.admin import helpers
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.enqueue import check_horizon
 from queuemgr.models import Pausable
 from queuemgr.operations import controls
-from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of, column
+from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of, render_page
 
 
 class PauseForm(forms.Form):
@@ -48,6 +47,7 @@ class PausingAdmin(BaseAdmin):
     """A list of queues or limits that can be paused and resumed."""
 
     actions: Any = ("pause", "resume")
+    titles = {"paused": "paused"}
     has_history = True
 
     def has_pause_permission(self, request: HttpRequest) -> bool:
@@ -59,16 +59,13 @@ class PausingAdmin(BaseAdmin):
         for row in rows:
             row.paused = row.pause_sentence() if row.is_paused(now) else ""
 
-    paused: Any = column("paused")
-
     @admin.action(description="Pause…", permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> HttpResponse | None:
         form = PauseForm(request.POST if "reason" in request.POST else None)
         if not form.is_valid():
             return self._show_form(request, queryset, form)
-        actor = actor_of(request, form.cleaned_data["reason"])
         for name in _names(queryset):
-            controls.pause(name, actor, form.cleaned_data["until"])
+            controls.pause(name, actor_of(request), form.cleaned_data["until"])
         self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")
         return None
 
@@ -81,15 +78,9 @@ class PausingAdmin(BaseAdmin):
         self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
 
     def _show_form(self, request: HttpRequest, queryset: QuerySet[Pausable], form: PauseForm) -> HttpResponse:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Pause {self.opts.verbose_name_plural}",
-            "opts": self.opts,
-            "form": form,
-            "rows": queryset,
-            "checkbox": helpers.ACTION_CHECKBOX_NAME,
-        }
-        return TemplateResponse(request, "admin/queuemgr/pause.html", context)
+        context = {"form": form, "rows": queryset, "checkbox": helpers.ACTION_CHECKBOX_NAME}
+        title = f"Pause {self.opts.verbose_name_plural}"
+        return render_page(request, "pause", title, opts=self.opts, **context)
 
 
 def _names(queryset: QuerySet[Any]) -> list[str]:

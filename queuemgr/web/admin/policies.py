@@ -10,8 +10,6 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import Max, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
-from django.utils.html import format_html
 
 from queuemgr.base.errors import BadInput
 from queuemgr.base.scheduler_lock import database_now
@@ -22,8 +20,8 @@ from queuemgr.operations import controls
 from queuemgr.reporting.failure_groups import trends
 from queuemgr.scheduling import retry_budget, retry_policies
 from queuemgr.scheduling.retry_policies import POLICY_FIELDS
-from queuemgr.web.admin.read_only_admin import BaseAdmin, actor_of
-from queuemgr.web.admin.reason_form import ReasonForm
+from queuemgr.web.admin.links import address, link
+from queuemgr.web.admin.read_only_admin import BaseAdmin, ReasonForm, actor_of
 
 PREVIEW = "_preview"
 """The button that previews the waits and saves nothing."""
@@ -81,26 +79,34 @@ class RetryPolicyAdmin(BaseAdmin):
         "kind", "for_phase", "tries", "base_seconds", "ceiling_seconds", "jitter_seconds", "waits",
         "failed_lately", "last_changed", "meaning",
     )  # fmt: skip
+    titles = {
+        "for_phase": "phase", "tries": "attempts", "base_seconds": "base", "ceiling_seconds": "ceiling",
+        "jitter_seconds": "jitter", "failed_lately": "failed in 24 h", "last_changed": "last changed",
+    }  # fmt: skip
     list_before_template = "admin/queuemgr/retry_budget.html"
     change_form_after_template = "admin/queuemgr/preview_policy.html"
     search_fields = ("kind",)
     sortable_by = ()
     reads_detail = True
     has_history = True
+    may_add = True
 
     def read_page(self, rows: Sequence[Any]) -> None:
+        """`failed_lately`: failures of this kind in every phase."""
         changed = _last_changes([str(row) for row in rows])
         failed = {trend.kind: trend.total for trend in trends()}
         for row in rows:
+            row.for_phase, row.tries = row.phase or "every phase", f"{row.max_attempts:,}"
+            for name in ("base", "ceiling", "jitter"):
+                seconds = f"{getattr(row, name):g} s" if row.max_attempts > 1 else ""
+                setattr(row, f"{name}_seconds", seconds)
+            row.failed_lately = f"{failed.get(row.kind, 0):,}"
             row.last_change = changed.get(str(row))
-            row.failed_lately = failed.get(row.kind, 0)
+            row.last_changed = _change_link(row.last_change)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         budget = {"retry_budget": retry_budget.left(database_now())}
         return super().changelist_view(request, {**budget, **(extra_context or {})})
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("queuemgr.add_retrypolicy"))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Only rows for one phase can be deleted, one at a time."""
@@ -125,8 +131,7 @@ class RetryPolicyAdmin(BaseAdmin):
     def save_model(self, request: HttpRequest, obj: RetryPolicy, form: PolicyForm, change: bool) -> None:
         values = form.changed_values(*POLICY_FIELDS)
         if values:
-            actor = actor_of(request, form.cleaned_data["reason"])
-            obj.pk = controls.edit_policy(obj.kind, obj.phase, actor, **values).pk
+            obj.pk = controls.edit_policy(obj.kind, obj.phase, actor_of(request), **values).pk
 
     def delete_model(self, request: HttpRequest, obj: RetryPolicy) -> None:
         controls.delete_policy(obj.kind, obj.phase, actor_of(request))
@@ -135,46 +140,12 @@ class RetryPolicyAdmin(BaseAdmin):
         for policy in queryset:
             self.delete_model(request, policy)
 
-    @admin.display(description="phase")
-    def for_phase(self, policy: RetryPolicy) -> str:
-        return policy.phase or "every phase"
-
-    @admin.display(description="attempts")
-    def tries(self, policy: RetryPolicy) -> str:
-        return f"{policy.max_attempts:,}"
-
-    @admin.display(description="base", empty_value="")
-    def base_seconds(self, policy: RetryPolicy) -> str:
-        return _seconds(policy, policy.base)
-
-    @admin.display(description="ceiling", empty_value="")
-    def ceiling_seconds(self, policy: RetryPolicy) -> str:
-        return _seconds(policy, policy.ceiling)
-
-    @admin.display(description="jitter", empty_value="")
-    def jitter_seconds(self, policy: RetryPolicy) -> str:
-        return _seconds(policy, policy.jitter)
-
     @admin.display(description="waits before retries")
     def waits(self, policy: Any) -> str:
         if policy.max_attempts is None:
             return "press Preview"
         waits = waits_of(Policy(policy.max_attempts, policy.base, policy.ceiling, policy.jitter))
         return f"{waits} (not saved yet)" if getattr(policy, "previewed", False) else waits
-
-    @admin.display(description="failed in 24 h")
-    def failed_lately(self, policy: Any) -> str:
-        """Failures of this kind in every phase."""
-        return f"{policy.failed_lately:,}"
-
-    @admin.display(description="last changed", empty_value="")
-    def last_changed(self, policy: Any) -> str:
-        entry = policy.last_change
-        if entry is None:
-            return ""
-        page = reverse("admin:queuemgr_auditentry_change", args=[entry.pk])
-        text = f"{entry.at:%Y-%m-%d %H:%M} by {entry.actor}"
-        return format_html('<a href="{}">{}</a>', page, text)
 
 
 def _last_changes(names: Sequence[str]) -> dict[str, AuditEntry]:
@@ -184,9 +155,11 @@ def _last_changes(names: Sequence[str]) -> dict[str, AuditEntry]:
     return {change.target: change for change in AuditEntry.objects.filter(pk__in=newest)}
 
 
-def _seconds(policy: RetryPolicy, seconds: float) -> str:
-    """Empty if there is no retry."""
-    return f"{seconds:g} s" if policy.max_attempts > 1 else ""
+def _change_link(entry: AuditEntry | None) -> str:
+    if entry is None:
+        return ""
+    page = address("queuemgr_auditentry_change", entry.pk)
+    return link(page, f"{entry.at:%Y-%m-%d %H:%M} by {entry.actor}")
 
 
 def waits_of(policy: Policy) -> str:

@@ -13,8 +13,7 @@ from queuemgr.models import Queue
 from queuemgr.operations import controls
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.web.admin.pausing import PausingAdmin
-from queuemgr.web.admin.read_only_admin import actor_of, column
-from queuemgr.web.admin.reason_form import ReasonForm
+from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
 
 NOTHING = {"waiting": 0, "leased": 0, "running": 0}
 
@@ -29,6 +28,7 @@ class QueueForm(ReasonForm):
 class QueueAdmin(PausingAdmin):
     form = QueueForm
     list_display = ("name", "phase", "priority", "waiting", "held", "paused")
+    titles = {"waiting": "waiting / cap", "held": "leases"}
     list_filter = ("phase",)
     sortable_by = ()
     reads_detail = True
@@ -42,7 +42,7 @@ class QueueAdmin(PausingAdmin):
     def save_model(self, request: HttpRequest, obj: Queue, form: QueueForm, change: bool) -> None:
         values = form.changed_values("max_pending")
         if values:
-            controls.edit_queue(obj.name, actor_of(request, form.cleaned_data["reason"]), **values)
+            controls.edit_queue(obj.name, actor_of(request), **values)
 
     def read_page(self, rows: Sequence[Any]) -> None:
         super().read_page(rows)
@@ -52,6 +52,3 @@ class QueueAdmin(PausingAdmin):
             count = counts.get(row.name, NOTHING)
             row.waiting = f"{count['waiting']:,} / {cap}"
             row.held = f"{count['leased'] + count['running']:,}"
-
-    waiting = column("waiting", "waiting / cap")
-    held = column("held", "leases")

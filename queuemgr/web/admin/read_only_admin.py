@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.functional import cached_property
 from django.utils.html import format_html
-from django.utils.http import urlencode
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from queuemgr.base.redaction import clean
 from queuemgr.operations.controls import Actor
-from queuemgr.web.admin.bounded_count import BoundedPaginator
+from queuemgr.web.admin.links import address
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
+    _ModelForm = forms.ModelForm[Any]
+    _Paginator = Paginator[Any]
 else:
     from unfold.admin import ModelAdmin as _ModelAdmin
+
+    _ModelForm = forms.ModelForm
+    _Paginator = Paginator
+
+MAX_COUNT = 10_000
+
+
+class AtLeast(int):
+    """A lower bound of a count: `10,000+`."""
+
+    def __str__(self) -> str:
+        return f"{int(self):,}+"
+
+
+class BoundedPaginator(_Paginator):
+    """Counts and pages up to `MAX_COUNT` rows; rows beyond are found by filter and search."""
+
+    def __init__(self, *given: Any, counted: int | None = None) -> None:
+        """`counted`: the number of rows, at least up to the bound, if it is known."""
+        super().__init__(*given)
+        self._counted = counted
+
+    @cached_property
+    def count(self) -> int:
+        rows: Any = self.object_list
+        known = self._counted
+        found = int(rows.order_by()[: MAX_COUNT + 1].count()) if known is None else known
+        return AtLeast(MAX_COUNT) if found > MAX_COUNT else found
 
 
 class BulkReadList(ChangeList):
@@ -56,14 +90,33 @@ class BaseAdmin(_ModelAdmin):
     deferred: Sequence[str] = ()
     """Columns that lists do not read, because they are large."""
 
+    titles: Mapping[str, str] = {}
+    """The titles of columns that show an attribute which `read_page` sets on each row."""
+
     has_history = False
     """Whether the audit log has entries about such rows."""
 
     reads_detail = False
     """Whether a row's own page needs `read_page` too."""
 
+    may_add = False
+
+    def __init_subclass__(cls) -> None:
+        for name, title in cls.__dict__.get("titles", {}).items():
+            setattr(cls, name, _column(name, title))
+
     def read_page(self, rows: Sequence[Any]) -> None:
-        """Set attributes on the rows of a page, for columns made by `column`."""
+        """Set attributes on the rows of a page, for the columns in `titles`."""
+
+    def pages(self) -> Iterable[tuple[str, Callable[..., Any], str]]:
+        """Further pages: route, view and name."""
+        return ()
+
+    def get_urls(self) -> list[URLPattern]:
+        more = [
+            path(route, self.admin_site.admin_view(view), name=name) for route, view, name in self.pages()
+        ]
+        return [*more, *super().get_urls()]
 
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         row = super().get_object(request, *given, **named)
@@ -87,7 +140,7 @@ class BaseAdmin(_ModelAdmin):
             return redirect(request.get_full_path())
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+        return self.may_add and super().has_add_permission(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -97,8 +150,7 @@ class BaseAdmin(_ModelAdmin):
         row = self.get_object(request, unquote(object_id))
         if row is None or not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
-        changes = reverse(f"{self.admin_site.name}:queuemgr_auditentry_changelist")
-        return redirect(f"{changes}?{urlencode({'target': str(row)})}")
+        return redirect(address("queuemgr_auditentry_changelist", target=str(row)))
 
 
 class ReadOnlyAdmin(BaseAdmin):
@@ -108,15 +160,35 @@ class ReadOnlyAdmin(BaseAdmin):
         return obj is None and super().has_change_permission(request)
 
 
-def actor_of(request: HttpRequest, reason: str = "") -> Actor:
-    """The user of this request, for the audit log."""
-    return Actor(request.user.get_username(), "admin", clean(reason)[:200])
+class ReasonForm(_ModelForm):
+    """A form with a reason, for rows whose edits are recorded in the audit log."""
+
+    reason = forms.CharField(
+        max_length=200,
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Recorded in the audit log.",
+    )
+
+    def changed_values(self, *names: str) -> dict[str, Any]:
+        """The fields among `names` that were changed; all of them for a new row."""
+        new = self.instance.pk is None
+        return {n: self.cleaned_data[n] for n in names if new or n in self.changed_data}
 
 
-def column(name: str, title: str = "") -> Any:
-    """A list column of an attribute that `read_page` sets on each row."""
+def actor_of(request: HttpRequest) -> Actor:
+    """The user of this request, for the audit log, with the reason that its form has."""
+    return Actor(request.user.get_username(), "admin", clean(request.POST.get("reason", "").strip())[:200])
 
-    @admin.display(description=title or name.replace("_", " "), empty_value="")
+
+def render_page(request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
+    """A page of ours in the frame of the admin."""
+    frame = admin.site.each_context(request)
+    return TemplateResponse(request, f"admin/queuemgr/{template}.html", {**frame, "title": title, **context})
+
+
+def _column(name: str, title: str) -> Any:
+    @admin.display(description=title, empty_value="")
     def show(self: Any, row: Any) -> Any:
         return getattr(row, name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -9,7 +10,6 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from queuemgr.base.errors import BadInput
@@ -18,8 +18,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ApiToken
 from queuemgr.operations import api_tokens
 from queuemgr.operations.api_tokens import SCOPES
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
-from queuemgr.web.admin.reason_form import ReasonForm
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, ReasonForm, actor_of, render_page
 
 
 class TokenForm(ReasonForm):
@@ -79,12 +78,18 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     sortable_by = ()
     actions = ("revoke",)
     has_history = True
+    may_add = True
+    reads_detail = True
+    titles = {"scopes_given": "scopes", "state": "state"}
     shown = (
         "name", "owner", "scopes_given", "rate", "created_at", "used_at", "expires_at", "state",
     )  # fmt: skip
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("queuemgr.add_apitoken"))
+    def read_page(self, rows: Sequence[Any]) -> None:
+        now = database_now()
+        for row in rows:
+            row.scopes_given = ", ".join(row.scopes)
+            row.state = api_tokens.blocking_reasons(row, now) or "valid"
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.shown if obj else (*TokenForm.Meta.fields, "reason")
@@ -108,7 +113,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     def save_model(self, request: HttpRequest, obj: ApiToken, form: TokenForm, change: bool) -> None:
         values = form.cleaned_data
         made, secret = api_tokens.make(
-            values["name"], values["owner"], values["scopes"], actor_of(request, values["reason"]),
+            values["name"], values["owner"], values["scopes"], actor_of(request),
             rate=values["rate"], expires_at=values["expires_at"],
         )  # fmt: skip
         obj.pk = made.pk
@@ -118,14 +123,9 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
     ) -> HttpResponse:
         """The page with the secret, as the response to the POST: the secret is stored nowhere."""
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Token {obj.name}",
-            "opts": self.opts,
-            "token": obj,
-            "secret": request.secret,  # type: ignore[attr-defined]  # set by `save_model`
-        }
-        return TemplateResponse(request, "admin/queuemgr/token_created.html", context)
+        secret = request.secret  # type: ignore[attr-defined]  # set by `save_model`
+        title = f"Token {obj.name}"
+        return render_page(request, "token_created", title, opts=self.opts, token=obj, secret=secret)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("queuemgr.change_apitoken"))
@@ -135,11 +135,3 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         revoked = api_tokens.revoke(queryset, actor_of(request))
         text = f"Revoked: {', '.join(revoked)}." if revoked else "All of these were revoked already."
         self.message_user(request, text, messages.SUCCESS if revoked else messages.WARNING)
-
-    @admin.display(description="scopes")
-    def scopes_given(self, token: ApiToken) -> str:
-        return ", ".join(token.scopes)
-
-    @admin.display(description="state")
-    def state(self, token: ApiToken) -> str:
-        return api_tokens.blocking_reasons(token, database_now()) or "valid"

@@ -14,7 +14,7 @@ from queuemgr.models import DailyUsage, Limit
 from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.web.admin.filters import Choices
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, column
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 
 OFFERED = 50
 """Maximum number of limits in the filter; others are found by search."""
@@ -41,6 +41,7 @@ class LimitFilter(admin.SimpleListFilter):
 @admin.register(DailyUsage)
 class DailyUsageAdmin(ReadOnlyAdmin):
     list_display = ("day", "limit", "spent", "budget")
+    titles = {"budget": "budget today"}
     list_filter = ("day", LimitFilter)
     search_fields = ("limit__startswith",)
     search_help_text = "A prefix of a limit's name."
@@ -51,5 +52,3 @@ class DailyUsageAdmin(ReadOnlyAdmin):
         for row in rows:
             budget = rule_for(rules, row.limit).daily_budget
             row.budget = "" if budget is None else f"{budget:,}"
-
-    budget = column("budget", "budget today")

@@ -12,7 +12,7 @@ from django.db.models import Count
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Lease, Worker
 from queuemgr.scheduling.snapshot import live_since
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, column
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 
 
 @admin.register(Worker)
@@ -20,6 +20,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     list_display = (
         "name", "host", "condition", "busy", "slots", "consumes", "started_at", "seen_at",
     )  # fmt: skip
+    titles = {"condition": "condition", "busy": "busy", "consumes": "queues"}
     sortable_by = ()
     search_fields = ("name", "host")
 
@@ -29,13 +30,7 @@ class WorkerAdmin(ReadOnlyAdmin):
         busy = dict(held.order_by().values_list("worker_id").annotate(n=Count("*")))
         for row in rows:
             row.busy, row.condition = busy.get(row.pk, 0), condition(row, now)
-
-    condition = column("condition")
-    busy = column("busy")
-
-    @admin.display(description="queues")
-    def consumes(self, row: Worker) -> str:
-        return ", ".join(row.queues)
+            row.consumes = ", ".join(row.queues)
 
 
 def condition(worker: Worker, now: datetime) -> str:

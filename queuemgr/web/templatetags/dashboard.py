@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
-from django.utils.html import escape, format_html
+from django.utils.html import format_html
 
 from queuemgr.models import State
 from queuemgr.reporting.dashboard.limit_bars import LimitBar
 from queuemgr.reporting.failure_groups import FailureGroup
 from queuemgr.scheduling.claims import FLEET
+from queuemgr.web.admin.links import link
 
 register = template.Library()
 
@@ -66,19 +67,19 @@ def percent(share: float | None) -> str:
 @register.simple_tag(takes_context=True)
 def execution_count(context: Any, value: int, **filters: str) -> str:
     """A number of executions, linked to the list of them."""
-    return linked(context["links"].executions(**filters) if value else "", number(value))
+    return link(context["links"].executions(**filters) if value else "", number(value))
 
 
 @register.simple_tag(takes_context=True)
 def attempt_count(context: Any, value: int, **filters: str) -> str:
     """A number of attempts, linked to the list of them."""
-    return linked(context["links"].attempts(**filters) if value else "", number(value))
+    return link(context["links"].attempts(**filters) if value else "", number(value))
 
 
 @register.simple_tag(takes_context=True)
 def link_to(context: Any, text: str, page: str, *args: Any, may: str, **query: str) -> str:
     """A text, linked to a page of the admin if it exists and the user may see it."""
-    return linked(context["links"].to(page, *args, may=may, **query), text)
+    return link(context["links"].to(page, *args, may=may, **query), text)
 
 
 @register.simple_tag(takes_context=True)
@@ -105,7 +106,3 @@ def retry_link(context: Any, group: FailureGroup) -> str:
         error_kind=group.kind, error_fingerprint=group.fingerprint,
     )  # fmt: skip
     return format_html('<a class="sg-button" href="{}">Retry these…</a>', address) if address else ""
-
-
-def linked(address: str, text: str) -> str:
-    return format_html('<a href="{}">{}</a>', address, text) if address else str(escape(text))

@@ -33,7 +33,7 @@ from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
-from queuemgr.web.admin import bounded_count
+from queuemgr.web.admin import read_only_admin
 from tests.integration.web.admin.admin_pages import act, figures_of, page, text_of
 
 pytestmark = pytest.mark.django_db
@@ -153,7 +153,7 @@ def test_errors_of_attempts_that_ended_well_are_not_looked_for(
 
 
 def test_a_count_past_the_bound_says_so(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_count, "MAX_COUNT", 4)
+    monkeypatch.setattr(read_only_admin, "MAX_COUNT", 4)
     enqueue_many("probe", [NewExecution(f"doc:{n}") for n in range(9)])
     text = text_of(operator.get(page("execution")))
     assert "4+ executions" in text

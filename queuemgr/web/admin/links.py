@@ -1,0 +1,38 @@
+"""Addresses of pages of the admin, and links to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.html import escape, format_html
+from django.utils.http import urlencode
+
+
+def address(page: str, /, *args: Any, **query: Any) -> str:
+    """A page of the admin with these filters."""
+    found = reverse(f"admin:{page}", args=args)
+    return f"{found}?{urlencode(query)}" if query else found
+
+
+def link(address: str, text: Any) -> str:
+    """A text, linked if there is an address."""
+    return format_html('<a href="{}">{}</a>', address, text) if address else str(escape(text))
+
+
+@dataclass(frozen=True)
+class Links:
+    """Addresses for one user; empty if the user may not see the page."""
+
+    person: Any
+
+    def to(self, page: str, /, *args: Any, may: str, **query: Any) -> str:
+        """`may` is the permission that the page needs."""
+        return address(page, *args, **query) if self.person.has_perm(f"queuemgr.{may}") else ""
+
+    def executions(self, **query: Any) -> str:
+        return self.to("queuemgr_execution_changelist", may="view_execution", **query)
+
+    def attempts(self, **query: Any) -> str:
+        return self.to("queuemgr_attempt_changelist", may="view_attempt", **query)
