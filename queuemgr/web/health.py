@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from celery import current_app
 from django.db import Error as DatabaseError
@@ -29,10 +28,8 @@ BROKER_SECONDS = 2
 
 def healthz(request: HttpRequest) -> JsonResponse:
     """200 when the database answers, 503 when it does not."""
-    try:
-        _database()
-    except DatabaseError:
-        return JsonResponse({"status": "database does not answer"}, status=503)
+    if problem := _database_problem():
+        return JsonResponse({"status": f"database {problem}"}, status=503)
     return JsonResponse({"status": "ok"})
 
 
@@ -56,26 +53,20 @@ def progress(request: HttpRequest) -> JsonResponse:
     except DatabaseError:
         return JsonResponse({"status": "database does not answer"}, status=503)
     problem = found.stalled(queue_settings().stalled_seconds)
-    return JsonResponse({"status": problem or "ok", **_as_dict(found)}, status=503 if problem else 200)
-
-
-def _as_dict(found: stall_check.Movement) -> dict[str, Any]:
-    return {
+    answer = {
+        "status": problem or "ok",
         "workers": found.workers,
         "idle_slots": found.idle,
         "waiting_since": found.waiting_since,
         "last_start": found.last_start,
     }
-
-
-def _database() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+    return JsonResponse(answer, status=503 if problem else 200)
 
 
 def _database_problem() -> str:
     try:
-        _database()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
     except DatabaseError as error:
         logger.warning("not ready: the database: %s", type(error).__name__)
         return "does not answer"

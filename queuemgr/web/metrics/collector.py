@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate, chain
+from typing import Any
 
 from django.db import connection, transaction
 from prometheus_client import Metric as Family
@@ -61,20 +62,22 @@ def families(samples: Iterable[Sample]) -> Iterator[Family]:
             yield _family(metric, by_name[metric.name])
 
 
+KINDS: Mapping[str, Any] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
-    if metric.kind == "histogram":
-        family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
-        for sample in samples:
-            assert isinstance(sample.value, list)
+    family = KINDS[metric.kind](metric.name, metric.help, labels=metric.labels)
+    for sample in samples:
+        if isinstance(sample.value, list):
             buckets = [*zip(ENDS, accumulate(sample.value), strict=True)]
             family.add_metric(sample.labels, buckets, sum_value=None)
-        return family
-    made = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    plain = made(metric.name, metric.help, labels=metric.labels)
-    for sample in samples:
-        assert not isinstance(sample.value, list)
-        plain.add_metric(sample.labels, float(sample.value))
-    return plain
+        else:
+            family.add_metric(sample.labels, float(sample.value))
+    return family  # type: ignore[no-any-return]  # of one of the kinds
 
 
 def _version() -> str:

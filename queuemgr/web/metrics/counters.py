@@ -8,7 +8,7 @@ and up to two minutes late.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from queuemgr.lifecycle import anomalies, minute_stats
 from queuemgr.models import ALL_TIME, ANOMALY, MinuteStats
 from queuemgr.scheduling import retry_policies
 from queuemgr.web.metrics.definitions import Sample
-from queuemgr.web.metrics.labels import bounded
 
 TOO_FAR_BEHIND = timedelta(minutes=15)
 """Counters are omitted while the roll-up lags further: counting the rest would take long, and omitting
@@ -106,6 +105,11 @@ def _histograms() -> Iterator[Sample]:
         yield Sample("sluicegate_wait_seconds", labels, histogram.merge(many))
     for phase, many in sorted(ran.items()):
         yield Sample("sluicegate_run_seconds", (phase,), histogram.merge(many))
+
+
+def bounded(kind: str, known: Collection[str]) -> str:
+    """A declared error kind, or `other`."""
+    return kind if not kind or kind in known else "other"
 
 
 def _priority(rank: int) -> str:

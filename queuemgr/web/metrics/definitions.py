@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 Kind = Literal["gauge", "counter", "histogram"]
@@ -27,17 +27,13 @@ class Metric:
     help: str
 
 
-def _gauge(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"sluicegate_{name}", "gauge", tuple(labels.split()), text)
+def _metric(kind: Kind, end: str, name: str, labels: str, text: str) -> Metric:
+    return Metric(f"sluicegate_{name}{end}", kind, tuple(labels.split()), text)
 
 
-def _counter(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"sluicegate_{name}_total", "counter", tuple(labels.split()), text)
-
-
-def _histogram(name: str, labels: str, text: str) -> Metric:
-    return Metric(f"sluicegate_{name}", "histogram", tuple(labels.split()), text)
-
+_gauge = partial(_metric, "gauge", "")
+_counter = partial(_metric, "counter", "_total")
+_histogram = partial(_metric, "histogram", "")
 
 DECLARED: tuple[Metric, ...] = (
     _gauge("queue_executions", "queue state", "Executions waiting, leased or running, by queue."),
@@ -78,14 +74,3 @@ DECLARED: tuple[Metric, ...] = (
     _histogram("wait_seconds", "phase priority", "Seconds from due to start."),
     _histogram("run_seconds", "phase", "Seconds from the start to the end of an attempt."),
 )  # fmt: skip
-
-BY_NAME = {metric.name: metric for metric in DECLARED}
-
-
-def as_table(metrics: Iterable[Metric] = DECLARED) -> str:
-    """The table in docs/metrics.md."""
-    rows = [
-        f"| `{m.name}` | {m.kind} | {', '.join(f'`{label}`' for label in m.labels)} | {m.help} |"
-        for m in metrics
-    ]
-    return "\n".join(["| metric | kind | labels | meaning |", "|---|---|---|---|", *rows])

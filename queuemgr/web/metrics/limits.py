@@ -1,9 +1,9 @@
-"""Usage, budget and breaker of each limit; keys of a pattern are summed under it."""
+"""Usage, budget and breaker of each limit, under a bounded set of labels: keys of a pattern are summed."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from queuemgr.flows.flow import all_phases
@@ -11,12 +11,38 @@ from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import LimitRule, Snapshot, Usage
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.web.metrics.definitions import Sample
-from queuemgr.web.metrics.labels import label_of, own_labels
 
 SUMMED = (
     "running", "running_high", "paused", "breaker_open", "breaker_half_open", "keys_in_use",
     "keys_full",
 )  # fmt: skip
+
+LIMITS = 50
+"""Maximum number of limits with their own label value; the others are summed by kind."""
+
+
+def own_labels(limits: Collection[str], phases: Iterable[str]) -> frozenset[str]:
+    """The limits with their own label value: fleet, phases, tokens, and rows that match no pattern.
+
+    Not the rows of single hosts or tenants: their number is unbounded.
+    """
+    first = ["fleet", *(f"phase:{phase}" for phase in phases)]
+    kinds = {name.partition(":")[0] for name in limits if name.endswith("*")}
+    others = sorted(
+        (":" in name, name)
+        for name in limits
+        if name not in first and not name.endswith("*") and name.partition(":")[0] not in kinds
+    )
+    known = [name for name in first if name in limits]
+    return frozenset([*known, *(name for _, name in others)][:LIMITS])
+
+
+def label_of(limit: str, own: Collection[str]) -> str:
+    """Its own label value, or its kind such as `host:*`; `other` for names without a kind."""
+    if limit in own:
+        return limit
+    kind, colon, _ = limit.partition(":")
+    return f"{kind}:*" if colon else "other"
 
 
 def samples(now: datetime) -> Iterator[Sample]:

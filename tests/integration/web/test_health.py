@@ -69,7 +69,7 @@ def test_not_ready_without_the_database(monkeypatch: pytest.MonkeyPatch) -> None
     def away() -> None:
         raise OperationalError("password authentication failed for user hunter2")
 
-    monkeypatch.setattr(health, "_database", away)
+    monkeypatch.setattr(connection, "cursor", away)
     status, body = ask("ready")
     assert (status, body["missing"]["database"]) == (503, "does not answer")
     assert "hunter2" not in str(body)

@@ -7,8 +7,9 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from queuemgr.web.metrics.counters import bounded
 from queuemgr.web.metrics.definitions import DECLARED
-from queuemgr.web.metrics.labels import LIMITS, bounded, label_of, own_labels
+from queuemgr.web.metrics.limits import LIMITS, label_of, own_labels
 
 ROWS = ["fleet", "phase:prep", "host:*", "tenant:*", "llm:chat", "cpu", "host:a.example:443", "tenant:x"]
 

@@ -16,7 +16,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle import minute_stats
 from queuemgr.models import Execution, PeriodicJob
-from queuemgr.web.metrics.definitions import DECLARED, as_table
+from queuemgr.web.metrics.definitions import DECLARED
 from tests.compose_file import ROOT, services
 from tests.integration.web.metrics.scraping import scrape
 
@@ -176,5 +176,10 @@ def test_prometheus_asks_where_the_web_service_answers() -> None:
 
 def test_the_page_of_metrics_lists_what_the_code_declares() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text()
-    assert as_table() in page, "put declared.as_table() into docs/metrics.md"
+    rows = [
+        f"| `{m.name}` | {m.kind} | {', '.join(f'`{label}`' for label in m.labels)} | {m.help} |"
+        for m in DECLARED
+    ]
+    table = "\n".join(["| metric | kind | labels | meaning |", "|---|---|---|---|", *rows])
+    assert table in page, f"put this into docs/metrics.md:\n{table}"
     assert {rule["alert"] for rule in ALERTS} <= set(re.findall(r"`(\w+)`", page))

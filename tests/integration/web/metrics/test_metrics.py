@@ -23,7 +23,7 @@ from queuemgr.models import ANOMALY, Attempt, Execution, Lease, Limit, LimitStat
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.web.metrics import collector
-from queuemgr.web.metrics.definitions import BY_NAME
+from queuemgr.web.metrics.definitions import DECLARED
 from queuemgr.worker import housekeeping
 from tests.integration.web.metrics.scraping import OPEN_METRICS, Scrape, scrape
 
@@ -53,7 +53,7 @@ def test_a_scrape_is_read_by_prometheus_in_both_formats(played: Played, probes: 
     assert openly.text.endswith("# EOF\n")
     for family in plain.families:
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        declared = BY_NAME[name]
+        (declared,) = (metric for metric in DECLARED if metric.name == name)
         assert (family.type, family.documentation) == (declared.kind, declared.help)
         for sample in family.samples:
             assert set(sample.labels) - {"le"} == set(declared.labels)
