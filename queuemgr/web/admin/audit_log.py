@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin, messages
@@ -30,14 +29,6 @@ from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
 
 MAX_EXPORTED = 100_000
 FILES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
-
-
-@dataclass(frozen=True)
-class UndoOffer:
-    """What an undo would restore, or why it is refused."""
-
-    restores: str
-    refused: str = ""
 
 
 @admin.register(AuditEntry)
@@ -90,7 +81,7 @@ class AuditLogAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
         entry = super().get_object(request, *given, **named)
         if entry is not None:
-            entry.undo = undo_offer(request, entry)
+            entry.undo = _undo_offer(request, entry)
         return entry
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
@@ -119,12 +110,12 @@ class AuditLogAdmin(ReadOnlyAdmin):
         try:
             undone = undo(entry, actor_of(request))
         except CannotUndo as error:
-            self.message_user(request, f"Not undone: {error}", messages.ERROR)
+            messages.error(request, f"Not undone: {error}")
             return redirect("admin:queuemgr_auditentry_change", pk)
-        message = f"Undone: {undone.target} is {in_words(undone.after)} again."
         if undone.action_id:
-            message = f"Being undone in the background by {undone.target}."
-        self.message_user(request, message)
+            messages.info(request, f"Being undone in the background by {undone.target}.")
+        else:
+            messages.info(request, f"Undone: {undone.target} is {in_words(undone.after)} again.")
         return redirect("admin:queuemgr_auditentry_change", undone.pk)
 
     @admin.display(description="in full")
@@ -143,17 +134,16 @@ def may_undo(request: HttpRequest, entry: AuditEntry) -> bool:
     return bool(request.user.has_perms(needed))
 
 
-def undo_offer(request: HttpRequest, entry: AuditEntry) -> UndoOffer | None:
-    """None for users who may not undo the change."""
+def _undo_offer(request: HttpRequest, entry: AuditEntry) -> dict[str, str]:
+    """What an undo would restore, or why it is refused; empty for users who may not undo the change."""
     if not may_undo(request, entry):
-        return None
-    before = in_words(entry.before) or "the values before, in the background"
-    restores = f"{entry.target}: {before}"
+        return {}
     try:
         check(entry)
     except CannotUndo as error:
-        return UndoOffer(restores, str(error))
-    return UndoOffer(restores)
+        return {"refused": str(error)}
+    before = in_words(entry.before) or "the values before, in the background"
+    return {"restores": f"{entry.target}: {before}"}
 
 
 def _undone(entry: AuditEntry, by: AuditEntry | None) -> str:

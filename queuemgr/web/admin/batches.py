@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -60,8 +61,8 @@ class BatchAdmin(ReadOnlyAdmin):
             row.age = timesince(row.created_at, now, depth=1)
 
     def pages(self) -> Any:
-        yield "<int:pk>/close/", self.close_view, "batch_close"
-        yield "<int:pk>/cancel/", self.cancel_view, "batch_cancel"
+        yield "<int:pk>/close/", partial(self.act_view, act=_close), "batch_close"
+        yield "<int:pk>/cancel/", partial(self.act_view, act=_cancel), "batch_cancel"
 
     @method_decorator(require_safe)
     def change_view(
@@ -82,21 +83,7 @@ class BatchAdmin(ReadOnlyAdmin):
         return render_page(request, "batch", f"Batch {batch.name}", **context)
 
     @method_decorator(require_POST)
-    def close_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        def close(batch: Batch, who: Actor) -> str:
-            closed = batches.close(batch, who)
-            return "Closed: nothing more may be added." if closed else "It was closed already."
-
-        return self._act(request, pk, close)
-
-    @method_decorator(require_POST)
-    def cancel_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        def cancel(batch: Batch, who: Actor) -> str:
-            return f"Cancelled: {batches.cancel(batch, who):,} unfinished executions."
-
-        return self._act(request, pk, cancel)
-
-    def _act(self, request: HttpRequest, pk: int, act: Callable[[Batch, Actor], str]) -> HttpResponse:
+    def act_view(self, request: HttpRequest, pk: int, act: Callable[[Batch, Actor], str]) -> HttpResponse:
         if not request.user.has_perm("queuemgr.change_batch"):
             raise PermissionDenied
         batch = Batch.objects.filter(pk=pk).first()
@@ -104,6 +91,14 @@ class BatchAdmin(ReadOnlyAdmin):
             return redirect("admin:queuemgr_batch_changelist")
         messages.success(request, act(batch, actor_of(request)))
         return redirect("admin:queuemgr_batch_change", pk)
+
+
+def _close(batch: Batch, by: Actor) -> str:
+    return "Closed: nothing more may be added." if batches.close(batch, by) else "It was closed already."
+
+
+def _cancel(batch: Batch, by: Actor) -> str:
+    return f"Cancelled: {batches.cancel(batch, by):,} unfinished executions."
 
 
 def _details(batch: Batch) -> dict[str, Any]:

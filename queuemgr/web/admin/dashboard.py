@@ -38,7 +38,8 @@ def fragment(request: HttpRequest) -> HttpResponse:
 
 def _context(request: HttpRequest) -> dict[str, Any]:
     board = read()
-    window = _window_of(board, request.GET.get("window", ""))
+    asked = request.GET.get("window")
+    window = next((window for window in board.windows if window.key == asked), board.windows[0])
     return {
         "dashboard": board,
         "links": Links(request.user),
@@ -49,11 +50,6 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _window_of(board: Dashboard, key: str) -> Window:
-    """The window with this key, or the first one for an unknown key."""
-    return next((window for window in board.windows if window.key == key), board.windows[0])
-
-
 def _speeds(board: Dashboard) -> list[tuple[str, list[Speed]]]:
     """A row for all work, each phase and each priority, with a column per window."""
     names = dict.fromkeys(name for window in board.windows for name in window.speeds)
@@ -62,12 +58,8 @@ def _speeds(board: Dashboard) -> list[tuple[str, list[Speed]]]:
 
 def _ended(window: Window, board: Dashboard) -> dict[str, Any]:
     """The series of the bar chart."""
-    return {
-        "labels": [clock(bar.start, board.at) for bar in window.bars],
-        "done": [bar.done for bar in window.bars],
-        "again": [bar.again for bar in window.bars],
-        "failed": [bar.failed for bar in window.bars],
-    }
+    series = {name: [getattr(bar, name) for bar in window.bars] for name in ("done", "again", "failed")}
+    return {"labels": [clock(bar.start, board.at) for bar in window.bars], **series}
 
 
 def _burn(line: Line | None, board: Dashboard) -> dict[str, Any]:

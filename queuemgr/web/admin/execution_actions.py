@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
 from queuemgr.base.errors import BadInput
@@ -89,9 +89,9 @@ class ExecutionAction:
     also_needs: str = ""
     """A further permission, for what its form shows of the execution."""
 
-    def allowed_to(self, user: AbstractBaseUser | AnonymousUser) -> bool:
+    def allowed_to(self, user: User | AnonymousUser) -> bool:
         needed = [f"queuemgr.{codename}" for codename in (self.permission, self.also_needs) if codename]
-        return bool(user.has_perms(needed))  # type: ignore[union-attr]  # every user of ours has permissions
+        return user.has_perms(needed)
 
     def message(self, changed: int) -> str:
         """`1,200 executions were cancelled or asked to stop.`"""
@@ -119,14 +119,6 @@ def _shift(moves: Iterable[tuple[int, int]]) -> Apply:
         )
 
     return shift
-
-
-def _prioritise(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
-    return executions.set_priority(rows(queryset), given["priority"], by)
-
-
-def _reschedule(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
-    return executions.set_run_after(rows(queryset), given["when"], by)
 
 
 def _with_payload(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
@@ -167,12 +159,15 @@ EXECUTION_ACTIONS = (
         _shift(((NORMAL, LOW), (HIGH, NORMAL))), "lowered in priority", bulk="priority",
     ),
     ExecutionAction(
-        "set_priority", "Set priority", "prioritise_execution", UNFINISHED, _prioritise,
+        "set_priority", "Set priority", "prioritise_execution", UNFINISHED,
+        lambda queryset, by, given: executions.set_priority(rows(queryset), given["priority"], by),
         "given another priority", "Running work keeps its slot.", PriorityForm, bulk="priority",
     ),
     ExecutionAction(
         "reschedule", "Reschedule", "prioritise_execution",
-        frozenset({State.WAITING, State.LEASED}), _reschedule, "rescheduled",
+        frozenset({State.WAITING, State.LEASED}),
+        lambda queryset, by, given: executions.set_run_after(rows(queryset), given["when"], by),
+        "rescheduled",
         "A waiting execution starts no earlier; a running one is left unchanged.", RunAfterForm,
         bulk="reschedule",
     ),
@@ -183,11 +178,8 @@ EXECUTION_ACTIONS = (
     ),
 )  # fmt: skip
 
-ACTIONS_BY_NAME: Mapping[str, ExecutionAction] = {act.name: act for act in EXECUTION_ACTIONS}
+ACTIONS_BY_NAME = {act.name: act for act in EXECUTION_ACTIONS}
 
-LIST_ACTIONS = tuple(
-    act for act in EXECUTION_ACTIONS if act.name not in ("set_priority", "retry_with_payload")
-)
-"""Those of the list; the others are only on an execution's page."""
-
-PAGE_ACTIONS = tuple(act for act in EXECUTION_ACTIONS if act.name not in ("raise_priority", "lower_priority"))
+PAGE_ONLY, LIST_ONLY = ("set_priority", "retry_with_payload"), ("raise_priority", "lower_priority")
+LIST_ACTIONS = tuple(act for act in EXECUTION_ACTIONS if act.name not in PAGE_ONLY)
+PAGE_ACTIONS = tuple(act for act in EXECUTION_ACTIONS if act.name not in LIST_ONLY)

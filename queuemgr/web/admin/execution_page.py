@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q
 
 from queuemgr.base.errors import UnknownFlow
@@ -56,25 +55,26 @@ class OfferedAction:
 
 
 def context(
-    execution: Execution, user: AbstractBaseUser | AnonymousUser, typed: OfferedAction | None = None
+    execution: Execution, user: User | AnonymousUser, typed: OfferedAction | None = None
 ) -> dict[str, Any]:
     """The template's context; `typed`: a submitted form with errors."""
     seen = snapshot.read(database_now())
     reasons = explain.reasons(seen)
     lease: Lease | None = getattr(execution, "lease", None)  # Django raises where there is none
     attempts, older = _attempts(execution)
-    sees_payload = user.has_perm("queuemgr.view_payload")  # type: ignore[union-attr]  # every user of ours has permissions
+    changes = AuditEntry.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
+    sees_payload = user.has_perm("queuemgr.view_payload")
     return {
         "execution": execution,
         "priority": PRIORITY_NAMES.get(execution.priority, execution.priority),
         "why": reasons.of(execution),
-        "not_before": _not_before(execution, reasons),
+        "not_before": reasons.not_before(execution),
         "estimate": queue_position.estimate(execution, reasons),
         "limits": _limits(execution, lease, attempts, seen, reasons),
         "lease": lease,
         "lease_left": lease and lasting(lease.expires_at - seen.now),
         "worker": lease and lease.worker and address("queuemgr_worker_change", lease.worker.pk),
-        "history": [_line(entry) for entry in _history(execution, attempts, older)],
+        "history": map(_line, timeline(attempts, changes, None if older else execution.created_at)),
         "older": older,
         "attempts_address": address("queuemgr_attempt_changelist", q=execution.key),
         "changes_address": address("queuemgr_auditentry_changelist", target=str(execution)),
@@ -94,9 +94,7 @@ def as_text(given: Any) -> str:
     return json.dumps(given, indent=2, ensure_ascii=False, sort_keys=True)
 
 
-def _offers(
-    execution: Execution, user: AbstractBaseUser | AnonymousUser, typed: OfferedAction | None
-) -> dict[str, Any]:
+def _offers(execution: Execution, user: User | AnonymousUser, typed: OfferedAction | None) -> dict[str, Any]:
     offered = {
         act.name: typed if typed and typed.action is act else _offered(act, execution)
         for act in PAGE_ACTIONS
@@ -105,10 +103,12 @@ def _offers(
     # Entered values are kept even if the execution has changed meanwhile.
     if typed and typed.action.name not in offered:
         offered[typed.action.name] = typed
-    simple = [o for o in offered.values() if o.action.name in SIMPLE]
-    asking = [o for o in offered.values() if o.action.name not in SIMPLE]
-    refused = typed if typed and typed.action.name in SIMPLE else None
-    return {"offered": offered, "simple": simple, "asking": asking, "refused": refused}
+    return {
+        "offered": offered,
+        "simple": [one for name, one in offered.items() if name in SIMPLE],
+        "asking": [one for name, one in offered.items() if name not in SIMPLE],
+        "refused": typed if typed and typed.action.name in SIMPLE else None,
+    }
 
 
 SIMPLE = ("retry", "retry_from_start", "cancel", "skip")
@@ -131,21 +131,12 @@ def _attempts(execution: Execution) -> tuple[list[Attempt], bool]:
     return list(reversed(newest[:SHOWN])), len(newest) > SHOWN
 
 
-def _history(execution: Execution, attempts: Sequence[Attempt], older: bool) -> list[Entry]:
-    changes = AuditEntry.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
-    return timeline(attempts, changes, None if older else execution.created_at)
-
-
 def _line(entry: Entry) -> dict[str, Any]:
     return {
         "entry": entry,
         "lasted": lasting(entry.lasted) if entry.lasted is not None else "",
         "address": address("queuemgr_attempt_change", entry.attempt) if entry.attempt else "",
     }
-
-
-def _not_before(execution: Execution, reasons: RouteReasons) -> datetime | None:
-    return reasons.not_before(execution) if execution.state == State.WAITING else None
 
 
 def _limits(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -20,15 +21,9 @@ from queuemgr.base.errors import BadInput, SluiceError
 from queuemgr.flows import payload_validation
 from queuemgr.models import NOT_COUNTED_AS_ATTEMPT, Attempt, Execution
 from queuemgr.reporting import explain
-from queuemgr.web.admin import execution_page
+from queuemgr.web.admin import execution_actions, execution_page
 from queuemgr.web.admin.attempts import step_text
-from queuemgr.web.admin.execution_actions import (
-    ACTIONS_BY_NAME,
-    LIST_ACTIONS,
-    ActionForm,
-    ExecutionAction,
-    PayloadForm,
-)
+from queuemgr.web.admin.execution_actions import ActionForm, ExecutionAction
 from queuemgr.web.admin.execution_filters import FilteredList, read_filters
 from queuemgr.web.admin.execution_page import OfferedAction
 from queuemgr.web.admin.links import address
@@ -68,22 +63,28 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def get_actions(self, request: HttpRequest) -> Any:
         if "_popup" in request.GET:
             return {}
-        allowed = (a for a in LIST_ACTIONS if a.allowed_to(request.user))
-        return {a.name: (_as_admin_action(a), a.name, _label(a)) for a in allowed}
+        allowed = (a for a in execution_actions.LIST_ACTIONS if a.allowed_to(request.user))
+        return {
+            a.name: (partial(type(self).act, act=a), a.name, f"{a.label}…" if a.form else a.label)
+            for a in allowed
+        }
 
     def act(
         self, request: HttpRequest, queryset: QuerySet[Execution], act: ExecutionAction
     ) -> HttpResponse | None:
         """Act on the selected rows: at once, after a form, or as a bulk action if there are many."""
-        if not act.allowed_to(request.user):
-            raise PermissionDenied
         if bulk := self._bulk_instead(request, queryset, act):
             return redirect(bulk)
         form = (act.form or ActionForm)(request.POST if "reason" in request.POST else None, label_suffix="")
         if act.form and not form.is_valid():
             return self._show_form(request, queryset, act, form)
-        given = form.cleaned_data if act.form else {}
-        self._do(request, queryset, act, given)
+        try:
+            changed = act.apply(queryset, actor_of(request), form.cleaned_data if act.form else {})
+        except SluiceError as error:
+            self.message_user(request, f"Stopped early: {error}", messages.ERROR)
+        else:
+            level = messages.SUCCESS if changed else messages.WARNING
+            self.message_user(request, act.message(changed), level)
         return None
 
     def _bulk_instead(self, request: HttpRequest, queryset: QuerySet[Any], act: ExecutionAction) -> str:
@@ -96,17 +97,6 @@ class ExecutionAdmin(ReadOnlyAdmin):
             return address("bulk_new", **read_filters(request), verb=act.bulk) if many else ""
         except BadInput:
             return ""
-
-    def _do(
-        self, request: HttpRequest, queryset: QuerySet[Execution], act: ExecutionAction, given: dict[str, Any]
-    ) -> None:
-        try:
-            changed = act.apply(queryset, actor_of(request), given)
-        except SluiceError as error:
-            self.message_user(request, f"Stopped early: {error}", messages.ERROR)
-            return
-        level = messages.SUCCESS if changed else messages.WARNING
-        self.message_user(request, act.message(changed), level)
 
     def _show_form(
         self, request: HttpRequest, queryset: QuerySet[Execution], act: ExecutionAction, form: ActionForm
@@ -145,7 +135,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def action_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """Apply the action of a button; shows the page again with the errors of its form."""
         execution = self._get(request, object_id)
-        act = ACTIONS_BY_NAME.get(request.POST.get("act", ""))
+        act = execution_actions.ACTIONS_BY_NAME.get(request.POST.get("act", ""))
         if execution is None:
             return self._gone(request, object_id)
         if act is None or not act.allowed_to(request.user):
@@ -161,7 +151,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         """False, with an error in the form, if the input is invalid."""
         rows = Execution.objects.filter(pk=execution.pk)
         try:
-            if isinstance(form, PayloadForm):
+            if isinstance(form, execution_actions.PayloadForm):
                 payload = payload_validation.restore_masked(form.cleaned_data["payload"], execution.payload)
                 form.cleaned_data["payload"] = payload
             changed = act.apply(rows, actor_of(request), form.cleaned_data)
@@ -169,11 +159,10 @@ class ExecutionAdmin(ReadOnlyAdmin):
             form.add_error("payload" if "payload" in form.fields else None, str(error))
             return False
         if changed:
-            self.message_user(request, f"{execution} was {act.result}.", messages.SUCCESS)
+            messages.success(request, f"{execution} was {act.result}.")
         else:
-            now = Execution.objects.get(pk=execution.pk)
-            message = f"Nothing was changed: {execution} is {now.status} now."
-            self.message_user(request, message, messages.WARNING)
+            now = Execution.objects.get(pk=execution.pk).status
+            messages.warning(request, f"Nothing was changed: {execution} is {now} now.")
         return True
 
     def _get(self, request: HttpRequest, pk: Any) -> Execution | None:
@@ -198,17 +187,6 @@ class ExecutionAdmin(ReadOnlyAdmin):
 
 SAMPLE = 10
 """Number of selected rows that the form's page names."""
-
-
-def _as_admin_action(act: ExecutionAction) -> Any:
-    def run(admin: ExecutionAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
-        return admin.act(request, queryset, act)
-
-    return run
-
-
-def _label(act: ExecutionAction) -> str:
-    return f"{act.label}…" if act.form else act.label
 
 
 def _tries(rows: Sequence[Execution]) -> dict[int, int]:

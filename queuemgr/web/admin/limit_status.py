@@ -14,16 +14,8 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.reporting import explain
 from queuemgr.reporting.explain import Stopped
-from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import (
-    CLOSED,
-    NO_USE,
-    BreakerState,
-    Snapshot,
-    Usage,
-    half_open_text,
-    open_text,
-)
+from queuemgr.scheduling import admission, snapshot
+from queuemgr.scheduling.admission import NO_USE, BreakerState, Snapshot, Usage
 from queuemgr.scheduling.claims import rule_resolver
 
 NAMED = 3
@@ -49,7 +41,7 @@ class LimitStatus:
         return self.uses.get(key, NO_USE)
 
     def state(self, key: str) -> BreakerState:
-        return self.breaker_states.get(key, CLOSED)
+        return self.breaker_states.get(key, admission.CLOSED)
 
     @property
     def keys(self) -> list[str]:
@@ -68,7 +60,8 @@ class LimitStatus:
         running = [use.running for use in self.uses.values() if use.running]
         if not running:
             return f"none / {cap} each"
-        return f"{_keys(len(running))}, the fullest {max(running):,} / {cap}"
+        keys = f"{len(running):,} key{'' if len(running) == 1 else 's'}"
+        return f"{keys}, the fullest {max(running):,} / {cap}"
 
     def rate(self) -> str:
         """The rate as written, and when it allows the next start if not now."""
@@ -102,16 +95,16 @@ class LimitStatus:
         return f"{budget:,} each, the fullest {requests(fullest)}\nresets {self._reset()}"
 
     def _reset(self) -> str:
-        name = zone_of(self.limit)
+        name = _zone_of(self.limit)
         return f"{day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
 
     def breaker(self, key: str) -> str:
         """Until when and why its breaker is open, or that it is half-open; empty when it is closed."""
         state = self.state(key)
         if state.open_until and state.is_open(self.now):
-            return open_text(moment(state.open_until, self.now), state.open_reason)
+            return admission.open_text(moment(state.open_until, self.now), state.open_reason)
         if state.half_open_starts:
-            return half_open_text(state.half_open_starts, state.open_reason)
+            return admission.half_open_text(state.half_open_starts, state.open_reason)
         return ""
 
     def breakers(self) -> str:
@@ -144,14 +137,14 @@ def limit_statuses(limits: Iterable[Limit]) -> list[LimitStatus]:
 
 def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], seen: Snapshot) -> None:
     """Add requests spent today on limits without leases or waiting work: a snapshot omits them."""
-    today = {row.name: day_of(seen.now, zone_of(row)) for row in rows if row.daily_budget is not None}
+    today = {row.name: day_of(seen.now, _zone_of(row)) for row in rows if row.daily_budget is not None}
     usage = DailyUsage.objects.filter(day__in={*today.values()}, limit__in=today)
     for day, name, spent in usage.values_list("day", "limit", "spent"):
         if day == today[name]:
             uses[name][name] = replace(uses[name].get(name, NO_USE), spent=spent)
 
 
-def zone_of(limit: Limit) -> str:
+def _zone_of(limit: Limit) -> str:
     """The time zone of its budget's day."""
     return limit.budget_zone or queue_settings().budget_zone
 
@@ -170,7 +163,3 @@ def some_of(texts: Sequence[str], what: str, maximum: int = NAMED) -> list[str]:
     """The first few, and the number of the others."""
     left = len(texts) - maximum
     return [*texts[:maximum], f"and {left:,} {what}"] if left > 0 else list(texts)
-
-
-def _keys(count: int) -> str:
-    return f"{count:,} key{'' if count == 1 else 's'}"

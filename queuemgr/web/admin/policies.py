@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import Max, QuerySet
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 
 from queuemgr.base.errors import BadInput
@@ -102,7 +102,10 @@ class RetryPolicyAdmin(BaseAdmin):
                 setattr(row, f"{name}_seconds", seconds)
             row.failed_lately = f"{failed.get(row.kind, 0):,}"
             row.last_change = changed.get(str(row))
-            row.last_changed = _change_link(row.last_change)
+            row.last_changed = row.last_change and link(
+                address("queuemgr_auditentry_change", row.last_change.pk),
+                f"{row.last_change.at:%Y-%m-%d %H:%M} by {row.last_change.actor}",
+            )
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         budget = {"retry_budget": retry_budget.left(database_now())}
@@ -110,8 +113,7 @@ class RetryPolicyAdmin(BaseAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Only rows for one phase can be deleted, one at a time."""
-        may = bool(request.user.has_perm("queuemgr.delete_retrypolicy"))
-        return may and obj is not None and bool(obj.phase)
+        return bool(obj and obj.phase and request.user.has_perm("queuemgr.delete_retrypolicy"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
@@ -136,10 +138,6 @@ class RetryPolicyAdmin(BaseAdmin):
     def delete_model(self, request: HttpRequest, obj: RetryPolicy) -> None:
         controls.delete_policy(obj.kind, obj.phase, actor_of(request))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[RetryPolicy]) -> None:
-        for policy in queryset:
-            self.delete_model(request, policy)
-
     @admin.display(description="waits before retries")
     def waits(self, policy: Any) -> str:
         if policy.max_attempts is None:
@@ -153,13 +151,6 @@ def _last_changes(names: Sequence[str]) -> dict[str, AuditEntry]:
     theirs = AuditEntry.objects.filter(target__in=names, action__endswith="retry policy").order_by()
     newest = theirs.values("target").annotate(newest=Max("pk")).values("newest")
     return {change.target: change for change in AuditEntry.objects.filter(pk__in=newest)}
-
-
-def _change_link(entry: AuditEntry | None) -> str:
-    if entry is None:
-        return ""
-    page = address("queuemgr_auditentry_change", entry.pk)
-    return link(page, f"{entry.at:%Y-%m-%d %H:%M} by {entry.actor}")
 
 
 def waits_of(policy: Policy) -> str:

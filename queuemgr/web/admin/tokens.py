@@ -81,9 +81,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     may_add = True
     reads_detail = True
     titles = {"scopes_given": "scopes", "state": "state"}
-    shown = (
-        "name", "owner", "scopes_given", "rate", "created_at", "used_at", "expires_at", "state",
-    )  # fmt: skip
+    shown = (*list_display[:4], "created_at", *list_display[4:])
 
     def read_page(self, rows: Sequence[Any]) -> None:
         now = database_now()

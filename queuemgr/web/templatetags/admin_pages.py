@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django import template
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model
@@ -11,24 +9,17 @@ from django.db.models import Model
 register = template.Library()
 
 
-@dataclass(frozen=True)
-class ActiveFilter:
-    """An active filter: title, choice, and the query string without it."""
-
-    title: str
-    choice: str
-    without: str
-
-
 @register.simple_tag
-def active_filters(cl: ChangeList) -> list[ActiveFilter]:
-    """The filters of a list that are not at their first choice, which means no filter."""
+def active_filters(cl: ChangeList) -> list[dict[str, str]]:
+    """The filters of a list that are not at their first choice, which means no filter: title, choice, and
+    the query string without it."""
     found = []
     for spec in cl.filter_specs:
         first, *others = spec.choices(cl)
         names = [str(choice["display"]) for choice in others if choice["selected"]]
         if names and not first["selected"]:
-            found.append(ActiveFilter(str(spec.title), ", ".join(names), str(first["query_string"])))
+            without = str(first["query_string"])
+            found.append({"title": str(spec.title), "choice": ", ".join(names), "without": without})
     return found
 
 
