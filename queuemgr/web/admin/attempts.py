@@ -17,14 +17,8 @@ from queuemgr.web.admin.links import address, link
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 
 
-def claims_text(limit_keys: str, tokens: str, weight: int) -> str:
-    """`host:a.example:443 tenant:acme, weight 2, cpu=2`: limits taken besides fleet and phase."""
-    parts = [limit_keys, f"weight {weight:,}" if weight > 1 else "", tokens]
-    return ", ".join(text for text in parts if text)
-
-
 def step_text(row: Attempt | Execution, takes: str) -> str:
-    """Phase and step, and below them the limits taken."""
+    """Phase and step, and below them the limits taken besides fleet and phase."""
     step = f"{row.phase}/{row.step}"
     return format_html('{}<br><span class="quiet">{}</span>', step, takes) if takes else step
 
@@ -70,7 +64,8 @@ class AttemptAdmin(ReadOnlyAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         for row in rows:
             row.of = link(address("queuemgr_execution_change", row.execution_id), row.execution)
-            row.at = step_text(row, claims_text(row.limit_keys, row.tokens, row.weight))
+            takes = (row.limit_keys, f"weight {row.weight:,}" if row.weight > 1 else "", row.tokens)
+            row.at = step_text(row, ", ".join(filter(None, takes)))
             row.took = f"{(row.ended_at - row.started_at).total_seconds():.1f} s"
             waited = (row.started_at - (row.due_at or row.started_at)).total_seconds()
             row.waited = f"{max(0.0, waited):,.1f} s" if row.due_at else "-"

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.decorators import method_decorator
 from django.utils.timesince import timesince
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Batch
@@ -21,7 +21,7 @@ from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.web.admin.filters import ChoiceFilter
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, progress_bar, render_page
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, progress_bar
 
 FIRST_FAILURES = 10
 STATES = ("waiting", "running", "done", "failed", "skipped", "cancelled")
@@ -49,6 +49,7 @@ class BatchAdmin(ReadOnlyAdmin):
     search_help_text = "A prefix of the name."
     sortable_by = ()
     has_history = True
+    own_page = "batch"
 
     def read_page(self, rows: Sequence[Any]) -> None:
         found, now = progress_of(rows), database_now()
@@ -64,23 +65,18 @@ class BatchAdmin(ReadOnlyAdmin):
         yield "<int:pk>/close/", partial(self.act_view, act=_close), "batch_close"
         yield "<int:pk>/cancel/", partial(self.act_view, act=_cancel), "batch_cancel"
 
-    @method_decorator(require_safe)
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        batch = self.get_object(request, object_id)
-        if batch is None:
-            return redirect("admin:queuemgr_batch_changelist")
-        if not self.has_view_permission(request, batch):
-            raise PermissionDenied
-        may = request.user.has_perm("queuemgr.change_batch")
-        context = {
-            **_details(batch),
-            "opts": self.opts,
-            "may_close": may and batch.closed_at is None,
-            "may_cancel": may and batch.cancelled_at is None,
+    def own_context(self, request: HttpRequest, row: Batch) -> dict[str, Any]:
+        found = batches.progress(row)
+        failed = row.executions.failed().defer("payload", "context").order_by("batch_seq")
+        return {
+            "title": f"Batch {row.name}",
+            "batch": row,
+            "progress": found,
+            "counts": [(state, getattr(found, state)) for state in STATES],
+            "state": batches.status_of(row),
+            "rules": batches.rules_of(row) or "best effort: everything runs",
+            "first_failures": failed[:FIRST_FAILURES],
         }
-        return render_page(request, "batch", f"Batch {batch.name}", **context)
 
     @method_decorator(require_POST)
     def act_view(self, request: HttpRequest, pk: int, act: Callable[[Batch, Actor], str]) -> HttpResponse:
@@ -88,7 +84,7 @@ class BatchAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         batch = Batch.objects.filter(pk=pk).first()
         if batch is None:
-            return redirect("admin:queuemgr_batch_changelist")
+            return self.missing(request, pk)
         messages.success(request, act(batch, actor_of(request)))
         return redirect("admin:queuemgr_batch_change", pk)
 
@@ -99,16 +95,3 @@ def _close(batch: Batch, by: Actor) -> str:
 
 def _cancel(batch: Batch, by: Actor) -> str:
     return f"Cancelled: {batches.cancel(batch, by):,} unfinished executions."
-
-
-def _details(batch: Batch) -> dict[str, Any]:
-    found = batches.progress(batch)
-    failed = batch.executions.failed().defer("payload", "context").order_by("batch_seq")
-    return {
-        "batch": batch,
-        "progress": found,
-        "counts": [(state, getattr(found, state)) for state in STATES],
-        "state": batches.status_of(batch),
-        "rules": batches.rules_of(batch) or "best effort: everything runs",
-        "first_failures": failed[:FIRST_FAILURES],
-    }

@@ -25,7 +25,7 @@ from queuemgr.web.admin.audit_log import may_undo
 from queuemgr.web.admin.bulk_wizard import bulk_new
 from queuemgr.web.admin.failures import failures
 from queuemgr.web.admin.filters import recent_values
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, progress_bar, render_page
+from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, progress_bar
 
 ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
 
@@ -43,6 +43,7 @@ class BulkActionAdmin(ReadOnlyAdmin):
     sortable_by = ()
     list_per_page = 50
     change_list_template = "admin/queuemgr/bulk_actions.html"
+    own_page = "bulk_action"
 
     def read_page(self, rows: Sequence[Any]) -> None:
         now = database_now()
@@ -61,45 +62,22 @@ class BulkActionAdmin(ReadOnlyAdmin):
         yield "<int:pk>/stop/", self.stop_view, "bulk_stop"
         yield "<int:pk>/resume/", self.resume_view, "bulk_resume"
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        may = {"may_add": request.user.has_perm("queuemgr.add_bulkaction")}
-        return super().changelist_view(request, {**may, **(extra_context or {})})
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        action = self.get_object(request, object_id)
-        if action is None:
-            return redirect("admin:queuemgr_bulkaction_changelist")
-        context = self._context(request, action)
-        may_stop = context["running"] and request.user.has_perm("queuemgr.stop_bulkaction")
-        context |= {
-            "opts": self.opts,
-            "may_stop": may_stop,
-            "start": self._undoable_start(request, action),
-            "may_resume": action.state in ENDED_EARLY and self._may_start(request, action),
+    def own_context(self, request: HttpRequest, row: BulkAction) -> dict[str, Any]:
+        return {
+            **_progress(row),
+            "title": f"Bulk action {row}",
+            "start": _undoable_start(request, row),
+            "may_resume": row.state in ENDED_EARLY and _may_start(request, row),
         }
-        return render_page(request, "bulk_action", f"Bulk action {action}", **context)
 
     def progress_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """The part of the page that is refreshed."""
         action = self.get_object(request, str(pk))
         if action is None:
             return HttpResponse(status=404)
-        return render(request, "admin/queuemgr/bulk_progress.html", self._context(request, action))
-
-    def _context(self, request: HttpRequest, action: BulkAction) -> dict[str, Any]:
         if not self.has_view_permission(request, action):
             raise PermissionDenied
-        now = database_now()
-        return {
-            "action": action,
-            "what": what_in_words(action),
-            "which": filter_in_words(action),
-            "progress": progress(action, now),
-            "now": now,
-            "running": action.state == ActionState.RUNNING,
-        }
+        return render(request, "admin/queuemgr/bulk_progress.html", _progress(action))
 
     @method_decorator(require_POST)
     def stop_view(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -110,21 +88,9 @@ class BulkActionAdmin(ReadOnlyAdmin):
     @method_decorator(require_POST)
     def resume_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         action = BulkAction.objects.filter(pk=pk).first()
-        if action is None or not self._may_start(request, action):
+        if action is None or not _may_start(request, action):
             raise PermissionDenied
         return self._act(request, pk, lambda who: f"Started: {bulk.resume(pk, who)}, with the rest.")
-
-    def _may_start(self, request: HttpRequest, action: BulkAction) -> bool:
-        needed = ("queuemgr.add_bulkaction", f"queuemgr.{action_named(action.verb).permission}")
-        return request.user.has_perms(needed)
-
-    def _undoable_start(self, request: HttpRequest, action: BulkAction) -> AuditEntry | None:
-        """The audit entry by which the action can be undone; None if it cannot, or was."""
-        if action.verb not in bulk.UNDOABLE or action.state == ActionState.RUNNING:
-            return None
-        starts = AuditEntry.objects.filter(action_id=action.pk, action=START)
-        start = starts.filter(undone_by=None).first()
-        return start if start and may_undo(request, start) else None
 
     def _act(self, request: HttpRequest, pk: int, act: Callable[[Actor], str]) -> HttpResponse:
         try:
@@ -132,3 +98,28 @@ class BulkActionAdmin(ReadOnlyAdmin):
         except BadInput as error:
             messages.error(request, f"{error}.")
         return redirect("admin:queuemgr_bulkaction_change", pk)
+
+
+def _progress(action: BulkAction) -> dict[str, Any]:
+    now = database_now()
+    return {
+        "action": action,
+        "what": what_in_words(action),
+        "which": filter_in_words(action),
+        "progress": progress(action, now),
+        "now": now,
+        "running": action.state == ActionState.RUNNING,
+    }
+
+
+def _may_start(request: HttpRequest, action: BulkAction) -> bool:
+    needed = ("queuemgr.add_bulkaction", f"queuemgr.{action_named(action.verb).permission}")
+    return request.user.has_perms(needed)
+
+
+def _undoable_start(request: HttpRequest, action: BulkAction) -> AuditEntry | None:
+    """The audit entry by which the action can be undone; None if it cannot, or was."""
+    if action.verb not in bulk.UNDOABLE or action.state == ActionState.RUNNING:
+        return None
+    start = AuditEntry.objects.filter(action_id=action.pk, action=START, undone_by=None).first()
+    return start if start and may_undo(request, start) else None

@@ -153,7 +153,7 @@ def _page(request: HttpRequest, given: Any) -> HttpResponse:
             context |= _preview(given)
         except SluiceError as error:
             context["problem"] = str(error)
-    return render_page(request, "bulk_new", "New bulk action", **context)
+    return render_page(request, "bulk_new", title="New bulk action", **context)
 
 
 def _preview(given: Any) -> dict[str, Any]:

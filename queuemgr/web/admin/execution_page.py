@@ -74,7 +74,7 @@ def context(
         "lease": lease,
         "lease_left": lease and lasting(lease.expires_at - seen.now),
         "worker": lease and lease.worker and address("queuemgr_worker_change", lease.worker.pk),
-        "history": map(_line, timeline(attempts, changes, None if older else execution.created_at)),
+        "history": list(map(_line, timeline(attempts, changes, None if older else execution.created_at))),
         "older": older,
         "attempts_address": address("queuemgr_attempt_changelist", q=execution.key),
         "changes_address": address("queuemgr_auditentry_changelist", target=str(execution)),

@@ -8,7 +8,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
-from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -45,6 +44,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     deferred = ("payload", "context")
     has_history = True
     list_select_related = ("route",)
+    own_page = "execution"
 
     class Media:
         css = {"all": ("queuemgr/executions.css",)}
@@ -105,6 +105,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         across = request.POST.get("select_across") == "1"
         some = list(queryset.select_related(None).only("flow", "key")[: SAMPLE + 1])
         context = {
+            "title": f"{act.label}: executions",
             "opts": self.opts,
             "act": act,
             "form": form,
@@ -116,33 +117,30 @@ class ExecutionAdmin(ReadOnlyAdmin):
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "back": request.get_full_path(),
         }
-        return render_page(request, "action", f"{act.label}: executions", **context)
+        return render_page(request, "action", **context)
 
     def pages(self) -> Any:
         yield "<int:object_id>/action/", self.action_view, "queuemgr_execution_action"
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        execution = self._get(request, unquote(object_id))
-        if execution is None:
-            return self._gone(request, object_id)
-        if request.method not in ("GET", "HEAD"):
-            raise PermissionDenied
-        return self._page(request, execution)
+    def own_context(
+        self, request: HttpRequest, row: Execution, typed: OfferedAction | None = None
+    ) -> dict[str, Any]:
+        return {"title": str(row), **execution_page.context(row, request.user, typed)}
 
     @method_decorator(require_POST)
     def action_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """Apply the action of a button; shows the page again with the errors of its form."""
-        execution = self._get(request, object_id)
+        execution = self.get_object(request, str(object_id))
         act = execution_actions.ACTIONS_BY_NAME.get(request.POST.get("act", ""))
         if execution is None:
-            return self._gone(request, object_id)
-        if act is None or not act.allowed_to(request.user):
+            return self.missing(request, object_id)
+        may_view = self.has_view_permission(request, execution)
+        if act is None or not may_view or not act.allowed_to(request.user):
             raise PermissionDenied
         form = (act.form or ActionForm)(request.POST, auto_id=f"id_{act.name}_%s", label_suffix="")
         if not form.is_valid() or not self._apply(request, execution, act, form):
-            return self._page(request, execution, OfferedAction(act, form))
+            context = self.own_context(request, execution, OfferedAction(act, form))
+            return render_page(request, self.own_page, opts=self.opts, **context)
         return redirect("admin:queuemgr_execution_change", execution.pk)
 
     def _apply(
@@ -164,22 +162,6 @@ class ExecutionAdmin(ReadOnlyAdmin):
             now = Execution.objects.get(pk=execution.pk).status
             messages.warning(request, f"Nothing was changed: {execution} is {now} now.")
         return True
-
-    def _get(self, request: HttpRequest, pk: Any) -> Execution | None:
-        execution: Execution | None = self.get_object(request, str(pk))
-        if execution is not None and not self.has_view_permission(request, execution):
-            raise PermissionDenied
-        return execution
-
-    def _gone(self, request: HttpRequest, pk: Any) -> HttpResponse:
-        self.message_user(request, f"There is no execution {pk}.", messages.WARNING)
-        return redirect("admin:queuemgr_execution_changelist")
-
-    def _page(
-        self, request: HttpRequest, execution: Execution, typed: OfferedAction | None = None
-    ) -> HttpResponse:
-        context = execution_page.context(execution, request.user, typed)
-        return render_page(request, "execution", str(execution), opts=self.opts, **context)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("route", "batch", "lease__worker")

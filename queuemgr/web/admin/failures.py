@@ -20,13 +20,13 @@ def failures(request: HttpRequest) -> HttpResponse:
     if not request.user.has_perm("queuemgr.view_execution"):
         raise PermissionDenied
     context = {
+        "title": "Failures",
         "rows": [_row(group) for group in groups(SHOWN)],
         "shown": SHOWN,
         "trends": [(trend, _bars(trend.hours)) for trend in trends()],
         "now": database_now(),
-        "may_retry": request.user.has_perms(("queuemgr.add_bulkaction", "queuemgr.retry_execution")),
     }
-    return render_page(request, "failures", "Failures", **context)
+    return render_page(request, "failures", **context)
 
 
 def _row(group: FailureGroup) -> dict[str, Any]:

@@ -39,19 +39,6 @@ RESERVED = {"everything", "all", "virtual_time", "workers", "retries", "run_afte
 """Words with another meaning wherever limits are named."""
 
 
-def check_name(name: str) -> None:
-    """Raise `ValidationError` for a name under which no work could ever run."""
-    phases = [f"phase:{phase}" for phase in all_phases()]
-    if name == FLEET or name in phases or is_token(name):
-        return
-    if name.startswith("phase:") or not KEY.fullmatch(name) or name.endswith(":"):
-        raise ValidationError(
-            f"Not a limit's name. Valid are: {FLEET}; {', '.join(phases)}; a token such as cpu, as "
-            "steps name them; a key such as host:api.example.org:443; or a pattern such as host:*, with "
-            "its star at the end."
-        )
-
-
 def is_token(name: str) -> bool:
     """Is it a token: neither the fleet, a phase, a queue nor a reserved word?"""
     others = {FLEET, *all_phases(), *all_queues(), *RESERVED}
@@ -64,9 +51,16 @@ class LimitForm(ReasonForm):
         fields = ("name", *LIMIT_FIELDS)
 
     def clean_name(self) -> str:
-        name = str(self.cleaned_data["name"])
-        check_name(name)
-        return name
+        """No work could ever run under any other name."""
+        name, phases = str(self.cleaned_data["name"]), [f"phase:{phase}" for phase in all_phases()]
+        is_key = KEY.fullmatch(name) and not name.startswith("phase:") and not name.endswith(":")
+        if name == FLEET or name in phases or is_token(name) or is_key:
+            return name
+        raise ValidationError(
+            f"Not a limit's name. Valid are: {FLEET}; {', '.join(phases)}; a token such as cpu, as "
+            "steps name them; a key such as host:api.example.org:443; or a pattern such as host:*, with "
+            "its star at the end."
+        )
 
     def clean_daily_budget(self) -> int | None:
         budget: int | None = self.cleaned_data["daily_budget"]

@@ -80,7 +80,7 @@ class PausingAdmin(BaseAdmin):
     def _show_form(self, request: HttpRequest, queryset: QuerySet[Pausable], form: PauseForm) -> HttpResponse:
         context = {"form": form, "rows": queryset, "checkbox": helpers.ACTION_CHECKBOX_NAME}
         title = f"Pause {self.opts.verbose_name_plural}"
-        return render_page(request, "pause", title, opts=self.opts, **context)
+        return render_page(request, "pause", title=title, opts=self.opts, **context)
 
 
 def _names(queryset: QuerySet[Any]) -> list[str]:

@@ -101,6 +101,9 @@ class BaseAdmin(_ModelAdmin):
 
     may_add = False
 
+    own_page = ""
+    """The template of a row's own page, in place of Django's form."""
+
     def __init_subclass__(cls) -> None:
         for name, title in cls.__dict__.get("titles", {}).items():
             setattr(cls, name, _column(name, title))
@@ -123,6 +126,26 @@ class BaseAdmin(_ModelAdmin):
         if row is not None and self.reads_detail:
             self.read_page([row])
         return row
+
+    def own_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """What the template in `own_page` shows, with its `title`."""
+        raise NotImplementedError
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        if not self.own_page:
+            return super().change_view(request, object_id, form_url, extra_context)
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            return self.missing(request, object_id)
+        if not self.has_view_permission(request, row) or request.method not in ("GET", "HEAD"):
+            raise PermissionDenied
+        return render_page(request, self.own_page, opts=self.opts, **self.own_context(request, row))
+
+    def missing(self, request: HttpRequest, pk: Any) -> HttpResponse:
+        messages.warning(request, f"There is no {self.opts.verbose_name} {pk}.")
+        return redirect(f"admin:queuemgr_{self.opts.model_name}_changelist")
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         title = str(self.opts.verbose_name_plural).capitalize()
@@ -181,10 +204,10 @@ def actor_of(request: HttpRequest) -> Actor:
     return Actor(request.user.get_username(), "admin", clean(request.POST.get("reason", "").strip())[:200])
 
 
-def render_page(request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
-    """A page of ours in the frame of the admin."""
-    frame = admin.site.each_context(request)
-    return TemplateResponse(request, f"admin/queuemgr/{template}.html", {**frame, "title": title, **context})
+def render_page(request: HttpRequest, template: str, **context: Any) -> TemplateResponse:
+    """A page of ours in the frame of the admin; the context has its `title`."""
+    context = {**admin.site.each_context(request), **context}
+    return TemplateResponse(request, f"admin/queuemgr/{template}.html", context)
 
 
 def _column(name: str, title: str) -> Any:

@@ -123,7 +123,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         """The page with the secret, as the response to the POST: the secret is stored nowhere."""
         secret = request.secret  # type: ignore[attr-defined]  # set by `save_model`
         title = f"Token {obj.name}"
-        return render_page(request, "token_created", title, opts=self.opts, token=obj, secret=secret)
+        return render_page(request, "token_created", title=title, opts=self.opts, token=obj, secret=secret)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("queuemgr.change_apitoken"))

@@ -94,17 +94,13 @@ class Bearer(_Requires, HttpBearer):
             raise no_token("unknown token", "invalid_token")
         if problem := api_tokens.blocking_reasons(found, now):
             raise no_token(problem, "invalid_token")
-        _count(found, now)
+        wait = api_tokens.count(found, now)
+        if wait is not None:
+            raise Problem(
+                "too-many-requests", f"the rate limit of token {found.name} is {found.rate}",
+                headers={"Retry-After": str(math.ceil(wait) or 1)}, retry_after_seconds=round(wait, 3),
+            )  # fmt: skip
         return self.admit(Caller(found.owner, found))
-
-
-def _count(token: ApiToken, now: Any) -> None:
-    wait = api_tokens.count(token, now)
-    if wait is not None:
-        raise Problem(
-            "too-many-requests", f"the rate limit of token {token.name} is {token.rate}",
-            headers={"Retry-After": str(math.ceil(wait) or 1)}, retry_after_seconds=round(wait, 3),
-        )  # fmt: skip
 
 
 class Session(_Requires, SessionAuth):

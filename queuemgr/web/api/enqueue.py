@@ -158,14 +158,13 @@ def _as_enqueued(flow: str, executions: Sequence[NewExecution], new: set[str]) -
 def parse_items(flow: str, items: Sequence[str | KeyAndPayload]) -> list[NewExecution]:
     """All or nothing: what a flow stored for an item is rolled back if a later one is invalid."""
     with transaction.atomic():
-        return [_parse(flow, number, item) for number, item in enumerate(items)]
-
-
-def _parse(flow: str, number: int, item: str | KeyAndPayload) -> NewExecution:
-    try:
-        return _parse_item(flow, item)
-    except BadInput as error:
-        raise Problem("invalid", f"item {number}: {error}", item=number) from None
+        parsed = []
+        for number, item in enumerate(items):
+            try:
+                parsed.append(_parse_item(flow, item))
+            except BadInput as error:
+                raise Problem("invalid", f"item {number}: {error}", item=number) from None
+        return parsed
 
 
 def _parse_item(name: str, item: str | KeyAndPayload) -> NewExecution:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from queuemgr.base import histogram, sql
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
@@ -42,45 +41,31 @@ _TOTALS = """
 """
 
 
-class _Total(NamedTuple):
-    phase: str
-    priority: int
-    outcome: str
-    error_kind: str
-    counted: int
-    cost: int
-
-
 def samples(now: datetime) -> Iterator[Sample]:
     """Counters, unless the roll-up lags too far, and histograms."""
     oldest = minute_stats.oldest_pending()
     lag = max(now - oldest, timedelta()) if oldest else timedelta()
     yield Sample("sluicegate_rollup_lag_seconds", (), lag.total_seconds())
     if lag <= TOO_FAR_BEHIND:
-        yield from _counters(_read(minute_stats.complete_to() or ALL_TIME))
+        yield from _counters(minute_stats.complete_to() or ALL_TIME)
     yield from _histograms()
 
 
-def _read(rolled_up_to: datetime) -> list[_Total]:
-    rows = sql.rows(_TOTALS, [ALL_TIME, rolled_up_to, ALL_TIME, rolled_up_to])
-    return [_Total._make([*kind, int(counted), int(cost)]) for *kind, counted, cost in rows]
-
-
-def _counters(totals: list[_Total]) -> Iterator[Sample]:
+def _counters(rolled_up_to: datetime) -> Iterator[Sample]:
     known, phases = set(retry_policies.kinds()), list(all_phases())
     starts = Counter({(phase, rank): 0 for phase in phases for rank in PRIORITY_NAMES})
     requests = Counter(dict.fromkeys(phases, 0))
     ended: Counter[tuple[str, str, str, str]] = Counter()
     anomaly_counts = Counter(dict.fromkeys(anomalies.KINDS, 0))
-    for total in totals:
-        if total.outcome == ANOMALY:
-            anomaly_counts[total.error_kind] += total.counted
+    totals = sql.rows(_TOTALS, [ALL_TIME, rolled_up_to, ALL_TIME, rolled_up_to])
+    for phase, rank, outcome, error_kind, counted, cost in totals:
+        if outcome == ANOMALY:
+            anomaly_counts[error_kind] += int(counted)
             continue
-        starts[total.phase, total.priority] += total.counted
-        requests[total.phase] += total.cost
-        if total.outcome != RUNNING:
-            kind = bounded(total.error_kind, known)
-            ended[total.phase, _priority(total.priority), total.outcome, kind] += total.counted
+        starts[phase, rank] += int(counted)
+        requests[phase] += int(cost)
+        if outcome != RUNNING:
+            ended[phase, _priority(rank), outcome, bounded(error_kind, known)] += int(counted)
     for (phase, rank), count in starts.items():
         yield Sample("sluicegate_starts_total", (phase, _priority(rank)), count)
     for labels, count in sorted(ended.items()):

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from django.db.models import Count, Min, Q
+
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import all_queues
-from queuemgr.models import FINAL, PeriodicJob, Queue
+from queuemgr.models import FINAL, Lease, PeriodicJob, Queue, State
 from queuemgr.reporting.queue_depths import queue_counts
 from queuemgr.scheduling.snapshot import live_since
 from queuemgr.web.metrics.definitions import Sample
-
-_LEASES = """
-    SELECT started_at IS NOT NULL AS begun, MIN(expires_at),
-           SUM(CASE WHEN expires_at < %s THEN 1 ELSE 0 END),
-           SUM(CASE WHEN expires_at < %s THEN 1 ELSE 0 END)
-      FROM queuemgr_lease GROUP BY begun
-"""
 
 _ENDED = """
     SELECT state, COUNT(*) FROM queuemgr_execution
@@ -36,49 +31,39 @@ _WORKERS = """
 
 
 def samples(now: datetime) -> Iterator[Sample]:
-    yield from _depths(now)
-    yield from _leases(now)
-    yield from _ended()
+    for counts in queue_counts(now):
+        queue, oldest = counts["queue"], counts["oldest_wait_seconds"] or 0.0
+        for state in (State.WAITING, State.LEASED, State.RUNNING):
+            yield Sample("sluicegate_queue_executions", (queue, state.value), counts[state])
+        yield Sample("sluicegate_queue_due", (queue,), counts["due"])
+        yield Sample("sluicegate_queue_oldest_wait_seconds", (queue,), oldest)
+    paused = set(Queue.objects.paused(now).values_list("name", flat=True))
+    for queue in all_queues():
+        yield Sample("sluicegate_queue_paused", (queue,), queue in paused)
+    yield Sample("sluicegate_starvation_seconds", (), queue_settings().starvation_seconds)
+    yield from _renewals(now)
+    ended = dict(sql.rows(_ENDED))
+    for state in FINAL:
+        yield Sample("sluicegate_executions_ended", (state.value,), ended.get(state.value, 0))
     yield from _workers(now)
     for job, ran_at in PeriodicJob.objects.values_list("name", "ran_at"):
         yield Sample("sluicegate_periodic_job_last_run_timestamp_seconds", (job,), ran_at.timestamp())
 
 
-def _depths(now: datetime) -> Iterator[Sample]:
-    for counts in queue_counts(now):
-        queue = counts["queue"]
-        for state in ("waiting", "leased", "running"):
-            yield Sample("sluicegate_queue_executions", (queue, state), counts[state])
-        yield Sample("sluicegate_queue_due", (queue,), counts["due"])
-        yield Sample("sluicegate_queue_oldest_wait_seconds", (queue,), counts["oldest_wait_seconds"] or 0.0)
-    paused = set(Queue.objects.paused(now).values_list("name", flat=True))
-    for queue in all_queues():
-        yield Sample("sluicegate_queue_paused", (queue,), queue in paused)
-    yield Sample("sluicegate_starvation_seconds", (), queue_settings().starvation_seconds)
-
-
-def _leases(now: datetime) -> Iterator[Sample]:
-    """How far leases are from their expiry."""
-    config = queue_settings()
+def _renewals(now: datetime) -> Iterator[Sample]:
+    config, begun = queue_settings(), Q(started_at__isnull=False)
     soon = now + timedelta(seconds=min(config.heartbeat_seconds, config.lease_seconds / 3))
-    near_end, overdue, renewed = 0, 0, 0.0
-    rows = sql.rows(_LEASES, [soon, now])
-    for begun, first, ends_soon, ended in rows:
-        overdue += int(ended)
-        if begun:
-            near_end += int(ends_soon)
-            left = (sql.as_datetime(first) - now).total_seconds()
-            renewed = max(renewed, config.lease_seconds - left)
+    found = Lease.objects.aggregate(
+        first=Min("expires_at", filter=begun),
+        near_end=Count("pk", filter=begun & Q(expires_at__lt=soon)),
+        overdue=Count("pk", filter=Q(expires_at__lt=now)),
+    )
+    left = (found["first"] - now).total_seconds() if found["first"] else config.lease_seconds
+    renewed = max(0.0, config.lease_seconds - left)
     yield Sample("sluicegate_lease_oldest_renewal_seconds", (), renewed)
     yield Sample("sluicegate_lease_seconds", (), config.lease_seconds)
-    yield Sample("sluicegate_leases_expiring_soon", (), near_end)
-    yield Sample("sluicegate_leases_overdue", (), overdue)
-
-
-def _ended() -> Iterator[Sample]:
-    counts = dict(sql.rows(_ENDED))
-    for state in FINAL:
-        yield Sample("sluicegate_executions_ended", (state.value,), counts.get(state.value, 0))
+    yield Sample("sluicegate_leases_expiring_soon", (), found["near_end"])
+    yield Sample("sluicegate_leases_overdue", (), found["overdue"])
 
 
 def _workers(now: datetime) -> Iterator[Sample]:
