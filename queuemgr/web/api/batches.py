@@ -14,6 +14,8 @@ from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
+from queuemgr.reporting.batch_progress import Progress
+from queuemgr.reporting.batch_results import Result
 from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import actor_of, requires
 from queuemgr.web.api.enqueue import MAX_ITEMS, FlowName, Item, KeyAndPayload, parse_items
@@ -72,7 +74,7 @@ class OneBatch(BatchOut):
         return batches.ended_at(batch)
 
     @staticmethod
-    def resolve_progress(batch: Batch) -> batches.Progress:
+    def resolve_progress(batch: Batch) -> Progress:
         return batches.progress(batch)
 
 
@@ -84,7 +86,7 @@ class Batches(Schema):
 class Results(Schema):
     """Results in member order, up to the first unfinished one. `after`: for the next request."""
 
-    results: list[batches.Result]
+    results: list[Result]
     after: int
 
 
