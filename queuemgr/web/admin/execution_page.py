@@ -61,7 +61,8 @@ def context(
     seen = snapshot.read(database_now())
     reasons = explain.reasons(seen)
     lease: Lease | None = getattr(execution, "lease", None)  # Django raises where there is none
-    attempts, older = _attempts(execution)
+    newest = list(Attempt.objects.filter(execution=execution).order_by("-pk")[: SHOWN + 1])
+    attempts, older = newest[:SHOWN][::-1], len(newest) > SHOWN
     changes = AuditEntry.objects.filter(target=str(execution)).order_by("-pk")[:SHOWN]
     sees_payload = user.has_perm("queuemgr.view_payload")
     return {
@@ -123,12 +124,6 @@ def _offered(act: ExecutionAction, execution: Execution) -> OfferedAction:
     }
     form = act.form or ActionForm
     return OfferedAction(act, form(initial=given, auto_id=f"id_{act.name}_%s", label_suffix=""))
-
-
-def _attempts(execution: Execution) -> tuple[list[Attempt], bool]:
-    """The newest ones, in order of time, and whether there are older ones."""
-    newest = list(Attempt.objects.filter(execution=execution).order_by("-pk")[: SHOWN + 1])
-    return list(reversed(newest[:SHOWN])), len(newest) > SHOWN
 
 
 def _line(entry: Entry) -> dict[str, Any]:

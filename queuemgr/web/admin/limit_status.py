@@ -45,9 +45,7 @@ class LimitStatus:
 
     @property
     def keys(self) -> list[str]:
-        """Its keys with usage, or whose breaker is not closed, the most used first."""
-        if not self.is_pattern:
-            return [self.limit.name]
+        """The keys of a pattern with usage, or whose breaker is not closed, the most used first."""
         keys = {key for key, use in self.uses.items() if use.leases or use.spent or use.reserved}
         keys |= {key for key in self.breaker_states if self.breaker(key) or self.next_start(key)}
         return sorted(keys, key=lambda key: (-self.use(key).running, not self.breaker(key), key))
@@ -88,15 +86,11 @@ class LimitStatus:
         budget = self.limit.daily_budget
         if budget is None:
             return ""
-        if not self.is_pattern:
-            spent = requests(self.use(self.limit.name))
-            return f"{spent} of {budget:,}\nresets {self._reset()}"
         fullest = max(self.uses.values(), key=lambda use: use.spent + use.reserved, default=NO_USE)
-        return f"{budget:,} each, the fullest {requests(fullest)}\nresets {self._reset()}"
-
-    def _reset(self) -> str:
+        spent = requests(fullest if self.is_pattern else self.use(self.limit.name))
+        text = f"{budget:,} each, the fullest {spent}" if self.is_pattern else f"{spent} of {budget:,}"
         name = _zone_of(self.limit)
-        return f"{day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
+        return f"{text}\nresets {day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
 
     def breaker(self, key: str) -> str:
         """Until when and why its breaker is open, or that it is half-open; empty when it is closed."""

@@ -17,7 +17,6 @@ from django.utils.html import format_html
 from queuemgr.flows.flow import all_phases, all_queues
 from queuemgr.models import Lease, Limit, LimitState
 from queuemgr.operations import controls
-from queuemgr.reporting.explain import Stopped
 from queuemgr.scheduling.admission import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, moment, requests, some_of
@@ -148,7 +147,14 @@ class LimitAdmin(PausingAdmin):
     @admin.display(description="Waits on it")
     def waits_now(self, limit: Any) -> str:
         status: LimitStatus = limit.limit_status
-        rows = [(f"{stop.waiting:,}", stop.text, _can_change(stop, status)) for stop in status.waits[:SHOWN]]
+        rows = [
+            (
+                f"{stop.waiting:,}",
+                stop.text,
+                moment(stop.until, status.now) if stop.until else ENDS.get(stop.kind, "at any time"),
+            )
+            for stop in status.waits[:SHOWN]
+        ]
         return _table(("waiting", "reason", "until"), rows, len(status.waits)) or "nothing"
 
 
@@ -204,19 +210,13 @@ def _under(name: str) -> Q:
     return Q(route__limits__name=name)
 
 
-WITHOUT_A_TIME = {
+ENDS = {
     "capacity": "as soon as something under it ends",
     "reserved": "as soon as the heavy work has started",
     "half_open": "as soon as one of the trial starts succeeds",
     "paused": "when someone resumes it",
 }
-
-
-def _can_change(stop: Stopped, status: LimitStatus) -> str:
-    """The earliest time, or the event, that may end the wait."""
-    if stop.until:
-        return moment(stop.until, status.now)
-    return WITHOUT_A_TIME.get(stop.kind, "at any time")
+"""The event that may end a wait, by the kind of its reason, where no time is known."""
 
 
 def _lines(texts: Iterable[str]) -> str:

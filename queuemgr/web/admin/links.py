@@ -30,9 +30,3 @@ class Links:
     def to(self, page: str, /, *args: Any, may: str, **query: Any) -> str:
         """`may` is the permission that the page needs."""
         return address(page, *args, **query) if self.person.has_perm(f"queuemgr.{may}") else ""
-
-    def executions(self, **query: Any) -> str:
-        return self.to("queuemgr_execution_changelist", may="view_execution", **query)
-
-    def attempts(self, **query: Any) -> str:
-        return self.to("queuemgr_attempt_changelist", may="view_attempt", **query)

@@ -63,7 +63,9 @@ class PausingAdmin(BaseAdmin):
     def pause(self, request: HttpRequest, queryset: QuerySet[Pausable]) -> HttpResponse | None:
         form = PauseForm(request.POST if "reason" in request.POST else None)
         if not form.is_valid():
-            return self._show_form(request, queryset, form)
+            context = {"form": form, "rows": queryset, "checkbox": helpers.ACTION_CHECKBOX_NAME}
+            title = f"Pause {self.opts.verbose_name_plural}"
+            return render_page(request, "pause", title=title, opts=self.opts, **context)
         for name in _names(queryset):
             controls.pause(name, actor_of(request), form.cleaned_data["until"])
         self.message_user(request, f"Paused: {', '.join(_names(queryset))}.")
@@ -76,11 +78,6 @@ class PausingAdmin(BaseAdmin):
             controls.resume(name, actor_of(request))
         text = f"Resumed: {', '.join(names)}." if names else "None of these was paused."
         self.message_user(request, text, messages.SUCCESS if names else messages.WARNING)
-
-    def _show_form(self, request: HttpRequest, queryset: QuerySet[Pausable], form: PauseForm) -> HttpResponse:
-        context = {"form": form, "rows": queryset, "checkbox": helpers.ACTION_CHECKBOX_NAME}
-        title = f"Pause {self.opts.verbose_name_plural}"
-        return render_page(request, "pause", title=title, opts=self.opts, **context)
 
 
 def _names(queryset: QuerySet[Any]) -> list[str]:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.http import HttpRequest
 from django.templatetags.static import static
 
 
-def admin(request: HttpRequest) -> str:
-    """The classes that our pages are built from."""
-    return static("queuemgr/admin.css")
+def _file(name: str) -> Callable[[HttpRequest], str]:
+    return lambda request: static(f"queuemgr/{name}")
 
 
-def layout(request: HttpRequest) -> str:
-    """Menu, header and messages."""
-    return static("queuemgr/layout.css")
+admin = _file("admin.css")
+"""The classes that our pages are built from."""
 
+layout = _file("layout.css")
+"""Menu, header and messages."""
 
-def list_layout(request: HttpRequest) -> str:
-    """Search, filters, actions and rows of lists."""
-    return static("queuemgr/list_layout.css")
+list_layout = _file("list_layout.css")
+"""Search, filters, actions and rows of lists."""
 
-
-def favicon(request: HttpRequest) -> str:
-    return static("queuemgr/sluicegate.svg")
+favicon = _file("sluicegate.svg")

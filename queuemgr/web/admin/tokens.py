@@ -122,8 +122,8 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         """The page with the secret, as the response to the POST: the secret is stored nowhere."""
         secret = request.secret  # type: ignore[attr-defined]  # set by `save_model`
-        title = f"Token {obj.name}"
-        return render_page(request, "token_created", title=title, opts=self.opts, token=obj, secret=secret)
+        context = {"title": f"Token {obj.name}", "token": obj, "secret": secret}
+        return render_page(request, "token_created", opts=self.opts, **context)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("queuemgr.change_apitoken"))

@@ -29,11 +29,11 @@ class WorkerAdmin(ReadOnlyAdmin):
         held = Lease.objects.started().filter(worker__in=[row.pk for row in rows])
         busy = dict(held.order_by().values_list("worker_id").annotate(n=Count("*")))
         for row in rows:
-            row.busy, row.condition = busy.get(row.pk, 0), condition(row, now)
+            row.busy, row.condition = busy.get(row.pk, 0), _condition(row, now)
             row.consumes = ", ".join(row.queues)
 
 
-def condition(worker: Worker, now: datetime) -> str:
+def _condition(worker: Worker, now: datetime) -> str:
     """`live`, `draining` (it takes no more work) or `gone` (no recent heartbeat)."""
     if worker.seen_at <= live_since(now):
         return "gone"

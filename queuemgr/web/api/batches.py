@@ -25,8 +25,6 @@ from queuemgr.web.api.schemas import NO_REASON, WithReason
 
 router = Router(tags=["batches"])
 
-MAX_RESULTS = 1_000
-
 
 class NewBatch(WithReason):
     """`fail_fast`: the first final failure cancels the rest. `window`: how many members may start beyond
@@ -104,20 +102,11 @@ class Cancelled(Schema):
 
 class ResultsPage(schemas.Input):
     after: int = Field(-1, ge=-1, le=2**31 - 1, description="The `seq` of the last result received.")
-    rows: int = Field(100, ge=1, le=MAX_RESULTS)
+    rows: int = Field(100, ge=1, le=1_000)
 
 
 def _get(name: str) -> Batch:
     return schemas.get_or_404(Batch, f"no batch is called {name}; GET batches lists them", name=name)
-
-
-def _open(name: str) -> Batch:
-    """A batch that accepts members; raises `Problem` 409 for others."""
-    found = _get(name)
-    if found.closed_at is not None:
-        state = "cancelled" if found.cancelled_at else "closed"
-        raise Problem("conflict", f"batch {name} is {state}: open another", state=state)
-    return found
 
 
 @router.get("/batches", response=Batches, **requires("read", "view_batch"))
@@ -149,7 +138,10 @@ def show_batch(request: HttpRequest, name: schemas.Name) -> Any:
 @idempotent
 def add_to_batch(request: HttpRequest, name: schemas.Name, given: Members) -> Added:
     """Add members. Adding the same again changes nothing: a member keeps its number."""
-    batch = _open(name)
+    batch = _get(name)
+    if batch.closed_at is not None:
+        state = "cancelled" if batch.cancelled_at else "closed"
+        raise Problem("conflict", f"batch {name} is {state}: open another", state=state)
     new = parse_items(batch.flow, given.items)
     how = {"priority": given.priority, "batch": batch.name}
     with audited_enqueue(batch.flow, actor_of(request), **how) as counted:

@@ -54,16 +54,11 @@ def retry_execution(request: HttpRequest, pk: Id, given: Retry = PLAIN_RETRY) ->
     execution, actor = get_execution(pk), actor_of(request, given.reason)
     if given.payload is not None:
         caller_of(request).require("payload", "edit_payload")
-        count = executions.retry_with_payload(
-            execution,
-            validate_remote_payload(execution.flow, given.payload),
-            actor,
-            from_start=given.from_start,
-        )
-    elif given.from_start:
-        count = executions.retry_from_start([execution], actor)
+        payload = validate_remote_payload(execution.flow, given.payload)
+        count = executions.retry_with_payload(execution, payload, actor, from_start=given.from_start)
     else:
-        count = executions.retry([execution], actor)
+        retry = executions.retry_from_start if given.from_start else executions.retry
+        count = retry([execution], actor)
     return changed(execution, count, "only failed, cancelled and skipped executions can be retried")
 
 
@@ -89,10 +84,8 @@ def skip_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) 
 @idempotent
 def prioritise_execution(request: HttpRequest, pk: Id, given: PriorityInput) -> Changed:
     """Set its priority; 0 changed if it has that priority already."""
-    rank = priority_of(given.priority)
-    return Changed(
-        changed=executions.set_priority([get_execution(pk)], rank, actor_of(request, given.reason))
-    )
+    execution, actor = get_execution(pk), actor_of(request, given.reason)
+    return Changed(changed=executions.set_priority([execution], priority_of(given.priority), actor))
 
 
 @router.post(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -12,7 +13,7 @@ from pydantic import BeforeValidator
 
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows.flow import get_flow
-from queuemgr.models import Attempt, Execution, State
+from queuemgr.models import Execution, State
 from queuemgr.reporting import queue_position
 from queuemgr.reporting.filtering import executions_matching
 from queuemgr.web.api import schemas
@@ -64,7 +65,7 @@ class Executions(Schema):
 class AttemptOut(Schema):
     """One attempt at a step."""
 
-    lease: str
+    lease: UUID = Field(validation_alias="lease_id")
     phase: str
     step: str
     priority: schemas.PriorityOut
@@ -77,15 +78,7 @@ class AttemptOut(Schema):
     outcome: str
     error_kind: str
     error_message: str
-    requests: int = Field(description="Requests charged to the budget.")
-
-    @staticmethod
-    def resolve_lease(row: Attempt) -> str:
-        return str(row.lease_id)
-
-    @staticmethod
-    def resolve_requests(row: Attempt) -> int:
-        return row.cost
+    requests: int = Field(validation_alias="cost", description="Requests charged to the budget.")
 
 
 class Attempts(Schema):

@@ -24,7 +24,6 @@ Id = Annotated[int, Path(ge=1, le=BIGGEST_ID)]
 IdNumber = Annotated[int, Field(ge=1, le=BIGGEST_ID)]
 Name = Annotated[str, Path(min_length=1, max_length=255, pattern=PRINTABLE)]
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY, pattern=PRINTABLE)]
-Text = Annotated[str, Field(max_length=255, pattern=PRINTABLE)]
 PriorityName = Literal["high", "normal", "low"]
 PriorityOut = Annotated[str, BeforeValidator(PRIORITY_NAMES.get)]
 """The name of a priority, made of the number in its column."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from django.contrib.admin.views.decorators import staff_member_required
@@ -65,7 +64,9 @@ class SluiceApi(NinjaAPI):
         schema["components"]["schemas"]["Problem"] = PROBLEM_SCHEMA
         for path, methods in schema["paths"].items():
             for operation in methods.values():
-                for status in _statuses(path, operation):
+                on_a_row = (404,) if "{" in path else ()
+                with_a_body = WITH_A_BODY if "requestBody" in operation else ()
+                for status in (*ALWAYS, *on_a_row, *with_a_body):
                     operation["responses"].setdefault(status, _problem(status))
                 needs = f"Scope `{operation['x-scope']}`, permission `{operation['x-permission']}`."
                 operation["description"] = f"{operation.get('description', '')}\n\n{needs}"
@@ -73,14 +74,6 @@ class SluiceApi(NinjaAPI):
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
         return str(operation.view_func.__name__)
-
-
-def _statuses(path: str, operation: dict[str, Any]) -> Iterator[int]:
-    yield from ALWAYS
-    if "{" in path:
-        yield 404
-    if "requestBody" in operation:
-        yield from WITH_A_BODY
 
 
 def _problem(status: int) -> dict[str, Any]:

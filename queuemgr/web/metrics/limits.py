@@ -56,7 +56,7 @@ def samples(now: datetime) -> Iterator[Sample]:
 
 def _sums(seen: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
     sums: dict[str, Counter[str]] = {name: Counter() for name in own}
-    for name, values in _each(seen, own):
+    for name, values in _each(seen):
         sums.setdefault(label_of(name, own), Counter()).update(values)
     for label, values in sorted(sums.items()):
         for name in SUMMED:
@@ -65,18 +65,11 @@ def _sums(seen: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
             yield Sample(f"sluicegate_limit_{name}", (label,), values[name])
 
 
-def _each(seen: Snapshot, own: frozenset[str]) -> Iterator[tuple[str, Mapping[str, int]]]:
+def _each(seen: Snapshot) -> Iterator[tuple[str, Mapping[str, int]]]:
     for name, use in seen.use.items():
-        cap = seen.rule(name).max_running
-        yield (
-            name,
-            {
-                "running": use.running,
-                "running_high": use.running - use.below_high,
-                "keys_in_use": int(use.leases > 0),
-                "keys_full": int(use.leases > 0 and 0 < cap <= use.running),
-            },
-        )
+        values = {"running": use.running, "running_high": use.running - use.below_high}
+        is_full = use.leases > 0 and 0 < seen.rule(name).max_running <= use.running
+        yield name, {**values, "keys_in_use": int(use.leases > 0), "keys_full": int(is_full)}
     for name, state in seen.breaker_states.items():
         is_open, is_half_open = state.is_open(seen.now), state.is_half_open(seen.now)
         yield name, {"breaker_open": int(is_open), "breaker_half_open": int(is_half_open)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -67,18 +68,23 @@ def percent(share: float | None) -> str:
 @register.simple_tag(takes_context=True)
 def execution_count(context: Any, value: int, **filters: str) -> str:
     """A number of executions, linked to the list of them."""
-    return link(context["links"].executions(**filters) if value else "", number(value))
+    return _count(context, "execution", value, filters)
 
 
 @register.simple_tag(takes_context=True)
 def attempt_count(context: Any, value: int, **filters: str) -> str:
     """A number of attempts, linked to the list of them."""
-    return link(context["links"].attempts(**filters) if value else "", number(value))
+    return _count(context, "attempt", value, filters)
+
+
+def _count(context: Any, model: str, value: int, filters: Mapping[str, str]) -> str:
+    page, may = f"queuemgr_{model}_changelist", f"view_{model}"
+    return link(context["links"].to(page, may=may, **filters) if value else "", number(value))
 
 
 @register.simple_tag(takes_context=True)
 def link_to(context: Any, text: str, page: str, *args: Any, may: str, **query: str) -> str:
-    """A text, linked to a page of the admin if it exists and the user may see it."""
+    """A text, linked to a page of the admin if the user may see it."""
     return link(context["links"].to(page, *args, may=may, **query), text)
 
 
