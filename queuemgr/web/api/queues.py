@@ -118,7 +118,7 @@ class PauseOut(Schema):
     paused: bool
 
 
-@router.get("/stats", response=Stats, **requires("read", "view_execution"))
+@router.get("/stats", response=Stats, tags=["stats"], **requires("read", "view_execution"))
 def show_stats(request: HttpRequest) -> Any:
     """Current counts and forecast."""
     return stats.stats()
