@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from queuemgr.reporting.dashboard import Dashboard, read
 from queuemgr.reporting.dashboard.budget_burndown import Line
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
-from queuemgr.web.admin.links import Links, address
+from queuemgr.web.admin.links import address
 from queuemgr.web.templatetags.dashboard import clock
 
 REFRESH_SECONDS = 5
@@ -42,7 +42,6 @@ def _context(request: HttpRequest) -> dict[str, Any]:
     window = next((window for window in board.windows if window.key == asked), board.windows[0])
     return {
         "dashboard": board,
-        "links": Links(request.user),
         "window": window,
         "here": address("index", window=window.key),
         "speeds": _speeds(board),

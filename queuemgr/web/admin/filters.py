@@ -38,12 +38,21 @@ class ChoiceFilter(admin.SimpleListFilter):
         return queryset.none() if found is None else queryset.filter(found)
 
 
-class PhaseFilter(ChoiceFilter):
+class ValueFilter(admin.SimpleListFilter):
+    """One column, named by `parameter_name`, must hold the chosen value."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        if value is not None and "\x00" in value:  # PostgreSQL accepts no NUL in text
+            return queryset.none()
+        return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
+
+
+class PhaseFilter(ValueFilter):
     title = parameter_name = "phase"
 
-    @property
-    def conditions(self) -> Mapping[str, Q]:
-        return {phase: Q(phase=phase) for phase in all_phases()}
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Choices:
+        return [(phase, phase) for phase in all_phases()]
 
 
 class PriorityFilter(ChoiceFilter):
@@ -78,10 +87,10 @@ class WhenFilter(AgeFilter):
     column = "at"
 
 
-def recent_values(column: str) -> type[admin.SimpleListFilter]:
+def recent_values(column: str) -> type[ValueFilter]:
     """A filter that offers the values of the newest rows, for a column without an index."""
 
-    class RecentValues(admin.SimpleListFilter):
+    class RecentValues(ValueFilter):
         title = column.replace("_", " ")
         parameter_name = column
 
@@ -90,12 +99,6 @@ def recent_values(column: str) -> type[admin.SimpleListFilter]:
             newest = rows.aggregate(newest=Max("pk"))["newest"] or 0
             values = rows.filter(pk__gt=newest - RECENT).order_by(column)
             return [(v, v) for v in values.values_list(column, flat=True).distinct() if v]
-
-        def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-            value = self.value()
-            if value is not None and "\x00" in value:  # PostgreSQL accepts no NUL in text
-                return queryset.none()
-            return queryset if value is None else queryset.filter(**{column: value})
 
     return RecentValues
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.urls import reverse
@@ -19,14 +18,3 @@ def address(page: str, /, *args: Any, **query: Any) -> str:
 def link(address: str, text: Any) -> str:
     """A text, linked if there is an address."""
     return format_html('<a href="{}">{}</a>', address, text) if address else str(escape(text))
-
-
-@dataclass(frozen=True)
-class Links:
-    """Addresses for one user; empty if the user may not see the page."""
-
-    person: Any
-
-    def to(self, page: str, /, *args: Any, may: str, **query: Any) -> str:
-        """`may` is the permission that the page needs."""
-        return address(page, *args, **query) if self.person.has_perm(f"queuemgr.{may}") else ""
