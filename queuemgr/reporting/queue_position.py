@@ -81,6 +81,7 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
     finishes_at = None
     if starts_at:
         finishes_at, unknown = _finish(execution, starts_at, throughput.step_paces())
+    later = execution.run_after if execution.run_after and execution.run_after > seen.now else None
     return Estimate(
         queue=queue_name(route.phase, route.priority),
         position=position,
@@ -88,15 +89,9 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
         recent_starts=lately,
         starts_at=starts_at,
         finishes_at=finishes_at,
-        can_change_at=_can_change(execution, reasons, seen.now),
+        can_change_at=later or min((reason.until for reason in reasons if reason.until), default=None),
         unknown=unknown,
     )
-
-
-def _can_change(execution: Execution, reasons: Iterable[Reason], now: datetime) -> datetime | None:
-    if execution.run_after and execution.run_after > now:
-        return execution.run_after
-    return min((reason.until for reason in reasons if reason.until), default=None)
 
 
 def _start(

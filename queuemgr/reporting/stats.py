@@ -34,10 +34,6 @@ class Counts:
         return self.by_status.total()
 
     @property
-    def done(self) -> int:
-        return self.by_status[State.DONE] + self.by_status[State.SKIPPED]
-
-    @property
     def failed(self) -> int:
         return self.by_status[State.FAILED]
 
@@ -56,7 +52,8 @@ class Counts:
     def beyond(self, phase: str) -> int:
         """Executions that are done, or in a later phase."""
         order = list(all_phases())
-        return self.done + self.unfinished(order[order.index(phase) + 1 :] or ("",))
+        done = self.by_status[State.DONE] + self.by_status[State.SKIPPED]
+        return done + self.unfinished(order[order.index(phase) + 1 :] or ("",))
 
 
 def counts() -> Counts:

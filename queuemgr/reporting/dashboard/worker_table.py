@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -54,12 +54,23 @@ def workers(now: datetime, held: Held) -> Workers:
     for (_, _, worker_id), count in held.items():
         if worker_id is not None:
             busy[worker_id] += count
-    rows = Worker.objects.filter(Q(seen_at__gt=now - SHOWN_FOR) | Q(pk__in=list(busy)))
+    known = Worker.objects.filter(Q(seen_at__gt=now - SHOWN_FOR) | Q(pk__in=list(busy)))
     found = []
-    for worker in rows.order_by("name", "-seen_at"):
+    for worker in known.order_by("name", "-seen_at"):
         condition = _condition(worker, busy[worker.pk], now)
         found.append(WorkerRow(worker, condition, busy[worker.pk], max(timedelta(), now - worker.seen_at)))
-    return _shown(_latest_runs(found))
+    rows = _latest_runs(found)
+    live = [row for row in rows if row.condition == "live"]
+    order = {"gone": 0, "draining": 1, "live": 2, "left": 3}
+    ranked = sorted(rows, key=lambda row: (order[row.condition], -row.busy, row.worker.name))
+    return Workers(
+        shown=tuple(ranked[:SHOWN]),
+        others=max(0, len(ranked) - SHOWN),
+        live=len(live),
+        slots=sum(row.worker.slots for row in live),
+        busy=sum(row.busy for row in rows if row.condition in ("live", "draining")),
+        gone=sum(row.condition == "gone" for row in rows),
+    )
 
 
 def _latest_runs(rows: Iterable[WorkerRow]) -> list[WorkerRow]:
@@ -72,20 +83,6 @@ def _latest_runs(rows: Iterable[WorkerRow]) -> list[WorkerRow]:
             kept.append(row)
         names.add(name)
     return kept
-
-
-def _shown(rows: Sequence[WorkerRow]) -> Workers:
-    live = [row for row in rows if row.condition == "live"]
-    order = {"gone": 0, "draining": 1, "live": 2, "left": 3}
-    ranked = sorted(rows, key=lambda row: (order[row.condition], -row.busy, row.worker.name))
-    return Workers(
-        shown=tuple(ranked[:SHOWN]),
-        others=max(0, len(ranked) - SHOWN),
-        live=len(live),
-        slots=sum(row.worker.slots for row in live),
-        busy=sum(row.busy for row in rows if row.condition in ("live", "draining")),
-        gone=sum(row.condition == "gone" for row in rows),
-    )
 
 
 def _condition(worker: Worker, busy: int, now: datetime) -> Condition:
