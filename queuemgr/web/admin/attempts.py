@@ -13,8 +13,8 @@ from django.utils.html import format_html
 from queuemgr.models import Attempt, Execution, Outcome
 from queuemgr.reporting.filtering import with_key
 from queuemgr.web.admin.filters import EndedFilter, PhaseFilter, PriorityFilter, recent_values
-from queuemgr.web.admin.links import address, link
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
+from queuemgr.web.links import address, link
 
 
 def step_text(row: Attempt | Execution, takes: str) -> str:

@@ -24,8 +24,8 @@ from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.undo import check, permission, undo
 from queuemgr.web.admin.filters import DaysFilter, WhenFilter, recent_values
-from queuemgr.web.admin.links import address, link
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
+from queuemgr.web.links import address, link
 
 MAX_EXPORTED = 100_000
 FILES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from queuemgr.reporting.dashboard import Dashboard, read
 from queuemgr.reporting.dashboard.budget_burndown import Line
 from queuemgr.reporting.dashboard.trends import NOTHING, Speed, Window
-from queuemgr.web.admin.links import address
+from queuemgr.web.links import address
 from queuemgr.web.templatetags.dashboard import clock
 
 REFRESH_SECONDS = 5

@@ -22,8 +22,8 @@ from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
 from queuemgr.models import Execution
 from queuemgr.reporting import filtering
 from queuemgr.reporting.filtering import FILTERS
-from queuemgr.web.admin.links import address
 from queuemgr.web.admin.read_only_admin import BulkReadList
+from queuemgr.web.links import address
 
 SEARCH, AGE = "q", "age"
 IN_ADDRESS = frozenset({*FILTERS, AGE} - {"ids"})

@@ -25,7 +25,7 @@ from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import NO_USE, Snapshot
 from queuemgr.scheduling.claims import claims_of, rule_resolver
 from queuemgr.web.admin.execution_actions import PAGE_ACTIONS, ActionForm, ExecutionAction
-from queuemgr.web.admin.links import address
+from queuemgr.web.links import address
 
 SHOWN = 100
 """Maximum number of attempts, and of audit entries: a step may snooze for weeks."""

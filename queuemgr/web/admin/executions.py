@@ -25,8 +25,8 @@ from queuemgr.web.admin.attempts import step_text
 from queuemgr.web.admin.execution_actions import ActionForm, ExecutionAction
 from queuemgr.web.admin.execution_filters import FilteredList, read_filters
 from queuemgr.web.admin.execution_page import OfferedAction
-from queuemgr.web.admin.links import address
 from queuemgr.web.admin.read_only_admin import BulkReadList, ReadOnlyAdmin, actor_of, render_page
+from queuemgr.web.links import address
 
 AT_ONCE = 1_000
 """Maximum number of rows that an action changes within its request; for more it is a bulk action."""

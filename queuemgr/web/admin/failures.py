@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.reporting.failure_groups import FailureGroup, groups, trends
-from queuemgr.web.admin.links import address
 from queuemgr.web.admin.read_only_admin import render_page
+from queuemgr.web.links import address
 
 SHOWN = 50
 

@@ -20,9 +20,9 @@ from queuemgr.operations import controls
 from queuemgr.scheduling.admission import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, moment, requests, some_of
-from queuemgr.web.admin.links import address, link
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
+from queuemgr.web.links import address, link
 
 SHOWN = 20
 """Maximum number of rows in the tables of a limit's page."""

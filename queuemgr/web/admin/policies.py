@@ -20,8 +20,8 @@ from queuemgr.operations import controls
 from queuemgr.reporting.failure_groups import trends
 from queuemgr.scheduling import retry_budget, retry_policies
 from queuemgr.scheduling.retry_policies import POLICY_FIELDS
-from queuemgr.web.admin.links import address, link
 from queuemgr.web.admin.read_only_admin import BaseAdmin, ReasonForm, actor_of
+from queuemgr.web.links import address, link
 
 PREVIEW = "_preview"
 """The button that previews the waits and saves nothing."""

@@ -21,7 +21,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from queuemgr.base.redaction import clean
 from queuemgr.operations.controls import Actor
-from queuemgr.web.admin.links import address
+from queuemgr.web.links import address
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]

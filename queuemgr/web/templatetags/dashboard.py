@@ -13,7 +13,7 @@ from queuemgr.models import State
 from queuemgr.reporting.dashboard.limit_bars import LimitBar
 from queuemgr.reporting.failure_groups import FailureGroup
 from queuemgr.scheduling.claims import FLEET
-from queuemgr.web.admin.links import address, link
+from queuemgr.web.links import address, link
 
 register = template.Library()
 
