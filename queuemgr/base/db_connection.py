@@ -1,4 +1,4 @@
-"""Holding a database connection only while it is used."""
+"""Using a database connection: holding it only while it is needed, and reading at one point in time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connections
+from django.db import connection, connections
 
-from queuemgr.base import process_state
+from queuemgr.base import process_state, sql
 
 
 class _Uses(threading.local):
@@ -38,6 +38,26 @@ def database() -> Iterator[None]:
 
 def close_connections() -> None:
     """Close this thread's connections, but none in a transaction: that is not ours to end."""
-    for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.close()
+    for each in connections.all(initialized_only=True):
+        if not each.in_atomic_block:
+            each.close()
+
+
+_BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "sqlite": "BEGIN DEFERRED"}
+"""The project's SQLite transactions begin by taking the write lock, which a reader must not hold."""
+
+
+@contextmanager
+def consistent_read() -> Iterator[None]:
+    """Every statement inside sees the rows as they were at the first one; none may write, or lock anything.
+
+    Inside another transaction this does nothing: what that transaction sees is used.
+    """
+    if connection.in_atomic_block:
+        yield
+        return
+    sql.run(_BEGIN[connection.vendor])
+    try:
+        yield
+    finally:
+        sql.run("ROLLBACK")

@@ -15,7 +15,7 @@ from django.db.models import Count
 
 from queuemgr.base import process_state
 from queuemgr.base.budget_day import day_of
-from queuemgr.base.consistent_read import consistent_read
+from queuemgr.base.db_connection import consistent_read
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.timed_cache import TimedCache
 from queuemgr.flows.flow import all_phases

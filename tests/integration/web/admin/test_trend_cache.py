@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from queuemgr.base import process_state
-from queuemgr.base.consistent_read import consistent_read
+from queuemgr.base.db_connection import consistent_read
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.base.timed_cache import MAX_LIFETIME, TimedCache
 from queuemgr.lifecycle.enqueue import enqueue
