@@ -11,15 +11,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from queuemgr.base.config import QueueSettings, queue_settings
 from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases, queue_name
 from queuemgr.models import Limit, Queue
 from queuemgr.scheduling import retry_policies, wakeups
-from queuemgr.scheduling.admission import FLEET, LimitRule, rule_for
+from queuemgr.scheduling.admission import FLEET
 from queuemgr.scheduling.claims import rule_name
-from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.scheduling.phase_caps import phase_caps
 from queuemgr.scheduling.settings_sync import record_settings_change, write_changed
 
@@ -113,11 +111,6 @@ def _fields_of_settings() -> dict[str, tuple[str, str]]:
     for flow in all_flows():
         fields |= {name: (limit, "max_running") for name, limit in flow.limit_settings.items()}
     return fields | _FIELD_OF_SETTING
-
-
-def rule_of(name: str) -> LimitRule:
-    """The rule in force for a limit's name, patterns included."""
-    return rule_for(rules_of([name], timezone.now()), name)
 
 
 def new_limit(name: str) -> Limit:

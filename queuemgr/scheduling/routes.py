@@ -5,13 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from django.db import transaction
+from django.utils import timezone
 
 from queuemgr.base import process_state
 from queuemgr.base.errors import NeverFits
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
 from queuemgr.scheduling import claims, tenants
+from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.claims import RouteKind
+from queuemgr.scheduling.limit_rules import rules_of
 
 
 def kind_of(ref: StepRef, priority: int, context: Context, *, resumed: bool) -> RouteKind:
@@ -62,10 +65,9 @@ process_state.register(_known.clear)
 
 def check_fits(kind: RouteKind) -> None:
     """Raise `NeverFits`, naming the limit, if it could not admit this even when idle."""
-    from queuemgr.scheduling.limit_rows import rule_of
-
+    rules = rules_of([name for name, _ in kind.claims], timezone.now())
     for name, weight in kind.claims:
-        rule = rule_of(name)
+        rule = rule_for(rules, name)
         reserved = 0 if kind.priority == HIGH else rule.reserved_high
         if rule.max_running and weight > rule.max_running - reserved:
             raise NeverFits(

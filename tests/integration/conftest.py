@@ -23,12 +23,19 @@ from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Execution, Lease, Worker
 from queuemgr.scheduling import wakeups
+from queuemgr.scheduling.admission import LimitRule, rule_for
+from queuemgr.scheduling.limit_rules import rules_of
 
 
 def let_time_pass(executions: QuerySet[Execution]) -> None:
     """Have these fall due now, as if the time they wait for had come."""
     executions.update(run_after=database_now())
     wakeups.post(limits=[wakeups.EVERYTHING])
+
+
+def rule_of(name: str) -> LimitRule:
+    """The rule in force for a limit's name, patterns included."""
+    return rule_for(rules_of([name], database_now()), name)
 
 
 class PlayedWorker:

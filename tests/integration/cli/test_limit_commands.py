@@ -13,6 +13,7 @@ from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows
 from tests.integration.cli.commands import queue
+from tests.integration.conftest import rule_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,12 +55,12 @@ def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
         "--blocked-for-low-percent", 20, "--share", 2, "--breaker-after", 3,
     )  # fmt: skip
     assert said.code == 0
-    rule = limit_rows.rule_of("fleet")
+    rule = rule_of("fleet")
     assert (rule.max_running, rule.reserved_high, rule.daily_budget) == (30, 2, 500)
     assert (rule.budget_zone, rule.reserved_for_high, rule.blocked_for_low) == ("Europe/Berlin", 25, 100)
     assert (rule.share, rule.breaker_after, rule.rate is not None) == (2, 3, True)
     assert queue("limit", "fleet", "--daily-budget", "none", "--rate", "").code == 0
-    assert (limit_rows.rule_of("fleet").daily_budget, limit_rows.rule_of("fleet").rate) == (None, None)
+    assert (rule_of("fleet").daily_budget, rule_of("fleet").rate) == (None, None)
 
 
 @pytest.mark.parametrize(

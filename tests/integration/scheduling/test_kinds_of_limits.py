@@ -29,7 +29,7 @@ from queuemgr.models import (
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import admission, breakers, candidates, limit_rows, wakeups
-from tests.integration.conftest import let_time_pass
+from tests.integration.conftest import let_time_pass, rule_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Played = Callable[..., Any]
@@ -99,7 +99,7 @@ def test_a_start_must_pass_each_of_several_keys(played: Played, probes: Probes) 
     probes(3, limit_key="host:a", tenant="emca", prefix="b")
     running = sorted(Lease.objects.values_list("limit_keys", flat=True))
     assert running == ["host:a tenant:acme"] + ["host:a tenant:emca"] * 3
-    assert limit_rows.rule_of("host:a").max_running == 4
+    assert rule_of("host:a").max_running == 4
 
 
 def test_tokens_are_counted_by_their_own_weights(played: Played, probes: Probes) -> None:
@@ -127,7 +127,7 @@ def test_without_the_scheduler_tokens_do_not_bind_and_plain_caps_do(
 def test_low_resource_mode_gives_a_small_machine_few_tokens(configure: Callable[..., None]) -> None:
     configure(low_resource=True, io_tokens=7)
     limit_rows.sync()
-    assert [limit_rows.rule_of(name).max_running for name in ("cpu", "io", "memory")] == [1, 7, 2]
+    assert [rule_of(name).max_running for name in ("cpu", "io", "memory")] == [1, 7, 2]
 
 
 def test_a_retry_after_throttles_the_limit_for_the_whole_fleet_and_then_it_half_opens(
@@ -374,7 +374,7 @@ def test_a_limit_edited_before_any_worker_registered_keeps_the_edit(configure: C
     configure(max_prep=7)
     controls.edit_limit("phase:prep", ANN, max_running=2)
     limit_rows.sync()
-    assert limit_rows.rule_of("phase:prep").max_running == 2
+    assert rule_of("phase:prep").max_running == 2
 
 
 def test_an_unavailable_database_is_not_reported_as_an_error_of_the_step() -> None:
