@@ -105,7 +105,7 @@ def test_a_monitor_is_told_the_document_and_no_secret(monkeypatch: pytest.Monkey
     """In the name and arguments of a step, and in the words it ended with."""
     register_secret("a-token-of-the-tests")
     told = Told()
-    monkeypatch.setattr(task_events, "_connect", lambda *given: told)
+    monkeypatch.setattr(task_events, "EventDispatcher", lambda *given, **how: told)
     sender = task_events.StepEvents("w@test", enabled=True)
     grant = a_grant("url:https://user:hunter22@example.org/a.pdf?t=a-token-of-the-tests")
     sender.began([grant])
