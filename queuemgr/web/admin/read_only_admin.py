@@ -145,7 +145,7 @@ class BaseAdmin(_ModelAdmin):
 
     def missing(self, request: HttpRequest, pk: Any) -> HttpResponse:
         messages.warning(request, f"There is no {self.opts.verbose_name} {pk}.")
-        return redirect(f"admin:queuemgr_{self.opts.model_name}_changelist")
+        return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         title = str(self.opts.verbose_name_plural).capitalize()
