@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Generator
@@ -63,6 +64,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     os.environ["SLUICE_DATA_DIR"] = str(ROOT / "data")
     os.environ["BROKER_URL"] = REDIS.url
     os.environ.pop("DATABASE_URL", None)
+    # A shell's background job ignores Ctrl-C, and so would every program a test starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if PROCESS or not getattr(early_config.known_args_namespace, "numprocesses", None):
         _start()
     yield
