@@ -9,10 +9,12 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
 from django.apps import apps
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
@@ -119,7 +121,8 @@ class AdminPage:
 
 
 def admin_pages(made: dict[str, Any]) -> Iterator[AdminPage]:
-    """Every address of the admin, about the rows made, each once."""
+    """Every address of the admin, about the rows made, each once; pages are imported with the addresses."""
+    import_module(settings.ROOT_URLCONF)
     for pattern in _patterns(admin.site.get_urls()):
         if pattern.name:
             given = {name: _argument(pattern.name, name, made) for name in _arguments(pattern)}
