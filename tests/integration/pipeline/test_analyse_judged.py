@@ -58,7 +58,7 @@ def to_the_end(runner: AnalyseRunner, seconds: float = 60) -> None:
 
 
 def verdict(mock: LLMockServer) -> dict[str, Any]:
-    mock.state.journal.records(wait=2)
+    mock.state.journal.records(wait=30)
     return dict(httpx.get(f"{mock.url}/_llmock/verdict").json())
 
 
@@ -127,5 +127,5 @@ def test_the_verdict_is_clean_for_a_long_paper_in_chunks(runner: AnalyseRunner, 
     runner.add("long", long_paper())
     to_the_end(runner)
     assert verdict(mock)["errors"] == 0
-    assert charged() == len(mock.state.journal.records(wait=2))
+    assert charged() == len(mock.state.journal.records(wait=30))
     assert outcomes()[-1][0] == "done"

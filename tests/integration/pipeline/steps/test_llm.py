@@ -348,7 +348,7 @@ def test_a_judge_finds_no_fault_with_client_and_policy(mock: LLMockServer) -> No
         mock.state.scenarios.add(Fail(status, code=code))
         another = partial(ask, mock.base_url(), paper=f"paper {status} {code}")
         assert isinstance(with_retries(another), StepFailed)
-    verdict = judge(mock.state.journal.records(wait=2))
+    verdict = judge(mock.state.journal.records(wait=30))
     verdict.assert_ok()
     assert verdict.attempts == 6
 

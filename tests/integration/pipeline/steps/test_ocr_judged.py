@@ -40,7 +40,7 @@ def read(mock: LLMockServer, folder: Path, pages: int, timeout: float = 10.0) ->
 
 
 def verdict(mock: LLMockServer) -> Verdict:
-    return judge(mock.state.journal.records(wait=2))
+    return judge(mock.state.journal.records(wait=30))
 
 
 def test_the_verdict_is_clean_under_429_503_and_stalls_with_32_in_flight(
@@ -77,7 +77,7 @@ def test_a_retry_after_of_one_page_delays_those_not_yet_sent(mock: LLMockServer,
     began = time.time()
     read(mock, tmp_path, 80)
     verdict(mock).assert_ok(strict=True)
-    records = sorted(mock.state.journal.records(wait=2), key=lambda record: record.started_at)
+    records = sorted(mock.state.journal.records(wait=30), key=lambda record: record.started_at)
     (told,) = [record for record in records if record.status == 429]
     during = [r for r in records if told.ended_at + 0.2 < r.started_at < told.ended_at + 1.4]
     assert (during, time.time() - began > 1.5) == ([], True)
