@@ -42,7 +42,7 @@ run: install ## everything on this machine: SAMPLES=path WORKERS=8 POOL=threads|
 	code=$$?; exit $$code
 
 quick: install ## under a minute: rules, limits, scheduling and the life of leases, on SQLite
-	@SLUICE_TEST_DATABASE=sqlite $(PARALLEL) $(QUICK)
+	@SLUICE_TEST_DATABASE=sqlite $(PARALLEL) -n logical $(QUICK)
 
 test: install ## every test on the databases it is for, with servers of our own: FILES=tests/browser
 	@$(PARALLEL) $(FILES)

@@ -109,9 +109,11 @@ def _as_utf8(text: str) -> str:
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are processors: tests of real processes wait most of their time."""
-    return (os.cpu_count() or 1) + 2
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """With `-n auto` two more than there are processors, since tests of real processes wait most of their
+    time; with `-n logical`, for tests that do not, as many."""
+    processors = os.cpu_count() or 1
+    return processors if config.option.numprocesses == "logical" else processors + 2
 
 
 @pytest.hookimpl(optionalhook=True)
