@@ -155,5 +155,8 @@ def _milliseconds(ask: Callable[[], object]) -> float:
 
 if __name__ == "__main__":
     set_up_django()
-    first = {"load": load, "finish": finish, "retry": retry}
-    answer({**first, "ask_first": ask_first, "carry_out": carry_out, "look": look})
+    verbs: dict[str, Callable[..., Any]] = {
+        "load": load, "finish": finish, "retry": retry, "ask_first": ask_first, "carry_out": carry_out,
+        "look": look,
+    }  # fmt: skip
+    answer(verbs)

@@ -196,7 +196,7 @@ def _copy(model: type[models.Model], which: str, differ: dict[str, str], first: 
     dialect, name = _dialect(), model._meta.db_table
     fields = [f for f in model._meta.concrete_fields if not f.primary_key or f.column in differ]
     times = [f.column for f in fields if isinstance(f, DateTimeField)]
-    unlike = {**{c: dialect.earlier.format(column=c) for c in times}, **differ}
+    unlike = {column: dialect.earlier.format(column=column) for column in times} | differ
     chosen = ", ".join(unlike.get(f.column, f'h."{f.column}"') for f in fields)
     columns = ", ".join(f'"{f.column}"' for f in fields)
     numbers = dialect.numbers.format(first=first, last=last)
