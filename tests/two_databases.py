@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ def _wanted(test: pytest.Item) -> tuple[str, ...]:
     return only_on.args if only_on else RULES[_rule(test.path)]
 
 
+@cache
 def _rule(path: Path) -> str:
     return next(place for place in RULES if path.is_relative_to(HERE / place))
 
