@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
@@ -22,7 +22,7 @@ class Result:
     error_kind: str
     error: str
     finished: datetime | None
-    item: dict[str, Any] = field(default_factory=dict)
+    item: dict[str, Any]
 
 
 def results(batch: Batch, after: int = -1, limit: int | None = None) -> Iterator[Result]:

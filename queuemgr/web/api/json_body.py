@@ -59,7 +59,7 @@ def _check(value: Any, levels: int) -> None:
     if isinstance(value, str):
         check_text(value)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise Problem("invalid", "a number is too large, or none")
+        raise Problem("invalid", "a number is NaN, infinite, or too large to be stored")
     elif isinstance(value, int) and abs(value) >= 2**63:
         raise Problem("invalid", f"the number {value} does not fit in 64 bits")
     elif isinstance(value, dict | list):

@@ -14,6 +14,7 @@ from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import AuditEntry, BulkAction, Execution, State
 from queuemgr.operations.bulk import batch as bulk_step
 from queuemgr.scheduling import limit_rows
+from queuemgr.web.api.v1 import api as v1
 from tests.integration.web.api.api_client import Api, api, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root", "sent")]
@@ -52,6 +53,11 @@ def test_a_batch_is_opened_filled_closed_followed_and_handed_over_in_order(
     assert [(r["key"], r["state"]) for r in rest["results"]] == [("m1", "done"), ("m2", "failed")]
     assert caller.get("batches/night/results", after=2).json() == {"results": [], "after": 2}
     assert caller.get("batches/night").json()["ended_at"]
+
+
+def test_the_schema_promises_every_member_of_a_result() -> None:
+    result = v1.get_openapi_schema()["components"]["schemas"]["Result"]
+    assert set(result["required"]) == set(result["properties"])
 
 
 def test_adding_the_same_again_changes_nothing_and_a_closed_batch_takes_no_more(caller: Api) -> None:

@@ -50,6 +50,13 @@ def test_hostile_json_is_refused_and_never_reaches_a_database(caller: Api, body:
         problem(response, name)
 
 
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999", b"1" + b"0" * 5000])
+def test_a_number_that_cannot_be_stored_is_refused_in_plain_words(caller: Api, number: bytes) -> None:
+    response = caller.raw("executions", b'{"key": "a", "payload": {"seconds": ' + number + b"}}")
+    said = "a number is NaN, infinite, or too large to be stored"
+    assert problem(response, "invalid")["detail"] == said
+
+
 def test_json_may_be_nested_as_deep_as_is_said(caller: Api) -> None:
     body = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert "deeper" not in problem(caller.raw("executions", body), "invalid")["detail"]
