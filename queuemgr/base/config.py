@@ -109,6 +109,8 @@ def set_default(group: type[SettingsGroup], name: str, value: Any) -> None:
 
 
 class QueueSettings(SettingsGroup):
+    """The settings of the queue itself."""
+
     default_flow: str = Field("", description="flow of work that names none; empty: the only one registered")
     max_workers: int = Field(200, ge=1, le=100_000, description="steps that may run at once in the fleet")
     high_priority_reserved: int = Field(1, ge=0, description="slots of the fleet reserved for high priority")

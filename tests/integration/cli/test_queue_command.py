@@ -59,6 +59,13 @@ def test_the_help_names_every_subcommand(capsys: pytest.CaptureFixture[str]) -> 
     assert all(f"    {name} " in said for name in load_all() if " " not in name)
 
 
+def test_the_help_says_what_each_group_of_settings_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        call_command("queue", "run", "--help")
+    groups = re.findall(r"^settings \((.*)\):$", capsys.readouterr().out, re.MULTILINE)
+    assert groups == ["the caps of the phases", "the settings of the queue itself"]
+
+
 # Enqueue
 
 
