@@ -31,7 +31,7 @@ def database() -> Iterator[None]:
     try:
         yield
     finally:
-        _uses.depth -= 1
+        _uses.depth = max(0, _uses.depth - 1)  # a child forked in the block began again at 0
         if not _uses.depth:
             close_connections()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection, transaction
 
+from queuemgr.base import process_state
 from queuemgr.base.db_connection import database
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -35,3 +36,11 @@ def test_a_connection_in_a_transaction_stays_open(closed: list[str]) -> None:
     with transaction.atomic(), database():
         pass
     assert closed == []
+
+
+def test_a_child_forked_in_a_block_closes_the_connections_of_its_own_blocks(closed: list[str]) -> None:
+    with database():
+        process_state.reset_all()  # as every forked child does
+    with database():
+        pass
+    assert closed == ["default"] * 2
