@@ -47,7 +47,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> 
 
 def show_fields(stream: Any, values: Mapping[str, Any]) -> None:
     """Print fields, one a line, without those that are empty."""
-    rows = [(name.replace("_", " "), value) for name, value in values.items() if value not in (None, "")]
+    texts = {n: clock(value) if isinstance(value, datetime) else value for n, value in values.items()}
+    rows = [(name.replace("_", " "), text) for name, text in texts.items() if text not in (None, "")]
     show(stream, table("", ["", ""], rows))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,10 @@ def test_invalid_fields_are_refused_by_name_and_change_nothing(
     assert (said.code, said.out) == (3, "")
     assert complaint in said.complaint
     assert list(Limit.objects.values()) == before
+
+
+def test_a_time_among_a_limit_s_fields_is_said_to_the_minute() -> None:
+    assert re.search(r"resets at +\d{4}-\d\d-\d\d 00:00 UTC\n", queue("limit", "fleet").out)
 
 
 def test_the_table_of_limits_says_rates_budgets_breakers_and_pauses(probes: Any) -> None:
