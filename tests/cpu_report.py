@@ -26,8 +26,14 @@ def cpu_seconds() -> float:
 
 
 def _children() -> list[str]:
-    threads = Path("/proc/self/task").glob("*/children")
-    return [child for thread in threads for child in thread.read_text().split()]
+    return [child for thread in Path("/proc/self/task").iterdir() for child in _of_thread(thread)]
+
+
+def _of_thread(thread: Path) -> list[str]:
+    try:
+        return (thread / "children").read_text().split()
+    except OSError:
+        return []  # it has just ended
 
 
 def _of_child(pid: str) -> float:
