@@ -25,7 +25,7 @@ class _Online:
             self.add_online(model, schema_editor)
         elif not _exists_in_sqlite(schema_editor, model, getattr(self, "index", None) or self.constraint):
             with transaction.atomic(schema_editor.connection.alias):
-                super().database_forwards(app_label, schema_editor, before, after)  # type: ignore[misc]
+                super().database_forwards(app_label, schema_editor, before, after)  # type: ignore[misc]  # of AddIndex
 
 
 class AddIndexConcurrently(_Online, AddIndex):

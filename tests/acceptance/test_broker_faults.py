@@ -12,7 +12,7 @@ BOUND = 20
 """Seconds an enqueue may take longer while the broker does not answer than while it does."""
 
 RECOVERY = 60
-"""Seconds within which work goes on by itself once the broker is back."""
+"""Seconds within which work resumes by itself once the broker is back."""
 
 
 def test_flushall_in_mid_run_loses_nothing_and_nothing_runs_twice(make_fleet: MakeFleet) -> None:

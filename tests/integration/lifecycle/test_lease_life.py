@@ -232,12 +232,14 @@ def test_a_step_snoozed_under_a_new_limit_key_resumes_under_that_limit_and_store
     probes(1)
     (grant,) = worker.begin_all()
     stored: list[str] = []
-    learnt = Snoozed(0, "goes on elsewhere", {"limit_key": "host:b.org:443"}, lambda: stored.append("url"))
-    (again,) = worker.end(grant, learnt)
+    snoozed = Snoozed(
+        0, "continues on another host", {"limit_key": "host:b.org:443"}, lambda: stored.append("url")
+    )
+    (again,) = worker.end(grant, snoozed)
     assert stored == ["url"]
     assert again.context == {"limit_key": "host:b.org:443"}
     assert Lease.objects.get().limit_keys == "host:b.org:443"
-    assert Attempt.objects.get().error_message == "goes on elsewhere"
+    assert Attempt.objects.get().error_message == "continues on another host"
 
 
 def test_a_store_that_fails_fails_its_own_step_and_no_other_of_the_transaction(

@@ -93,10 +93,10 @@ def test_what_cannot_run_says_what_is_wrong_and_exits_with_3(
     words: list[str], said: str, vision: VisionEndpoint, ocr: Ocr, tmp_path: Path
 ) -> None:
     pdf = written(tmp_path, numbered_pages(2))
-    code, lines, told = ended(ocr(pdf, *words))
+    code, lines, errors = ended(ocr(pdf, *words))
     assert (code, lines) == (3, [])
-    assert said in told
-    assert "Traceback" not in told
+    assert said in errors
+    assert "Traceback" not in errors
     assert vision.asked == []
 
 
@@ -104,9 +104,9 @@ def test_a_file_that_is_no_pdf_is_named(ocr: Ocr, tmp_path: Path) -> None:
     for name, content in (("page.pdf", b"<html>"), ("none.pdf", None)):
         if content is not None:
             written(tmp_path, content, name)
-        code, _, told = ended(ocr(tmp_path / name, "--all-pages"))
+        code, _, errors = ended(ocr(tmp_path / name, "--all-pages"))
         assert code == 3
-        assert name in told
+        assert name in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -138,9 +138,9 @@ def test_a_reader_that_goes_away_ends_it_quietly(ocr: Ocr, tmp_path: Path) -> No
     started = ocr(written(tmp_path, numbered_pages(100)), "--all-pages")
     started.stdout.readline()
     started.stdout.close()
-    told = started.stderr.read().decode()
+    errors = started.stderr.read().decode()
     assert started.process.wait(60) == 141
-    assert "Error" not in told and "Traceback" not in told
+    assert "Error" not in errors and "Traceback" not in errors
     started.stderr.close()
 
 

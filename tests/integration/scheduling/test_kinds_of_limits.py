@@ -181,7 +181,7 @@ def test_failures_to_reach_a_service_open_its_breaker_and_an_answer_closes_it(
 
 
 def test_a_used_up_quota_opens_the_breaker_until_the_day_ends(played: Played, probes: Probes) -> None:
-    """One request learns it; the others wait, and are told why."""
+    """One request learns it; the others wait, and their reason says why."""
     worker = played(slots=1)
     probes(5, limit_key="llm:chat")
     (grant,) = worker.begin_all()

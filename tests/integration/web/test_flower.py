@@ -70,14 +70,14 @@ def status(address: str, login: tuple[str, str] | None = None, **headers: str) -
 
 
 def test_nothing_is_seen_or_steered_without_the_login(flower: str) -> None:
-    """Mher/flower#1217, and though its API was told to open itself."""
+    """Mher/flower#1217, even with its API switched on."""
     for path in (*SEEN, *(f"api/{path}" for path in STEERS)):
         assert status(flower + path) == 401, path
         assert status(flower + path, ("admin", "guessed")) == 401, path
 
 
 def test_who_has_the_login_looks_and_cannot_steer(flower: str) -> None:
-    """No task can be put in through it, nor from a page of another origin."""
+    """No task can be enqueued through it, nor from a page of another origin."""
     assert status(flower, LOGIN) == 200
     for path in STEERS:
         assert status(f"{flower}api/{path}", LOGIN) == 403, path
