@@ -77,12 +77,14 @@ def _after(prefix: str, key: str) -> str:
 
 def _read(document: Document) -> tuple[PagesRead, ...]:
     pages = _records(document.pages_file)
-    return group_pages((p["number"], p["source"], clean(p.get("reason", ""))[0]) for p in pages)
+    return group_pages((p["number"], p["source"], clean(p.get("reason", "")).text) for p in pages)
 
 
 def _references(document: Document) -> Iterator[Reference]:
     for record in _records(document.references_file):
-        text, doi, arxiv_id = (clean(str(record.get(name) or ""))[0] for name in ("text", "doi", "arxiv_id"))
+        text, doi, arxiv_id = (
+            clean(str(record.get(name) or "")).text for name in ("text", "doi", "arxiv_id")
+        )
         yield Reference(text, doi, arxiv_id)
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from django.core.files.storage import default_storage
 from django.template.loader import render_to_string
@@ -29,9 +29,13 @@ ROWS_PER_QUERY = 500
 """Documents read by one query."""
 
 
-def write(directory: Path, shown: Callable[[Iterable[Row]], Iterable[Row]]) -> tuple[int, int]:
-    """Write `index.html`, `index-2.html` and so on, and `reports/`; returns the numbers of papers and
-    pages.
+class Written(NamedTuple):
+    papers: int
+    pages: int
+
+
+def write(directory: Path, shown: Callable[[Iterable[Row]], Iterable[Row]]) -> Written:
+    """Write `index.html`, `index-2.html` and so on, and `reports/`; returns how many.
 
     `shown` wraps the rows, to show progress. Raises `OSError`.
     """
@@ -52,7 +56,7 @@ def write(directory: Path, shown: Callable[[Iterable[Row]], Iterable[Row]]) -> t
         with replaced_file(directory / page_name(pages)) as file:
             file.write(page_of(batch, {**common, **links}).encode())
         batch = following
-    return papers, pages
+    return Written(papers, pages)
 
 
 def every_row() -> Iterator[Row]:

@@ -34,7 +34,7 @@ def render_html(facts: ReportFacts) -> str:
         "authors": one_line(", ".join(facts.authors)),
         "year": facts.year,
         "links": known(links(facts)),
-        "warnings": known(Fact(name, text) for name, text in warnings(facts)),
+        "warnings": known(warnings(facts)),
         "summary": paragraphs(facts.analysis.summary),
         "contributions": [one_line(item) for item in facts.analysis.contributions],
         "keywords": [one_line(word) for word in facts.analysis.keywords],

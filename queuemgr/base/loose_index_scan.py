@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from django.db.models import Model
 
@@ -18,6 +19,11 @@ _VALUES = """
 """
 
 
+class _Found(NamedTuple):
+    column: str
+    value: str | None
+
+
 def loose_index_scan(model: type[Model], *columns: str) -> Mapping[str, list[str]]:
     """The distinct non-empty values of each column, ascending, in one statement.
 
@@ -28,7 +34,7 @@ def loose_index_scan(model: type[Model], *columns: str) -> Mapping[str, list[str
     found = ", ".join(_VALUES.format(column=column, table=table) for column in columns)
     each = (f"SELECT '{column}', value FROM {column}_found" for column in columns)
     values: dict[str, list[str]] = {column: [] for column in columns}
-    for column, value in sql.rows(f"WITH RECURSIVE {found} {' UNION ALL '.join(each)}"):
-        if value is not None:
-            values[column].append(str(value))
+    for row in sql.rows(_Found, f"WITH RECURSIVE {found} {' UNION ALL '.join(each)}"):
+        if row.value is not None:
+            values[row.column].append(row.value)
     return {column: sorted(some) for column, some in values.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
@@ -43,7 +43,7 @@ class SchedulerLock:
 
 def database_now() -> datetime:
     """The database's time: the only clock leases are written and judged by."""
-    return _ask("SELECT clock_timestamp()") if _has_locks() else timezone.now()
+    return sql.value("SELECT clock_timestamp()") if _has_locks() else timezone.now()
 
 
 @contextmanager
@@ -58,37 +58,45 @@ def hold_scheduler_lock(pending: PendingDispatch | None = None) -> Iterator[Sche
 
 def acquire() -> SchedulerLock:
     """Inside a transaction: wait for the scheduler lock and hold it until the transaction ends."""
-    _, now = _take("pg_advisory_xact_lock")
-    return SchedulerLock(now, _KEY)
+    return SchedulerLock(_take("pg_advisory_xact_lock").now, _KEY)
 
 
 def try_acquire(milliseconds: int) -> SchedulerLock | None:
     """Inside a transaction: as `acquire`, but None when the lock stays busy for so many milliseconds."""
-    taken, now = _take("pg_try_advisory_xact_lock")
-    if taken:
-        return SchedulerLock(now, _KEY)
+    answer = _take("pg_try_advisory_xact_lock")
+    if answer.taken:
+        return SchedulerLock(answer.now, _KEY)
     return SchedulerLock(database_now(), _KEY) if _wait(milliseconds) else None
 
 
-def _take(function: str) -> tuple[object, datetime]:
+class _Answer(NamedTuple):
+    """Of a locking function, which is a boolean for those that do not wait, and the time after it."""
+
+    taken: object
+    now: datetime
+
+
+def _take(function: str) -> _Answer:
     """Call a locking function and read the time after it, in one round trip."""
     if not _has_locks():
-        return True, timezone.now()
-    taken, now = sql.rows(f"SELECT {function}(%s), clock_timestamp()", [SCHEDULER_LOCK])[0]
-    return taken, now
+        return _Answer(True, timezone.now())
+    return sql.rows(_Answer, f"SELECT {function}(%s), clock_timestamp()", [SCHEDULER_LOCK])[0]
 
 
 def _wait(milliseconds: int) -> bool:
     try:
         with transaction.atomic():
-            _ask("SELECT set_config('lock_timeout', %s, true)", f"{int(milliseconds)}ms")
-            _ask("SELECT pg_advisory_xact_lock(%s)", SCHEDULER_LOCK)
-            _ask("SELECT set_config('lock_timeout', '0', true)")
+            sql.value("SELECT set_config('lock_timeout', %s, true)", [f"{int(milliseconds)}ms"])
+            sql.value("SELECT pg_advisory_xact_lock(%s)", [SCHEDULER_LOCK])
+            sql.value("SELECT set_config('lock_timeout', '0', true)")
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", "") == "55P03":  # lock_not_available
             return False
         raise
     return True
+
+
+_TRY_PENDING = "SELECT pg_try_advisory_lock(%s)"
 
 
 class PendingDispatch:
@@ -102,7 +110,7 @@ class PendingDispatch:
         self.acquired = False
 
     def __enter__(self) -> Self:
-        self.acquired = not _has_locks() or bool(_ask("SELECT pg_try_advisory_lock(%s)", PENDING_DISPATCH))
+        self.acquired = not _has_locks() or sql.value(_TRY_PENDING, [PENDING_DISPATCH])
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -111,14 +119,9 @@ class PendingDispatch:
     def leave(self) -> None:
         """Let another process wait; harmless when called again."""
         if self.acquired and _has_locks():
-            _ask("SELECT pg_advisory_unlock(%s)", PENDING_DISPATCH)
+            sql.value("SELECT pg_advisory_unlock(%s)", [PENDING_DISPATCH])
         self.acquired = False
 
 
 def _has_locks() -> bool:
     return connection.vendor == "postgresql"
-
-
-def _ask(statement: str, *parameters: object) -> Any:
-    """The single value a statement returns."""
-    return sql.rows(statement, parameters)[0][0]

@@ -34,21 +34,32 @@ TYPES: dict[str, dict[str, str]] = {
 Row = TypeVar("Row", bound=NamedTuple)
 
 
-def rows(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, _given(parameters))
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-    return found
-
-
-def rows_as(row_type: type[Row], statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+def rows(row_type: type[Row], statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
     """Run a statement and return its rows as this NamedTuple, whose fields are the columns in order.
 
     Fields annotated `datetime`, `date`, `UUID`, `bool` or `dict` (or None) hold that on both databases.
     Raises `TypeError` when the statement returns another number of columns.
     """
     readers = _readers(row_type)
-    return [row_type._make(_read(row, readers)) for row in rows(statement, parameters)]
+    return [row_type._make(_read(row, readers)) for row in _fetch(statement, parameters)]
+
+
+def column(statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    """The values of the one column a statement returns."""
+    return [value for (value,) in _fetch(statement, parameters)]
+
+
+def value(statement: str, parameters: Sequence[Any] = ()) -> Any:
+    """The single value a statement returns; raises `ValueError` for another number of rows or columns."""
+    ((found,),) = _fetch(statement, parameters)
+    return found
+
+
+def _fetch(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, _given(parameters))
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+    return found
 
 
 def _read(row: tuple[Any, ...], readers: Sequence[tuple[int, Callable[[Any], Any]]]) -> list[Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db.models import F, Q
 
@@ -23,7 +24,7 @@ from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import leases, states
 from queuemgr.lifecycle.states import Head
 from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
-from queuemgr.scheduling import wakeups
+from queuemgr.scheduling import parking, wakeups
 from queuemgr.scheduling.wakeups import BatchWakeups
 
 MAX_WINDOW = 10_000
@@ -128,14 +129,9 @@ def start_within_window(lock: SchedulerLock, batch: Batch) -> None:
     head = first_unfinished([batch.pk]).get(batch.pk)
     if head is None:
         return
-    released = sql.rows(
-        "UPDATE queuemgr_execution SET run_after = %s WHERE batch_id = %s AND state = 'waiting' "
-        "AND batch_seq >= %s AND batch_seq < %s AND run_after IS NULL RETURNING route_id",
-        [lock.now, batch.pk, head, head + batch.window],
-    )
-    routes = {route for (route,) in released}
+    routes = states.start_members(batch.pk, range(head, head + batch.window), lock.now)
     Route.objects.filter(pk__in=routes, head_at__gt=lock.now).update(head_at=lock.now)
-    wakeups.unpark(lock, routes)
+    parking.unpark(lock, routes)
 
 
 def defer_beyond_window(lock: SchedulerLock, members: Collection[int]) -> None:
@@ -167,13 +163,18 @@ _HEADS = f"""
 """
 
 
+class _Head(NamedTuple):
+    batch_id: int
+    seq: int | None
+
+
 def first_unfinished(batches: Collection[int]) -> dict[int, int]:
     """The `batch_seq` of the first member that has not ended, by batch; batches without one are missing.
     A few steps along an index each, however many have ended."""
     if not batches:
         return {}
-    found = sql.rows(_HEADS.format(ids=sql.marks(len(batches))), list(batches))
-    return {batch: seq for batch, seq in found if seq is not None}
+    found = sql.rows(_Head, _HEADS.format(ids=sql.marks(len(batches))), list(batches))
+    return {row.batch_id: row.seq for row in found if row.seq is not None}
 
 
 class WindowPositions:

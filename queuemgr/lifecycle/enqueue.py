@@ -12,13 +12,12 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
-from queuemgr.base import sql
 from queuemgr.base.errors import BadInput, QueueFull
 from queuemgr.flows.flow import NORMAL, PRIORITIES, PRIORITY_NAMES, NewExecution, get_flow
-from queuemgr.lifecycle import tracing
+from queuemgr.lifecycle import states, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Execution
 from queuemgr.scheduling import backpressure, routes, wakeups
@@ -149,7 +148,7 @@ def insert(rows: Rows) -> Enqueued:
     """
     with tracing.enqueuing(rows[0].flow, rows) as span:
         taken, full = backpressure.admit_new(rows)
-        new = _insert_new(taken) if taken else []
+        new = states.insert_new(taken) if taken else []
         if span is not None:
             span.set_attribute("sluicegate.new", len(new))
     wakeups.post({row.route_id for row in taken if row.route_id})
@@ -183,17 +182,3 @@ def _execution(
         created_at=now,
         attempts_counted_since=now,
     )
-
-
-def _insert_new(rows: Sequence[Execution]) -> list[str]:
-    """Insert those whose key is new; returns their keys. One statement, so that the unique constraint
-    decides races and the count is exact."""
-    fields = [f for f in Execution._meta.concrete_fields if not f.primary_key]
-    columns = ", ".join(connection.ops.quote_name(str(f.column)) for f in fields)
-    values = f"({sql.marks(len(fields))})"
-    inserted = sql.rows(
-        f"INSERT INTO queuemgr_execution ({columns}) VALUES {', '.join([values] * len(rows))} "
-        "ON CONFLICT (flow, key) DO NOTHING RETURNING key",
-        [f.get_db_prep_save(f.pre_save(row, True), connection) for row in rows for f in fields],
-    )
-    return [key for (key,) in inserted]

@@ -28,7 +28,7 @@ from queuemgr.lifecycle.dispatch import grant_leases
 from queuemgr.lifecycle.leases import AttemptEnd, Grant, HeldLease
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects, apply_outcome
 from queuemgr.models import Lease, LeaseQuerySet, State
-from queuemgr.scheduling import breakers, limit_usage, wakeups
+from queuemgr.scheduling import breakers, limit_usage, parking, wakeups
 from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.claims import names_of
 from queuemgr.scheduling.limit_rules import rules_of
@@ -197,6 +197,6 @@ def _unpark(effects: Iterable[OutcomeEffects], limits: set[str], lock: Scheduler
         refunded = e.attempt.cost < e.lease.cost
         limits |= wakeups.freed_by(e.lease.phase, e.lease.limit_keys, e.lease.tokens, refunded=refunded)
     if lock:
-        wakeups.unpark(lock, routes, limits)
+        parking.unpark(lock, routes, limits)
     else:
         wakeups.post(routes, limits)

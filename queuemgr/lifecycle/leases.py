@@ -124,7 +124,7 @@ def grants_of(lease_ids: Sequence[UUID]) -> list[Grant]:
     """The grants of leases inserted before."""
     if not lease_ids:
         return []
-    return sql.rows_as(Grant, _GRANTS.format(ids=sql.marks(len(lease_ids))), lease_ids)
+    return sql.rows(Grant, _GRANTS.format(ids=sql.marks(len(lease_ids))), lease_ids)
 
 
 _LOCK = """
@@ -148,7 +148,7 @@ def lock_rows(lease_ids: Sequence[UUID], expired_by: datetime | None = None) -> 
     statement = sql.typed(
         _LOCK, ids=sql.marks(len(lease_ids)), and_expired="AND l.expires_at < %s" if expired_by else ""
     )
-    return sql.rows_as(HeldLease, statement, [*lease_ids, *([expired_by] if expired_by else [])])
+    return sql.rows(HeldLease, statement, [*lease_ids, *([expired_by] if expired_by else [])])
 
 
 def delete(lease_ids: Sequence[UUID]) -> None:
@@ -174,7 +174,7 @@ def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:
     ids = list(lease_ids)
     if not ids:
         return []
-    revoked = sql.rows_as(
+    revoked = sql.rows(
         RevokedLease,
         f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(ids))}) "
         f"AND started_at IS NULL RETURNING {', '.join(RevokedLease._fields)}",

@@ -29,6 +29,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django.db import connection
+
 from queuemgr.base import sql
 from queuemgr.base.errors import IllegalMove
 from queuemgr.models import FINAL, Execution, State
@@ -43,6 +45,21 @@ MOVES: Mapping[str, frozenset[str]] = {
     State.SKIPPED: frozenset({State.WAITING}),
     State.CANCELLED: frozenset({State.WAITING}),
 }
+
+
+def insert_new(rows: Sequence[Execution]) -> list[str]:
+    """Insert those of these rows whose key is new; returns their keys.
+
+    One statement, so that the unique constraint decides races and the count is exact.
+    """
+    fields = [f for f in Execution._meta.concrete_fields if not f.primary_key]
+    columns = ", ".join(connection.ops.quote_name(str(f.column)) for f in fields)
+    values = f"({sql.marks(len(fields))})"
+    return sql.column(
+        f"INSERT INTO queuemgr_execution ({columns}) VALUES {', '.join([values] * len(rows))} "
+        "ON CONFLICT (flow, key) DO NOTHING RETURNING key",
+        [f.get_db_prep_save(f.pre_save(row, True), connection) for row in rows for f in fields],
+    )
 
 
 def move(ids: Collection[int], to: State, **changes: Any) -> None:
@@ -67,13 +84,24 @@ def move(ids: Collection[int], to: State, **changes: Any) -> None:
 
 
 def _finish(statement: str, parameters: Sequence[Any]) -> int:
-    ended = sql.rows(f"{statement} RETURNING batch_id", parameters)
-    wakeups.post(batches={batch for (batch,) in ended if batch})
-    return len(ended)
+    batches = sql.column(f"{statement} RETURNING batch_id", parameters)
+    wakeups.post(batches=set(filter(None, batches)))
+    return len(batches)
 
 
 def save_context(execution_id: int, context: dict[str, Any]) -> None:
     sql.run("UPDATE queuemgr_execution SET context = %s WHERE id = %s", [context, execution_id])
+
+
+def start_members(batch_id: int, seqs: range, at: datetime) -> set[int]:
+    """Have members of a batch wait no longer for its window; returns their routes."""
+    return set(
+        sql.column(
+            "UPDATE queuemgr_execution SET run_after = %s WHERE batch_id = %s AND state = 'waiting' "
+            "AND batch_seq >= %s AND batch_seq < %s AND run_after IS NULL RETURNING route_id",
+            [at, batch_id, seqs.start, seqs.stop],
+        )
+    )
 
 
 class Head(NamedTuple):
@@ -108,7 +136,7 @@ def take_heads(counts: Mapping[int, int], to: State, now: datetime) -> list[Head
     for start in range(0, len(routes), ROUTES_PER_STATEMENT):
         some = routes[start : start + ROUTES_PER_STATEMENT]
         heads = " UNION ALL ".join([_HEADS] * len(some))
-        taken += sql.rows_as(
+        taken += sql.rows(
             Head,
             f"UPDATE queuemgr_execution SET state = %s WHERE id IN ({heads}) "
             f"RETURNING {', '.join(Head._fields)}",

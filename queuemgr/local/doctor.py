@@ -17,6 +17,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
+from queuemgr.base import sql
 from queuemgr.base.config import COMMAND_LINE, SettingsGroup, queue_settings
 from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
@@ -74,14 +75,11 @@ def data_directory() -> Iterator[CheckResult]:
 
 
 def database() -> Iterator[CheckResult]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+    sql.value("SELECT 1")
     if connection.vendor == "postgresql":
         yield CheckResult("good", f"PostgreSQL {connection.pg_version // 10000} answers")  # type: ignore[attr-defined]  # PostgreSQL's connection has it
         return
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA journal_mode")
-        mode = str(cursor.fetchone()[0])
+    mode = sql.value("PRAGMA journal_mode")
     if mode == "wal":
         yield CheckResult("note", "SQLite (WAL): one machine only", "set DATABASE_URL for more than one")
     else:

@@ -26,7 +26,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
 from queuemgr.models import UNSUCCESSFUL, Execution, Lease, Route, State
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
-from queuemgr.scheduling import routes, wakeups
+from queuemgr.scheduling import parking, routes
 from queuemgr.scheduling.claims import RouteKind
 
 P = ParamSpec("P")
@@ -127,7 +127,7 @@ def _retry(lock: SchedulerLock, chunk: Chunk, by: Actor, *, from_start: bool = F
             start = {"phase": phase, "step": step, "context": {}} if from_start else {}
             states.move(ids, State.WAITING, **columns, **start)
     batch_window.defer_beyond_window(lock, [e.pk for e in ended if e.batch_id])
-    wakeups.unpark(lock, by_route)
+    parking.unpark(lock, by_route)
     return sum(map(len, by_route.values()))
 
 
@@ -234,7 +234,7 @@ def set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) ->
     for route_id, some in by_route.items():
         Execution.objects.filter(pk__in=[e.pk for e in some]).update(route_id=route_id)
     Execution.objects.filter(pk__in=[e.pk for e in others]).update(priority=priority)
-    wakeups.unpark(lock, by_route)
+    parking.unpark(lock, by_route)
     return len(others)
 
 
@@ -261,7 +261,7 @@ def set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) 
     # A route's `head_at` is never later than its head falls due, or aging would miss it.
     route_ids = {e.route_id for e in moved if e.route_id}
     Route.objects.filter(pk__in=route_ids, head_at__gt=moment).update(head_at=moment)
-    wakeups.unpark(lock, route_ids)
+    parking.unpark(lock, route_ids)
     return len(moved)
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Count
 
@@ -120,15 +121,20 @@ _ENDED = f"""
 """
 
 
+class _Ended(NamedTuple):
+    batch_id: int
+    members: int
+    first_at: datetime
+
+
 def _speeds(batches: list[int], now: datetime) -> dict[int, float]:
     """Members that ended per second, by batch, within the last hour at most."""
     if not batches:
         return {}
     since = now - throughput.HOUR
-    ended = sql.rows(
-        _ENDED.format(ids=sql.marks(len(batches))), [since, throughput.MAX_ATTEMPTS, since, *batches]
-    )
+    statement = _ENDED.format(ids=sql.marks(len(batches)))
+    ended = sql.rows(_Ended, statement, [since, throughput.MAX_ATTEMPTS, since, *batches])
     return {
-        pk: count / max(throughput.MIN_WINDOW, now - sql.as_datetime(first)).total_seconds()
-        for pk, count, first in ended
+        row.batch_id: row.members / max(throughput.MIN_WINDOW, now - row.first_at).total_seconds()
+        for row in ended
     }

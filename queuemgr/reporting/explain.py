@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
@@ -72,12 +73,19 @@ _WAITING = """
 """
 
 
+class _Waiting(NamedTuple):
+    route_id: int
+    phase: str
+    executions: int
+
+
 def waiting_by_route(phases: Sequence[str] = ()) -> dict[int, int]:
     """How many executions wait on each route (of these phases; none: all).
 
     Counted by the index admission uses; SQLite uses it only for a literal condition.
     """
-    return {pk: n for pk, phase, n in sql.rows(_WAITING) if not phases or phase in phases}
+    found = sql.rows(_Waiting, _WAITING)
+    return {row.route_id: row.executions for row in found if not phases or row.phase in phases}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db import connection
 from django.db.models import Sum
@@ -62,29 +63,46 @@ class Trend:
 def groups(limit: int = 50) -> list[FailureGroup]:
     """The largest groups of failed executions, as far as each is counted."""
     by_index = "INDEXED BY execution_failures" if connection.vendor == "sqlite" else ""
-    heads = sql.rows(_HEADS.format(by_index=by_index), [PER_KIND, MAX_GROUPS])
+    heads = sql.column(_HEADS.format(by_index=by_index), [PER_KIND, MAX_GROUPS])
     if not heads:
         return []
     share = max(1, MAX_COUNTED // len(heads))
-    counted = sql.rows(_COUNTS.format(heads=sql.marks(len(heads))), [share + 1, *(pk for (pk,) in heads)])
-    largest = sorted(counted, key=lambda row: (-row[2], row[0], row[1]))[:limit]
-    ids = [newest for *_, newest in largest]
-    samples = Execution.objects.only("key", "error_message").in_bulk(ids)
-    last = dict(sql.rows(_LAST.format(newest=sql.marks(len(ids))), [MAX_NEWEST, *ids]))
+    counted = sql.rows(_Counted, _COUNTS.format(heads=sql.marks(len(heads))), [share + 1, *heads])
+    largest = sorted(counted, key=lambda group: (-group.failed, group.kind, group.fingerprint))[:limit]
+    newest = [group.newest for group in largest]
+    samples = Execution.objects.only("key", "error_message").in_bulk(newest)
+    last = sql.rows(_Last, _LAST.format(newest=sql.marks(len(newest))), [MAX_NEWEST, *newest])
+    last_at = {row.newest: row.at for row in last}
     return [
         FailureGroup(
-            kind=kind,
-            fingerprint=fingerprint,
-            count=min(count, share),
-            more=count > share,
-            sample_id=newest,
-            sample_key=samples[newest].key,
-            sample_message=samples[newest].error_message,
-            last_at=sql.as_datetime(at) if (at := last.get(newest)) else None,
+            kind=group.kind,
+            fingerprint=group.fingerprint,
+            count=min(group.failed, share),
+            more=group.failed > share,
+            sample_id=group.newest,
+            sample_key=samples[group.newest].key,
+            sample_message=samples[group.newest].error_message,
+            last_at=last_at.get(group.newest),
         )
-        for kind, fingerprint, count, newest in largest
-        if newest in samples
+        for group in largest
+        if group.newest in samples
     ]
+
+
+class _Counted(NamedTuple):
+    """A group: how many of it failed, counted up to its share, and its newest execution."""
+
+    kind: str
+    fingerprint: str
+    failed: int
+    newest: int
+
+
+class _Last(NamedTuple):
+    """The last failure of a group, named by its newest execution."""
+
+    newest: int
+    at: datetime | None
 
 
 def trends() -> list[Trend]:

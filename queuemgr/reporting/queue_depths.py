@@ -40,7 +40,7 @@ _WAITING = """
 def queue_counts(now: datetime) -> list[dict[str, Any]]:
     """The executions of every queue: waiting, due (of the waiting), leased to no worker yet, and running; the
     oldest wait is None when nothing is due. Empty queues too, phases in order and high priority first."""
-    waiting = {(row.phase, row.priority): row for row in sql.rows_as(_Waiting, _WAITING, [now])}
+    waiting = {(row.phase, row.priority): row for row in sql.rows(_Waiting, _WAITING, [now])}
     by_queue = Lease.objects.order_by().values_list("phase", "priority")
     counts = by_queue.annotate(leases=Count("*"), running=Count("started_at"))
     held = {(phase, rank): (leases, running) for phase, rank, leases, running in counts}

@@ -199,7 +199,7 @@ def _older(execution: Execution, route: Route) -> int:
         before, values = "(run_after IS NOT NULL OR id < %s)", (pk,)
     else:
         before, values = "(run_after < %s OR (run_after = %s AND id < %s))", (due, due, pk)
-    return int(sql.rows(_OLDER.format(before=before), [route.pk, *values, MAX_OLDER])[0][0])
+    return int(sql.value(_OLDER.format(before=before), [route.pk, *values, MAX_OLDER]))
 
 
 class _Others(NamedTuple):
@@ -211,6 +211,19 @@ class _Others(NamedTuple):
     resumed: bool
 
 
+class _Counted(NamedTuple):
+    """Of the other routes of one kind: the executions counted, in total and on the longest route."""
+
+    turns: int
+    routes: int
+    total: int | None
+    longest: int | None
+
+    @property
+    def cut_off(self) -> bool:
+        return self.routes >= MAX_ROUTES or self.turns > MAX_PER_ROUTE <= (self.longest or 0)
+
+
 def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int, bool]:
     """How many start before it on other routes; whether some were not counted."""
     arms: list[str] = []
@@ -220,12 +233,8 @@ def _count(others: Iterable[_Others], route: Route, due: datetime) -> tuple[int,
             most = min(o.turns, MAX_PER_ROUTE)
             arms.append(_OF_OTHERS.format(served=o.served, turns=o.turns, most=most, routes=MAX_ROUTES))
             parameters += due, route.phase, route.priority, o.resumed, route.pk, route.parked_on, *o.moments
-    counted = sql.rows(" UNION ALL ".join(arms), parameters)
-    cut_off = any(
-        routes >= MAX_ROUTES or turns > MAX_PER_ROUTE <= (longest or 0)
-        for turns, routes, _, longest in counted
-    )
-    return sum(int(total or 0) for _, _, total, _ in counted), cut_off
+    counted = sql.rows(_Counted, " UNION ALL ".join(arms), parameters)
+    return sum(int(row.total or 0) for row in counted), any(row.cut_off for row in counted)
 
 
 _PLAIN = ("queue", "position", "starts_at", "finishes_at", "can_change_at")

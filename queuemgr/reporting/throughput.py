@@ -45,11 +45,15 @@ class Starts:
         return f"{self.count} started in the last {minutes} minute{'' if minutes == 1 else 's'}"
 
 
+class _Moment(NamedTuple):
+    at: datetime | None
+
+
 def starts(phase: str, priority: int, now: datetime) -> Starts:
     """Starts in a queue: in ten minutes where those are enough, else in the hour."""
     since, queue = now - HOUR, (phase, priority)
-    found = sql.rows(_BEGAN, [since, since, *queue, MAX_ATTEMPTS, since, *queue])
-    began = [sql.as_datetime(moment) for (moment,) in found]
+    found = sql.rows(_Moment, _BEGAN, [since, since, *queue, MAX_ATTEMPTS, since, *queue])
+    began = [start.at for start in found if start.at]
     lately = [moment for moment in began if moment > now - SHORT]
     if MIN_STARTS <= len(lately) < len(began):
         return Starts(len(lately), SHORT.total_seconds())
@@ -104,7 +108,7 @@ _LATELY = """
     SELECT phase, limit_keys, tokens, execution_id, cost, outcome, ended_at FROM queuemgr_attempt
      WHERE ended_at > %s ORDER BY ended_at DESC LIMIT %s
 """
-_SPAN = f"SELECT COUNT(*), MIN(ended_at) FROM ({_LATELY}) AS lately"
+_FIRST = f"SELECT MIN(ended_at) FROM ({_LATELY}) AS lately"
 _MOVED = f"""
     SELECT phase, COUNT(DISTINCT execution_id) FROM ({_LATELY}) AS lately
      WHERE outcome IN ('done', 'skipped', 'failed') GROUP BY phase
@@ -115,15 +119,28 @@ _SPENT = f"""
 """
 
 
+class _Moved(NamedTuple):
+    phase: str
+    executions: int
+
+
+class _Spent(NamedTuple):
+    phase: str
+    limit_keys: str
+    tokens: str
+    requests: int
+
+
 def throughput(now: datetime) -> Throughput:
     """The rates of the last hour."""
     window = [now - HOUR, MAX_ATTEMPTS]
-    count, first = sql.rows(_SPAN, window)[0]
-    if not count:
+    (first,) = sql.rows(_Moment, _FIRST, window)
+    if first.at is None:
         return Throughput(0.0, {}, {})
     spent: defaultdict[str, int] = defaultdict(int)
-    for phase, keys, tokens, requests in sql.rows(_SPENT, window):
-        for name in names_of(phase, keys, tokens):
-            spent[name] += int(requests)
-    seconds = max(MIN_WINDOW, now - sql.as_datetime(first)).total_seconds()
-    return Throughput(seconds, dict(sql.rows(_MOVED, window)), dict(spent))
+    for row in sql.rows(_Spent, _SPENT, window):
+        for name in names_of(row.phase, row.limit_keys, row.tokens):
+            spent[name] += int(row.requests)
+    seconds = max(MIN_WINDOW, now - first.at).total_seconds()
+    moved = {row.phase: row.executions for row in sql.rows(_Moved, _MOVED, window)}
+    return Throughput(seconds, moved, dict(spent))

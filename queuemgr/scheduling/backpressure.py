@@ -6,6 +6,7 @@ Only new work is refused: an execution that goes on to its next step may enter a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from queuemgr.base import scheduler_lock, sql
 from queuemgr.base.errors import QueueFull
@@ -21,30 +22,37 @@ _DEPTH = """
 """How many executions wait in a queue, counted up to its cap."""
 
 
-def admit_new(rows: Sequence[Execution]) -> tuple[list[Execution], QueueFull | None]:
-    """Those of these rows (in order) that fit their queues, and the refusal of the first that does not.
+class Admitted(NamedTuple):
+    """Rows that fit their queues, in order up to the first that does not, and the refusal of that one."""
+
+    rows: list[Execution]
+    refusal: QueueFull | None = None
+
+
+def admit_new(rows: Sequence[Execution]) -> Admitted:
+    """Which of these rows fit their queues.
 
     Must run in the transaction that inserts them. Where there is a cap it takes the scheduler lock, so
     that concurrent enqueues cannot exceed it together.
     """
     caps = _caps(rows)
     if not caps:
-        return list(rows), None
+        return Admitted(list(rows))
     scheduler_lock.acquire()
     found = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
     existing = set(found.values_list("key", flat=True))
     depths: dict[tuple[str, int], int] = {}
     for queue, cap in caps.items():
-        ((depths[queue],),) = sql.rows(_DEPTH, [*queue, cap])
+        depths[queue] = sql.value(_DEPTH, [*queue, cap])
     taken: list[Execution] = []
     for row in rows:
         queue = (row.phase, row.priority)
         if queue in caps and row.key not in existing:
             if depths[queue] >= caps[queue]:
-                return taken, QueueFull(queue_name(*queue), depths[queue], caps[queue])
+                return Admitted(taken, QueueFull(queue_name(*queue), depths[queue], caps[queue]))
             depths[queue] += 1
         taken.append(row)
-    return taken, None
+    return Admitted(taken)
 
 
 def is_capped(rows: Sequence[Execution]) -> bool:

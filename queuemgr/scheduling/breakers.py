@@ -142,12 +142,11 @@ def _record_failure(name: str, failed: Failed, rule: LimitRule, now: datetime) -
 
 def _count_failure(name: str, kind: str, rule: LimitRule, now: datetime) -> None:
     """A 429 without a time throttles at once; other failures open the breaker after enough in a row."""
-    added = sql.rows(
+    failures = sql.value(
         f"{_INSERT} (%s, 0, '', 0, 1, 0, NULL) "
         "ON CONFLICT (name) DO UPDATE SET failures = queuemgr_gate.failures + 1 RETURNING failures",
         [name],
     )
-    failures = int(added[0][0])
     threshold = 1 if kind == "rate_limited" else rule.breaker_after
     over = failures - threshold
     if over >= 0 and threshold:
@@ -191,10 +190,9 @@ def reset(names: Collection[str]) -> list[str]:
     """Close these breakers at once, as a person asks; returns those that were open or half-open."""
     if not names:
         return []
-    closed = sql.rows(
+    return sql.column(
         "UPDATE queuemgr_gate SET open_until = NULL, open_reason = '', half_open_starts = 0, failures = 0 "
         f"WHERE name IN ({sql.marks(len(names))}) AND (open_until IS NOT NULL OR half_open_starts > 0) "
         "RETURNING name",
         list(names),
     )
-    return [name for (name,) in closed]

@@ -61,14 +61,19 @@ class RouteScan:
         return min(times, default=None)
 
 
-def decide(read_routes: Callable[[int], RouteScan], free_slots: int) -> tuple[RouteScan, Decision]:
+class Decided(NamedTuple):
+    scan: RouteScan
+    decision: Decision
+
+
+def decide(read_routes: Callable[[int], RouteScan], free_slots: int) -> Decided:
     """Decide on as many routes as there are free slots; on more only while slots would stay idle."""
     at_most = free_slots
     while True:
         scan = read_routes(at_most)
         decision = admit(scan.snapshot)
         if len(decision.starts) >= free_slots or not has_candidates(scan, decision):
-            return scan, decision
+            return Decided(scan, decision)
         at_most *= LOOKAHEAD_FACTOR
 
 

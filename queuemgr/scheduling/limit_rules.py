@@ -115,7 +115,7 @@ class LimitStates:
 def read_limit_states(now: datetime, *, keys: bool) -> LimitStates:
     """The limits every start passes, and the queues; with the limits of every key if asked for."""
     statement = _ALL_STATES.format(**(_ALL if keys else _COMMON))
-    return _limit_states(now, sql.rows_as(LimitRow, statement))
+    return _limit_states(now, sql.rows(LimitRow, statement))
 
 
 def limit_states_of(names: Collection[str], now: datetime) -> LimitStates:
@@ -123,17 +123,17 @@ def limit_states_of(names: Collection[str], now: datetime) -> LimitStates:
     if not names:
         return LimitStates()
     statement = _NAMED.format(names=", ".join(["(%s)"] * len(names)))
-    return _limit_states(now, sql.rows_as(LimitRow, statement, list(names)))
+    return _limit_states(now, sql.rows(LimitRow, statement, list(names)))
 
 
 def read_rules(now: datetime) -> dict[str, LimitRule]:
-    return _limit_states(now, sql.rows_as(LimitRow, _RULES.format(of_these="1 = 1"))).rules
+    return _limit_states(now, sql.rows(LimitRow, _RULES.format(of_these="1 = 1"))).rules
 
 
 def rules_of(names: Collection[str], now: datetime) -> dict[str, LimitRule]:
     """The rules that apply to these names: their own, and the patterns."""
     statement = _RULES.format(of_these=f"l.name IN ({sql.marks(len(names))}) OR l.name LIKE '%%*'")
-    return _limit_states(now, sql.rows_as(LimitRow, statement, list(names))).rules
+    return _limit_states(now, sql.rows(LimitRow, statement, list(names))).rules
 
 
 def _limit_states(now: datetime, rows: Sequence[LimitRow]) -> LimitStates:

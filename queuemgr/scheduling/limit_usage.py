@@ -66,15 +66,15 @@ _SPENT = """
 
 
 def fleet_leases() -> list[FleetLeases]:
-    return sql.rows_as(FleetLeases, _FLEET)
+    return sql.rows(FleetLeases, _FLEET)
 
 
 def keyed_leases(names: Collection[str] | None) -> list[KeyedLeases]:
     """The leases under these keys; None: under every key."""
     if names is None:
-        return sql.rows_as(KeyedLeases, _KEYED.format(condition="1 = 1"))
+        return sql.rows(KeyedLeases, _KEYED.format(condition="1 = 1"))
     condition = f"k.name IN ({sql.marks(len(names))})"
-    return sql.rows_as(KeyedLeases, _KEYED.format(condition=condition), list(names))
+    return sql.rows(KeyedLeases, _KEYED.format(condition=condition), list(names))
 
 
 def usage_by_fleet(held: Iterable[FleetLeases], rules: Rules, now: datetime) -> defaultdict[str, Usage]:
@@ -111,7 +111,7 @@ def add_spent(use: defaultdict[str, Usage], rules: Rules, names: Iterable[str], 
         return
     days = sorted(set(today.values()))
     statement = _SPENT.format(days=sql.marks(len(days)), names=sql.marks(len(today)))
-    for row in sql.rows_as(_Spent, statement, [*days, *today]):
+    for row in sql.rows(_Spent, statement, [*days, *today]):
         if row.day == today[row.limit]:
             use[row.limit].spent += row.spent
 

@@ -1,12 +1,15 @@
-"""Storing what a decision found about the routes it read: served, parked, or empty."""
+"""Parking routes that cannot start anything, as a decision found, and unparking them when that may change."""
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock
+from queuemgr.models import Route
 from queuemgr.scheduling.admission import Decision, Snapshot, WaitingRoute
 from queuemgr.scheduling.candidates import NOTHING_WAITS, ParkedOn, RouteScan, parking_spot_for
 
@@ -53,3 +56,31 @@ def _must_store_head(seen: Snapshot, route: WaitingRoute) -> bool:
     if not starvation or route.head_at is None:
         return False
     return stored is None or (stored < seen.now - starvation <= route.head_at)
+
+
+def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection[str] = ()) -> None:
+    """Have these routes, and those parked on these limits, read by the next decision."""
+    names, ids = list(limits), list(routes)
+    for start in range(0, max(len(names), len(ids)), _AT_A_TIME):
+        some, few = names[start : start + _AT_A_TIME], ids[start : start + _AT_A_TIME]
+        tests = [f"parked_on IN ({sql.marks(len(some))})"] if some else []
+        tests += [f"id IN ({sql.marks(len(few))})"] if few else []
+        sql.run(f"{_UNPARK} WHERE parked_on <> '' AND ({' OR '.join(tests)})", [*some, *few])
+
+
+def unpark_all(lock: SchedulerLock) -> None:
+    sql.run(f"{_UNPARK} WHERE parked_on <> ''")
+
+
+def unpark_sample(lock: SchedulerLock) -> None:
+    """Unpark a random sample every tick, so that rows changed out of band (by hand, by a restored
+    backup) are eventually reconsidered. With few parked routes the sample is all of them."""
+    parked, first = Route.objects.exclude(parked_on="").order_by("pk"), 0
+    if parked[: _AT_A_TIME + 1].count() > _AT_A_TIME:
+        first = random.SystemRandom().randrange(Route.objects.latest("pk").pk + 1)
+    sample = list(parked.filter(pk__gte=first).values_list("pk", flat=True)[:_AT_A_TIME])
+    unpark(lock, sample)
+
+
+_AT_A_TIME = 500
+_UNPARK = "UPDATE queuemgr_route SET parked_on = '', parked_until = NULL"

@@ -7,6 +7,7 @@ retries of a window are always allowed, or a small run could never retry.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
@@ -26,16 +27,23 @@ def left(now: datetime) -> RetryBudget | None:
     percent = queue_settings().retry_percent
     if percent >= 100:
         return None
-    return RetryBudget.of(percent, *_counted(now), now)
+    started = _started(now)
+    return RetryBudget.of(percent, started.starts, started.retries, now)
 
 
-def _counted(now: datetime) -> tuple[int, int]:
-    """Starts in the window, and how many of them were retries. Ids of attempts ascend as they end, so the
-    first and the last id of the window tell how many there are."""
-    ((leases, held_retries),) = sql.rows(_HELD)
-    first = sql.rows(_FIRST, [now - RETRY_WINDOW])
+class _Started(NamedTuple):
+    """Starts in the window, and how many of them were retries."""
+
+    starts: int
+    retries: int
+
+
+def _started(now: datetime) -> _Started:
+    """Ids of attempts ascend as they end, so the first and the last id of the window tell how many there
+    are."""
+    (held,) = sql.rows(_Started, _HELD)
+    first = sql.column(_FIRST, [now - RETRY_WINDOW])
     if not first:
-        return leases, held_retries
-    ended = sql.rows(_LAST)[0][0] - first[0][0] + 1
-    retries = sql.rows(_RETRIES, [first[0][0]])[0][0]
-    return leases + ended, held_retries + retries
+        return held
+    ended = sql.value(_LAST) - first[0] + 1
+    return _Started(held.starts + ended, held.retries + sql.value(_RETRIES, first))

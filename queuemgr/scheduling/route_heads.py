@@ -134,5 +134,5 @@ def _read(
     ranks = {name: phase.rank for name, phase in all_phases().items()}
     return [
         WaitingRoute(**row._asdict(), phase_rank=ranks.get(row.phase, len(ranks)))
-        for row in sql.rows_as(_RouteRow, statement, [*counts, *parameters])
+        for row in sql.rows(_RouteRow, statement, [*counts, *parameters])
     ]

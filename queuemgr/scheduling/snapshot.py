@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
@@ -124,13 +125,19 @@ _WORKERS = """
 """
 
 
+class _Worker(NamedTuple):
+    id: int
+    queues: str
+    slots: int
+
+
 def _idle(now: datetime, held: Iterable[FleetLeases]) -> dict[Group, int]:
     running: Counter[int | None] = Counter()
     for lease in held:
         running[lease.worker_id] += lease.leases - lease.unstarted
     idle: dict[Group, int] = defaultdict(int)
-    for worker, queues, slots in sql.rows(_WORKERS, [live_since(now)]):
-        idle[frozenset(json.loads(queues))] += max(0, slots - running[worker])
+    for worker in sql.rows(_Worker, _WORKERS, [live_since(now)]):
+        idle[frozenset(json.loads(worker.queues))] += max(0, worker.slots - running[worker.id])
     return dict(idle)
 
 

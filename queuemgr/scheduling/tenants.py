@@ -26,7 +26,7 @@ def any_tenants() -> bool:
     global _asked_at
     if not _any_known and time.monotonic() - _asked_at > ASK_AGAIN:
         _asked_at = time.monotonic()
-        for (tenant,) in sql.rows("SELECT tenant FROM queuemgr_route WHERE tenant <> '' LIMIT 1"):
+        for tenant in sql.column("SELECT tenant FROM queuemgr_route WHERE tenant <> '' LIMIT 1"):
             note_tenant(tenant)
     return _any_known
 

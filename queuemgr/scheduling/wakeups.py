@@ -7,13 +7,13 @@ first.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock
-from queuemgr.models import Route, Wakeup
+from queuemgr.models import Wakeup
+from queuemgr.scheduling import parking
 from queuemgr.scheduling.candidates import budget_of
 from queuemgr.scheduling.claims import names_of, route_keys
 
@@ -53,41 +53,22 @@ def post(
         Wakeup.objects.bulk_create(rows, batch_size=500)
 
 
+class _Wakeup(NamedTuple):
+    route_id: int | None
+    limit_name: str
+
+
 def consume(lock: SchedulerLock) -> BatchWakeups:
     """Delete all wake-ups and unpark the routes they name; returns those for batches."""
-    rows = sql.rows("DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
-    routes, names = {route for route, _ in rows if route}, {name for _, name in rows if name}
+    rows = sql.rows(_Wakeup, "DELETE FROM queuemgr_wakeup RETURNING route_id, limit_name")
+    routes, names = {row.route_id for row in rows if row.route_id}, {row.limit_name for row in rows}
     ended, cancelling = (_batches(names, prefix) for prefix in (_ENDED, _CANCELLING))
-    unpark(lock, routes, names - {*ended, *cancelling})
+    if EVERYTHING in names:
+        parking.unpark_all(lock)
+    else:
+        parking.unpark(lock, routes, names - {"", *ended, *cancelling})
     return BatchWakeups(frozenset(ended.values()), frozenset(cancelling.values()))
 
 
 def _batches(names: Collection[str], prefix: str) -> dict[str, int]:
     return {name: int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)}
-
-
-def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection[str] = ()) -> None:
-    """Have these routes, and those parked on these limits, read by the next decision."""
-    if EVERYTHING in limits:
-        sql.run(f"{_UNPARK} WHERE parked_on <> ''")
-        return
-    names, ids = list(limits), list(routes)
-    for start in range(0, max(len(names), len(ids)), _AT_A_TIME):
-        some, few = names[start : start + _AT_A_TIME], ids[start : start + _AT_A_TIME]
-        tests = [f"parked_on IN ({sql.marks(len(some))})"] if some else []
-        tests += [f"id IN ({sql.marks(len(few))})"] if few else []
-        sql.run(f"{_UNPARK} WHERE parked_on <> '' AND ({' OR '.join(tests)})", [*some, *few])
-
-
-def unpark_sample(lock: SchedulerLock) -> None:
-    """Unpark a random sample every tick, so that rows changed out of band (by hand, by a restored
-    backup) are eventually reconsidered. With few parked routes the sample is all of them."""
-    parked, first = Route.objects.exclude(parked_on="").order_by("pk"), 0
-    if parked[: _AT_A_TIME + 1].count() > _AT_A_TIME:
-        first = random.SystemRandom().randrange(Route.objects.latest("pk").pk + 1)
-    sample = list(parked.filter(pk__gte=first).values_list("pk", flat=True)[:_AT_A_TIME])
-    unpark(lock, sample)
-
-
-_AT_A_TIME = 500
-_UNPARK = "UPDATE queuemgr_route SET parked_on = '', parked_until = NULL"

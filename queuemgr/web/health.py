@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
-from queuemgr.base import process_state
+from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
 from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.reporting import stall_check
@@ -65,8 +65,7 @@ def progress(request: HttpRequest) -> JsonResponse:
 
 def _database_problem() -> str:
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        sql.value("SELECT 1")
     except DatabaseError as error:
         logger.warning("not ready: the database: %s", type(error).__name__)
         return "does not answer"

@@ -22,7 +22,7 @@ from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, Lease, PeriodicJob, State, Worker
 from queuemgr.operations.bulk import runner as bulk_runner
-from queuemgr.scheduling import wakeups
+from queuemgr.scheduling import parking
 from queuemgr.worker import log_format
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def tick() -> dict[str, int]:
     """Expire leases and dispatch; returns how many leases were lost and how many were granted."""
     with hold_scheduler_lock() as lock:
         unstarted, lost = finish.expire(lock)
-        wakeups.unpark_sample(lock)
+        parking.unpark_sample(lock)
     _log_expired(unstarted, lost)
     started = dispatch()
     task_events.connection_lost([end.lease for end in lost])

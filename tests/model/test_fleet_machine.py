@@ -51,7 +51,7 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import admission, limit_rows, wakeups
+from queuemgr.scheduling import admission, limit_rows, parking
 from queuemgr.scheduling.capacity import Group
 from queuemgr.worker import housekeeping
 from queuemgr.worker.heartbeat import Heartbeat, RunningStep
@@ -489,7 +489,7 @@ def around(
         return granted
 
     monkeypatch.setattr(scheduler, "schedule", decide_and_note)
-    monkeypatch.setattr(wakeups, "unpark_sample", lambda lock: None)  # it would heal what is lost
+    monkeypatch.setattr(parking, "unpark_sample", lambda lock: None)  # it would heal what is lost
     monkeypatch.setattr(admission, "RETRIES_ALWAYS_ALLOWED", 3)
     monkeypatch.setitem(flow._flows, "model", MODEL)
     return surroundings

@@ -15,7 +15,7 @@ THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 def storable(value: object) -> object:
     """Remove NUL and lone surrogates, which models send and databases refuse."""
-    return clean(value)[0] if isinstance(value, str) else value
+    return clean(value).text if isinstance(value, str) else value
 
 
 Text = Annotated[
@@ -80,7 +80,7 @@ def parsed(answer: str) -> Analysis:
 
 def plain(answer: str) -> str:
     """Notes on a chunk, without the model's reasoning. Raises `BadAnalysis` if nothing is left."""
-    notes = clean(THINKING.sub("", answer))[0].strip()
+    notes = clean(THINKING.sub("", answer)).text.strip()
     if not notes:
         raise BadAnalysis("it is empty", answer)
     return notes

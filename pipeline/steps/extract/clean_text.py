@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 # pypdf leaves these in 57 of 91 papers; full NFKC would also turn a superscript 2 into a 2.
 LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"}
@@ -14,8 +15,15 @@ UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\x7f\x80-\x84\x86-\x9f\u00ad\ufdd0-\uf
 FORGED_MARK = re.compile(r"\[(\s*PAGE\s+\d+\s*)\]", re.IGNORECASE)
 
 
-def clean(text: str) -> tuple[str, int]:
-    """Text that PostgreSQL, UTF-8 and our page marks can hold, and how many characters changed.
+class CleanText(NamedTuple):
+    """Text that PostgreSQL, UTF-8 and our page marks can hold, and how many characters changed."""
+
+    text: str
+    changed: int
+
+
+def clean(text: str) -> CleanText:
+    """Clean a text.
 
     Control characters (1 in 18 papers has a NUL) and soft hyphens are removed, surrogate pairs become
     the character they encode, lone ones U+FFFD, words that PDFium marks as broken over two lines are
@@ -25,11 +33,11 @@ def clean(text: str) -> tuple[str, int]:
     text = LINE_HYPHEN.sub("", LINE_ENDS.sub("\n", text))
     text, removed = UNWANTED.subn("", text)
     text, forged = FORGED_MARK.subn(r"(\1)", text.translate(LIGATURES))
-    return text, lone + removed + forged
+    return CleanText(text, lone + removed + forged)
 
 
-def without_surrogates(text: str) -> tuple[str, int]:
+def without_surrogates(text: str) -> CleanText:
     if not SURROGATES.search(text):
-        return text, 0
+        return CleanText(text, 0)
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return paired, len(SURROGATES.findall(text))
+    return CleanText(paired, len(SURROGATES.findall(text)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipeline.steps.extract.clean_text import clean
 from pipeline.steps.extract.legibility import ENOUGH_LETTERS, letters, problem_with
@@ -59,17 +60,23 @@ def is_doubtful(first: EngineText) -> bool:
     return first.has_little_text or bool(first.problem and first.problem != NAMELESS)
 
 
-def choose_text(number: int, first: EngineText, second: EngineText | None) -> tuple[PageText, bool]:
+class ChosenText(NamedTuple):
     """The page, and whether its text was cut."""
+
+    page: PageText
+    cut: bool = False
+
+
+def choose_text(number: int, first: EngineText, second: EngineText | None) -> ChosenText:
     if second is not None and is_better(second, first):
         reason = f"pypdf: {first.problem or LITTLE_TEXT}"
-        return PageText(number, second.text, "pdfium", reason, second.cleaned), second.cut
+        return ChosenText(PageText(number, second.text, "pdfium", reason, second.cleaned), second.cut)
     if not first.problem:
-        return PageText(number, first.text, "pypdf", cleaned=first.cleaned), first.cut
+        return ChosenText(PageText(number, first.text, "pypdf", cleaned=first.cleaned), first.cut)
     reason = f"pypdf: {first.problem}"
     if second is not None:
         reason += f"; PDFium: {second.problem}"
-    return PageText(number, "", "failed", reason), False
+    return ChosenText(PageText(number, "", "failed", reason))
 
 
 def is_better(second: EngineText, first: EngineText) -> bool:

@@ -137,8 +137,9 @@ def extracted(
         )
         for n in pages_of(counted, options)
     ]
-    pages = within(options.max_chars, [page for page, _ in choices])
-    cut = any(was_cut for _, was_cut in choices) or pages != [page for page, _ in choices]
+    chosen = [choice.page for choice in choices]
+    pages = within(options.max_chars, chosen)
+    cut = any(choice.cut for choice in choices) or pages != chosen
     bare = tuple(page.number for page in pages if letters(page.text) < ENOUGH_LETTERS)
     missing = filter(None, (cut_short(options) * cut, *uncounted(readings, counted, options)))
     return Extracted(tuple(pages), counted.count or 0, " ".join(missing), bare)

@@ -48,9 +48,9 @@ class Usage:
 
     def add(self, body: Mapping[str, Any]) -> None:
         """Add the usage a response reports, a failed one too."""
-        prompt, completion = usage_of(body)
-        self.prompt_tokens += prompt
-        self.completion_tokens += completion
+        used = usage_of(body)
+        self.prompt_tokens += used.prompt_tokens
+        self.completion_tokens += used.completion_tokens
 
 
 class Model:

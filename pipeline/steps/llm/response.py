@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -104,11 +104,17 @@ def answer_in(body: Mapping[str, Any], response: httpx.Response, endpoint: Endpo
     return Answer(text, str(body.get("model") or endpoint.model), *usage_of(body))
 
 
-def usage_of(body: Mapping[str, Any]) -> tuple[int, int]:
+class ReportedUsage(NamedTuple):
     """Tokens of the prompt and of the completion, as the server reports them; else 0."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+def usage_of(body: Mapping[str, Any]) -> ReportedUsage:
     usage = body.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    return whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
+    return ReportedUsage(whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens")))
 
 
 def json_of(response: httpx.Response) -> dict[str, Any]:

@@ -118,7 +118,7 @@ async def page_outcomes(
 
 
 def cleaned(outcome: PageOutcome) -> PageOutcome:
-    return replace(outcome, text=clean(outcome.text)[0])
+    return replace(outcome, text=clean(outcome.text).text)
 
 
 def read_by_engine(

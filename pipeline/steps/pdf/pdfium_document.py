@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
 
@@ -18,14 +18,20 @@ MAX_POINTS = 14_400.0
 """The largest page PDF allows without a unit; bounds the bitmap of the ink check."""
 
 
-def open_document(path: str) -> tuple[Any, dict[str, Any]]:
+class Opened(NamedTuple):
     """The document, and the child's first line: the number of pages, or why the file is refused."""
+
+    document: Any
+    first_line: dict[str, Any]
+
+
+def open_document(path: str) -> Opened:
     try:
         document = pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:
         refused = "encrypted" if "password" in str(error).lower() else "damaged"
-        return None, {"refused": refused, "detail": type(error).__name__}
-    return document, {"count": len(document)}
+        return Opened(None, {"refused": refused, "detail": type(error).__name__})
+    return Opened(document, {"count": len(document)})
 
 
 def has_ink(page: Any) -> bool:

@@ -40,7 +40,7 @@ def sections(facts: ReportFacts) -> Iterator[str]:
     analysis = facts.analysis
     yield f"# {on_one_line(title_of(facts))}"
     yield byline(facts)
-    yield "\n>\n".join(f"> **{name}** {on_one_line(text)}" for name, text in warnings(facts))
+    yield "\n>\n".join(f"> **{w.name}** {on_one_line(w.text)}" for w in warnings(facts))
     yield "## Summary\n\n" + "\n\n".join(map(escaped, paragraphs(analysis.summary)))
     if analysis.contributions:
         yield "## Contributions\n\n" + bullets(analysis.contributions)

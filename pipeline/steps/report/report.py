@@ -23,10 +23,6 @@ PAGE_SOURCES = {
 }
 """How a page was read, in words, in the order of the report."""
 
-NO_MODEL = (
-    "No language model was used.",
-    "The text below consists of sentences selected from the paper itself; nothing was understood or checked.",
-)
 PARTIAL = "Partial document."
 
 
@@ -38,6 +34,12 @@ class Fact:
     text: str
     link: str = ""
     verbatim: bool = False
+
+
+NO_MODEL = Fact(
+    "No language model was used.",
+    "The text below consists of sentences selected from the paper itself; nothing was understood or checked.",
+)
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,10 @@ def title_of(facts: ReportFacts) -> str:
     return facts.title.strip() or facts.analysis.title
 
 
-def warnings(facts: ReportFacts) -> Iterator[tuple[str, str]]:
+def warnings(facts: ReportFacts) -> Iterator[Fact]:
     """What a reader must know first: a short name and a sentence each."""
     if facts.problem:
-        yield PARTIAL, facts.problem
+        yield Fact(PARTIAL, facts.problem)
     if facts.method == EXTRACTIVE:
         yield NO_MODEL
 

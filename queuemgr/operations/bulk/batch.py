@@ -90,7 +90,7 @@ def _first_ids(executions: ExecutionQuerySet, most: int) -> list[int]:
     if connection.vendor == "sqlite":
         table = f'FROM "{Execution._meta.db_table}"'
         statement = statement.replace(table, f"{table} NOT INDEXED", 1)
-    return [int(pk) for (pk,) in sql.rows(statement, parameters)]
+    return sql.column(statement, parameters)
 
 
 def _act(action: BulkAction, ids: Sequence[int]) -> BatchResult:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db.models import Count
 
@@ -35,6 +36,11 @@ from queuemgr.scheduling.admission import FLEET, Snapshot
 
 FAILURES = 8
 ACTIONS = 5
+
+
+class Ended(NamedTuple):
+    state: str
+    executions: int
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,8 @@ class Dashboard(Sums):
         return self.windows[0].speeds[ALL]
 
     @property
-    def ended(self) -> tuple[tuple[str, int], ...]:
-        return tuple((str(state), self.counted.by_state[state]) for state in FINAL)
+    def ended(self) -> tuple[Ended, ...]:
+        return tuple(Ended(str(state), self.counted.by_state[state]) for state in FINAL)
 
 
 _counted: TimedCache[AllExecutions] = TimedCache()

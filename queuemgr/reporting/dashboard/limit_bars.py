@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from queuemgr.flows.flow import all_phases
 from queuemgr.reporting.explain import Stopped
@@ -17,6 +18,13 @@ LIMITS = 12
 """Bars shown besides the fleet's and the phases'."""
 
 REASONS = 8
+
+
+class Note(NamedTuple):
+    """A sentence about a limit, of level `warn` or `quiet`."""
+
+    level: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +90,20 @@ class LimitBar:
         return f"{pace_text(rate.interval)}{burst}"
 
     @property
-    def notes(self) -> Iterator[tuple[str, str]]:
-        """A level (`warn`, `quiet`) and a sentence each."""
+    def notes(self) -> Iterator[Note]:
         if self.rule.paused:
-            yield "warn", self.rule.paused
+            yield Note("warn", self.rule.paused)
         if self.breaker_text:
-            yield "warn", self.breaker_text
+            yield Note("warn", self.breaker_text)
         if self.rate:
             after = f", next at {self.next_start:%H:%M:%S}" if self.next_start else ""
-            yield "quiet", f"{self.rate}{after}"
+            yield Note("quiet", f"{self.rate}{after}")
         if self.rule.reserved_high:
-            yield "quiet", f"{self.rule.reserved_high:,} reserved for high"
+            yield Note("quiet", f"{self.rule.reserved_high:,} reserved for high")
         if self.rule.daily_budget is not None:
             held = f" and {self.use.reserved:,} reserved" if self.use.reserved else ""
             spent = f"{self.use.spent:,}{held} of {self.rule.daily_budget:,}"
-            yield "quiet", f"{spent} requests today"
+            yield Note("quiet", f"{spent} requests today")
 
     @property
     def is_stopped(self) -> bool:

@@ -13,6 +13,7 @@ from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
+from queuemgr.base import sql
 from queuemgr.base.histogram import BOUNDS
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.web.metrics import counters, limits, queues
@@ -41,8 +42,7 @@ def read() -> list[Sample]:
     if connection.vendor != "postgresql":
         return _read()  # on SQLite a transaction would block writers
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [f"{STATEMENT_SECONDS}s"])
+        sql.value("SELECT set_config('statement_timeout', %s, true)", [f"{STATEMENT_SECONDS}s"])
         return _read()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from queuemgr.base import histogram, sql
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases
@@ -41,6 +42,15 @@ _TOTALS = """
 """
 
 
+class _Total(NamedTuple):
+    phase: str
+    priority: int
+    outcome: str
+    error_kind: str
+    counted: int
+    cost: int
+
+
 def samples(now: datetime) -> Iterator[Sample]:
     """Counters, unless the roll-up lags too far, and histograms."""
     oldest = minute_stats.oldest_pending()
@@ -57,15 +67,15 @@ def _counters(rolled_up_to: datetime) -> Iterator[Sample]:
     requests = Counter(dict.fromkeys(phases, 0))
     ended: Counter[tuple[str, str, str, str]] = Counter()
     anomaly_counts = Counter(dict.fromkeys(anomalies.KINDS, 0))
-    totals = sql.rows(_TOTALS, [ALL_TIME, rolled_up_to, ALL_TIME, rolled_up_to])
-    for phase, rank, outcome, error_kind, counted, cost in totals:
-        if outcome == ANOMALY:
-            anomaly_counts[error_kind] += int(counted)
+    for row in sql.rows(_Total, _TOTALS, [ALL_TIME, rolled_up_to, ALL_TIME, rolled_up_to]):
+        if row.outcome == ANOMALY:
+            anomaly_counts[row.error_kind] += int(row.counted)
             continue
-        starts[phase, rank] += int(counted)
-        requests[phase] += int(cost)
-        if outcome != RUNNING:
-            ended[phase, _priority(rank), outcome, bounded(error_kind, known)] += int(counted)
+        starts[row.phase, row.priority] += int(row.counted)
+        requests[row.phase] += int(row.cost)
+        if row.outcome != RUNNING:
+            labels = (row.phase, _priority(row.priority), row.outcome, bounded(row.error_kind, known))
+            ended[labels] += int(row.counted)
     for (phase, rank), count in starts.items():
         yield Sample("sluicegate_starts_total", (phase, _priority(rank)), count)
     for labels, count in sorted(ended.items()):

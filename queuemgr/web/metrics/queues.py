@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Count, Min, Q
 
@@ -30,6 +31,18 @@ _WORKERS = """
 """
 
 
+class _Ended(NamedTuple):
+    state: str
+    executions: int
+
+
+class _Workers(NamedTuple):
+    state: str
+    workers: int = 0
+    slots: int = 0
+    busy: int = 0
+
+
 def samples(now: datetime) -> Iterator[Sample]:
     for counts in queue_counts(now):
         queue, oldest = counts["queue"], counts["oldest_wait_seconds"] or 0.0
@@ -42,7 +55,7 @@ def samples(now: datetime) -> Iterator[Sample]:
         yield Sample("sluicegate_queue_paused", (queue,), queue in paused)
     yield Sample("sluicegate_starvation_seconds", (), queue_settings().starvation_seconds)
     yield from _renewals(now)
-    ended = dict(sql.rows(_ENDED))
+    ended = {row.state: row.executions for row in sql.rows(_Ended, _ENDED)}
     for state in FINAL:
         yield Sample("sluicegate_executions_ended", (state.value,), ended.get(state.value, 0))
     yield from _workers(now)
@@ -67,9 +80,9 @@ def _renewals(now: datetime) -> Iterator[Sample]:
 
 
 def _workers(now: datetime) -> Iterator[Sample]:
-    found = {state: row for state, *row in sql.rows(_WORKERS, [live_since(now)])}
-    for state in ("alive", "draining"):
-        yield Sample("sluicegate_workers", (state,), found.get(state, [0])[0])
-    _, slots, busy = found.get("alive", [0, 0, 0])
-    yield Sample("sluicegate_worker_slots", (), int(slots))
-    yield Sample("sluicegate_worker_slots_busy", (), int(busy))
+    found = {row.state: row for row in sql.rows(_Workers, _WORKERS, [live_since(now)])}
+    alive, draining = (found.get(state, _Workers(state)) for state in ("alive", "draining"))
+    for group in (alive, draining):
+        yield Sample("sluicegate_workers", (group.state,), group.workers)
+    yield Sample("sluicegate_worker_slots", (), int(alive.slots))
+    yield Sample("sluicegate_worker_slots_busy", (), int(alive.busy))

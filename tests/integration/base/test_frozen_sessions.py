@@ -17,7 +17,7 @@ pytestmark = [
 
 
 def test_a_session_that_leaves_a_transaction_open_for_long_is_ended() -> None:
-    assert sql.rows("SHOW idle_in_transaction_session_timeout", []) == [(f"{FROZEN_SECONDS}s",)]
+    assert sql.value("SHOW idle_in_transaction_session_timeout") == f"{FROZEN_SECONDS}s"
 
 
 def test_the_lock_of_a_process_frozen_while_deciding_is_released_with_its_session() -> None:

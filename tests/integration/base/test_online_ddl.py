@@ -73,7 +73,7 @@ def test_an_index_left_invalid_is_built_anew(operation, before: ProjectState) ->
     sql.run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [NAME])
     _run(operation, before)
     found = "SELECT indisvalid FROM pg_index WHERE indexrelid = %s::regclass"
-    assert sql.rows(found, [NAME]) == [(True,)]
+    assert sql.value(found, [NAME]) is True
 
 
 def _run(operation, before: ProjectState) -> None:

@@ -363,7 +363,9 @@ def plan_of(statement: str, *parameters: object) -> str:
     if connection.vendor == "postgresql":
         sql.run("ANALYZE queuemgr_execution")
     explained = "EXPLAIN " if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN "
-    return "\n".join(str(row) for row in sql.rows(explained + statement, parameters))
+    with connection.cursor() as cursor:
+        cursor.execute(explained + statement, parameters)
+        return "\n".join(map(str, cursor.fetchall()))
 
 
 def test_finding_the_head_of_a_large_batch_reads_a_few_rows_of_an_index() -> None:

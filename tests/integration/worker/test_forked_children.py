@@ -31,4 +31,4 @@ def test_a_child_that_closes_its_pool_leaves_the_connections_of_its_parent_open(
 def _servers_processes() -> set[int]:
     """PostgreSQL's processes that serve connections to this database."""
     statement = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-    return {int(process) for (process,) in sql.rows(statement)}
+    return set(sql.column(statement))

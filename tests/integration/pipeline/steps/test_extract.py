@@ -125,7 +125,7 @@ def test_text_from_a_page_bears_utf8_and_has_no_nul(tmp_path: Path) -> None:
 )
 def test_characters_that_no_database_stores_are_replaced(dirty: str, expected: str) -> None:
     """The one place where text is cleaned."""
-    assert clean(dirty)[0] == expected
+    assert clean(dirty).text == expected
 
 
 def test_hyphens_pdfium_marks_at_a_lines_end_count_as_no_loss() -> None:
