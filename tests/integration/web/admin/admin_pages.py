@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
-from queuemgr.models import Limit
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import Attempt, Execution, Limit, Outcome, State
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
 
 
@@ -31,3 +37,36 @@ def figures_of(limit: Limit | None = None, **changed: Any) -> dict[str, Any]:
     row = limit or Limit()
     figures = {figure: getattr(row, figure) for figure in LIMIT_FIELDS}
     return {n: "" if v is None else v for n, v in {**figures, "reason": "", **changed}.items()}
+
+
+def a_failed(key: str, kind: str = "not_pdf", message: str = "it is a web page") -> Execution:
+    enqueue("probe", key)
+    execution = Execution.objects.get(key=key)
+    Execution.objects.filter(pk=execution.pk).update(
+        state=State.FAILED, finished_at=timezone.now(), route=None,
+        error_kind=kind, error_message=message,
+    )  # fmt: skip
+    an_attempt(execution, error_kind=kind, error_message=message)
+    return Execution.objects.get(pk=execution.pk)
+
+
+def an_attempt(execution: Execution, outcome: str = Outcome.FAILED, **columns: Any) -> Attempt:
+    now = timezone.now()
+    return Attempt.objects.create(
+        lease_id=uuid4(), execution=execution, phase=execution.phase, step=execution.step,
+        priority=execution.priority, cost=0, worker="w@test", leased_at=now, started_at=now,
+        ended_at=now + timedelta(seconds=2), outcome=outcome, **columns,
+    )  # fmt: skip
+
+
+def act_on_all(client: Client, action: str, query: str = "", **more: Any) -> Any:
+    """Tick the first execution, then "select all across pages"."""
+    first = Execution.objects.order_by("pk").values_list("pk", flat=True)[0]
+    chosen = {"_selected_action": [first], "select_across": "1", "action": action, **more}
+    return client.post(page("execution") + query, chosen, follow=True)
+
+
+def queries_of(client: Client, url: str) -> list[str]:
+    with CaptureQueriesContext(connection) as captured:
+        text_of(client.get(url))
+    return [query["sql"] for query in captured.captured_queries]

@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from queuemgr.models import AuditEntry, Limit
+from queuemgr.models import AuditEntry, Limit, Queue
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
@@ -183,3 +183,25 @@ def test_a_filter_that_cannot_be_is_refused_for_files_as_for_the_list(superuser:
         answer = superuser.get(address)
         assert answer.status_code == 400
         assert "invalid filter" in answer.content.decode()
+
+
+def test_changes_can_be_filtered_by_who_did_what_through_what(operator: Client) -> None:
+    controls.pause("prep.high", Actor("ann", "command"))
+    controls.resume("prep.high", Actor("bob", "api"))
+    for query in ("actor=ann", "action=pause", "source=command"):
+        rows = operator.get(f"{page('auditentry')}?{query}").context["cl"].result_list
+        assert [row.actor for row in rows] == ["ann"]
+
+
+def test_the_history_of_a_row_is_the_record_of_changes_to_it(operator: Client) -> None:
+    controls.pause("prep.high", Actor("ann", "command"))
+    controls.pause("prep.low", Actor("bob", "command"))
+    queue = Queue.objects.get(name="prep.high")
+    response = operator.get(page("queue", queue.pk, view="history"), follow=True)
+    assert [row.actor for row in response.context["cl"].result_list] == ["ann"]
+
+
+def test_the_history_is_shown_only_to_those_who_may_see_the_row(staff: Callable[..., Client]) -> None:
+    queue = Queue.objects.get(name="prep.high")
+    url = page("queue", queue.pk, view="history")
+    assert staff("view_limit").get(url).status_code == 403

@@ -1,0 +1,116 @@
+"""Limits are edited and added on their pages, with figures that can be kept, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import AuditEntry, Limit
+from queuemgr.models import Worker as WorkerRow
+from queuemgr.operations import controls
+from queuemgr.operations.controls import Actor
+from queuemgr.scheduling import limit_rows
+from tests.integration.web.admin.admin_pages import figures_of, page, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _queues() -> None:
+    limit_rows.sync()
+
+
+def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client) -> None:
+    limit = Limit.objects.get(name="phase:prep")
+    figures = figures_of(limit, max_running=7, reserved_high=2, reason="slow disks")
+    text_of(operator.post(page("limit", limit.pk, view="change"), figures, follow=True))
+    change = AuditEntry.objects.get()
+    assert (change.actor, change.source, change.reason) == ("sam", "admin", "slow disks")
+    assert change.before == {"max_running": 0, "reserved_high": 0}
+    assert change.after == {"max_running": 7, "reserved_high": 2}
+    limit.refresh_from_db()
+    assert (limit.max_running, limit.reserved_high) == (7, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "figures", "complaint"),
+    [
+        ("phase:prep", {"max_running": 2, "reserved_high": 2}, "reserved_high must be smaller"),
+        ("phase:prep", {"max_running": -1}, "greater than or equal to 0"),
+        ("cpu", {"daily_budget": 5}, "A token counts what runs, not requests"),
+        ("host:*", {"rate": "3 a second"}, "is not understood; write it like"),
+        ("host:*", {"budget_zone": "Europe/Bonn"}, "is not known; use an IANA name"),
+        ("host:*", {"reserved_for_high_percent": 101}, "Percents must be 0 to 100"),
+    ],
+)
+def test_impossible_figures_are_refused_with_the_reason(
+    operator: Client, name: str, figures: dict[str, Any], complaint: str
+) -> None:
+    limit = Limit.objects.get(name=name)
+    posted = figures_of(limit, **{"max_running": 4, **figures})
+    assert complaint in text_of(operator.post(page("limit", limit.pk, view="change"), posted))
+    assert not AuditEntry.objects.exists()
+
+
+def test_saving_a_limit_unchanged_records_nothing(operator: Client) -> None:
+    limit = Limit.objects.get(name="host:*")
+    url = page("limit", limit.pk, view="change")
+    text_of(operator.post(url, figures_of(limit), follow=True))
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["host:arxiv.org:443", "disk:*", "host:[::1]:80", "gpu"])
+def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_token(operator: Client, name: str) -> None:
+    posted = figures_of(name=name, max_running=3, reason="asked to")
+    text_of(operator.post(page("limit", view="add"), posted, follow=True))
+    assert Limit.objects.get(name=name).max_running == 3
+    assert (AuditEntry.objects.get().target, AuditEntry.objects.get().reason) == (name, "asked to")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "prep",
+        "phase:nonsense",
+        "phase:*",
+        "*",
+        "host:",
+        "ho*st:a",
+        "host:a b",
+        "fleet ",
+        "virtual_time",
+        "prep.high",
+        "cpu=2",
+    ],
+)
+def test_a_limit_no_work_could_run_under_is_not_added(operator: Client, name: str) -> None:
+    posted = figures_of(name=name, max_running=3)
+    before = Limit.objects.count()
+    text = text_of(operator.post(page("limit", view="add"), posted))
+    assert "Not a limit" in text or "already exists" in text
+    assert Limit.objects.count() == before
+
+
+def test_limits_say_how_full_they_are_and_who_waits(
+    operator: Client, make_worker: Callable[..., WorkerRow], sent: list[Any]
+) -> None:
+    from queuemgr.lifecycle.dispatch import dispatch
+
+    make_worker(slots=8)
+    controls.edit_limit("host:*", Actor("sam", "command"), max_running=2)
+    controls.edit_limit("phase:wrap", Actor("sam", "command"), daily_budget=1)
+    for n in range(5):
+        enqueue("probe", f"doc:{n}", {"limit_key": "host:a.example:443"})
+    for n in range(2):
+        enqueue("probe", f"paid:{n}", {"phase": "wrap", "requests": 1})
+    dispatch()
+    rows = {row.name: row for row in operator.get(page("limit")).context["cl"].result_list}
+    assert rows["host:*"].in_use == "1 key, the fullest 2 / 2"
+    assert rows["host:*"].waits == "3 wait: host:a.example:443 2/2"
+    assert rows["phase:wrap"].limit_status.budget().startswith("0 and 1 reserved of 1\nresets ")
+    assert rows["phase:wrap"].waits.startswith("1 wait: phase:wrap budget 0/1 spent")
+    assert rows["fleet"].in_use == "3 / 200"

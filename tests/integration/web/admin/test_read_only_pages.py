@@ -1,0 +1,116 @@
+"""Every page opens; nothing is changed by reading, nor by who may only look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from queuemgr.lifecycle.enqueue import enqueue
+from queuemgr.models import AuditEntry, DailyUsage, Execution, Queue, State
+from queuemgr.models import Worker as WorkerRow
+from queuemgr.operations import controls
+from queuemgr.operations.controls import Actor
+from queuemgr.scheduling import limit_rows
+from tests.integration.web.admin.admin_pages import a_failed, act, act_on_all, page, text_of
+
+pytestmark = pytest.mark.django_db
+
+NEVER_EDITED = ("execution", "attempt", "auditentry", "dailyusage", "worker")
+ALL_MODELS = (*NEVER_EDITED, "queue", "limit", "retrypolicy")
+
+
+@pytest.fixture(autouse=True)
+def _queues() -> None:
+    limit_rows.sync()
+
+
+@pytest.mark.parametrize("model", ALL_MODELS)
+def test_every_list_and_detail_page_opens(
+    operator: Client, model: str, make_worker: Callable[..., WorkerRow]
+) -> None:
+    make_worker()
+    a_failed("doc:1")
+    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
+    controls.pause("everything", Actor("sam", "command", "night"))
+    rows = operator.get(page(model)).context["cl"].result_list
+    text_of(operator.get(page(model, rows[0].pk, view="change")))
+
+
+@pytest.mark.parametrize("model", NEVER_EDITED)
+def test_not_even_a_superuser_adds_or_edits_what_is_read_only(
+    superuser: Client, model: str, make_worker: Callable[..., WorkerRow]
+) -> None:
+    make_worker()
+    a_failed("doc:1")
+    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
+    controls.pause("everything", Actor("sam", "command", "night"))
+    row = superuser.get(page(model)).context["cl"].result_list[0]
+    assert superuser.get(page(model, view="add")).status_code == 403
+    assert superuser.post(page(model, row.pk, view="change"), {}).status_code == 403
+
+
+@pytest.mark.parametrize("model", ALL_MODELS)
+def test_not_even_a_superuser_deletes(
+    superuser: Client, model: str, make_worker: Callable[..., WorkerRow]
+) -> None:
+    make_worker()
+    a_failed("doc:1")
+    DailyUsage.objects.create(day=timezone.now().date(), limit="phase:prep", spent=3)
+    controls.pause("everything", Actor("sam", "command", "night"))
+    row = superuser.get(page(model)).context["cl"].result_list[0]
+    assert superuser.post(page(model, row.pk, view="delete"), {"post": "yes"}).status_code == 403
+    act(superuser, model, "delete_selected", row, post="yes")
+    assert type(row).objects.filter(pk=row.pk).exists()
+
+
+@pytest.mark.parametrize("action", ["retry", "cancel", "raise_priority", "lower_priority"])
+def test_who_may_only_look_can_neither_see_nor_do(staff: Callable[..., Client], action: str) -> None:
+    viewer = staff("view_execution")
+    before = a_failed("doc:1")
+    enqueue("probe", "doc:2")
+    assert 'name="action"' not in text_of(viewer.get(page("execution")))
+    act(viewer, "execution", action, *Execution.objects.all())
+    act_on_all(viewer, action)
+    after = Execution.objects.get(pk=before.pk)
+    assert (after.state, after.priority) == (before.state, before.priority)
+    assert Execution.objects.get(key="doc:2").state == State.WAITING
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("model", ["queue", "limit"])
+def test_who_may_only_look_can_neither_pause_nor_edit(staff: Callable[..., Client], model: str) -> None:
+    viewer = staff(f"view_{model}")
+    row = viewer.get(page(model)).context["cl"].result_list[0]
+    assert 'name="action"' not in text_of(viewer.get(page(model)))
+    act(viewer, model, "pause", row, reason="because")
+    assert viewer.post(page(model, row.pk, view="change"), {"max_running": 1}).status_code == 403
+    assert viewer.get(page(model, view="add")).status_code == 403
+    row.refresh_from_db()
+    assert row.paused_at is None
+    assert not AuditEntry.objects.exists()
+
+
+def test_reading_never_changes_anything(operator: Client) -> None:
+    failed = a_failed("doc:1")
+    queue = Queue.objects.get(name="prep.high")
+    for model, row, action in (("execution", failed, "retry"), ("queue", queue, "pause")):
+        operator.get(page(model), {"action": action, "_selected_action": row.pk, "reason": "x"})
+    failed.refresh_from_db()
+    queue.refresh_from_db()
+    assert (failed.state, queue.paused_at) == (State.FAILED, None)
+    assert not AuditEntry.objects.exists()
+
+
+def test_workers_are_live_draining_or_gone(operator: Client, make_worker: Callable[..., WorkerRow]) -> None:
+    now = timezone.now()
+    make_worker(name="live")
+    WorkerRow.objects.filter(pk=make_worker(name="draining").pk).update(draining_at=now)
+    WorkerRow.objects.filter(pk=make_worker(name="gone").pk).update(seen_at=now - timedelta(hours=1))
+    rows = operator.get(page("worker")).context["cl"].result_list
+    assert {row.name: row.condition for row in rows} == {
+        "live": "live", "draining": "draining", "gone": "gone",
+    }  # fmt: skip
