@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from queuemgr.base.durations import duration_text
 from queuemgr.base.safe_text import as_json
 from queuemgr.cli.arguments import JSON_OBJECT, TIME_FORMAT, positive, timestamp
 from queuemgr.cli.output import show, table
@@ -61,7 +62,7 @@ def _lines(tally: Tally) -> Iterator[tuple[str, str]]:
     """Labels and values of a run."""
     yield "attempts", str(tally.attempts)
     yield "attempts done per hour", f"{tally.per_hour:.0f}"
-    yield "makespan", span(tally.makespan)
+    yield "makespan", duration_text(tally.makespan)
     for name, waits in tally.waits.items():
         yield f"waits, {name}: p50 / p95 / max", _waits(waits)
     for day, requests in tally.requests.items():
@@ -71,11 +72,4 @@ def _lines(tally: Tally) -> Iterator[tuple[str, str]]:
 
 
 def _waits(waits: Waits) -> str:
-    return " / ".join(span(seconds) for seconds in (waits.median, waits.p95, waits.longest))
-
-
-def span(seconds: float) -> str:
-    """Seconds in a readable unit: `8.2 s`, `14 m`, `3.5 h`."""
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} m" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return " / ".join(duration_text(seconds) for seconds in (waits.median, waits.p95, waits.longest))

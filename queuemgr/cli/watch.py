@@ -15,13 +15,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from queuemgr.base.durations import duration_text
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.cli.arguments import JSON_OBJECT, above_zero, interval
 from queuemgr.cli.controls import limits_table
 from queuemgr.cli.output import clock, console, rounds, show, table
 from queuemgr.cli.progress_bar import can_draw
-from queuemgr.cli.replay import span
 from queuemgr.cli.subcommands import Options, option, subcommand
 from queuemgr.models import Attempt, Outcome
 from queuemgr.reporting import stats
@@ -134,7 +134,7 @@ def _batches_table(batches: Iterable[Mapping[str, Any]]) -> Table:
 
 def _oldest_wait(queue: Mapping[str, Any]) -> str:
     seconds = queue["oldest_wait_seconds"]
-    return "" if seconds is None else span(seconds)
+    return "" if seconds is None else duration_text(seconds)
 
 
 def _busiest(limits: list[dict[str, Any]]) -> list[dict[str, Any]]:

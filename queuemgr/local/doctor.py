@@ -23,7 +23,7 @@ from queuemgr.base.errors import ConfigurationError
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import CheckResult, all_flows, all_queues
 from queuemgr.lifecycle.publish import broker_errors
-from queuemgr.local.local_fleet import PRIVATE_BROKER, check_broker, live_workers
+from queuemgr.local.local_fleet import PRIVATE_BROKER, check_broker
 from queuemgr.models import Execution, Lease, PeriodicJob, Worker
 
 SKEW_SECONDS = 5
@@ -135,7 +135,7 @@ def _eviction() -> Iterator[CheckResult]:
 
 
 def workers() -> Iterator[CheckResult]:
-    alive = live_workers()
+    alive = Worker.objects.available(database_now())
     served = {queue for queues in alive.values_list("queues", flat=True) for queue in queues}
     idle = [queue for queue in all_queues() if queue not in served]
     if not served:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from celery import current_app
 from django.conf import settings
-from django.db.models import QuerySet, Sum
+from django.db.models import Sum
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import ConfigurationError
@@ -23,7 +23,7 @@ from queuemgr.lifecycle.publish import broker_errors
 from queuemgr.local.private_servers import RedisServer
 from queuemgr.local.supervisor import Program, Supervisor
 from queuemgr.models import Worker
-from queuemgr.scheduling import limit_rows, snapshot
+from queuemgr.scheduling import limit_rows
 
 READY_SECONDS = 60
 PRIVATE_BROKER = "private-broker"
@@ -142,7 +142,7 @@ def check_broker() -> None:
 
 def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while (live_workers().aggregate(slots=Sum("slots"))["slots"] or 0) < slots:
+    while _available_slots() < slots:
         supervisor.check()
         if time.monotonic() > deadline:
             log = supervisor.logs / "worker.log"
@@ -152,9 +152,8 @@ def _wait_for_worker(slots: int, supervisor: Supervisor) -> None:
         time.sleep(0.1)
 
 
-def live_workers() -> QuerySet[Worker]:
-    """Those that take work now."""
-    return Worker.objects.filter(seen_at__gt=snapshot.live_since(database_now()), draining_at__isnull=True)
+def _available_slots() -> int:
+    return Worker.objects.available(database_now()).aggregate(slots=Sum("slots"))["slots"] or 0
 
 
 @contextmanager

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from queuemgr.base.config import queue_settings
 from queuemgr.flows import flow as flows
 from queuemgr.models.batches import Batch
 from queuemgr.models.enums import FINAL, HELD, Outcome, Priority, State
@@ -146,6 +147,20 @@ class Execution(models.Model):
         return {**self.payload, **self.context}
 
 
+def live_since(now: datetime) -> datetime:
+    """A worker whose last heartbeat is older (three were missed) is taken for dead."""
+    return now - timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def live(self, now: datetime) -> Self:
+        return self.filter(seen_at__gt=live_since(now))
+
+    def available(self, now: datetime) -> Self:
+        """Those that take work: alive, and not draining."""
+        return self.live(now).filter(draining_at=None)
+
+
 class Worker(models.Model):
     """One run of a Celery worker: its slots, its queues and its last heartbeat (`seen_at`)."""
 
@@ -157,6 +172,8 @@ class Worker(models.Model):
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField(db_index=True)
     draining_at = models.DateTimeField(null=True, blank=True)
+
+    objects = WorkerQuerySet.as_manager()
 
     class Meta:
         ordering = ("-seen_at",)

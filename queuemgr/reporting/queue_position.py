@@ -25,7 +25,6 @@ from queuemgr.reporting import explain, throughput
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
 from queuemgr.scheduling.admission import Reason
-from queuemgr.scheduling.snapshot import live_since
 
 MAX_OLDER = 50_000
 MAX_ROUTES = 1_000
@@ -126,8 +125,8 @@ def _due(execution: Execution, now: datetime) -> datetime:
 
 def _is_served(execution: Execution, now: datetime) -> bool:
     queue = queue_name(execution.phase, execution.priority)
-    alive = Worker.objects.filter(seen_at__gt=live_since(now), draining_at=None)
-    return any(queue in queues for queues in alive.values_list("queues", flat=True))
+    available = Worker.objects.available(now)
+    return any(queue in queues for queues in available.values_list("queues", flat=True))
 
 
 def _finish(

@@ -50,10 +50,9 @@ def movement() -> Movement:
     on_its_way_since = Lease.objects.unstarted().aggregate(since=Min("due_at"))["since"]
     running_since = Lease.objects.aggregate(last=Max("started_at"))["last"]
     ended = Attempt.objects.order_by("-pk").values_list("started_at", flat=True).first()
-    live = Worker.objects.filter(seen_at__gt=snapshot.live_since(now), draining_at__isnull=True)
     return Movement(
         now=now,
-        workers=live.count(),
+        workers=Worker.objects.available(now).count(),
         idle=sum(seen.idle.values()),
         waiting_since=min(filter(None, (_waiting_since(admit(seen)), on_its_way_since)), default=None),
         last_start=max(filter(None, (running_since, ended)), default=None),

@@ -203,15 +203,15 @@ def _budget(seen: Snapshot) -> dict[str, Any]:
 
 
 def _workers(now: datetime) -> list[dict[str, Any]]:
-    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now)).annotate(busy=Count("lease"))
+    busy = dict(Lease.objects.order_by().values_list("worker_id").annotate(held=Count("pk")))
     return [
         {
             "worker": worker.name,
             "slots": worker.slots,
-            "busy": worker.busy,
+            "busy": busy.get(worker.pk, 0),
             "queues": worker.queues,
             "draining": worker.draining_at is not None,
             "seen": worker.seen_at,
         }
-        for worker in alive
+        for worker in Worker.objects.live(now)
     ]

@@ -96,19 +96,3 @@ def _audit_entry(change: AuditEntry) -> Entry:
 def _brief(value: Any) -> str:
     """A value in one word; the audit log has nested ones in full."""
     return "edited" if isinstance(value, dict | list) else str(value)
-
-
-def lasting(duration: timedelta) -> str:
-    """`0.4 s`, `12 s`, `4 min 10 s`, `3 h 5 min`, `2 d 4 h`."""
-    seconds = max(0.0, duration.total_seconds())
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    for size, unit, smaller, name in (
-        (86_400, "d", 3_600, "h"),
-        (3_600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if seconds >= size:
-            whole, rest = divmod(int(seconds), size)
-            return f"{whole} {unit} {rest // smaller} {name}"
-    return f"{seconds:.0f} s"

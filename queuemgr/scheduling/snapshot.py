@@ -16,6 +16,7 @@ from typing import NamedTuple
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
+from queuemgr.models.work import live_since
 from queuemgr.scheduling import limit_usage, retry_budget, route_heads
 from queuemgr.scheduling.admission import SchedulingPolicy, Snapshot, Usage, WaitingRoute, rule_for
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
@@ -80,11 +81,6 @@ def free_slots(fleet: Snapshot) -> int:
     if len(fleet.idle) == 1 and fleet.unstarted.keys() <= next(iter(fleet.idle)):
         return max(0, sum(fleet.idle.values()) - sum(fleet.unstarted.values()))
     return Capacity(fleet.idle, fleet.unstarted).free
-
-
-def live_since(now: datetime) -> datetime:
-    """A worker whose last heartbeat is older (three were missed) is taken for dead."""
-    return now - timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
 
 
 def _with_limits_of(

@@ -12,8 +12,8 @@ from django.db.models import Q
 
 from queuemgr.flows.flow import PRIORITY_NAMES
 from queuemgr.models import Worker
+from queuemgr.models.work import live_since
 from queuemgr.reporting.dashboard.phase_table import Held
-from queuemgr.scheduling.snapshot import live_since
 
 SHOWN = 12
 SHOWN_FOR = timedelta(minutes=15)

@@ -51,8 +51,7 @@ def compare(
         raise BadInput(f"nothing was recorded between {since:%Y-%m-%d %H:%M} UTC{end}")
     rules = {name: _unpaused(rule) for name, rule in read_rules(now).items()}
     parsed = parse_changes(changes, {name for p in recorded.pieces for name, _ in p.kind.claims})
-    alive = Worker.objects.filter(seen_at__gt=snapshot.live_since(now), draining_at=None)
-    live_slots = alive.aggregate(slots=Sum("slots"))["slots"] or 0
+    live_slots = Worker.objects.available(now).aggregate(slots=Sum("slots"))["slots"] or 0
     slots = slots or max(recorded.max_running, live_slots)
     zone = rule_for(rules, FLEET).budget_zone
     changed = {name: _rule_with(name, values, now) for name, values in parsed.items()}

@@ -13,6 +13,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q
 
+from queuemgr.base.durations import duration_text
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
@@ -20,7 +21,7 @@ from queuemgr.flows.flow import PRIORITY_NAMES, Link, get_flow
 from queuemgr.models import HELD, Attempt, AuditEntry, Execution, Lease, Limit, Route, State
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
-from queuemgr.reporting.timeline import Entry, lasting, timeline
+from queuemgr.reporting.timeline import Entry, timeline
 from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import NO_USE, Snapshot
 from queuemgr.scheduling.claims import claims_of, rule_resolver
@@ -73,7 +74,7 @@ def context(
         "estimate": queue_position.estimate(execution, reasons),
         "limits": _limits(execution, lease, attempts, seen, reasons),
         "lease": lease,
-        "lease_left": lease and lasting(lease.expires_at - seen.now),
+        "lease_left": lease and duration_text((lease.expires_at - seen.now).total_seconds()),
         "worker": lease and lease.worker and address("queuemgr_worker_change", lease.worker.pk),
         "history": list(map(_line, timeline(attempts, changes, None if older else execution.created_at))),
         "older": older,
@@ -129,7 +130,7 @@ def _offered(act: ExecutionAction, execution: Execution) -> OfferedAction:
 def _line(entry: Entry) -> dict[str, Any]:
     return {
         "entry": entry,
-        "lasted": lasting(entry.lasted) if entry.lasted is not None else "",
+        "lasted": duration_text(entry.lasted.total_seconds()) if entry.lasted is not None else "",
         "address": address("queuemgr_attempt_change", entry.attempt) if entry.attempt else "",
     }
 

@@ -11,7 +11,7 @@ from django.db.models import Count
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Lease, Worker
-from queuemgr.scheduling.snapshot import live_since
+from queuemgr.models.work import live_since
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin
 
 

@@ -12,8 +12,8 @@ from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import all_queues
 from queuemgr.models import FINAL, Lease, PeriodicJob, Queue, State
+from queuemgr.models.work import live_since
 from queuemgr.reporting.queue_depths import queue_counts
-from queuemgr.scheduling.snapshot import live_since
 from queuemgr.web.metrics.definitions import Sample
 
 _ENDED = """

@@ -9,6 +9,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 
+from queuemgr.base.durations import duration_text
 from queuemgr.models import State
 from queuemgr.reporting.dashboard.limit_bars import LimitBar
 from queuemgr.reporting.failure_groups import FailureGroup
@@ -16,8 +17,6 @@ from queuemgr.scheduling.claims import FLEET
 from queuemgr.web.links import address, link
 
 register = template.Library()
-
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @register.filter
@@ -28,27 +27,10 @@ def number(value: int | float) -> str:
 
 @register.filter
 def span(value: timedelta | float | None) -> str:
-    """`40 ms`, `3.2 s`, `4 min`, `1 h 12 min`, `2 d 3 h`; nothing for None."""
+    """`4 min 10 s`; nothing for None."""
     if value is None:
         return ""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    for place, (size, unit) in enumerate(_UNITS):
-        if seconds >= size:
-            return _two(round(seconds), place, size, unit)
-    return ""
-
-
-def _two(seconds: int, place: int, size: int, unit: str) -> str:
-    """In the largest unit; hours and days with the next smaller unit."""
-    whole, rest = divmod(seconds, size)
-    if size < 3600:
-        return f"{whole} {unit}"
-    smaller, name = _UNITS[place + 1]
-    return f"{whole} {unit} {rest // smaller} {name}" if rest >= smaller else f"{whole} {unit}"
+    return duration_text(value.total_seconds() if isinstance(value, timedelta) else value)
 
 
 @register.filter

@@ -30,16 +30,18 @@ def failed(played: Any, probes: Any) -> Execution:
     return a_failed_one(played, probes)
 
 
-def test_the_story_tells_tries_waits_and_peoples_acts_in_order(failed: Execution, operator: Client) -> None:
+def test_the_history_shows_attempts_waits_and_peoples_actions_in_order(
+    failed: Execution, operator: Client
+) -> None:
     Attempt.objects.filter(pk=failed.attempts.all()[0].pk).update(
         due_at=failed.created_at - timedelta(seconds=90), leased_at=failed.created_at - timedelta(seconds=30)
     )
-    told = operator.get(own_page(failed)).context["history"]
-    assert [line["entry"].what for line in told if line["entry"].kind != "wait"] == [
+    history = operator.get(own_page(failed)).context["history"]
+    assert [line["entry"].what for line in history if line["entry"].kind != "wait"] == [
         "enqueued", "prep/probe snoozed by the step", "cancel by ann", "retry by ann", "prep/probe failed",
     ]  # fmt: skip
-    (in_line, *_) = [line for line in told if line["entry"].what == "waited for limits and slots"]
-    assert (in_line["lasted"], in_line["entry"].detail) == ("1 min 0 s", "for host:a")
+    (in_line, *_) = [line for line in history if line["entry"].what == "waited for limits and slots"]
+    assert (in_line["lasted"], in_line["entry"].detail) == ("1 min", "for host:a")
     text = text_of(operator.get(own_page(failed)))
     assert "state waiting; the server is back" in text
     assert "not_found: 404 for page Seven" in text
