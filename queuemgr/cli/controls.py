@@ -21,7 +21,7 @@ from queuemgr.models import Limit, RetryPolicy
 from queuemgr.operations import controls
 from queuemgr.reporting import stats
 from queuemgr.scheduling import limit_input, retry_policies
-from queuemgr.scheduling.admission import half_open_text, open_text
+from queuemgr.scheduling.decision_input import half_open_text, open_text
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, pattern_of
 
 POLICY_FIELDS = {

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from queuemgr.base.durations import duration_text
 from queuemgr.base.safe_text import as_json
+from queuemgr.base.time_text import duration_text
 from queuemgr.cli.arguments import JSON_OBJECT, TIME_FORMAT, positive, timestamp
 from queuemgr.cli.output import show, table
 from queuemgr.cli.progress_bar import busy

@@ -15,9 +15,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from queuemgr.base.durations import duration_text
 from queuemgr.base.safe_text import as_json
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.time_text import duration_text
 from queuemgr.cli.arguments import JSON_OBJECT, above_zero, interval
 from queuemgr.cli.controls import limits_table
 from queuemgr.cli.output import clock, console, rounds, show, table

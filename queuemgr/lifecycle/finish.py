@@ -29,8 +29,8 @@ from queuemgr.lifecycle.leases import AttemptEnd, Grant, HeldLease
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects, apply_outcome
 from queuemgr.models import Lease, LeaseQuerySet, State
 from queuemgr.scheduling import breakers, limit_usage, parking, wakeups
-from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.claims import names_of
+from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 
 logger = logging.getLogger(__name__)

@@ -19,8 +19,9 @@ from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
 from queuemgr.scheduling import breakers, candidates, parking, snapshot, wakeups
-from queuemgr.scheduling.admission import Decision, Snapshot, WaitingRoute
+from queuemgr.scheduling.admission import Decision
 from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from queuemgr.models import (
     pause_sentence,
 )
 from queuemgr.scheduling import breakers, claims, limit_rows, retry_policies, wakeups
-from queuemgr.scheduling.admission import FLEET
+from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS, new_limit
 
 ROWS_AT_A_TIME = 500

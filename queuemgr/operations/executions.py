@@ -215,10 +215,17 @@ def _reason(what: str, by: Actor) -> str:
     return (f"{what} by {by.actor}" + (f": {by.reason}" if by.reason else ""))[:200]
 
 
-@_in_chunks
-def set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
-    """Change the priority; running work keeps its slot and has the new priority from its next step on."""
+def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> int:
+    """Change the priority; running work keeps its slot and has the new priority from its next step on.
+
+    Raises `BadInput` for a rank that is no priority.
+    """
     check_rank(priority)
+    return _set_priority(executions, priority, by)
+
+
+@_in_chunks
+def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
     others = [execution for execution in chunk if execution.priority != priority]
     _revoke_unstarted(others)
     by.record_each(
@@ -238,8 +245,7 @@ def set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) ->
     return len(others)
 
 
-@_in_chunks
-def set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) -> int:
+def set_run_after(executions: Iterable[Execution], when: datetime, by: Actor) -> int:
     """Have what waits start no earlier than `when`; a moment that has passed: as soon as it may.
 
     What runs, or waits for the window of its batch, is left alone. Raises `BadInput` for a moment
@@ -248,6 +254,11 @@ def set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) 
     if when.tzinfo is None:
         raise BadInput(f"the time {when} has no time zone: give one, as {when}+00:00")
     check_horizon("run_after", when)
+    return _set_run_after(executions, when, by)
+
+
+@_in_chunks
+def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor) -> int:
     now, moment = lock.now, max(when, lock.now)
     waiting = [e for e in chunk if e.state in BEFORE_IT_RUNS]
     moved = [e for e in waiting if e.run_after and max(e.run_after, now) != moment]

@@ -13,7 +13,8 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.batch_window import WindowPositions
 from queuemgr.models import HELD, Execution, State
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import Reason, Snapshot, admit
+from queuemgr.scheduling.admission import admit
+from queuemgr.scheduling.decision_input import Reason, Snapshot
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from queuemgr.flows.flow import HIGH, all_phases
 from queuemgr.reporting.throughput import Throughput, throughput
-from queuemgr.scheduling.admission import Snapshot, Usage
+from queuemgr.scheduling.decision_input import Snapshot, Usage
 
 MAX_AHEAD = timedelta(days=3650)
 

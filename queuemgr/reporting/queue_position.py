@@ -24,7 +24,7 @@ from queuemgr.models import Execution, Route, State, Worker
 from queuemgr.reporting import explain, throughput
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.throughput import Starts, StepPace
-from queuemgr.scheduling.admission import Reason
+from queuemgr.scheduling.decision_input import Reason
 
 MAX_OLDER = 50_000
 MAX_ROUTES = 1_000

@@ -18,7 +18,8 @@ from queuemgr.reporting import explain, queue_depths
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.reporting.forecast import forecast
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import CLOSED, FLEET, NO_USE, BreakerState, Snapshot
+from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot
 from queuemgr.scheduling.limit_rows import pattern_of
 
 

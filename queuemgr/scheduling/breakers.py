@@ -19,7 +19,8 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Result, Skipped
 from queuemgr.flows.retry_policy import exponential
-from queuemgr.scheduling.admission import (
+from queuemgr.scheduling.claims import service_keys
+from queuemgr.scheduling.decision_input import (
     GLOBAL_VIRTUAL_TIME,
     RETRY_AFTER,
     LimitRule,
@@ -27,7 +28,6 @@ from queuemgr.scheduling.admission import (
     WaitingRoute,
     rule_for,
 )
-from queuemgr.scheduling.claims import service_keys
 
 TRANSPORT = frozenset({"network", "timeout", "server_error"})
 """Error kinds that mean the service was not reached, or could not serve anybody."""

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from queuemgr.scheduling.admission import FLEET, Decision, Reason, Snapshot, WaitingRoute, admit, open_queues
+from queuemgr.scheduling.admission import Decision, admit, open_queues
+from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.decision_input import Reason, Snapshot, WaitingRoute
 
 Queues = Mapping[str, tuple[str, int]]
 """Phase and priority by the name of the queue."""

@@ -16,8 +16,8 @@ from queuemgr.base.budget_day import day_ends
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
 from queuemgr.models import Limit, pause_sentence
-from queuemgr.scheduling.admission import GLOBAL_VIRTUAL_TIME, BreakerState, LimitRule, Reason
 from queuemgr.scheduling.claims import FLEET, TENANT
+from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, BreakerState, LimitRule, Reason
 
 
 class LimitRow(NamedTuple):

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from queuemgr.base import sql
 from queuemgr.base.budget_day import day_of
 from queuemgr.scheduling import claims
-from queuemgr.scheduling.admission import LimitRule, Usage, rule_for
 from queuemgr.scheduling.claims import names_of
+from queuemgr.scheduling.decision_input import LimitRule, Usage, rule_for
 
 Rules = Mapping[str, LimitRule]
 

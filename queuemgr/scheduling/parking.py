@@ -10,8 +10,9 @@ from typing import Any
 from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.models import Route
-from queuemgr.scheduling.admission import Decision, Snapshot, WaitingRoute
+from queuemgr.scheduling.admission import Decision
 from queuemgr.scheduling.candidates import NOTHING_WAITS, ParkedOn, RouteScan, parking_spot_for
+from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
 
 UNPARKED = ParkedOn("")
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
-from queuemgr.scheduling.admission import RETRY_WINDOW, RetryBudget
+from queuemgr.scheduling.decision_input import RETRY_WINDOW, RetryBudget
 
 _FIRST = "SELECT id FROM queuemgr_attempt WHERE ended_at > %s ORDER BY ended_at LIMIT 1"
 _LAST = "SELECT MAX(id) FROM queuemgr_attempt"

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from queuemgr.base import sql
 from queuemgr.flows.flow import all_phases
 from queuemgr.scheduling import tenants
-from queuemgr.scheduling.admission import Snapshot, WaitingRoute
 from queuemgr.scheduling.candidates import Queues
+from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
 
 _ROUTES = """
     SELECT r.id, r.phase, r.priority, r.resumed, r.retrying, r.limit_keys, r.tokens, r.cost, r.weight,

@@ -12,8 +12,8 @@ from queuemgr.base.errors import NeverFits
 from queuemgr.flows.flow import HIGH, Context, StepRef
 from queuemgr.models import Route, RouteLimit
 from queuemgr.scheduling import claims, tenants
-from queuemgr.scheduling.admission import rule_for
 from queuemgr.scheduling.claims import RouteKind
+from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 
 

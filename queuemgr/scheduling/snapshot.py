@@ -18,10 +18,10 @@ from queuemgr.base.config import queue_settings
 from queuemgr.flows.flow import PRIORITY_NAMES, all_phases, queue_name
 from queuemgr.models.work import live_since
 from queuemgr.scheduling import limit_usage, retry_budget, route_heads
-from queuemgr.scheduling.admission import SchedulingPolicy, Snapshot, Usage, WaitingRoute, rule_for
 from queuemgr.scheduling.candidates import RouteScan, stopped_queues
 from queuemgr.scheduling.capacity import Capacity, Group
 from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.decision_input import SchedulingPolicy, Snapshot, Usage, WaitingRoute, rule_for
 from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_limit_states
 from queuemgr.scheduling.limit_usage import FleetLeases
 

@@ -23,7 +23,7 @@ from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Execution, Lease, Worker
 from queuemgr.scheduling import wakeups
-from queuemgr.scheduling.admission import LimitRule, rule_for
+from queuemgr.scheduling.decision_input import LimitRule, rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 
 

@@ -13,8 +13,9 @@ from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, get_flow
 from queuemgr.models import FINAL, Attempt, DailyUsage, Execution, Lease, LimitState, Route, State
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import BreakerState, LimitRule, admit, rule_for
+from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.claims import claims_of
+from queuemgr.scheduling.decision_input import BreakerState, LimitRule, rule_for
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.scheduling.routes import kind_of
 

@@ -51,7 +51,7 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import admission, limit_rows, parking
+from queuemgr.scheduling import decision_input, limit_rows, parking
 from queuemgr.scheduling.capacity import Group
 from queuemgr.worker import housekeeping
 from queuemgr.worker.heartbeat import Heartbeat, RunningStep
@@ -490,7 +490,7 @@ def around(
 
     monkeypatch.setattr(scheduler, "schedule", decide_and_note)
     monkeypatch.setattr(parking, "unpark_sample", lambda lock: None)  # it would heal what is lost
-    monkeypatch.setattr(admission, "RETRIES_ALWAYS_ALLOWED", 3)
+    monkeypatch.setattr(decision_input, "RETRIES_ALWAYS_ALLOWED", 3)
     monkeypatch.setitem(flow._flows, "model", MODEL)
     return surroundings
 

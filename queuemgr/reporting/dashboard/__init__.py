@@ -32,7 +32,8 @@ from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
 from queuemgr.reporting.dashboard.worker_table import Workers, workers
 from queuemgr.reporting.failure_groups import FailureGroup, groups
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import FLEET, Snapshot
+from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.decision_input import Snapshot
 
 FAILURES = 8
 ACTIONS = 5

@@ -62,7 +62,7 @@ def _of_pauses(shown: Dashboard) -> Iterator[Alarm]:
 def _of_limits(shown: Dashboard) -> Iterator[Alarm]:
     open_breakers = [bar for bar in shown.limits.shown if bar.open_until]
     for bar in open_breakers[:2]:
-        yield Alarm("warn", f"{bar.name} {bar.breaker_text}", "limits")
+        yield Alarm("warn", f"{bar.name} {bar.breaker.text(bar.now)}", "limits")
     if len(open_breakers) > 2:
         yield Alarm("warn", f"{len(open_breakers) - 2:,} more breakers are open", "limits")
     for bar in shown.limits.shown:

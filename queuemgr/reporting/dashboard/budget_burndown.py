@@ -13,8 +13,8 @@ from queuemgr.reporting.dashboard.trend_cache import Trends
 from queuemgr.reporting.dashboard.trends import HOUR
 from queuemgr.reporting.forecast import Budget, budgets
 from queuemgr.reporting.throughput import throughput
-from queuemgr.scheduling.admission import Snapshot
 from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.decision_input import Snapshot
 
 SHOWN = 6
 DAY = timedelta(days=1)

@@ -10,9 +10,17 @@ from typing import NamedTuple
 
 from queuemgr.flows.flow import all_phases
 from queuemgr.reporting.explain import Stopped
-from queuemgr.scheduling import admission
-from queuemgr.scheduling.admission import BreakerState, LimitRule, Reason, Snapshot, Usage
 from queuemgr.scheduling.claims import FLEET, rule_resolver
+from queuemgr.scheduling.decision_input import (
+    CLOSED,
+    GLOBAL_VIRTUAL_TIME,
+    NO_USE,
+    BreakerState,
+    LimitRule,
+    Reason,
+    Snapshot,
+    Usage,
+)
 
 LIMITS = 12
 """Bars shown besides the fleet's and the phases'."""
@@ -72,15 +80,6 @@ class LimitBar:
         return 0 if self.open_until else self.breaker.half_open_starts
 
     @property
-    def breaker_text(self) -> str:
-        """Why the breaker holds work back; empty when it is closed."""
-        if self.open_until:
-            return admission.open_text(f"{self.open_until:%H:%M:%S} UTC", self.breaker.open_reason)
-        if self.half_open_starts:
-            return admission.half_open_text(self.half_open_starts, self.breaker.open_reason)
-        return ""
-
-    @property
     def rate(self) -> str:
         """As `20/min`, `1 every 3 s`, with its burst."""
         rate = self.rule.rate
@@ -93,8 +92,8 @@ class LimitBar:
     def notes(self) -> Iterator[Note]:
         if self.rule.paused:
             yield Note("warn", self.rule.paused)
-        if self.breaker_text:
-            yield Note("warn", self.breaker_text)
+        if breaker_text := self.breaker.text(self.now):
+            yield Note("warn", breaker_text)
         if self.rate:
             after = f", next at {self.next_start:%H:%M:%S}" if self.next_start else ""
             yield Note("quiet", f"{self.rate}{after}")
@@ -139,7 +138,7 @@ def limit_bars(seen: Snapshot, reasons: Mapping[int, Sequence[Reason]], waiting:
     for route, stopped in reasons.items():
         for name in {reason.limit for reason in stopped}:
             on[name] += waiting.get(route, 0)
-    names = {FLEET, *seen.rules, *seen.use, *seen.breaker_states} - {admission.GLOBAL_VIRTUAL_TIME}
+    names = {FLEET, *seen.rules, *seen.use, *seen.breaker_states} - {GLOBAL_VIRTUAL_TIME}
     owner = rule_resolver(seen.rules)
     bars = [_bar(name, owner(name) or name, seen, on[name]) for name in names]
     wide = sorted((bar for bar in bars if _is_wide(bar.name)), key=_widest)
@@ -170,9 +169,9 @@ def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
 
 
 def _bar(name: str, defined_by: str, seen: Snapshot, waiting: int) -> LimitBar:
-    rule, use = seen.rule(name), seen.use.get(name, admission.NO_USE)
-    state = seen.breaker_states.get(name, admission.CLOSED)
-    wait = rule.rate.wait(state.rate_clock - seen.now.timestamp(), use.unstarted) if rule.rate else 0.0
+    rule, use = seen.rule(name), seen.use.get(name, NO_USE)
+    state = seen.breaker_states.get(name, CLOSED)
+    wait = state.rate_wait(rule.rate, use.unstarted, seen.now)
     next_start = seen.now + timedelta(seconds=wait) if wait > 0.05 else None
     return LimitBar(name, defined_by, rule, use, state, waiting, seen.now, next_start)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from queuemgr.flows.flow import HIGH, PRIORITY_NAMES, all_phases, queue_name
-from queuemgr.scheduling.admission import Snapshot
+from queuemgr.scheduling.decision_input import Snapshot
 
 Held = Counter[tuple[str, int, int | None]]
 """How many leases there are, by phase, priority and id of the worker (None: their step has not started)."""

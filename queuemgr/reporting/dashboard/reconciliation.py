@@ -16,7 +16,8 @@ from django.db.models import Count
 from queuemgr.flows.flow import all_phases
 from queuemgr.models import FINAL, HELD, Execution, State
 from queuemgr.reporting.dashboard.phase_table import Held, PhaseRow
-from queuemgr.scheduling.admission import FLEET, NO_USE, Snapshot
+from queuemgr.scheduling.claims import FLEET
+from queuemgr.scheduling.decision_input import NO_USE, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

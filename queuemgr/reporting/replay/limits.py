@@ -8,8 +8,15 @@ from dataclasses import replace
 from datetime import date, datetime
 
 from queuemgr.base.budget_day import day_ends, day_of
-from queuemgr.scheduling.admission import RETRY_WINDOW, BreakerState, LimitRule, RetryBudget, Usage, rule_for
 from queuemgr.scheduling.claims import RouteKind
+from queuemgr.scheduling.decision_input import (
+    RETRY_WINDOW,
+    BreakerState,
+    LimitRule,
+    RetryBudget,
+    Usage,
+    rule_for,
+)
 
 
 class Limits:

@@ -11,9 +11,9 @@ from heapq import nsmallest
 from itertools import islice
 
 from queuemgr.flows.flow import HIGH
-from queuemgr.scheduling.admission import WaitingRoute
 from queuemgr.scheduling.candidates import ParkedOn
 from queuemgr.scheduling.claims import RouteKind
+from queuemgr.scheduling.decision_input import WaitingRoute
 
 Group = tuple[str, bool, str]
 """Routes served in turn: those of one queue and tenant, for resumed work or for new."""

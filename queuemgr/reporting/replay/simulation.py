@@ -22,9 +22,10 @@ from queuemgr.flows.flow import all_phases, queue_name
 from queuemgr.reporting.replay.limits import Limits
 from queuemgr.reporting.replay.recording import Recording
 from queuemgr.reporting.replay.routes import ReadyRoutes, Route
-from queuemgr.scheduling.admission import LimitRule, Reason, SchedulingPolicy, Snapshot, WaitingRoute, admit
+from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.candidates import RouteScan, decide, parking_spot_for, stopped_queues
 from queuemgr.scheduling.claims import FLEET, RouteKind, route_keys
+from queuemgr.scheduling.decision_input import LimitRule, Reason, SchedulingPolicy, Snapshot, WaitingRoute
 
 TICK = timedelta(microseconds=2)
 """Added to the end of a wait, so that rounding never finds it not quite over."""

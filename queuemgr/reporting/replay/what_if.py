@@ -19,8 +19,8 @@ from queuemgr.reporting.replay.recording import RecordedAttempt, Recording, reco
 from queuemgr.reporting.replay.simulation import Fleet, replay
 from queuemgr.reporting.replay.summary import Tally
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import FLEET, LimitRule, rule_for
-from queuemgr.scheduling.claims import rule_name
+from queuemgr.scheduling.claims import FLEET, rule_name
+from queuemgr.scheduling.decision_input import LimitRule, rule_for
 from queuemgr.scheduling.limit_input import parse_limit_field, validate
 from queuemgr.scheduling.limit_rows import new_limit
 from queuemgr.scheduling.limit_rules import read_rules, rule_from

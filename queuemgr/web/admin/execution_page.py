@@ -13,18 +13,18 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q
 
-from queuemgr.base.durations import duration_text
 from queuemgr.base.errors import UnknownFlow
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.time_text import duration_text
 from queuemgr.flows.flow import PRIORITY_NAMES, Link, get_flow
 from queuemgr.models import HELD, Attempt, AuditEntry, Execution, Lease, Limit, Route, State
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.timeline import Entry, timeline
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import NO_USE, Snapshot
 from queuemgr.scheduling.claims import claims_of, rule_resolver
+from queuemgr.scheduling.decision_input import NO_USE, Snapshot
 from queuemgr.web.admin.execution_actions import PAGE_ACTIONS, ActionForm, ExecutionAction
 from queuemgr.web.links import address
 

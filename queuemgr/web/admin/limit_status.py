@@ -11,12 +11,13 @@ from queuemgr.base.budget_day import day_ends, day_of, zone
 from queuemgr.base.config import queue_settings
 from queuemgr.base.rate import parse_rate
 from queuemgr.base.scheduler_lock import database_now
+from queuemgr.base.time_text import moment_text
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.reporting import explain
 from queuemgr.reporting.explain import Stopped
-from queuemgr.scheduling import admission, snapshot
-from queuemgr.scheduling.admission import NO_USE, BreakerState, Snapshot, Usage
+from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.claims import rule_resolver
+from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage
 
 NAMED = 3
 """Keys or reasons that a cell of a list names; further ones are counted."""
@@ -41,7 +42,7 @@ class LimitStatus:
         return self.uses.get(key, NO_USE)
 
     def state(self, key: str) -> BreakerState:
-        return self.breaker_states.get(key, admission.CLOSED)
+        return self.breaker_states.get(key, CLOSED)
 
     @property
     def keys(self) -> list[str]:
@@ -72,14 +73,11 @@ class LimitStatus:
 
     def next_start(self, key: str) -> str:
         """`next in 2.4 s, 12:00:03 UTC`; empty if the rate allows a start now."""
-        rate = parse_rate(self.limit.rate)
-        if rate is None:
-            return ""
-        ahead = self.state(key).rate_clock - self.now.timestamp()
-        wait = rate.wait(ahead, self.use(key).unstarted)
+        rate, unstarted = parse_rate(self.limit.rate), self.use(key).unstarted
+        wait = self.state(key).rate_wait(rate, unstarted, self.now)
         if wait < 0.05:
             return ""
-        return f"next in {wait:,.1f} s, {moment(self.now + timedelta(seconds=wait), self.now)}"
+        return f"next in {wait:,.1f} s, {moment_text(self.now + timedelta(seconds=wait), self.now)}"
 
     def budget(self) -> str:
         """Requests spent and reserved of the day's budget, and when it resets."""
@@ -93,16 +91,10 @@ class LimitStatus:
         return f"{text}\nresets {day_ends(self.now, name).astimezone(zone(name)):%-d %b %H:%M} {name}"
 
     def breaker(self, key: str) -> str:
-        """Until when and why its breaker is open, or that it is half-open; empty when it is closed."""
-        state = self.state(key)
-        if state.open_until and state.is_open(self.now):
-            return admission.open_text(moment(state.open_until, self.now), state.open_reason)
-        if state.half_open_starts:
-            return admission.half_open_text(state.half_open_starts, state.open_reason)
-        return ""
+        return self.state(key).text(self.now)
 
     def breakers(self) -> str:
-        """The same of all its keys, the first few by name."""
+        """What holds its keys back, the first few by name."""
         if not self.is_pattern:
             return self.breaker(self.limit.name)
         texts = [f"{key} {text}" for key in sorted(self.breaker_states) if (text := self.breaker(key))]
@@ -146,11 +138,6 @@ def _zone_of(limit: Limit) -> str:
 def requests(use: Usage) -> str:
     """`80 and 5 reserved`."""
     return f"{use.spent:,} and {use.reserved:,} reserved" if use.reserved else f"{use.spent:,}"
-
-
-def moment(when: datetime, now: datetime) -> str:
-    """The time, with the date if it is not today."""
-    return f"{when:%H:%M:%S} UTC" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
 def some_of(texts: Sequence[str], what: str, maximum: int = NAMED) -> list[str]:

@@ -14,12 +14,13 @@ from django.template.defaultfilters import linebreaksbr
 from django.template.loader import render_to_string
 from django.utils.html import format_html
 
+from queuemgr.base.time_text import moment_text
 from queuemgr.flows.flow import all_phases, all_queues
 from queuemgr.models import Lease, Limit, LimitState
 from queuemgr.operations import controls
-from queuemgr.scheduling.admission import FLEET
+from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.limit_rows import LIMIT_FIELDS
-from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, moment, requests, some_of
+from queuemgr.web.admin.limit_status import LimitStatus, limit_statuses, requests, some_of
 from queuemgr.web.admin.pausing import PausingAdmin
 from queuemgr.web.admin.read_only_admin import ReasonForm, actor_of
 from queuemgr.web.links import address, link
@@ -151,7 +152,7 @@ class LimitAdmin(PausingAdmin):
             (
                 f"{stop.waiting:,}",
                 stop.text,
-                moment(stop.until, status.now) if stop.until else ENDS.get(stop.kind, "at any time"),
+                moment_text(stop.until, status.now) if stop.until else ENDS.get(stop.kind, "at any time"),
             )
             for stop in status.waits[:SHOWN]
         ]
@@ -191,7 +192,7 @@ def _table_of_leases(status: LimitStatus) -> str:
             link(address("queuemgr_execution_change", lease.execution_id), lease.execution),
             f"{lease.phase}/{lease.step}",
             lease.weight,
-            f"since {moment(lease.started_at or lease.leased_at, status.now)}"
+            f"since {moment_text(lease.started_at or lease.leased_at, status.now)}"
             + ("" if lease.started_at else ", not started"),
         )
         for lease in leases[:SHOWN]

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import DailyUsage, Limit
-from queuemgr.scheduling.admission import rule_for
+from queuemgr.scheduling.decision_input import rule_for
 from queuemgr.scheduling.limit_rules import rules_of
 from queuemgr.web.admin.filters import Choices
 from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from queuemgr.flows.flow import all_phases
 from queuemgr.scheduling import snapshot
-from queuemgr.scheduling.admission import LimitRule, Snapshot, Usage
+from queuemgr.scheduling.decision_input import LimitRule, Snapshot, Usage
 from queuemgr.scheduling.limit_rules import read_rules
 from queuemgr.web.metrics.definitions import Sample
 

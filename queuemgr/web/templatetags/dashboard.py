@@ -9,7 +9,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 
-from queuemgr.base.durations import duration_text
+from queuemgr.base.time_text import duration_text
 from queuemgr.models import State
 from queuemgr.reporting.dashboard.limit_bars import LimitBar
 from queuemgr.reporting.failure_groups import FailureGroup

@@ -133,6 +133,13 @@ def test_a_time_that_cannot_be_meant_is_refused(when: Any, says: str, probes: An
         executions.set_run_after([execution], moment, ANN)
 
 
+def test_an_argument_that_cannot_be_meant_is_refused_even_when_there_is_nothing_to_change() -> None:
+    with pytest.raises(BadInput, match="ten years"):
+        executions.set_run_after([], database_now() + timedelta(days=36_500), ANN)
+    with pytest.raises(BadInput, match="priority 7 is not one of"):
+        executions.set_priority([], 7, ANN)
+
+
 def test_beginning_anew_forgets_what_was_learnt_and_keeps_the_attempts(failed: Execution) -> None:
     Execution.objects.update(payload={"phase": "prep"})
     assert executions.retry_from_start([failed], ANN) == 1

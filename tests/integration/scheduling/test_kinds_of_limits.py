@@ -28,7 +28,7 @@ from queuemgr.models import (
 )
 from queuemgr.operations import controls, executions
 from queuemgr.operations.controls import Actor
-from queuemgr.scheduling import admission, breakers, candidates, limit_rows, wakeups
+from queuemgr.scheduling import breakers, candidates, decision_input, limit_rows, wakeups
 from tests.integration.conftest import let_time_pass, rule_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -307,7 +307,7 @@ def test_tenants_are_served_by_their_shares_however_many_keys_each_has(
 def test_retries_are_limited_to_a_percentage_of_starts(
     played: Played, probes: Probes, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "RETRIES_ALWAYS_ALLOWED", 2)
+    monkeypatch.setattr(decision_input, "RETRIES_ALWAYS_ALLOWED", 2)
     configure(retry_percent=10)
     worker = played(slots=20)
     probes(10)

@@ -13,7 +13,12 @@ from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.reporting.replay import summary
 from queuemgr.reporting.replay.recording import RecordedAttempt, Recording, recording
 from queuemgr.reporting.replay.simulation import Fleet, Replayed, replay
-from queuemgr.scheduling.admission import RETRIES_ALWAYS_ALLOWED, RETRY_WINDOW, LimitRule, SchedulingPolicy
+from queuemgr.scheduling.decision_input import (
+    RETRIES_ALWAYS_ALLOWED,
+    RETRY_WINDOW,
+    LimitRule,
+    SchedulingPolicy,
+)
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from queuemgr.base.durations import duration_text
+from queuemgr.base.time_text import duration_text
 from queuemgr.models import Attempt, AuditEntry, Outcome
 from queuemgr.reporting.timeline import timeline
 

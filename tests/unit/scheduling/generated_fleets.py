@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, PRIORITY_NAMES, queue_name
-from queuemgr.scheduling.admission import (
+from queuemgr.scheduling.decision_input import (
     GLOBAL_VIRTUAL_TIME,
     BreakerState,
     LimitRule,

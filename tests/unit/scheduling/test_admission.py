@@ -9,16 +9,16 @@ import pytest
 
 from queuemgr.base.rate import Rate
 from queuemgr.flows.flow import HIGH, LOW, NORMAL, PRIORITY_NAMES, queue_name
-from queuemgr.scheduling.admission import (
+from queuemgr.scheduling.admission import admit
+from queuemgr.scheduling.capacity import Capacity
+from queuemgr.scheduling.decision_input import (
     BreakerState,
     LimitRule,
     SchedulingPolicy,
     Snapshot,
     Usage,
     WaitingRoute,
-    admit,
 )
-from queuemgr.scheduling.capacity import Capacity
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 RANKS = {"expensive": 0, "wrap": 1, "prep": 2}

@@ -10,14 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queuemgr.flows.flow import HIGH, NORMAL, PRIORITY_NAMES
-from queuemgr.scheduling.admission import (
-    LimitRule,
-    SchedulingPolicy,
-    Snapshot,
-    WaitingRoute,
-    admit,
-    open_queues,
-)
+from queuemgr.scheduling.admission import admit, open_queues
+from queuemgr.scheduling.decision_input import LimitRule, SchedulingPolicy, Snapshot, WaitingRoute
 from tests.private_servers import MODEL_EXAMPLES
 from tests.unit.scheduling.generated_fleets import (
     HEAVY_WAIT,

@@ -1,6 +1,8 @@
-"""Durations as people read them."""
+"""Durations and moments as people read them."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -17,3 +19,8 @@ def duration_text(seconds: float) -> str:
         parts.append(f"{whole} {unit}" if whole else "")
     first = next(place for place, part in enumerate(parts) if part)
     return " ".join(filter(None, parts[first : first + 2]))
+
+
+def moment_text(when: datetime, now: datetime) -> str:
+    """The time, with the date if it is not today."""
+    return f"{when:%H:%M:%S} UTC" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M} UTC"

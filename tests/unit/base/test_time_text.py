@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queuemgr.base.durations import duration_text
+from queuemgr.base.time_text import duration_text
 
 
 @pytest.mark.parametrize(

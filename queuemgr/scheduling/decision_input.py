@@ -1,0 +1,233 @@
+"""What a scheduling decision looks at: waiting routes, rules and usage of limits, breakers. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, Self
+
+from queuemgr.base.rate import Rate
+from queuemgr.base.time_text import moment_text
+from queuemgr.flows.flow import HIGH, LOW
+from queuemgr.scheduling.capacity import Group
+from queuemgr.scheduling.claims import RouteKind, rule_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitingRoute(RouteKind):
+    """Waiting work of one kind, as admission sees it.
+
+    `due` counts its executions that may start now, no further than there are idle slots; `overdue` those
+    of them that waited beyond the starvation time; `head_at` is when the first fell or falls due (None:
+    nothing waits, or all of it is beyond the windows of its batches); `stored_head` is what its row says of
+    that, and `timer_due` whether its parking timer has expired.
+    """
+
+    id: int
+    due: int
+    head_at: datetime | None
+    served_at: datetime
+    phase_rank: int = 0
+    overdue: int = 0
+    beyond_window: bool = False
+    stored_head: datetime | None = None
+    timer_due: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return self.head_at is None and not self.beyond_window
+
+    def waited(self, now: datetime) -> timedelta:
+        """How long its first execution has been due; zero if none is."""
+        return now - self.head_at if self.head_at and self.due else timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRule:
+    """The values of one limit; 0 or None is no limit. `paused` is a sentence, or empty.
+
+    The last `reserved_for_high` requests of the daily budget are for high-priority work only;
+    low-priority work stops `blocked_for_low` requests before its end. `share` weighs a tenant
+    against others.
+    """
+
+    max_running: int = 0
+    reserved_high: int = 0
+    rate: Rate | None = None
+    daily_budget: int | None = None
+    reserved_for_high: int = 0
+    blocked_for_low: int = 0
+    budget_zone: str = "UTC"
+    day_ends: datetime | None = None
+    share: int = 1
+    breaker_after: int = 10
+    paused: str = ""
+    paused_until: datetime | None = None
+
+    def usable_budget(self, priority: int) -> int:
+        """Requests work of this priority may bring the day's total to."""
+        reserved = 0 if priority == HIGH else self.reserved_for_high
+        if priority == LOW:
+            reserved = max(reserved, self.blocked_for_low)
+        return (self.daily_budget or 0) - reserved
+
+
+@dataclass(slots=True)
+class Usage:
+    """What is used of a limit: leases and their weights, leases not started yet, and requests."""
+
+    running: int = 0
+    below_high: int = 0
+    spent: int = 0
+    reserved: int = 0
+    leases: int = 0
+    unstarted: int = 0
+
+    def hold(self, weight: int, priority: int, leases: int = 1, unstarted: int = 0) -> None:
+        """Count leases of this priority and total weight; negative numbers release them."""
+        self.running += weight
+        self.below_high += weight if priority != HIGH else 0
+        self.leases += leases
+        self.unstarted += unstarted
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerState:
+    """The rate clock and the circuit breaker of a limit, as the results of steps left them.
+
+    `rate_clock` is in Unix seconds. The breaker is open (nothing starts) until `open_until`, then
+    half-open (`half_open_starts` may run at once); with neither it is closed (work flows).
+    """
+
+    rate_clock: float = 0.0
+    open_until: datetime | None = None
+    open_reason: str = ""
+    half_open_starts: int = 0
+
+    def is_open(self, now: datetime) -> bool:
+        return self.open_until is not None and self.open_until > now
+
+    def is_half_open(self, now: datetime) -> bool:
+        return self.half_open_starts > 0 and not self.is_open(now)
+
+    def text(self, now: datetime) -> str:
+        """Until when and why the breaker is open, or that it is half-open; empty when it is closed."""
+        if self.open_until and self.is_open(now):
+            return open_text(moment_text(self.open_until, now), self.open_reason)
+        if self.half_open_starts:
+            return half_open_text(self.half_open_starts, self.open_reason)
+        return ""
+
+    def rate_wait(self, rate: Rate | None, unstarted: int, now: datetime) -> float:
+        """Seconds until the rate allows the next start, with so many leases not started yet."""
+        return rate.wait(self.rate_clock - now.timestamp(), unstarted) if rate else 0.0
+
+
+RETRY_AFTER = "Retry-After"
+"""Marks an `open_reason` that is a wait the service asked for."""
+
+
+def open_text(until: str, reason: str) -> str:
+    """`throttled until TIME (429, Retry-After 9 s)`, or `breaker open until TIME: REASON`."""
+    if RETRY_AFTER in reason:
+        return f"throttled until {until} ({reason})"
+    return f"breaker open until {until}: {reason}"
+
+
+def half_open_text(starts: int, reason: str) -> str:
+    after = f" after {reason}" if reason else ""
+    return f"breaker half-open{after}: {starts:,} at a time"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingPolicy:
+    """How long work waits before its priority level is aged by one (`starvation`), and before capacity
+    is reserved for work heavier than what is free (`heavy_wait`); None: never. Without `shares` there is
+    no fair share between tenants."""
+
+    starvation: timedelta | None = None
+    heavy_wait: timedelta | None = None
+    shares: bool = True
+
+
+ReasonKind = Literal[
+    "capacity", "never", "rate", "budget", "paused", "breaker_open", "half_open", "reserved", "retries",
+    "workers", "run_after", "batch_window",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One limit that stopped a route, in a sentence, and the earliest time that could change."""
+
+    limit: str
+    text: str
+    until: datetime | None = None
+    kind: ReasonKind = "capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryBudget:
+    """How many more retries may start now, and the sentence when none may."""
+
+    left: int
+    text: str = ""
+    until: datetime | None = None
+
+    @classmethod
+    def of(cls, percent: int, starts: int, retries: int, now: datetime) -> Self | None:
+        """What is left when so many of a window's starts were retries; None without such a limit."""
+        if percent >= 100:
+            return None
+        allowed = max(RETRIES_ALWAYS_ALLOWED, starts * percent // 100)
+        text = (
+            f"retry budget: {retries} of the last {starts} starts were retries, "
+            f"{percent} % may be; retries go on as other work starts"
+        )
+        return cls(max(0, allowed - retries), text, now + RETRY_RECHECK)
+
+
+RETRY_WINDOW = timedelta(minutes=5)
+
+RETRIES_ALWAYS_ALLOWED = 100
+"""Retries a window may have whatever their share."""
+
+RETRY_RECHECK = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that admission looks at, read in one transaction under the scheduler lock.
+
+    `fully_parked`: the queues, and whether for resumed work or for new, on which every route is parked.
+    """
+
+    now: datetime
+    routes: tuple[WaitingRoute, ...]
+    rules: Mapping[str, LimitRule]
+    use: Mapping[str, Usage]
+    paused_queues: Mapping[str, Reason]
+    idle: Mapping[Group, int]
+    unstarted: Mapping[str, int]
+    breaker_states: Mapping[str, BreakerState] = field(default_factory=dict)
+    ordering: SchedulingPolicy = SchedulingPolicy()
+    retries: RetryBudget | None = None
+    virtual_times: Mapping[str, float] = field(default_factory=dict)
+    fully_parked: frozenset[tuple[str, bool]] = frozenset()
+
+    def rule(self, name: str) -> LimitRule:
+        """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
+        return rule_for(self.rules, name)
+
+
+GLOBAL_VIRTUAL_TIME = "virtual_time"
+"""Key in `virtual_times`: the virtual time of the tenant served last when it was served."""
+
+NO_RULE, NO_USE, CLOSED = LimitRule(), Usage(), BreakerState()
+
+
+def rule_for(rules: Mapping[str, LimitRule], name: str) -> LimitRule:
+    """The rule of a limit: its own, else that of the longest pattern that matches, else none."""
+    row = rule_name(name, rules)
+    return rules[row] if row else NO_RULE

@@ -1,0 +1,166 @@
+"""Which limits stop a route: the test of each kind of limit, and the sentence that says so. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+from typing import NamedTuple
+
+from queuemgr.base.rate import Rate
+from queuemgr.flows.flow import HIGH
+from queuemgr.scheduling.capacity import Capacity
+from queuemgr.scheduling.decision_input import (
+    CLOSED,
+    NO_RULE,
+    NO_USE,
+    BreakerState,
+    LimitRule,
+    Reason,
+    Snapshot,
+    Usage,
+    WaitingRoute,
+)
+
+
+class _Reservation(NamedTuple):
+    """Capacity reserved for a starved heavy route; binds its priority level and those below."""
+
+    route: int
+    rank: int
+    text: str
+
+
+class LimitChecks:
+    """The capacity left as starts are granted; it only shrinks, so a refusal stays true."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._rule = cache(snapshot.rule)
+        self._taken = defaultdict(Usage, {name: replace(use) for name, use in snapshot.use.items()})
+        self._reservations: dict[str, _Reservation] = {}
+        self._retries = snapshot.retries.left if snapshot.retries else 0
+        self.slots = Capacity(snapshot.idle, snapshot.unstarted)
+
+    def blocking_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
+        """Every limit that stops this route; with none, an idle slot is matched with it."""
+        stopped = self.limit_reasons(route, rank)
+        if not stopped and not self.slots.take(route.queue):
+            stopped = (self.no_slot_reason(route),)
+        return stopped
+
+    def limit_reasons(self, route: WaitingRoute, rank: int) -> tuple[Reason, ...]:
+        """Every limit that stops this route, workers apart. `rank`: its priority level, as aged."""
+        return (*self._pauses(route), *self._limits(route, rank))
+
+    def is_consumed(self, queue: str) -> bool:
+        return any(queue in group and slots > 0 for group, slots in self._snapshot.idle.items())
+
+    def take(self, route: WaitingRoute) -> None:
+        for name, weight in route.claims:
+            use = self._taken[name]
+            use.hold(weight, route.priority, unstarted=1)
+            use.reserved += route.cost
+        self._retries -= route.retrying
+
+    def reserve(self, route: WaitingRoute, rank: int) -> None:
+        """Reserve what is free of the limits that stop a route, if it lacks only their capacity.
+
+        The reservation binds its own priority level and those below; better levels go on.
+        """
+        stopped = self.limit_reasons(route, rank)
+        if not all(reason.kind == "capacity" for reason in stopped):
+            return
+        since = f"{route.head_at:%H:%M:%S} UTC"
+        text = f"capacity reserved for work of weight {route.weight} that waits since {since}"
+        for reason in stopped:
+            self._reservations.setdefault(reason.limit, _Reservation(route.id, rank, text))
+
+    def _pauses(self, route: WaitingRoute) -> Iterator[Reason]:
+        """What stops it whatever is used: pauses, and a retry budget that is spent."""
+        queue = self._snapshot.paused_queues.get(route.queue)
+        if queue:
+            yield queue
+        for name, _ in route.claims:
+            rule = self._rule(name)
+            if rule.paused:
+                yield Reason(name, f"{name} {rule.paused}", rule.paused_until, "paused")
+        budget = self._snapshot.retries
+        if route.retrying and budget and self._retries < 1:
+            yield Reason("retries", budget.text, budget.until, "retries")
+
+    def _limits(self, route: WaitingRoute, rank: int) -> Iterator[Reason]:
+        for name, weight in route.claims:
+            rule, use = self._rule(name), self._taken.get(name, NO_USE)
+            state = self._snapshot.breaker_states.get(name, CLOSED)
+            yield from self._breaker(name, state, use)
+            if rule is NO_RULE:
+                continue
+            yield from _concurrency(name, rule, use, weight, route.priority)
+            yield from self._reservation(name, route, rank)
+            if rule.rate:
+                yield from self._rate(name, rule.rate, state, use)
+            yield from _budget(name, rule, use, route)
+
+    def _breaker(self, name: str, state: BreakerState, use: Usage) -> Iterator[Reason]:
+        now = self._snapshot.now
+        if state.is_open(now):
+            yield Reason(name, f"{name} {state.text(now)}", state.open_until, "breaker_open")
+        elif state.half_open_starts and use.leases >= state.half_open_starts:
+            yield Reason(name, f"{name} {state.text(now)}", None, "half_open")
+
+    def _reservation(self, name: str, route: WaitingRoute, rank: int) -> Iterator[Reason]:
+        reserved = self._reservations.get(name)
+        if reserved and reserved.route != route.id and rank >= reserved.rank:
+            yield Reason(name, f"{name}: {reserved.text}", None, "reserved")
+
+    def _rate(self, name: str, rate: Rate, state: BreakerState, use: Usage) -> Iterator[Reason]:
+        wait = state.rate_wait(rate, use.unstarted, self._snapshot.now)
+        if wait > 1e-6:
+            until = self._snapshot.now + timedelta(seconds=wait)
+            yield Reason(name, f"{name} next in {wait:.1f} s", until, "rate")
+
+    def no_slot_reason(self, route: WaitingRoute) -> Reason:
+        if any(route.queue in group for group in self._snapshot.idle):
+            text = f"every slot of the workers on {route.queue} is busy"
+        else:
+            text = f"no live worker consumes {route.queue}"
+        return Reason("workers", text, None, "workers")
+
+
+def _concurrency(name: str, rule: LimitRule, use: Usage, weight: int, priority: int) -> Iterator[Reason]:
+    """`>=` blocks, so a limit lowered while busy only drains; below high, the reserve is unavailable."""
+    most, for_all = rule.max_running, rule.max_running - rule.reserved_high
+    if not most:
+        return
+    ever = most if priority == HIGH else for_all
+    if weight > ever:
+        reserve = "" if ever == most else f" with {rule.reserved_high} of {most} reserved"
+        text = f"{name}: takes {weight}, more than its cap of {ever} can ever hold{reserve}"
+        yield Reason(name, text, None, "never")
+    elif use.running + weight > most:
+        over = use.running - most
+        note = f", over its cap by {over}" if over > 0 else ""
+        needs = f", needs {weight}" if weight > 1 and not note else ""
+        yield Reason(name, f"{name} {use.running}/{most}{note}{needs}")
+    elif priority != HIGH and use.below_high + weight > for_all:
+        text = f"{name} {use.below_high}/{for_all} for work below high, {rule.reserved_high} reserved"
+        yield Reason(name, text)
+
+
+def _budget(name: str, rule: LimitRule, use: Usage, route: WaitingRoute) -> Iterator[Reason]:
+    if rule.daily_budget is None or not route.cost:
+        return
+    usable = rule.usable_budget(route.priority)
+    if route.cost > usable:
+        text = f"{name}: costs {route.cost}, more than its budget of {usable} can ever hold"
+        yield Reason(name, text, None, "budget")
+    elif use.spent + use.reserved + route.cost > usable:
+        held = f" and {use.reserved} reserved" if use.reserved else ""
+        last = rule.daily_budget - usable
+        above = f", the last {last} reserved for higher priority" if last else ""
+        spent = f"{name} budget {use.spent}/{rule.daily_budget} spent{held}{above}"
+        text = f"{spent}, resets 00:00 {rule.budget_zone}"
+        yield Reason(name, text, rule.day_ends, "budget")
