@@ -17,12 +17,12 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command wrote, how it ended, and its complaint."""
+class Result:
+    """What a command printed, its exit code, and its error message."""
 
     out: str
     code: int = 0
-    complaint: str = ""
+    error: str = ""
 
     @property
     def lines(self) -> list[str]:
@@ -33,7 +33,7 @@ class Said:
         return [json.loads(line) for line in self.lines]
 
 
-def run(name: str, *arguments: object) -> Said:
+def run(name: str, *arguments: object) -> Result:
     """Run a command of ours to its end, in this process, whose signals stay its own."""
     with _signals_kept():
         return _run(name, *arguments)
@@ -41,8 +41,8 @@ def run(name: str, *arguments: object) -> Said:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    heard = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
-    handlers = {number: signal.getsignal(number) for number in heard}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
+    handlers = {number: signal.getsignal(number) for number in numbers}
     try:
         yield
     finally:
@@ -50,16 +50,16 @@ def _signals_kept() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _run(name: str, *arguments: object) -> Said:
+def _run(name: str, *arguments: object) -> Result:
     out = io.StringIO()
     try:
         call_command(name, *map(str, arguments), stdout=out)
     except CommandError as error:
-        return Said(out.getvalue(), error.returncode, str(error))
+        return Result(out.getvalue(), error.returncode, str(error))
     except SystemExit as ended:
-        return Said(out.getvalue(), int(ended.code or 0))
-    return Said(out.getvalue())
+        return Result(out.getvalue(), int(ended.code or 0))
+    return Result(out.getvalue())
 
 
-def queue(*arguments: object) -> Said:
+def queue(*arguments: object) -> Result:
     return run("queue", *arguments)

@@ -1,4 +1,4 @@
-"""`queue batch …`, `queue watch`, and what all commands share: progress, exit codes, mistyped words."""
+"""`queue batch …`, `queue watch`, and what all commands share: progress, exit codes, mistyped arguments."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def test_a_batch_is_opened_filled_closed_and_shown(played: Any) -> None:
     }
 
 
-def test_results_stop_at_the_first_not_ended_and_followed_to_the_end_say_if_some_failed(played: Any) -> None:
+def test_results_stop_at_the_first_unfinished_member_and_follow_exits_with_2_if_any_failed(
+    played: Any,
+) -> None:
     worker = played(slots=3)
     opened()
     probes_in("b", 3)
@@ -83,9 +85,9 @@ def test_results_stop_at_the_first_not_ended_and_followed_to_the_end_say_if_some
     assert queue("batch", "results", "b").out == "0  k-0  failed  not_found: 404\n"
     worker.end(grants["k-1"])
     queue("batch", "close", "b")
-    said = queue("batch", "results", "b", "--jsonl", "--follow")
-    assert said.code == 2
-    assert [(r["seq"], r["key"], r["state"]) for r in said.records] == [
+    result = queue("batch", "results", "b", "--jsonl", "--follow")
+    assert result.code == 2
+    assert [(r["seq"], r["key"], r["state"]) for r in result.records] == [
         (0, "k-0", "failed"), (1, "k-1", "done"), (2, "k-2", "done"),
     ]  # fmt: skip
     assert [r["seq"] for r in queue("batch", "results", "b", "--jsonl", "--after", 1).records] == [2]
@@ -95,8 +97,8 @@ def test_results_stop_at_the_first_not_ended_and_followed_to_the_end_say_if_some
 def test_a_file_is_imported_into_a_batch_in_the_order_of_its_lines(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("10.1000/b\nnonsense\n10.1000/a\n")
     queue("batch", "open", "papers")
-    said = queue("import", "--batch", "papers", tmp_path / "list")
-    assert (said.code, said.lines[0]) == (2, "2 new, 0 already there, 1 bad")
+    result = queue("import", "--batch", "papers", tmp_path / "list")
+    assert (result.code, result.lines[0]) == (2, "2 new, 0 already there, 1 bad")
     assert queue("batch", "add", "papers", "--file", tmp_path / "list").lines[0] == (
         "0 new, 2 already there, 1 bad"
     )
@@ -119,7 +121,7 @@ def test_cancelling_a_batch_says_how_many_had_not_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "error"),
     [
         (("batch", "show", "none"), "no batch is called 'none'; the newest are: b"),
         (("batch", "open", "b", "--flow", "probe"), "a batch is called 'b' already"),
@@ -130,17 +132,17 @@ def test_cancelling_a_batch_says_how_many_had_not_ended() -> None:
         (("enqueue", "--batch", "b", "x"), "say --flow probe"),
     ],
 )
-def test_what_cannot_be_done_with_a_batch_is_refused(words: Any, complaint: str) -> None:
+def test_an_invalid_batch_command_is_refused_with_the_reason(arguments: Any, error: str) -> None:
     opened()
-    said = queue(*words)
-    assert (said.code, said.out) == (3, "")
-    assert complaint in said.complaint
+    result = queue(*arguments)
+    assert (result.code, result.out) == (3, "")
+    assert error in result.error
 
 
 # Stats and watch
 
 
-def test_stats_say_what_failed_how_batches_are_and_how_long_the_oldest_waits(played: Any) -> None:
+def test_stats_list_failures_by_kind_open_batches_and_waiting_work_per_queue(played: Any) -> None:
     worker = played(slots=1)
     opened("--window", "1")
     probes_in("b", 3)
@@ -168,7 +170,7 @@ OPEN_NAMES = ("statuses.", "budget.by_phase.")
 """Names that are data: statuses and phases."""
 
 
-def test_what_stats_print_is_what_the_manual_says_they_print(played: Any) -> None:
+def test_stats_print_exactly_the_fields_the_manual_documents(played: Any) -> None:
     worker = played(slots=1)
     opened()
     probes_in("b", 3)
@@ -190,21 +192,23 @@ def test_watching_once_shows_every_part_as_plain_text(played: Any, probes: Any) 
     probes(1, prefix="[/red]\x1b[31m")
     [grant] = worker.begin_all()
     worker.end(grant, Failed("not_found", "404 [bold]x"))
-    said = queue("watch", "--once").out
+    output = queue("watch", "--once").out
     for heading in ("Queues", "Limits", "Budget", "Workers", "Open batches", "Recent failures"):
-        assert re.search(rf"^{heading}", said, re.MULTILINE)
-    assert "\x1b" not in said and "[/red]\\u001b[31m0" in said and "404 [bold]x" in said
-    assert re.search(r"^prep\.high +0 ", said, re.MULTILINE)
+        assert re.search(rf"^{heading}", output, re.MULTILINE)
+    assert "\x1b" not in output and "[/red]\\u001b[31m0" in output and "404 [bold]x" in output
+    assert re.search(r"^prep\.high +0 ", output, re.MULTILINE)
 
 
-def test_watching_goes_on_when_the_database_was_away(monkeypatch: pytest.MonkeyPatch, probes: Any) -> None:
+def test_watch_keeps_running_while_the_database_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch, probes: Any
+) -> None:
     probes(1)
     looks = iter([stats.counts, _away, stats.counts])
     monkeypatch.setattr(stats, "counts", lambda: next(looks, _ended)())
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    said = queue("watch", "--interval", 1)
-    assert said.code == 0
-    assert [line[20:] for line in said.lines] == [
+    result = queue("watch", "--interval", 1)
+    assert result.code == 0
+    assert [line[20:] for line in result.lines] == [
         "pending 1", "the database does not answer (it restarts): retrying",
         "pending 1",
     ]  # fmt: skip
@@ -225,40 +229,42 @@ def installed(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
     return directory
 
 
-def test_a_watch_in_a_terminal_is_live_and_ctrl_c_ends_it_with_0(installed: Path, shell: Shell) -> None:
-    said, code = in_a_terminal(shell, installed, "queue", "watch", "--interval", "0.2", until=b"prep.high")
+def test_watch_in_a_terminal_updates_live_and_exits_with_0_on_ctrl_c(installed: Path, shell: Shell) -> None:
+    output, code = in_a_terminal(shell, installed, "queue", "watch", "--interval", "0.2", until=b"prep.high")
     assert code == 0
-    assert "prep.high" in said and "Traceback" not in said
+    assert "prep.high" in output and "Traceback" not in output
 
 
-def in_a_terminal(shell: Shell, directory: Path, *words: str, until: bytes) -> tuple[str, int]:
+def in_a_terminal(shell: Shell, directory: Path, *arguments: str, until: bytes) -> tuple[str, int]:
     """What a command writes on a terminal, sent Ctrl-C once it has written this."""
     ours, its = pty.openpty()
     with open(its, "wb") as terminal:
-        process = shell.server.start(["manage.py", *words], alone(directory, TERM="xterm"), [terminal] * 3)
-    said = _read(ours, until, 60)
+        process = shell.server.start(
+            ["manage.py", *arguments], alone(directory, TERM="xterm"), [terminal] * 3
+        )
+    output = _read(ours, until, 60)
     process.send_signal(signal.SIGINT)
-    said += _read(ours, b"", 30)
-    return said.decode(errors="replace"), process.wait(30)
+    output += _read(ours, b"", 30)
+    return output.decode(errors="replace"), process.wait(30)
 
 
 def _read(terminal: int, until: bytes, seconds: float) -> bytes:
     """What comes until this does, or (empty) until its end."""
-    said, ends = b"", time.monotonic() + seconds
+    output, ends = b"", time.monotonic() + seconds
     with contextlib.suppress(OSError):
-        while time.monotonic() < ends and not (until and until in said):
+        while time.monotonic() < ends and not (until and until in output):
             if select.select([terminal], [], [], 0.2)[0]:
                 more = os.read(terminal, 65536)
                 if not more:
                     break
-                said += more
-    return said
+                output += more
+    return output
 
 
 # Progress
 
 
-def test_a_bar_is_drawn_for_a_person_at_a_terminal_only(installed: Path, shell: Shell) -> None:
+def test_a_progress_bar_is_drawn_only_in_a_terminal(installed: Path, shell: Shell) -> None:
     many = ("queue", "enqueue", "--flow", "probe", "--count", "1500", "--key-prefix")
     seen, _ = in_a_terminal(shell, installed, *many, "a", until=b"1500 new")
     assert "enqueuing" in seen and "\x1b[" in seen
@@ -266,7 +272,7 @@ def test_a_bar_is_drawn_for_a_person_at_a_terminal_only(installed: Path, shell: 
     assert (quiet.stdout, quiet.stderr) == ("1500 new, 0 already there\n", "")
 
 
-# Exit codes and mistyped words
+# Exit codes and mistyped arguments
 
 
 @pytest.mark.parametrize("name", load_all())
@@ -277,9 +283,9 @@ def test_the_help_of_every_subcommand_names_its_exit_codes(
 
     with pytest.raises(SystemExit):
         call_command("queue", *name.split(), "--help")
-    said = capsys.readouterr().out
-    assert "exit codes: 0 " in said or "exit codes with --drain: 0 " in said
-    assert f"queue {name}" in said
+    output = capsys.readouterr().out
+    assert "exit codes: 0 " in output or "exit codes with --drain: 0 " in output
+    assert f"queue {name}" in output
 
 
 def test_the_manual_has_every_exit_code() -> None:
@@ -289,7 +295,7 @@ def test_the_manual_has_every_exit_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "error"),
     [
         (("stast",), "did you mean stats"),
         (("batch", "clsoe", "b"), "did you mean close"),
@@ -300,13 +306,13 @@ def test_the_manual_has_every_exit_code() -> None:
         (("show", "k", "--nothing-like-it-at-all"), "unrecognized arguments"),
     ],
 )
-def test_a_mistyped_word_is_met_with_what_it_may_have_meant(words: tuple[str, ...], complaint: str) -> None:
-    said = queue(*words)
-    assert (said.code, said.out) == (64, "")
-    assert complaint in said.complaint
+def test_a_mistyped_argument_is_answered_with_a_suggestion(arguments: tuple[str, ...], error: str) -> None:
+    result = queue(*arguments)
+    assert (result.code, result.out) == (64, "")
+    assert error in result.error
 
 
-def test_a_database_that_does_not_answer_has_a_code_of_its_own_in_every_command(
+def test_every_command_has_an_exit_code_of_its_own_for_an_unavailable_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Forced in every subcommand that reads or writes rows."""
@@ -315,7 +321,7 @@ def test_a_database_that_does_not_answer_has_a_code_of_its_own_in_every_command(
     def away(*given: Any, **named: Any) -> Any:
         raise OperationalError("connection refused")
 
-    words: dict[str, tuple[str, ...]] = {
+    arguments: dict[str, tuple[str, ...]] = {
         "attempts": (), "batch": ("list",), "cancel": ("k",), "enqueue": ("10.1000/x",),
         "export": ("--jsonl",), "limits": (), "pause": ("prep",), "resume": ("prep",),
         "retry-failed": (), "backfill": (), "show": ("k",), "stats": (), "why": ("k",),
@@ -323,15 +329,15 @@ def test_a_database_that_does_not_answer_has_a_code_of_its_own_in_every_command(
         "limit": ("fleet",),
     }  # fmt: skip
     monkeypatch.setattr(CursorWrapper, "execute", away)
-    codes = {name: queue(name, *more).code for name, more in words.items()}
+    codes = {name: queue(name, *more).code for name, more in arguments.items()}
     monkeypatch.undo()
-    assert codes == dict.fromkeys(words, 5)
+    assert codes == dict.fromkeys(arguments, 5)
 
 
-def test_leases_that_cannot_be_sent_are_said_to_be_stored(
+def test_leases_that_cannot_be_sent_are_reported_as_stored(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Acceptance tests freeze and kill a broker; this is what is said then."""
+    """Acceptance tests freeze and kill a broker; this is the message logged then."""
     from queuemgr.lifecycle import publish
     from queuemgr.lifecycle.leases import Grant
 

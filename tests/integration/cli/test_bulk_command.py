@@ -24,7 +24,7 @@ def _no_messages(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", lambda task: None)
 
 
-def said(*arguments: object) -> tuple[str, int]:
+def bulk_output(*arguments: object) -> tuple[str, int]:
     """What `queue bulk …` wrote, and its exit code."""
     out = io.StringIO()
     try:
@@ -36,48 +36,48 @@ def said(*arguments: object) -> tuple[str, int]:
 
 def refused(*arguments: object) -> tuple[str, int]:
     with pytest.raises(CommandError) as caught:
-        said(*arguments)
+        bulk_output(*arguments)
     return str(caught.value), caught.value.returncode
 
 
-def test_a_preview_tells_count_and_sample_and_changes_nothing() -> None:
+def test_a_preview_prints_count_and_sample_and_changes_nothing() -> None:
     some_failed(3, message="refused by a")
-    text, code = said("preview", "retry", "state=failed")
+    text, code = bulk_output("preview", "retry", "state=failed")
     assert "3 would change: each goes on from the step it stopped at" in text
     assert "probe/f0" in text
     assert "network: refused by a" in text
     assert (code, BulkAction.objects.count()) == (0, 0)
-    (line,) = said("preview", "retry", "state=failed", "--json")[0].splitlines()
+    (line,) = bulk_output("preview", "retry", "state=failed", "--json")[0].splitlines()
     seen = json.loads(line)
     assert (seen["matched"], seen["verb"], len(seen["sample"])) == (3, "retry", 3)
 
 
-def test_an_action_is_started_worked_on_here_shown_and_listed() -> None:
+def test_an_action_is_started_run_in_this_process_shown_and_listed() -> None:
     some_failed(3)
-    text, code = said("start", "retry", "error_kind=network", "--reason", "mended")
+    text, code = bulk_output("start", "retry", "error_kind=network", "--reason", "mended")
     assert (code, text.startswith("started: retry #")) == (0, True)
     action = BulkAction.objects.get()
     assert (action.source, action.reason, action.filters) == (
         "command", "mended", {"error_kind": "network"},
     )  # fmt: skip
-    text, code = said("run")
+    text, code = bulk_output("run")
     assert (code, "100% of 3; 3 changed" in text) == (0, True)
     assert not Execution.objects.failed().exists()
-    shown = json.loads(said("show", action.pk, "--json")[0])
+    shown = json.loads(bulk_output("show", action.pk, "--json")[0])
     assert (shown["state"], shown["changed"], shown["percent"]) == ("done", 3, 100)
-    assert "mended" in said("show", action.pk)[0]
-    assert "error_kind network" in said("list")[0]
-    assert json.loads(said("list", "--json")[0])["id"] == action.pk
+    assert "mended" in bulk_output("show", action.pk)[0]
+    assert "error_kind network" in bulk_output("list")[0]
+    assert json.loads(bulk_output("list", "--json")[0])["id"] == action.pk
 
 
 def test_a_stop_is_recorded_and_the_rest_goes_on() -> None:
     some_failed(4)
     action = started()
     bulk_step.step(action.pk, rows=1)
-    text, code = said("stop", action.pk, "--reason", "wrong ones")
+    text, code = bulk_output("stop", action.pk, "--reason", "wrong ones")
     assert (code, "stopped by" in text, "25% of 4" in text) == (0, True, True)
     assert AuditEntry.objects.get(action="stop bulk action").reason == "wrong ones"
-    assert said("resume", action.pk)[0].startswith("started:")
+    assert bulk_output("resume", action.pk)[0].startswith("started:")
     assert carried_out(BulkAction.objects.latest("pk")).changed == 3
     assert refused("stop", action.pk)[1] == 3
 
@@ -89,18 +89,18 @@ def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
     some_failed(3)
     action = started()
     monkeypatch.setattr("time.sleep", lambda seconds: carried_out(action, rows=1))
-    text, code = said("show", action.pk, "--watch")
+    text, code = bulk_output("show", action.pk, "--watch")
     assert (len(text.splitlines()), code) == (1, 0)
     assert text.isprintable() or text.strip().isprintable()
     assert capsys.readouterr().err == ""
     some_failed(1, prefix="more")
     halted = started()
     bulk.stop(halted.pk, Actor("bob", "admin"))
-    assert said("show", halted.pk, "--watch")[1] == 2
+    assert bulk_output("show", halted.pk, "--watch")[1] == 2
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         (("start", "retry"), "give a filter such as state=failed, or --everything"),
         (("start", "retry", "failed"), "'failed' is not a filter; format: state=failed"),
@@ -112,18 +112,16 @@ def test_watching_in_a_pipe_writes_one_line_at_the_end_and_no_bar(
         (("show", "77"), "there is no bulk action #77"),
     ],
 )
-def test_an_invalid_bulk_request_is_refused_with_the_remedy(
-    arguments: tuple[str, ...], complaint: str
-) -> None:
+def test_an_invalid_bulk_request_is_refused_with_the_remedy(arguments: tuple[str, ...], error: str) -> None:
     some_failed(1)
     text, code = refused(*arguments)
-    assert (code, complaint in text) == (3, True), text
+    assert (code, error in text) == (3, True), text
     assert not BulkAction.objects.exists()
 
 
-def test_a_bulk_action_on_every_execution_has_to_be_asked_for_by_everything() -> None:
+def test_a_bulk_action_on_every_execution_needs_the_option_everything() -> None:
     some_failed(2)
-    assert said("start", "priority", "--everything", "--priority", "high")[1] == 0
+    assert bulk_output("start", "priority", "--everything", "--priority", "high")[1] == 0
     bulk_runner.run()
     assert BulkAction.objects.get().state == ActionState.DONE
     assert Execution.objects.filter(priority=0).count() == 2

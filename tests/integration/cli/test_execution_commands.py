@@ -12,12 +12,12 @@ import pytest
 from queuemgr.flows.flow import HIGH
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.models import AuditEntry, Execution, State
-from tests.integration.cli.commands import Said, run
+from tests.integration.cli.commands import Result, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def queue(*arguments: object) -> Said:
+def queue(*arguments: object) -> Result:
     return run("queue", *arguments)
 
 
@@ -37,9 +37,9 @@ def test_retry_names_what_it_left_unchanged_and_ends_with_1(
     probes(1, prefix="done")
     (grant,) = worker.begin_all()
     worker.end(grant, Done())
-    said = queue("retry", "p0", "done0", "--reason", "it is back")
-    assert said.lines == ["done0 left unchanged: it is done", "1 retried, 1 left unchanged"]
-    assert said.code == 1
+    result = queue("retry", "p0", "done0", "--reason", "it is back")
+    assert result.lines == ["done0 left unchanged: it is done", "1 retried, 1 left unchanged"]
+    assert result.code == 1
     change = AuditEntry.objects.get()
     assert (change.action, change.target, change.reason) == ("retry", "probe/p0", "it is back")
 
@@ -51,29 +51,29 @@ def test_a_payload_is_shown_masked_edited_in_a_file_and_keeps_what_was_masked(
     assert "hidden1" not in shown.out
     payload = {**shown.records[0]["payload"], "limit_key": "host:b"}
     (tmp_path / "p.json").write_text(json.dumps(payload))
-    said = queue("retry", "p0", "--from-start", "--payload", tmp_path / "p.json")
-    assert (said.lines, said.code) == (["1 retried, 0 left unchanged"], 0)
+    result = queue("retry", "p0", "--from-start", "--payload", tmp_path / "p.json")
+    assert (result.lines, result.code) == (["1 retried, 0 left unchanged"], 0)
     again = Execution.objects.get()
     assert again.payload == {"limit_key": "host:b", "url": "https://a.example/x?sig=hidden1"}
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "error"),
     [(b'{"a": ', "line 1, column 7"), (b"\xff", "cannot be read"), (None, "cannot be read")],
 )
 def test_a_payload_that_cannot_be_read_is_refused_with_3(
-    failed: Execution, tmp_path: Path, content: bytes | None, says: str
+    failed: Execution, tmp_path: Path, content: bytes | None, error: str
 ) -> None:
     if content is not None:
         (tmp_path / "p.json").write_bytes(content)
-    said = queue("retry", "p0", "--payload", tmp_path / "p.json")
-    assert said.code == 3
-    assert says in said.complaint
+    result = queue("retry", "p0", "--payload", tmp_path / "p.json")
+    assert result.code == 3
+    assert error in result.error
     assert Execution.objects.get().state == State.FAILED
 
 
 def test_one_payload_for_several_executions_is_refused(failed: Execution) -> None:
-    assert "name one key" in queue("retry", "p0", "p1", "--payload", "-").complaint
+    assert "name one key" in queue("retry", "p0", "p1", "--payload", "-").error
 
 
 def test_skip_priority_and_reschedule_say_what_they_did(probes: Any) -> None:
@@ -89,8 +89,8 @@ def test_skip_priority_and_reschedule_say_what_they_did(probes: Any) -> None:
     assert {source for (source,) in AuditEntry.objects.values_list("source")} == {"command"}
 
 
-def test_a_key_there_is_not_changes_none_of_the_others(probes: Any) -> None:
+def test_an_unknown_key_leaves_the_other_executions_unchanged(probes: Any) -> None:
     probes(1)
-    for words in (("skip",), ("retry",), ("priority", "high"), ("reschedule", "now")):
-        assert queue(*words, "p0", "nobody").code == 3
+    for arguments in (("skip",), ("retry",), ("priority", "high"), ("reschedule", "now")):
+        assert queue(*arguments, "p0", "nobody").code == 3
     assert not AuditEntry.objects.exists()

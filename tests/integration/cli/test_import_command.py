@@ -13,7 +13,7 @@ import pytest
 from pipeline.models import Document
 from queuemgr.models import Execution
 from queuemgr.scheduling import limit_rows
-from tests.integration.cli.commands import Said, queue
+from tests.integration.cli.commands import Result, queue
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,9 +34,9 @@ def lines(tmp_path: Path) -> Callable[[bytes], Path]:
     return write
 
 
-def test_import_goes_on_past_bad_lines_and_names_each_by_its_number(lines: Callable[[bytes], Path]) -> None:
+def test_import_skips_bad_lines_and_reports_each_by_its_number(lines: Callable[[bytes], Path]) -> None:
     queue("enqueue", "10.1000/known")
-    said = queue("import", lines(
+    result = queue("import", lines(
         b'\xef\xbb\xbf{"doi": "10.1000/known"}\n'
         b"2101.00001\r\n"
         b"\n"
@@ -48,39 +48,39 @@ def test_import_goes_on_past_bad_lines_and_names_each_by_its_number(lines: Calla
         b'{"id": "arXiv:2101.00001"}\n'
         b"10.1000/last"
     ))  # fmt: skip
-    assert said.code == 2
-    assert said.lines[0] == "2 new, 2 already there, 4 bad"
-    assert [line.split(":")[0] for line in said.lines[1:]] == [f"line {n}" for n in (5, 6, 7, 8)]
+    assert result.code == 2
+    assert result.lines[0] == "2 new, 2 already there, 4 bad"
+    assert [line.split(":")[0] for line in result.lines[1:]] == [f"line {n}" for n in (5, 6, 7, 8)]
     assert [why in line for why, line in zip(
-        ("'nonsense' cannot be used", "not JSON", 'no "id"', "not UTF-8"), said.lines[1:], strict=True
+        ("'nonsense' cannot be used", "not JSON", 'no "id"', "not UTF-8"), result.lines[1:], strict=True
     )] == [True] * 4  # fmt: skip
     assert Execution.objects.count() == 3
 
 
 def test_import_of_good_lines_ends_with_0(lines: Callable[[bytes], Path]) -> None:
-    said = queue("import", "--priority", "low", lines(b"10.1000/a\n10.1000/b\n"))
-    assert said == Said("2 new, 0 already there, 0 bad\n")
+    result = queue("import", "--priority", "low", lines(b"10.1000/a\n10.1000/b\n"))
+    assert result == Result("2 new, 0 already there, 0 bad\n")
     assert set(Execution.objects.values_list("priority", flat=True)) == {2}
 
 
 def test_import_takes_more_lines_than_fit_in_one_transaction(lines: Callable[[bytes], Path]) -> None:
     content = b"".join(b"bad\n" if n == 1200 else b"10.1000/%d\n" % n for n in range(1301))
-    said = queue("import", lines(content))
-    assert said.lines[0] == "1300 new, 0 already there, 1 bad"
-    assert said.lines[1].startswith("line 1201: ")
+    result = queue("import", lines(content))
+    assert result.lines[0] == "1300 new, 0 already there, 1 bad"
+    assert result.lines[1].startswith("line 1201: ")
 
 
-def test_holding_names_bad_lines_too_and_enqueues_nothing(lines: Callable[[bytes], Path]) -> None:
-    said = queue("import", "--hold", lines(b"10.1000/a\nnonsense\n\xff\n10.1000/b\n"))
-    assert said.code == 2
-    assert said.lines[0] == "2 held, 2 bad"
-    assert [line[:6] for line in said.lines[1:]] == ["line 2", "line 3"]
+def test_import_with_hold_reports_bad_lines_too_and_enqueues_nothing(lines: Callable[[bytes], Path]) -> None:
+    result = queue("import", "--hold", lines(b"10.1000/a\nnonsense\n\xff\n10.1000/b\n"))
+    assert result.code == 2
+    assert result.lines[0] == "2 held, 2 bad"
+    assert [line[:6] for line in result.lines[1:]] == ["line 2", "line 3"]
     assert (Document.objects.count(), Execution.objects.count()) == (2, 0)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf"])
-def test_import_of_nothing_is_no_error(content: bytes, lines: Callable[[bytes], Path]) -> None:
-    assert queue("import", lines(content)) == Said("0 new, 0 already there, 0 bad\n")
+def test_importing_an_empty_file_is_no_error(content: bytes, lines: Callable[[bytes], Path]) -> None:
+    assert queue("import", lines(content)) == Result("0 new, 0 already there, 0 bad\n")
 
 
 def test_import_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,11 +90,11 @@ def test_import_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_import_of_a_file_that_cannot_be_read_says_which_and_why(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
-        said = queue("import", path)
-        assert (said.code, said.out) == (3, "")
-        assert f"{path} cannot be read: {why}" in said.complaint
+        result = queue("import", path)
+        assert (result.code, result.out) == (3, "")
+        assert f"{path} cannot be read: {why}" in result.error
 
 
 def test_probes_are_not_imported(lines: Callable[[bytes], Path]) -> None:
-    said = queue("import", "--flow", "probe", lines(b"x\n"))
-    assert (said.code, said.complaint) == (3, "flow 'probe' takes no items from a file")
+    result = queue("import", "--flow", "probe", lines(b"x\n"))
+    assert (result.code, result.error) == (3, "flow 'probe' takes no items from a file")

@@ -24,7 +24,7 @@ def _limits_and_nothing_sent(transactional_db: None, sent: list[Any]) -> None:
     limit_rows.sync()
 
 
-def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: Any) -> None:
+def test_a_limit_is_shown_with_its_usage_and_the_work_waiting_on_it(played: Any, probes: Any) -> None:
     played(slots=4)
     controls.edit_limit("host:a", Actor("ann", "test"), max_running=1, daily_budget=200)
     probes(3, limit_key="host:a", requests=1)
@@ -33,15 +33,15 @@ def test_a_limit_is_shown_with_its_use_and_who_waits_on_it(played: Any, probes: 
     assert (found["defined_by"], found["share"], found["breaker_after"]) == ("host:a", 1, 10)
     (waits,) = found["waiting_on_it"]
     assert waits == {"limit": "host:a", "reason": "host:a 1/1", "waiting": 2, "until": None}
-    said = queue("limit", "host:a").out
-    assert "max running" in said and "host:a 1/1" in said
+    output = queue("limit", "host:a").out
+    assert "max running" in output and "host:a 1/1" in output
 
 
-def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_fields_of_its_own() -> None:
+def test_a_key_without_a_row_shows_the_fields_of_its_pattern_until_it_gets_its_own() -> None:
     (found,) = queue("limit", "host:new.org:443", "--json").records
     assert (found["defined_by"], found["max_running"]) == ("host:*", 4)
-    said = queue("limit", "host:new.org:443", "--rate", "1/3s burst 2", "--reason", "asked to")
-    assert said.out == (
+    result = queue("limit", "host:new.org:443", "--rate", "1/3s burst 2", "--reason", "asked to")
+    assert result.out == (
         "host:new.org:443: rate=1/3s burst 2 (a new row, with the other fields copied from host:*)\n"
     )
     row = Limit.objects.get(name="host:new.org:443")
@@ -50,12 +50,12 @@ def test_a_key_without_a_row_is_shown_by_its_pattern_until_it_gets_fields_of_its
 
 
 def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
-    said = queue(
+    result = queue(
         "limit", "fleet", "--max-running", 30, "--reserved-high", 2, "--rate", "50/s burst 100",
         "--daily-budget", 500, "--budget-zone", "Europe/Berlin", "--reserved-for-high-percent", 5,
         "--blocked-for-low-percent", 20, "--share", 2, "--breaker-after", 3,
     )  # fmt: skip
-    assert said.code == 0
+    assert result.code == 0
     rule = rule_of("fleet")
     assert (rule.max_running, rule.reserved_high, rule.daily_budget) == (30, 2, 500)
     assert (rule.budget_zone, rule.reserved_for_high, rule.blocked_for_low) == ("Europe/Berlin", 25, 100)
@@ -65,7 +65,7 @@ def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         (("perp",), "no limit is called 'perp'; there are: cpu, "),
         (("phase:perp", "--max-running", "3"), "no limit is called 'phase:perp'"),
@@ -77,55 +77,55 @@ def test_every_field_of_a_limit_can_be_set_and_a_budget_removed() -> None:
     ],
 )  # fmt: skip
 def test_invalid_fields_are_refused_by_name_and_change_nothing(
-    arguments: tuple[str, ...], complaint: str
+    arguments: tuple[str, ...], error: str
 ) -> None:
     before = list(Limit.objects.values())
-    said = queue("limit", *arguments)
-    assert (said.code, said.out) == (3, "")
-    assert complaint in said.complaint
+    result = queue("limit", *arguments)
+    assert (result.code, result.out) == (3, "")
+    assert error in result.error
     assert list(Limit.objects.values()) == before
 
 
-def test_a_time_among_a_limit_s_fields_is_said_to_the_minute() -> None:
+def test_times_in_a_limit_s_fields_are_shown_to_the_minute() -> None:
     assert re.search(r"resets at +\d{4}-\d\d-\d\d 00:00 UTC\n", queue("limit", "fleet").out)
 
 
-def test_the_table_of_limits_says_rates_budgets_breakers_and_pauses(probes: Any) -> None:
+def test_the_table_of_limits_shows_rates_budgets_breakers_and_pauses(probes: Any) -> None:
     breakers.open_breaker("host:a", database_now().replace(year=2099), "429, Retry-After 30 s")
     queue("pause", "prep", "--reason", "moving")
     assert queue("limit", "wrap", "--rate", "1/3s").out == "phase:wrap: rate=1/3s\n"
-    said = queue("limits").out
-    assert "throttled until 2099-" in said and "(429, Retry-After 30 s)" in said
-    assert ": moving" in said and "of 10000, resets" in said
+    output = queue("limits").out
+    assert "throttled until 2099-" in output and "(429, Retry-After 30 s)" in output
+    assert ": moving" in output and "of 10000, resets" in output
     by_name = {found["limit"]: found for found in queue("limits", "--json").records}
     assert by_name["host:a"]["open_reason"] == "429, Retry-After 30 s"
     assert by_name["phase:prep"]["paused"].endswith(": moving")
     assert queue("stats").out.count("429, Retry-After 30 s") == 1
 
 
-def test_a_policy_is_shown_as_the_waits_it_makes(probes: Any) -> None:
+def test_a_policy_is_shown_as_its_resulting_delays(probes: Any) -> None:
     (found,) = queue("policy", "network", "--json").records
     assert (found["max_attempts"], found["phase"]) == (6, None)
     assert found["waits"][0] == {"before_attempt": 2, "shortest": 5, "longest": 10}
     assert [wait["shortest"] for wait in found["waits"]] == [5, 10, 20, 40, 80]
-    said = queue("policy", "network").out
-    assert "at most 6 attempts" in said and "80 s" in said and "85 s" in said
+    output = queue("policy", "network").out
+    assert "at most 6 attempts" in output and "80 s" in output and "85 s" in output
     assert "never retried" in queue("policy", "not_found").out
 
 
-def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None:
-    said = queue(
+def test_a_policy_for_one_phase_starts_from_the_general_one_and_is_recorded() -> None:
+    result = queue(
         "policy", "network", "--phase", "wrap", "--max-attempts", 2, "--base", 1.5, "--jitter", 0,
         "--reason", "short",
     )  # fmt: skip
-    assert said.code == 0
+    assert result.code == 0
     policy = RetryPolicy.objects.get(kind="network", phase="wrap")
     assert (policy.max_attempts, policy.base, policy.ceiling) == (2, 1.5, 600)
     assert AuditEntry.objects.get().reason == "short"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         (("netwrok",), "no error kind is called 'netwrok'; there are: bad_answer"),
         (("network", "--phase", "perp"), "no phase is called 'perp'; there are: prep"),
@@ -134,18 +134,18 @@ def test_a_policy_of_a_phase_is_made_from_the_one_for_all_and_recorded() -> None
         (("network", "--base", "900"), "network: max_attempts is at least 1, delays at least 0, the ceiling"),
     ],
 )
-def test_invalid_policies_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
-    said = queue("policy", *arguments)
-    assert (said.code, said.out) == (3, "")
-    assert complaint in said.complaint
+def test_invalid_policies_are_refused(arguments: tuple[str, ...], error: str) -> None:
+    result = queue("policy", *arguments)
+    assert (result.code, result.out) == (3, "")
+    assert error in result.error
 
 
-def test_probes_take_a_tenant_a_weight_tokens_and_a_wait() -> None:
-    said = queue(
+def test_probes_accept_a_tenant_a_weight_tokens_and_a_delay() -> None:
+    result = queue(
         "enqueue", "--flow", "probe", "--key-prefix", "x", "--tenant", "acme", "--weight", 2,
         "--tokens", "cpu=2,memory=1", "--fail", "rate_limited", "--retry-after", 30,
     )  # fmt: skip
-    assert said.out == "1 new, 0 already there\n"
+    assert result.out == "1 new, 0 already there\n"
     one = Execution.objects.get(key="x-0")
     assert one.payload == {
         "phase": "prep", "fail": "rate_limited", "tenant": "acme", "weight": 2,
@@ -157,7 +157,7 @@ def test_probes_take_a_tenant_a_weight_tokens_and_a_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         (("--tokens", "cpu"), "'cpu' is invalid; format: cpu=2,memory=1"),
         (("--tokens", "cpu=0"), "'0' is not a whole number of at least 1"),
@@ -167,26 +167,26 @@ def test_probes_take_a_tenant_a_weight_tokens_and_a_wait() -> None:
         (("--tenant", "a b"), "has white space in it"),
     ],
 )
-def test_invalid_probes_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
-    said = queue("enqueue", "--flow", "probe", *arguments)
-    assert complaint in said.complaint
-    assert (said.code != 0, Execution.objects.exists()) == (True, False)
+def test_invalid_probes_are_refused(arguments: tuple[str, ...], error: str) -> None:
+    result = queue("enqueue", "--flow", "probe", *arguments)
+    assert error in result.error
+    assert (result.code != 0, Execution.objects.exists()) == (True, False)
 
 
-def test_a_full_queue_says_what_went_in_and_the_command_fails() -> None:
+def test_enqueue_into_a_full_queue_reports_what_was_enqueued_and_fails() -> None:
     controls.edit_queue("prep.normal", Actor("ann", "test"), max_pending=3)
-    said = queue("enqueue", "--flow", "probe", "--count", 5)
-    assert (said.code, said.out, Execution.objects.count()) == (3, "", 3)
-    assert said.complaint.startswith(
+    result = queue("enqueue", "--flow", "probe", "--count", 5)
+    assert (result.code, result.out, Execution.objects.count()) == (3, "", 3)
+    assert result.error.startswith(
         "queue prep.normal is full: 3 wait, its max_pending is 3; 3 were enqueued before"
     )
 
 
-def test_an_import_into_a_queue_that_fills_says_what_went_in_of_the_whole_file(tmp_path: Path) -> None:
+def test_an_import_that_fills_the_queue_reports_what_was_enqueued_of_the_whole_file(tmp_path: Path) -> None:
     controls.edit_queue("prep.normal", Actor("ann", "test"), max_pending=700)
     items = tmp_path / "items"
     items.write_text("bad\n" + "".join(f"10.1000/{n}\n" for n in range(1200)))
-    said = queue("import", items)
-    assert (said.code, Execution.objects.count()) == (3, 700)
-    assert "is full" in said.complaint and "; 700 were enqueued before" in said.complaint
-    assert said.lines[0].startswith("line 1: ")
+    result = queue("import", items)
+    assert (result.code, Execution.objects.count()) == (3, 700)
+    assert "is full" in result.error and "; 700 were enqueued before" in result.error
+    assert result.lines[0].startswith("line 1: ")

@@ -37,26 +37,26 @@ def _a_fleet_with_limits_that_sends_nothing(sent: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("name", load_all())
-def test_every_subcommand_explains_itself_by_examples_that_it_understands(
+def test_every_subcommand_s_help_has_examples_that_parse(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         call_command("queue", *name.split(), "--help")
-    said = capsys.readouterr().out
-    examples = re.findall(rf"^  (queue {name}.*)$", said, re.MULTILINE)
+    output = capsys.readouterr().out
+    examples = re.findall(rf"^  (queue {name}.*)$", output, re.MULTILINE)
     assert ended.value.code == 0
     assert examples
     parser = Command().create_parser("manage.py", "queue")
     for example in examples:
-        words = shlex.split(re.split(r" (?:[|<>]|&&)|  +", example)[0])
-        assert parser.parse_args(words[1:]).subcommand == name.split()[0]
+        command = shlex.split(re.split(r" (?:[|<>]|&&)|  +", example)[0])
+        assert parser.parse_args(command[1:]).subcommand == name.split()[0]
 
 
 def test_the_help_names_every_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         call_command("queue", "--help")
-    said = capsys.readouterr().out
-    assert all(f"    {name} " in said for name in load_all() if " " not in name)
+    output = capsys.readouterr().out
+    assert all(f"    {name} " in output for name in load_all() if " " not in name)
 
 
 def test_the_help_says_what_each_group_of_settings_is_about(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,25 +69,25 @@ def test_the_help_says_what_each_group_of_settings_is_about(capsys: pytest.Captu
 # Enqueue
 
 
-def test_enqueueing_says_how_many_were_new_and_how_many_there_already() -> None:
+def test_enqueue_reports_how_many_items_were_new_and_how_many_existed() -> None:
     assert queue("enqueue", "2101.00001", "10.1000/x").out == "2 new, 0 already there\n"
     assert queue("enqueue", "arXiv:2101.00001", "10.1000/y").out == "1 new, 1 already there\n"
 
 
-def test_an_item_that_cannot_be_understood_stops_all_of_them() -> None:
-    said = queue("enqueue", "2101.00001", "nonsense")
-    assert (said.code, said.out) == (3, "")
-    assert "'nonsense' cannot be used: give an arXiv id" in said.complaint
+def test_one_invalid_item_prevents_enqueueing_all_of_them() -> None:
+    result = queue("enqueue", "2101.00001", "nonsense")
+    assert (result.code, result.out) == (3, "")
+    assert "'nonsense' cannot be used: give an arXiv id" in result.error
     assert not Execution.objects.exists()
 
 
 def test_probes_take_every_option_there_is(tmp_path: Path) -> None:
-    said = queue(
+    result = queue(
         "enqueue", "--flow", "probe", "--count", 3, "--seconds", 0.2, "--cpu-ms", 5, "--phase", "wrap",
         "--priority", "high", "--requests", 2, "--key-prefix", "x", "--limit-key", "host:a",
         "--trace", tmp_path / "trace", "--fail", "network", "--die",
     )  # fmt: skip
-    assert said.out == "3 new, 0 already there\n"
+    assert result.out == "3 new, 0 already there\n"
     one = Execution.objects.get(key="x-2")
     assert (one.phase, one.priority, one.route.limit_keys, one.route.cost) == (
         "wrap", HIGH, "host:a", 2,
@@ -98,13 +98,13 @@ def test_probes_take_every_option_there_is(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_probes_without_a_prefix_never_meet_those_of_another_call() -> None:
+def test_probes_without_a_prefix_never_collide_with_those_of_another_call() -> None:
     for _ in range(2):
         assert queue("enqueue", "--flow", "probe", "--count", 2).out == "2 new, 0 already there\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         ((), "no items given"),
         (("--flow", "probe", "x"), "probes take no items"),
@@ -117,19 +117,17 @@ def test_probes_without_a_prefix_never_meet_those_of_another_call() -> None:
         (("--flow", "probe", "--phase", "prepp"), "choose from 'prep', 'expensive', 'wrap'"),
     ],
 )
-def test_what_cannot_be_enqueued_is_refused_with_what_would_be_right(
-    arguments: tuple[str, ...], complaint: str
-) -> None:
-    said = queue("enqueue", *arguments)
-    assert complaint in said.complaint
-    assert said.code != 0
+def test_an_invalid_enqueue_is_refused_with_the_valid_form(arguments: tuple[str, ...], error: str) -> None:
+    result = queue("enqueue", *arguments)
+    assert error in result.error
+    assert result.code != 0
     assert not Execution.objects.exists()
 
 
 # Looking
 
 
-def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
+def test_stats_use_stable_field_names(played: Any, probes: Any) -> None:
     worker = played(slots=1)
     probes(3, phase="wrap", requests=1)
     worker.begin_all()
@@ -162,16 +160,16 @@ def test_stats_speak_stable_names(played: Any, probes: Any) -> None:
     assert stopped["waiting"] == 2
 
 
-def test_stats_for_people_show_every_part_without_blanks_at_the_ends(played: Any, probes: Any) -> None:
+def test_plain_stats_show_every_section_without_trailing_blanks(played: Any, probes: Any) -> None:
     played(slots=1)
     probes(3)
-    said = queue("stats")
+    result = queue("stats")
     for heading in ("Executions", "Queues", "Limits", "Budget", "Workers", "Waiting on", "Forecast"):
-        assert re.search(rf"^{heading}", said.out, re.MULTILINE)
-    assert all(line == line.rstrip() for line in said.lines)
+        assert re.search(rf"^{heading}", result.out, re.MULTILINE)
+    assert all(line == line.rstrip() for line in result.lines)
 
 
-def test_attempts_speak_stable_names_and_microseconds(played: Any, probes: Any) -> None:
+def test_attempts_use_stable_field_names_and_times_in_microseconds(played: Any, probes: Any) -> None:
     worker = played(slots=1)
     probes(1, priority=HIGH, limit_key="host:a", requests=3)
     (grant,) = worker.begin_all()
@@ -187,7 +185,7 @@ def test_attempts_speak_stable_names_and_microseconds(played: Any, probes: Any) 
     }  # fmt: skip
 
 
-def test_attempts_come_in_order_and_can_be_narrowed_down(played: Any, probes: Any) -> None:
+def test_attempts_are_listed_in_order_and_can_be_filtered(played: Any, probes: Any) -> None:
     worker = played(slots=2)
     probes(2)
     one, two = worker.begin_all()
@@ -199,18 +197,18 @@ def test_attempts_come_in_order_and_can_be_narrowed_down(played: Any, probes: An
     first, second = queue("attempts", "--flow", "probe").lines
     assert first.endswith(f"done  w@test  {one.lease_id}")
     assert second.endswith(f"failed  w@test  {two.lease_id}  not_found  404")
-    assert "choose from 'done', 'skipped'" in queue("attempts", "--outcome", "good").complaint
+    assert "choose from 'done', 'skipped'" in queue("attempts", "--outcome", "good").error
 
 
-def test_show_tells_where_an_execution_stands_and_every_attempt(played: Any, probes: Any) -> None:
+def test_show_prints_the_status_of_an_execution_and_every_attempt(played: Any, probes: Any) -> None:
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
     worker.end(grant, Failed("network", "connection reset"))
-    said = queue("show", "p0")
-    assert re.search(r"^status +pending$", said.out, re.MULTILINE)
-    assert re.search(r"^why +not before .* \(try 2 of 6 after network\)$", said.out, re.MULTILINE)
-    assert "retried" in said.out and "connection reset" in said.out
+    result = queue("show", "p0")
+    assert re.search(r"^status +pending$", result.out, re.MULTILINE)
+    assert re.search(r"^why +not before .* \(try 2 of 6 after network\)$", result.out, re.MULTILINE)
+    assert "retried" in result.out and "connection reset" in result.out
     (shown,) = queue("show", "p0", "--json").records
     assert (shown["key"], shown["status"], shown["error_kind"]) == ("p0", "pending", "network")
     assert TIME.fullmatch(shown["created"])
@@ -221,33 +219,33 @@ def test_why_says_in_a_sentence_what_work_waits_for(played: Any, probes: Any) ->
     played(slots=1)
     queue("pause", "prep", "--reason", "moving")
     probes(1)
-    said = queue("why", "p0")
-    assert re.fullmatch(r"phase:prep paused by \S+: moving", said.lines[0])
+    result = queue("why", "p0")
+    assert re.fullmatch(r"phase:prep paused by \S+: moving", result.lines[0])
     assert re.fullmatch(
-        r"position 1 in prep.normal; no start to expect: phase:prep paused by \S+: moving", said.lines[1]
+        r"position 1 in prep.normal; no start to expect: phase:prep paused by \S+: moving", result.lines[1]
     )
 
 
 @pytest.mark.parametrize("command", ["show", "why", "cancel"])
-def test_a_key_nobody_has_is_named(command: str) -> None:
-    said = queue(command, "nobody")
-    assert (said.code, said.complaint) == (3, "no execution has the key 'nobody'")
+def test_an_unknown_key_is_refused_by_name(command: str) -> None:
+    result = queue(command, "nobody")
+    assert (result.code, result.error) == (3, "no execution has the key 'nobody'")
 
 
 @pytest.mark.parametrize("command", ["show", "why", "cancel"])
-def test_a_key_two_flows_have_asks_which(command: str, probes: Any) -> None:
+def test_a_key_that_two_flows_share_needs_the_option_flow(command: str, probes: Any) -> None:
     queue("enqueue", "10.1000/x")
     probes(1, prefix="doi:10.1000/x")
     Execution.objects.filter(flow="probe").update(key="doi:10.1000/x")
-    said = queue(command, "doi:10.1000/x")
-    assert (said.code, "choose one with --flow" in said.complaint) == (3, True)
+    result = queue(command, "doi:10.1000/x")
+    assert (result.code, "choose one with --flow" in result.error) == (3, True)
     assert queue(command, "doi:10.1000/x", "--flow", "probe").code == 0
 
 
 # Changing
 
 
-def test_retrying_what_failed_can_be_looked_at_first_and_narrowed_to_a_kind(played: Any, probes: Any) -> None:
+def test_retry_failed_has_a_dry_run_and_can_be_limited_to_an_error_kind(played: Any, probes: Any) -> None:
     worker = played(slots=2)
     probes(2)
     one, two = worker.begin_all()
@@ -273,7 +271,7 @@ def test_cancelling_says_how_many_it_stopped(played: Any, probes: Any) -> None:
     assert recorded()[0] == ("cancel", "probe/p0", "wrong")
 
 
-def test_cancelling_several_cancels_none_when_one_is_not_there(probes: Any) -> None:
+def test_cancelling_several_keys_cancels_none_if_one_is_unknown(probes: Any) -> None:
     probes(1)
     assert queue("cancel", "p0", "nobody").code == 3
     assert Execution.objects.get().state == State.WAITING
@@ -289,11 +287,11 @@ def test_what_can_be_paused_can_be_resumed_and_both_are_recorded(target: str) ->
 
 
 @pytest.mark.parametrize("command", ["pause", "resume"])
-def test_what_does_not_exist_is_neither_paused_nor_resumed_and_what_does_is_named(command: str) -> None:
-    said = queue(command, "perp")
-    assert said.code == 3
-    assert said.complaint.startswith("nothing is called 'perp'; there are: everything, ")
-    assert "prep.high" in said.complaint and "host:*" in said.complaint
+def test_pausing_or_resuming_an_unknown_target_is_refused_with_the_known_ones(command: str) -> None:
+    result = queue(command, "perp")
+    assert result.code == 3
+    assert result.error.startswith("nothing is called 'perp'; there are: everything, ")
+    assert "prep.high" in result.error and "host:*" in result.error
 
 
 def test_a_pause_for_some_minutes_ends_by_itself() -> None:
@@ -304,8 +302,8 @@ def test_a_pause_for_some_minutes_ends_by_itself() -> None:
 
 
 @pytest.mark.parametrize("minutes", ["0", "-5", "soon", "1e99"])
-def test_a_pause_for_no_sensible_time_is_refused(minutes: str) -> None:
-    assert "is not a number above 0" in queue("pause", "prep", f"--minutes={minutes}").complaint
+def test_a_pause_of_invalid_length_is_refused(minutes: str) -> None:
+    assert "is not a number above 0" in queue("pause", "prep", f"--minutes={minutes}").error
     assert paused() == 0
 
 
@@ -315,7 +313,7 @@ def test_a_backfill_by_hand_enqueues_at_most_the_number_given(settings: Any, tmp
     queue("import", "--hold", tmp_path / "list")
     assert queue("backfill", "--limit", "2").out == "papers: 2 started\n"
     assert queue("backfill").out == "papers: 1 started\n"
-    assert "'0' is not a whole number" in queue("backfill", "--limit", "0").complaint
+    assert "'0' is not a whole number" in queue("backfill", "--limit", "0").error
 
 
 def paused() -> int:
@@ -345,27 +343,27 @@ def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path, sh
     assert done.stderr.count("\n") == 1
 
 
-def test_a_bad_option_ends_with_64_and_says_how_it_is_used(tmp_path: Path, shell: Shell) -> None:
+def test_a_bad_option_exits_with_64_and_prints_the_usage(tmp_path: Path, shell: Shell) -> None:
     done = shell(tmp_path, "queue", "backfill", "--limit", "none")
     assert (done.returncode, done.stdout) == (64, "")
     assert "usage: manage.py queue backfill" in done.stderr
     assert "'none' is not a whole number of at least 1" in done.stderr
 
 
-def test_a_database_without_tables_is_said_and_where_to_look(tmp_path: Path, shell: Shell) -> None:
+def test_a_database_without_tables_is_reported_with_a_pointer_to_doctor(tmp_path: Path, shell: Shell) -> None:
     done = shell(tmp_path, "queue", "stats")
     assert (done.returncode, done.stdout) == (5, "")
     assert "manage.py doctor" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_setting_that_cannot_work_is_named_with_its_value(tmp_path: Path, shell: Shell) -> None:
+def test_an_invalid_setting_is_reported_with_its_value(tmp_path: Path, shell: Shell) -> None:
     done = shell(tmp_path, "queue", "stats", SLUICE_LEASE_SECONDS="soon")
     assert done.returncode == 3
     assert "SLUICE_LEASE_SECONDS='soon'" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Path, shell: Shell) -> None:
-    """A closed output pipe; and a line is there as soon as it is written."""
+def test_a_closed_output_pipe_ends_a_watch_without_an_error_message(installed: Path, shell: Shell) -> None:
+    """Also: each line is flushed as soon as it is written."""
     watching = shell.start(installed, "queue", "stats", "--json", "--watch", "--interval", "0.1")
     assert json.loads(watching.stdout.readline())["total"] == 0
     watching.stdout.close()
@@ -377,29 +375,29 @@ def test_whoever_reads_no_further_ends_a_watch_without_a_complaint(installed: Pa
 # Worker
 
 
-def test_the_worker_command_is_shown_as_the_plain_celery_command_it_becomes() -> None:
-    words = shlex.split(run("worker", "--print", "prep", "--slots", "3", "--pool", "prefork").out)
-    assert words[:5] == [sys.executable, "-m", "celery", "-A", "project"]
-    assert option(words, "--queues") == "prep.high,prep.normal,prep.low"
-    assert (option(words, "--concurrency"), option(words, "--pool")) == ("3", "prefork")
-    assert option(words, "--hostname") == "steps@%h"
+def test_worker_print_shows_the_plain_celery_command_it_runs() -> None:
+    command = shlex.split(run("worker", "--print", "prep", "--slots", "3", "--pool", "prefork").out)
+    assert command[:5] == [sys.executable, "-m", "celery", "-A", "project"]
+    assert option(command, "--queues") == "prep.high,prep.normal,prep.low"
+    assert (option(command, "--concurrency"), option(command, "--pool")) == ("3", "prefork")
+    assert option(command, "--hostname") == "steps@%h"
 
 
-def test_a_worker_of_no_phase_serves_every_queue_and_periodic_jobs_get_an_extra_slot() -> None:
-    words = shlex.split(run("worker", "--print", "--housekeeping", "--name", "all").out)
-    assert option(words, "--queues") == ",".join([*all_queues(), "housekeeping"])
-    assert (option(words, "--concurrency"), option(words, "--hostname")) == ("9", "all@%h")
+def test_a_worker_without_a_phase_serves_every_queue_and_periodic_jobs_get_an_extra_slot() -> None:
+    command = shlex.split(run("worker", "--print", "--housekeeping", "--name", "all").out)
+    assert option(command, "--queues") == ",".join([*all_queues(), "housekeeping"])
+    assert (option(command, "--concurrency"), option(command, "--hostname")) == ("9", "all@%h")
 
 
-def test_a_worker_of_a_phase_there_is_none_of_is_refused_naming_those_there_are() -> None:
-    said = run("worker", "--print", "perp")
-    assert (said.code, said.complaint) == (
+def test_a_worker_of_an_unknown_phase_is_refused_with_the_known_ones() -> None:
+    result = run("worker", "--print", "perp")
+    assert (result.code, result.error) == (
         3, "no phase is called perp; there are prep, expensive, wrap",
     )  # fmt: skip
 
 
-def option(words: list[str], name: str) -> str:
-    return words[words.index(name) + 1]
+def option(command: list[str], name: str) -> str:
+    return command[command.index(name) + 1]
 
 
 def test_times_are_in_utc_whatever_the_time_zone_of_the_reader() -> None:

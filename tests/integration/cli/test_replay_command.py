@@ -58,16 +58,16 @@ def test_a_replay_compares_the_recording_with_current_and_with_changed_limits(re
 
 def test_the_table_shows_the_runs_side_by_side_and_no_limit_is_changed(recorded: None) -> None:
     before = list(Limit.objects.values())
-    said = queue("replay", "--since", "2026-05-04 06:00", "--set", "phase:prep.rate=1/1m")
-    assert said.code == 0
-    assert said.lines[0] == "6 attempts on 2 slots"
-    assert "recorded" in said.lines[1] and "replayed with the changes" in said.lines[1]
-    assert any(line.startswith("waits, normal: p50 / p95 / max") for line in said.lines)
+    result = queue("replay", "--since", "2026-05-04 06:00", "--set", "phase:prep.rate=1/1m")
+    assert result.code == 0
+    assert result.lines[0] == "6 attempts on 2 slots"
+    assert "recorded" in result.lines[1] and "replayed with the changes" in result.lines[1]
+    assert any(line.startswith("waits, normal: p50 / p95 / max") for line in result.lines)
     assert list(Limit.objects.values()) == before
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         (("--set", "fleet.max_runing=3"), "limit 'fleet' has no field 'max_runing'; there are: max_"),
         (("--set", "phase:perp.max_running=3"), "no limit is called 'phase:perp'; there are: "),
@@ -80,8 +80,8 @@ def test_the_table_shows_the_runs_side_by_side_and_no_limit_is_changed(recorded:
     ],
 )  # fmt: skip
 def test_invalid_arguments_are_refused_with_the_valid_form(
-    recorded: None, arguments: tuple[str, ...], complaint: str
+    recorded: None, arguments: tuple[str, ...], error: str
 ) -> None:
-    said = queue("replay", "--since", "2026-05-04 06:00", *arguments)
-    assert complaint in said.complaint
-    assert (said.code != 0, said.out) == (True, "")
+    result = queue("replay", "--since", "2026-05-04 06:00", *arguments)
+    assert error in result.error
+    assert (result.code != 0, result.out) == (True, "")

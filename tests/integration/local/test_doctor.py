@@ -45,13 +45,13 @@ OF_TESTS = "SQLite in journal mode memory"
 
 def findings() -> dict[str, list[str]]:
     """The results of `doctor --json` by level; the exit code says whether any was bad."""
-    said = run("doctor", "--json")
-    assert all(record.keys() == {"level", "what", "remedy"} for record in said.records)
-    assert all(record["remedy"] for record in said.records if record["level"] != "good")
+    result = run("doctor", "--json")
+    assert all(record.keys() == {"level", "what", "remedy"} for record in result.records)
+    assert all(record["remedy"] for record in result.records if record["level"] != "good")
     by_level: dict[str, list[str]] = {"good": [], "note": [], "bad": []}
-    for record in said.records:
+    for record in result.records:
         by_level[record["level"]].append(record["what"])
-    assert said.code == bool(by_level["bad"])
+    assert result.code == bool(by_level["bad"])
     by_level["bad"] = [what for what in by_level["bad"] if what != OF_TESTS]
     return by_level
 
@@ -66,9 +66,9 @@ def test_doctor_reports_no_problem_for_a_working_installation(make_worker: Any) 
 
 
 def test_doctor_prints_one_line_per_result_with_its_remedy() -> None:
-    said = run("doctor")
-    assert all(re.match(r"(ok  |note|BAD )  \S", line) for line in said.lines)
-    assert "note  no worker is alive: start `manage.py up`, `queue run` or `worker`" in said.lines
+    result = run("doctor")
+    assert all(re.match(r"(ok  |note|BAD )  \S", line) for line in result.lines)
+    assert "note  no worker is alive: start `manage.py up`, `queue run` or `worker`" in result.lines
 
 
 def test_doctor_hides_the_brokers_password() -> None:

@@ -24,9 +24,9 @@ SECRET = re.compile(r"sluice_[\w-]{43}")
 
 def test_the_command_prints_the_secret_alone_and_it_works() -> None:
     someone("ann")
-    said = queue("token", "create", "ci", "--owner", "ann", "--scope", "read", "--days", "2")
-    assert SECRET.fullmatch(said.out.strip())
-    assert Api(said.out.strip()).get("executions").status_code == 200
+    result = queue("token", "create", "ci", "--owner", "ann", "--scope", "read", "--days", "2")
+    assert SECRET.fullmatch(result.out.strip())
+    assert Api(result.out.strip()).get("executions").status_code == 200
     token = ApiToken.objects.get()
     assert token.expires_at
     assert (token.expires_at - token.created_at).days in (1, 2)
@@ -34,18 +34,18 @@ def test_the_command_prints_the_secret_alone_and_it_works() -> None:
 
 def test_the_command_lists_tokens_without_secret_or_digest() -> None:
     token, secret = make_token("read", "operate")
-    for said in (queue("token", "list"), queue("token", "list", "--json")):
-        assert "read" in said.out
-        assert secret not in said.out
-        assert token.digest not in said.out
+    for result in (queue("token", "list"), queue("token", "list", "--json")):
+        assert "read" in result.out
+        assert secret not in result.out
+        assert token.digest not in result.out
     (record,) = queue("token", "list", "--json").records
     assert (record["name"], record["scopes"], record["problem"]) == ("robot", ["read", "operate"], "")
 
 
 def test_the_command_makes_json_with_the_secret_once() -> None:
     someone("ann")
-    said = queue("token", "create", "ci", "--owner", "ann", "--scope", "read", "--json")
-    made = json.loads(said.out)
+    result = queue("token", "create", "ci", "--owner", "ann", "--scope", "read", "--json")
+    made = json.loads(result.out)
     assert SECRET.fullmatch(made["token"])
     assert (made["name"], made["owner"], made["rate"]) == ("ci", "ann", "600/minute")
 
@@ -62,9 +62,9 @@ def test_the_command_revokes_by_name_and_refuses_names_nobody_has() -> None:
 @pytest.mark.parametrize("more", [("--owner", "nobody"), ("--owner", "ann", "--rate", "often")])
 def test_the_command_refuses_what_could_not_work(more: tuple[str, ...]) -> None:
     someone("ann")
-    said = queue("token", "create", "ci", "--scope", "read", *more)
-    assert (said.code, ApiToken.objects.count()) == (3, 0)
-    assert more[-1] in said.complaint
+    result = queue("token", "create", "ci", "--scope", "read", *more)
+    assert (result.code, ApiToken.objects.count()) == (3, 0)
+    assert more[-1] in result.error
 
 
 def form(owner: User, **changed: Any) -> dict[str, Any]:
