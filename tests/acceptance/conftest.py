@@ -67,7 +67,7 @@ def _maker(directory: Path, migrated: Database, fork_server: ForkServer) -> Iter
         return made[-1]
 
     yield make
-    left = [(fleet.close(), fleet.complaints()) for fleet in made]
-    for processes, complaints in left:
+    left = [(fleet.close(), fleet.logged_errors()) for fleet in made]
+    for processes, errors in left:
         assert not processes, f"left running: {processes}"
-        assert not complaints, "logged: " + "\n".join(complaints)
+        assert not errors, "logged: " + "\n".join(errors)

@@ -1,4 +1,4 @@
-"""Several hosts full of papers that answer in every way the web does, and write down who asked when."""
+"""Several hosts full of papers that answer in every way the web does, and log every request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROSE = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class LoggedRequest:
     """One request as its host saw it; times are this machine's monotonic clock, in seconds."""
 
     host: int
@@ -38,13 +38,13 @@ class Asked:
 
 @dataclass
 class Exchange:
-    """One request and the way to answer it; `turn` counts the requests for this path."""
+    """One request and the way to answer it; `nth` counts the requests for this path."""
 
     server: FaultyWebServer
     host: int
     kind: str
     number: int
-    turn: int
+    nth: int
     headers: dict[str, str]
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -104,176 +104,176 @@ def kind(ends: str, share: int) -> Callable[[Behaviour], Behaviour]:
 
 
 @kind("done", 20)
-async def _plain(ask: Exchange) -> None:
-    await ask.give()
+async def _plain(exchange: Exchange) -> None:
+    await exchange.give()
 
 
 @kind("done", 6)
-async def _octet_stream(ask: Exchange) -> None:
-    await ask.whole(b"\n" * 500 + ask.pdf, "application/octet-stream")
+async def _octet_stream(exchange: Exchange) -> None:
+    await exchange.whole(b"\n" * 500 + exchange.pdf, "application/octet-stream")
 
 
 @kind("done", 6)
-async def _packed(ask: Exchange) -> None:
-    body = gzip.compress(ask.pdf)
-    await ask.whole(body, "application/pdf", ("Content-Encoding", "gzip"))
+async def _packed(exchange: Exchange) -> None:
+    body = gzip.compress(exchange.pdf)
+    await exchange.whole(body, "application/pdf", ("Content-Encoding", "gzip"))
 
 
 @kind("done", 4)
-async def _without_length(ask: Exchange) -> None:
-    await ask.head("200 OK")
-    await ask.send(ask.pdf)
+async def _without_length(exchange: Exchange) -> None:
+    await exchange.head("200 OK")
+    await exchange.send(exchange.pdf)
 
 
 @kind("done", 6)
-async def _moved(ask: Exchange) -> None:
-    await ask.empty("302 Found", ("Location", f"/plain/{ask.number}.pdf"))
+async def _moved(exchange: Exchange) -> None:
+    await exchange.empty("302 Found", ("Location", f"/plain/{exchange.number}.pdf"))
 
 
 @kind("done", 6)
-async def _moved_elsewhere(ask: Exchange) -> None:
+async def _moved_elsewhere(exchange: Exchange) -> None:
     """To another port, which is another host."""
-    await ask.empty("301 Moved", ("Location", ask.url("plain", ask.host + 1)))
+    await exchange.empty("301 Moved", ("Location", exchange.url("plain", exchange.host + 1)))
 
 
 @kind("done", 6)
-async def _landing(ask: Exchange) -> None:
-    await _page(ask, f"/plain/{ask.number}.pdf")
+async def _landing(exchange: Exchange) -> None:
+    await _page(exchange, f"/plain/{exchange.number}.pdf")
 
 
 @kind("done", 4)
-async def _landing_elsewhere(ask: Exchange) -> None:
-    await _page(ask, ask.url("plain", ask.host + 1))
+async def _landing_elsewhere(exchange: Exchange) -> None:
+    await _page(exchange, exchange.url("plain", exchange.host + 1))
 
 
-async def _page(ask: Exchange, link: str) -> None:
+async def _page(exchange: Exchange, link: str) -> None:
     tag = f"<meta content='{link}' name='citation_pdf_url'>"
-    await ask.whole(f"<!DOCTYPE html><title>A paper</title>{tag}".encode(), "application/pdf")
+    await exchange.whole(f"<!DOCTYPE html><title>A paper</title>{tag}".encode(), "application/pdf")
 
 
 @kind("done", 2)
-async def _too_many(ask: Exchange) -> None:
-    if ask.turn == 1:
-        await ask.empty("429 Too Many Requests", ("Retry-After", RETRY_AFTER))
+async def _too_many(exchange: Exchange) -> None:
+    if exchange.nth == 1:
+        await exchange.empty("429 Too Many Requests", ("Retry-After", RETRY_AFTER))
     else:
-        await ask.give()
+        await exchange.give()
 
 
 @kind("done", 2)
-async def _busy_a_moment(ask: Exchange) -> None:
-    if ask.turn == 1:
-        await ask.empty("503 Busy", ("Retry-After", RETRY_AFTER))
+async def _busy_a_moment(exchange: Exchange) -> None:
+    if exchange.nth == 1:
+        await exchange.empty("503 Busy", ("Retry-After", RETRY_AFTER))
     else:
-        await ask.give()
+        await exchange.give()
 
 
 @kind("done", 4)
-async def _reset_once(ask: Exchange) -> None:
-    if ask.turn == 1:
-        ask.writer.transport.abort()
+async def _reset_once(exchange: Exchange) -> None:
+    if exchange.nth == 1:
+        exchange.writer.transport.abort()
     else:
-        await ask.give()
+        await exchange.give()
 
 
 @kind("done", 3)
-async def _stalls_once(ask: Exchange) -> None:
-    if ask.turn == 1:
-        await ask.head("200 OK", ("Content-Length", len(ask.pdf)))
-        await ask.send(ask.pdf[:1500])
-        await ask.wait_for_ever()
+async def _stalls_once(exchange: Exchange) -> None:
+    if exchange.nth == 1:
+        await exchange.head("200 OK", ("Content-Length", len(exchange.pdf)))
+        await exchange.send(exchange.pdf[:1500])
+        await exchange.wait_for_ever()
     else:
-        await ask.give()
+        await exchange.give()
 
 
 @kind("done", 6)
-async def _cut_once(ask: Exchange) -> None:
-    """With a strong ETag: the rest may be asked for."""
-    body, etag = ask.pdf, ("ETag", f'"{ask.number}"')
-    if ask.turn == 1:
-        await ask.head("200 OK", ("Content-Length", len(body)), etag)
-        await ask.send(body[: len(body) // 2])
+async def _cut_once(exchange: Exchange) -> None:
+    """With a strong ETag: the rest may be requested."""
+    body, etag = exchange.pdf, ("ETag", f'"{exchange.number}"')
+    if exchange.nth == 1:
+        await exchange.head("200 OK", ("Content-Length", len(body)), etag)
+        await exchange.send(body[: len(body) // 2])
         return
-    first = int(ask.headers.get("range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+    first = int(exchange.headers.get("range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
     part = ("Content-Range", f"bytes {first}-{len(body) - 1}/{len(body)}")
-    await ask.head("206 Part", ("Content-Length", len(body) - first), etag, part)
-    await ask.send(body[first:])
+    await exchange.head("206 Part", ("Content-Length", len(body) - first), etag, part)
+    await exchange.send(body[first:])
 
 
 @kind("server_error", 2)
-async def _broken(ask: Exchange) -> None:
-    await ask.empty("500 Broken")
+async def _broken(exchange: Exchange) -> None:
+    await exchange.empty("500 Broken")
 
 
 @kind("timeout", 2)
-async def _never_answers(ask: Exchange) -> None:
-    await ask.wait_for_ever()
+async def _never_answers(exchange: Exchange) -> None:
+    await exchange.wait_for_ever()
 
 
 @kind("network", 2)
-async def _resets(ask: Exchange) -> None:
-    await ask.head("200 OK", ("Content-Length", 90_000))
-    await ask.send(ask.pdf)
-    ask.writer.transport.abort()
+async def _resets(exchange: Exchange) -> None:
+    await exchange.head("200 OK", ("Content-Length", 90_000))
+    await exchange.send(exchange.pdf)
+    exchange.writer.transport.abort()
 
 
 @kind("network", 2)
-async def _truncated(ask: Exchange) -> None:
-    await ask.head("200 OK", ("Content-Length", len(ask.pdf)))
-    await ask.send(ask.pdf[:-100])
+async def _truncated(exchange: Exchange) -> None:
+    await exchange.head("200 OK", ("Content-Length", len(exchange.pdf)))
+    await exchange.send(exchange.pdf[:-100])
 
 
 @kind("too_large", 3)
-async def _says_huge(ask: Exchange) -> None:
-    await ask.head("200 OK", ("Content-Length", 10**12))
-    await ask.wait_for_ever()
+async def _says_huge(exchange: Exchange) -> None:
+    await exchange.head("200 OK", ("Content-Length", 10**12))
+    await exchange.wait_for_ever()
 
 
 @kind("too_large", 2)
-async def _endless(ask: Exchange) -> None:
-    await ask.head("200 OK", ("Transfer-Encoding", "chunked"))
-    await ask.send(b"9\r\n%PDF-1.7\n\r\n")
-    while not ask.writer.is_closing():
-        await ask.send(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+async def _endless(exchange: Exchange) -> None:
+    await exchange.head("200 OK", ("Transfer-Encoding", "chunked"))
+    await exchange.send(b"9\r\n%PDF-1.7\n\r\n")
+    while not exchange.writer.is_closing():
+        await exchange.send(b"10000\r\n" + b"x" * 65536 + b"\r\n")
 
 
 @kind("not_found", 4)
-async def _gone(ask: Exchange) -> None:
-    await ask.empty("410 Gone" if ask.number % 2 else "404 Not Found")
+async def _gone(exchange: Exchange) -> None:
+    await exchange.empty("410 Gone" if exchange.number % 2 else "404 Not Found")
 
 
 @kind("http_error", 3)
-async def _forbidden(ask: Exchange) -> None:
-    await ask.empty("403 Forbidden")
+async def _forbidden(exchange: Exchange) -> None:
+    await exchange.empty("403 Forbidden")
 
 
 @kind("http_error", 2)
-async def _loop(ask: Exchange) -> None:
-    await ask.empty("302 Found", ("Location", ask.url("loop", ask.host + ask.turn % 2)))
+async def _loop(exchange: Exchange) -> None:
+    await exchange.empty("302 Found", ("Location", exchange.url("loop", exchange.host + exchange.nth % 2)))
 
 
 @kind("not_pdf", 4)
-async def _html(ask: Exchange) -> None:
-    await ask.whole(b"<!DOCTYPE html><title>Sign in</title>" + b"<p>" * 900, "application/pdf")
+async def _html(exchange: Exchange) -> None:
+    await exchange.whole(b"<!DOCTYPE html><title>Sign in</title>" + b"<p>" * 900, "application/pdf")
 
 
 @kind("not_pdf", 2)
-async def _json(ask: Exchange) -> None:
-    await ask.whole(b'{"error": "no such paper"}', "application/json")
+async def _json(exchange: Exchange) -> None:
+    await exchange.whole(b'{"error": "no such paper"}', "application/json")
 
 
 @kind("not_pdf", 2)
-async def _picture(ask: Exchange) -> None:
-    await ask.whole(b"\x89PNG\r\n\x1a\n" + bytes(3000), "application/pdf")
+async def _picture(exchange: Exchange) -> None:
+    await exchange.whole(b"\x89PNG\r\n\x1a\n" + bytes(3000), "application/pdf")
 
 
 @kind("not_pdf", 1)
-async def _nothing(ask: Exchange) -> None:
-    await ask.whole(b"", "application/pdf")
+async def _nothing(exchange: Exchange) -> None:
+    await exchange.whole(b"", "application/pdf")
 
 
 @kind("refused_address", 1)
-async def _to_a_file(ask: Exchange) -> None:
-    await ask.empty("302 Found", ("Location", "file:///etc/passwd"))
+async def _to_a_file(exchange: Exchange) -> None:
+    await exchange.empty("302 Found", ("Location", "file:///etc/passwd"))
 
 
 def paper(number: int) -> bytes:
@@ -287,9 +287,9 @@ class FaultyWebServer:
     """So many hosts, each a port of this machine, on a thread of their own."""
 
     def __init__(self, hosts: int) -> None:
-        self.log: list[Asked] = []
+        self.log: list[LoggedRequest] = []
         self.ports: list[int] = []
-        self._hosts, self._turns = hosts, Counter[str]()
+        self._hosts, self._counts = hosts, Counter[str]()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
@@ -341,22 +341,22 @@ class FaultyWebServer:
             lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             path, start = lines[0].split(" ")[1], time.monotonic()
             name, number = path.strip("/").removesuffix(".pdf").split("/")
-            self._turns[path] += 1
+            self._counts[path] += 1
             pairs = (line.partition(": ") for line in lines[1:] if line)
             headers = {key.lower(): value for key, _, value in pairs}
-            ask = Exchange(self, host, name, int(number), self._turns[path], headers, reader, writer)
+            exchange = Exchange(self, host, name, int(number), self._counts[path], headers, reader, writer)
             try:
-                await KINDS[name].answer(ask)
+                await KINDS[name].answer(exchange)
             finally:
-                self.log.append(Asked(host, path, start, time.monotonic()))
+                self.log.append(LoggedRequest(host, path, start, time.monotonic()))
         writer.close()
 
 
-def most_at_once(log: Iterable[Asked]) -> dict[int, int]:
+def most_at_once(log: Iterable[LoggedRequest]) -> dict[int, int]:
     """The largest number of requests under way at one moment, by host."""
     moves: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for asked in log:
-        moves[asked.host] += [(asked.start, 1), (asked.end, -1)]
+    for request in log:
+        moves[request.host] += [(request.start, 1), (request.end, -1)]
     most: dict[int, int] = {}
     for host, steps in moves.items():
         now = 0
@@ -366,11 +366,11 @@ def most_at_once(log: Iterable[Asked]) -> dict[int, int]:
     return most
 
 
-def too_early(log: Iterable[Asked], grace: float) -> list[tuple[Asked, Asked]]:
-    """Pairs of an answer that asked to wait and a request that did not: for the same paper at any
-    time before, for others of its host once `grace` seconds had passed for word to get round."""
-    told = [a for a in log if a.path.startswith(("/too-many/", "/busy-a-moment/"))]
-    firsts = {a.path: a for a in sorted(told, key=lambda a: a.start, reverse=True)}
+def too_early(log: Iterable[LoggedRequest], grace: float) -> list[tuple[LoggedRequest, LoggedRequest]]:
+    """Pairs of an answer with Retry-After and a request that ignored it: for the same paper at any
+    time before, for others of its host once `grace` seconds had passed for the breaker to take effect."""
+    refusals = [a for a in log if a.path.startswith(("/too-many/", "/busy-a-moment/"))]
+    firsts = {a.path: a for a in sorted(refusals, key=lambda a: a.start, reverse=True)}
     return [
         (wait, later)
         for wait in firsts.values()

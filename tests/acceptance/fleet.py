@@ -34,13 +34,13 @@ QUICK = {
 
 STEP_QUEUES = ",".join(f"{phase}.{name}" for phase in ("prep", "expensive", "wrap")
                        for name in ("high", "normal", "low"))  # fmt: skip
-COMPLAINT = re.compile(r"Traceback \(most| (ERROR|CRITICAL) |ERROR/|CRITICAL/|database is locked")
+ERROR_LINE = re.compile(r"Traceback \(most| (ERROR|CRITICAL) |ERROR/|CRITICAL/|database is locked")
 
 
 def environment(
     directory: Path, database: Database, settings: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """What a process of ours is told: where its state is, and settings; nothing of this test run's own."""
+    """The environment of a process of ours: its data directory and settings, nothing of this test run."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
     for name in ("DATABASE_URL", "BROKER_URL", "PYTHONDONTWRITEBYTECODE"):
         inherited.pop(name, None)
@@ -138,11 +138,11 @@ class Fleet:
         """Wait until these workers have registered and take work from the broker."""
         self.wait_until(
             f"{', '.join(w.name for w in workers)} ready",
-            lambda: all("ready." in worker.said for worker in workers),
+            lambda: all("ready." in worker.output for worker in workers),
         )
 
     def freeze_at_rest(self, process: Process) -> None:
-        """Freeze it, but not in the middle of a transaction: what that holds up is told elsewhere."""
+        """Freeze it, but not in the middle of a transaction: other tests cover what that blocks."""
         process.freeze()
         while not self.database.at_rest():
             process.thaw()
@@ -167,9 +167,9 @@ class Fleet:
 
     def queue(self, *arguments: str) -> str:
         """`manage.py queue …` in the console, which saves the time Django needs to start."""
-        code, said = self._console.queue(*arguments)
-        assert code == 0, f"exit code {code}: {said}"
-        return said
+        code, output = self._console.queue(*arguments)
+        assert code == 0, f"exit code {code}: {output}"
+        return output
 
     def enqueue(self, count: int = 1, **options: Any) -> str:
         """`queue enqueue --flow probe …`; options as on its command line, underscored."""
@@ -179,8 +179,8 @@ class Fleet:
         return dict(json.loads(self.queue("stats", "--json")))
 
     def attempts(self, *options: str) -> list[dict[str, Any]]:
-        said = self.queue("attempts", "--json", *options)
-        return [json.loads(line) for line in said.splitlines()]
+        output = self.queue("attempts", "--json", *options)
+        return [json.loads(line) for line in output.splitlines()]
 
     # Looking
 
@@ -222,38 +222,38 @@ class Fleet:
         return self.database.rows(statement, *parameters)[0][0]
 
     def wait_until(self, what: str, true: Callable[[], object], within: float = 60) -> None:
-        """Wait until this holds, or fail telling how things stand."""
+        """Wait until this holds, or fail with the state of the fleet."""
         deadline = time.monotonic() + within
         while not true():
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {within:g} s: {what}\n{self.picture()}")
+                raise AssertionError(f"not within {within:g} s: {what}\n{self.describe()}")
             time.sleep(0.05)
 
     def wait_until_done(self, count: int, like: str = "%", within: float = 90) -> None:
         self.wait_until(f"{count} done", lambda: self.states(like)["done"] == count, within)
 
-    def picture(self) -> str:
-        """How things stand, for a person who reads why a test failed."""
-        tails = (f"--- {p.name}, alive: {p.alive}\n{p.said[-1500:]}" for p in self.processes[1:])
+    def describe(self) -> str:
+        """The state of the fleet, for a person who reads why a test failed."""
+        tails = (f"--- {p.name}, alive: {p.alive}\n{p.output[-1500:]}" for p in self.processes[1:])
         return "\n".join([str(dict(self.states())), str(dict(self.outcomes())), *tails])
 
     def tolerate(self, *patterns: str) -> None:
-        """Let our processes complain of what this test does to them."""
+        """Allow errors that this test causes in the logs of our processes."""
         self._tolerated += patterns
 
-    def complaints(self) -> list[str]:
+    def logged_errors(self) -> list[str]:
         """Errors our processes logged, but for those tolerated: a fleet that works logs none."""
         logs = [*self.directory.glob("*.log"), *self.directory.glob("log/*.log")]
         lines = (line for log in logs for line in log.read_text(errors="replace").splitlines())
         return [
             line for line in lines
-            if COMPLAINT.search(line) and not any(re.search(p, line) for p in self._tolerated)
+            if ERROR_LINE.search(line) and not any(re.search(p, line) for p in self._tolerated)
         ]  # fmt: skip
 
     # Faults
 
     def enlist_nobody(self, *queues: str, slots: int) -> None:
-        """Enter a live worker of these queues that no process stands behind: messages are sent, and
+        """Register a live worker of these queues without a process: messages are sent, and
         stay in the broker."""
         now = datetime.now(UTC).replace(tzinfo=None)
         self.database.run(
@@ -284,6 +284,6 @@ class Fleet:
 
 def probes(count: int, **options: Any) -> list[str]:
     """The command line that enqueues so many probes."""
-    said = [("--" + name.replace("_", "-"), value) for name, value in options.items()]
-    flags = [part for name, value in said for part in ([name] if value is True else [name, str(value)])]
+    pairs = [("--" + name.replace("_", "-"), value) for name, value in options.items()]
+    flags = [part for name, value in pairs for part in ([name] if value is True else [name, str(value)])]
     return ["enqueue", "--flow", "probe", "--count", str(count), *flags]

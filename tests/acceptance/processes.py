@@ -54,7 +54,7 @@ class Process:
         return self._popen.poll() is None
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text(errors="replace")
 
     def signal(self, number: int) -> None:
@@ -62,7 +62,7 @@ class Process:
         self._popen.send_signal(number)
 
     def freeze(self) -> None:
-        """Stop the whole group where it stands; nothing in it notices."""
+        """Suspend the whole group; no process in it notices."""
         os.killpg(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -102,16 +102,16 @@ class Command(Process):
     def end(self, code: int = 0, within: float = 60) -> str:
         """Wait for its end, which must have this exit code; returns what it printed."""
         ended = self.wait(within)
-        assert ended == code, f"exit code {ended}: {self.said}{self.errors}"
-        return self.said
+        assert ended == code, f"exit code {ended}: {self.output}{self.errors}"
+        return self.output
 
 
 def using(directory: Path, sessions: Collection[int] = ()) -> Iterator[psutil.Process]:
-    """Every process of this machine that was told to keep its state in this directory, or is in one of
+    """Every process of this machine whose `SLUICE_DATA_DIR` is this directory, or is in one of
     these sessions: of a forked program the machine shows the environment of the fork server."""
     for process in psutil.process_iter():
         with suppress(psutil.Error, ProcessLookupError):
-            told = process.environ().get("SLUICE_DATA_DIR") == str(directory)
-            ours = told or os.getsid(process.pid) in sessions
+            keeps_state_here = process.environ().get("SLUICE_DATA_DIR") == str(directory)
+            ours = keeps_state_here or os.getsid(process.pid) in sessions
             if ours and process.status() != psutil.STATUS_ZOMBIE:
                 yield process

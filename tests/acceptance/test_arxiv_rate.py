@@ -16,7 +16,7 @@ FEED = '<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>http://arxiv.org/ab
 
 
 class Stub:
-    """Answers questions about papers, has no PDFs, and notes when each request came and went."""
+    """Answers questions about papers, has no PDFs, and logs when each request started and ended."""
 
     def __init__(self) -> None:
         self.log: list[tuple[float, str]] = []
@@ -38,9 +38,9 @@ class Stub:
                 stub.log.append((time.monotonic(), self.path))
                 stub.open_now += 1
                 stub.most_open = max(stub.most_open, stub.open_now)
-                asked = self.path.partition("id_list=")[2].partition("&")[0]
-                body = FEED.format(asked).encode() if asked else b"none"
-                self.send_response(200 if asked else 404)
+                arxiv_id = self.path.partition("id_list=")[2].partition("&")[0]
+                body = FEED.format(arxiv_id).encode() if arxiv_id else b"none"
+                self.send_response(200 if arxiv_id else 404)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 stub.open_now -= 1

@@ -13,7 +13,7 @@ TASK_RESULTS = (
 )
 
 
-def test_two_beats_do_no_harm_and_the_one_left_goes_on(make_fleet: MakeFleet) -> None:
+def test_two_beats_do_no_harm_and_one_alone_carries_on(make_fleet: MakeFleet) -> None:
     """Nothing runs twice, usage is exact, periodic jobs run once a period even after a kill."""
     fleet = make_fleet(lease_seconds=4)
     began = datetime.now(UTC)
@@ -34,7 +34,7 @@ def test_two_beats_do_no_harm_and_the_one_left_goes_on(make_fleet: MakeFleet) ->
     assert 2 < len(worked) <= periods + 1, "a tick within half a period of another does nothing"
 
 
-def test_without_beat_work_starts_when_it_falls_due(fleet: Fleet) -> None:
+def test_without_beat_work_still_starts_when_due(fleet: Fleet) -> None:
     """No beat at all, nothing else happening, and due work starts by itself."""
     fleet.enqueue(5)
     due = datetime.now(UTC) + timedelta(seconds=4)

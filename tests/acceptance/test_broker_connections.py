@@ -43,7 +43,7 @@ def freeze(fleet: Fleet, redis: Redis) -> None:
 
 
 @pytest.mark.parametrize("fault", [cut_five_times, close_the_idle, freeze])
-def test_work_goes_on_by_itself_after_its_connections_were_lost(
+def test_work_continues_by_itself_after_its_broker_connections_were_lost(
     make_fleet: MakeFleet, fault: Callable[[Fleet, Redis], None]
 ) -> None:
     """50 items queued when it happens, 20 after; each done once, and no worker deaf."""
@@ -88,7 +88,7 @@ def _most_connections(fleet: Fleet, redis: Redis, like: str, count: int) -> int:
     return most
 
 
-def test_a_broker_that_refuses_connections_costs_time_and_nothing_hangs(make_fleet: MakeFleet) -> None:
+def test_a_broker_that_refuses_connections_delays_work_and_nothing_hangs(make_fleet: MakeFleet) -> None:
     """Fewer clients allowed than needed; the enqueue says so, and all is done after."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")

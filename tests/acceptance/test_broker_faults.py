@@ -29,7 +29,9 @@ def test_flushall_in_mid_run_loses_nothing_and_nothing_runs_twice(make_fleet: Ma
     _check_each_ran_once(fleet, 150)
 
 
-def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(make_fleet: MakeFleet) -> None:
+def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_continues_afterwards(
+    make_fleet: MakeFleet,
+) -> None:
     """What was stored while nothing could be published is picked up by itself."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
@@ -43,7 +45,9 @@ def test_a_frozen_broker_does_not_hang_an_enqueue_and_work_goes_on_after(make_fl
     _check_each_ran_once(fleet, 30)
 
 
-def test_a_killed_broker_does_not_hang_an_enqueue_and_work_goes_on_after(make_fleet: MakeFleet) -> None:
+def test_a_killed_broker_does_not_hang_an_enqueue_and_work_continues_afterwards(
+    make_fleet: MakeFleet,
+) -> None:
     """Killed with messages in it, back empty on the same port."""
     fleet = make_fleet(lease_seconds=4, slot_handover_seconds=0)
     fleet.tolerate("")
@@ -65,8 +69,8 @@ def _wait_until_done(fleet: Fleet, count: int, kept_up: Callable[[], bool]) -> N
 def _seconds_to_enqueue(fleet: Fleet, count: int, *, seconds: float) -> float:
     """The command as a whole, its start included: on a busy machine that is most of it."""
     began = time.monotonic()
-    said = fleet.command(*probes(count, seconds=seconds, trace=fleet.trace_file))
-    assert said.startswith(f"{count} new")
+    output = fleet.command(*probes(count, seconds=seconds, trace=fleet.trace_file))
+    assert output.startswith(f"{count} new")
     return time.monotonic() - began
 
 

@@ -24,14 +24,14 @@ with PendingDispatch() as pending, hold_scheduler_lock():
 """
 
 
-def test_a_process_killed_holding_every_lock_leaves_none_of_them_behind(fleet: Fleet) -> None:
-    """The fleet's lock and the place in line die with their holder."""
+def test_a_process_killed_while_holding_every_lock_leaves_none_held(fleet: Fleet) -> None:
+    """The fleet's lock and the right to wait for it die with their holder."""
     fleet.environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
     fleet.start_worker(4)
     fleet.enqueue(60, seconds=0.2, trace=fleet.trace_file)
     fleet.wait_until("under way", lambda: fleet.states()["done"] >= 4)
     holder = fleet.start("holder", sys.executable, "-c", HOLD_EVERY_LOCK)
-    fleet.wait_until("held", lambda: "held True" in holder.said)
+    fleet.wait_until("held", lambda: "held True" in holder.output)
     time.sleep(2)
     done = fleet.states()["done"]
     time.sleep(2)
@@ -42,7 +42,7 @@ def test_a_process_killed_holding_every_lock_leaves_none_of_them_behind(fleet: F
     assert fleet.trace().started_again() == []
 
 
-def test_what_beat_sent_while_no_worker_was_there_is_done_once_and_user_work_starts_at_once(
+def test_periodic_jobs_sent_while_no_worker_ran_are_done_once_and_user_work_starts_at_once(
     fleet: Fleet,
 ) -> None:
     """Two dozen ticks in the broker, all but the last of them too old."""
@@ -61,7 +61,7 @@ def test_what_beat_sent_while_no_worker_was_there_is_done_once_and_user_work_sta
     assert len(worked) <= 2
 
 
-def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(make_fleet: MakeFleet) -> None:
+def test_a_beat_without_a_schedule_file_sends_what_is_due_at_once(make_fleet: MakeFleet) -> None:
     """A sweep every ten minutes runs within seconds of a start on another host."""
     fleet = make_fleet(poll_interval=600)
     housekeeping = fleet.start_housekeeping()
@@ -71,7 +71,7 @@ def test_a_beat_that_starts_with_nothing_remembered_does_what_is_due_at_once(mak
     fleet.wait_until("a tick", lambda: fleet.database.rows(TASK_RESULTS), within=45)
 
 
-def test_beat_and_workers_go_on_by_themselves_after_the_database_was_away(fleet: Fleet) -> None:
+def test_beat_and_workers_recover_by_themselves_after_a_database_outage(fleet: Fleet) -> None:
     """Every connection ended and none let in for seconds, then all as it was."""
     fleet.tolerate("")
     beat, housekeeping = fleet.start_beat(), fleet.start_housekeeping()

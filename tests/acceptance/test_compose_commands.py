@@ -99,7 +99,7 @@ def _ports(service: dict[str, Any]) -> dict[str, str]:
     return {n: str(free_port()) for n in service["environment"] if n in ("PORT", "FLOWER_PORT")}
 
 
-def test_every_worker_signs_on_with_the_queues_of_its_command(composed: Composed):
+def test_every_worker_registers_with_the_queues_of_its_command(composed: Composed):
     rows = composed.fleet.database.rows("SELECT name, queues FROM queuemgr_worker")
     signed_on = {
         name.partition("@")[0]: json.loads(queues) if isinstance(queues, str) else queues
@@ -115,7 +115,7 @@ def test_its_health_check_passes(composed: Composed, name: str):
     composed.fleet.wait_until(f"{name} healthy", lambda: composed.is_healthy(name))
 
 
-def test_the_health_check_of_a_worker_that_is_not_there_fails(composed: Composed):
+def test_the_health_check_of_a_missing_worker_fails(composed: Composed):
     assert composed.run("worker-prep", ["python", "compose/worker_alive.py", "nobody"]) != 0
 
 
@@ -145,7 +145,7 @@ def test_flower_asks_for_a_login(composed: Composed):
         assert _status(_with_login(composed, path)) == 200
 
 
-def test_flower_does_not_stop_a_worker_even_for_whom_it_knows(composed: Composed):
+def test_flower_stops_no_worker_even_for_a_logged_in_user(composed: Composed):
     worker = composed.fleet.one("SELECT name FROM queuemgr_worker WHERE name LIKE %s", "wrap@%")
     request = _with_login(composed, f"/api/worker/shutdown/{worker}")
     request.method = "POST"

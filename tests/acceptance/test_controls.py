@@ -1,4 +1,4 @@
-"""What a person tells the queue takes effect at once: cancel, pause, resume; and what a retry keeps."""
+"""What an operator orders takes effect at once: cancel, pause, resume; and what a retry keeps."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def test_cancel_ends_waiting_work_at_once_and_running_work_within_seconds(busy: 
     busy.enqueue(1, key_prefix="cancel-running", seconds=60)
     busy.enqueue(1, key_prefix="cancel-waiting", phase="wrap")
     busy.wait_until("it runs", lambda: busy.states("cancel-running-0")["running"] == 1)
-    said = busy.queue("cancel", "cancel-running-0", "cancel-waiting-0", "--reason", "wrong paper")
-    assert said.startswith("2 cancelled")
+    output = busy.queue("cancel", "cancel-running-0", "cancel-waiting-0", "--reason", "wrong paper")
+    assert output.startswith("2 cancelled")
     assert busy.states("cancel-waiting-0") == {"cancelled": 1}
     busy.wait_until("it is cancelled", lambda: busy.states("cancel-running-0") == {"cancelled": 1}, within=15)
     assert busy.outcomes("cancel-running-0") == {"cancelled": 1}
     assert busy.outcomes("cancel-waiting-0") == {}
 
 
-def test_pause_of_a_queue_a_limit_and_everything_holds_and_resume_starts_the_work_at_once(
+def test_pausing_a_queue_a_limit_or_everything_stops_starts_and_resuming_starts_work_at_once(
     busy: Fleet,
 ) -> None:
     busy.queue("pause", "prep.low", "--reason", "low later")

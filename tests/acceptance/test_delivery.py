@@ -68,8 +68,8 @@ def _everything(fleet: Fleet) -> list[tuple[object, ...]]:
 def test_the_same_1000_keys_from_four_processes_at_once_are_1000_executions(fleet: Fleet) -> None:
     """Each key is new to exactly one of them, and each says how many were."""
     racing = [fleet.start_command(*probes(1000, key_prefix="same")) for _ in range(4)]
-    said = [command.end() for command in racing]
-    counts = [re.match(r"(\d+) new, (\d+) already there", line) for line in said]
+    outputs = [command.end() for command in racing]
+    counts = [re.match(r"(\d+) new, (\d+) already there", line) for line in outputs]
     numbers = [(int(count[1]), int(count[2])) for count in counts if count]
     assert [sum(column) for column in zip(*numbers, strict=True)] == [1000, 3000]
     assert fleet.states() == {"waiting": 1000}

@@ -56,7 +56,7 @@ def test_events_and_flower_show_every_attempt_once_with_name_key_and_outcome(mak
 
 
 class _Flower:
-    """A Flower beside the fleet, asked over its API."""
+    """A Flower beside the fleet, queried over its API."""
 
     def __init__(self, fleet: Fleet, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}/api/tasks?limit=1000"

@@ -13,9 +13,9 @@ def test_a_cap_of_10_under_50_slots_never_shows_11_and_stays_full_while_work_wai
     """300 probes of 0.1 s; waiting for a slot is no failure and no attempt."""
     fleet.enqueue(300, seconds=0.1, trace=fleet.trace_file)
     fleet.enqueue(20, seconds=0.1, trace=fleet.trace_file, phase="wrap")
-    said = fleet.command("run", "--drain", "--workers", "50", "--max-prep", "10")
-    assert "prep 300" in said
-    assert "wrap 20" in said
+    output = fleet.command("run", "--drain", "--workers", "50", "--max-prep", "10")
+    assert "prep 300" in output
+    assert "wrap 20" in output
     assert fleet.outcomes() == {"done": 320}
     trace, prep = fleet.trace(), fleet.trace().where(phase="prep")
     assert (prep.most_at_once(), prep.passed(10)) == (10, [])
@@ -50,8 +50,8 @@ def _run(fleet: Fleet, name: str, **counts: int) -> Trace:
 def test_a_run_with_a_budget_of_20_and_40_slots_stops_at_20(fleet: Fleet) -> None:
     """Exactly 20 spent and done; the rest waits unfailed and says why."""
     fleet.enqueue(60, requests=1, seconds=0.05, trace=fleet.trace_file)
-    said = fleet.command("run", "--drain", "--workers", "40", "--budget", "20", code=4)
-    assert "stopped: 40 wait: fleet budget 20/20 spent" in said
+    output = fleet.command("run", "--drain", "--workers", "40", "--budget", "20", code=4)
+    assert "stopped: 40 wait: fleet budget 20/20 spent" in output
     _check_spent(fleet, 20, done=20, waiting=40)
 
 

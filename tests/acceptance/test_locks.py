@@ -7,7 +7,7 @@ import time
 from tests.acceptance.fleet import Fleet
 
 
-def test_work_waits_for_a_lock_held_for_seconds_and_no_attempt_fails(fleet: Fleet) -> None:
+def test_work_waits_out_a_lock_held_for_seconds_and_no_attempt_fails(fleet: Fleet) -> None:
     """SQLite's write lock, or on PostgreSQL a lock on the leases, taken in mid-run."""
     fleet.start_worker(8)
     fleet.enqueue(80, seconds=0.1, trace=fleet.trace_file)

@@ -16,7 +16,7 @@ SLOTS = 8
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
-def test_gentle_stops_at_any_moment_run_nothing_twice_and_lose_nothing(
+def test_warm_shutdowns_at_any_moment_run_nothing_twice_and_lose_nothing(
     make_fleet: MakeFleet, pool: str
 ) -> None:
     """SIGTERM at random moments of a full queue, each item counted by its own trace."""
@@ -37,7 +37,7 @@ def test_gentle_stops_at_any_moment_run_nothing_twice_and_lose_nothing(
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGTERM, signal.SIGTERM], [signal.SIGQUIT]])
-def test_hard_stops_run_again_no_more_than_what_was_running(
+def test_killed_workers_rerun_no_more_than_what_was_running(
     make_fleet: MakeFleet, signals: list[int]
 ) -> None:
     """SIGTERM twice, or SIGQUIT; what was under way is lost to its lease, and done again."""

@@ -87,7 +87,7 @@ def test_a_migration_killed_half_way_is_run_again_and_no_row_is_lost(make_fleet:
 @pytest.mark.only_on(
     "postgres", why="SQLite has one writer: an upgrade wants a stop, as docs/operate.md says"
 )
-def test_a_million_rows_are_migrated_while_a_writer_goes_on(make_fleet: MakeFleet) -> None:
+def test_a_million_rows_are_migrated_while_a_writer_keeps_writing(make_fleet: MakeFleet) -> None:
     """getsentry/sentry#22931"""
     fleet = make_fleet()
     rows_before(fleet, 1_000_000)

@@ -1,4 +1,4 @@
-"""Steps that end their process, hold it up, never return or raise what cannot be told."""
+"""Steps that end their process, hold it up, never return or raise errors that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def children(worker: Process) -> set[int]:
     return {child.pid for child in psutil.Process(worker.pid).children()}
 
 
-def test_errors_that_cannot_be_rebuilt_end_no_process_and_leave_nothing_running(fleet: Fleet) -> None:
+def test_errors_that_cannot_be_unpickled_end_no_process_and_leave_nothing_running(fleet: Fleet) -> None:
     """Prefork, where an error object that crossed over took the parent down."""
     fleet.tolerate("")
     worker = start_worker(fleet, 2)
     before = children(worker)
-    odd = [way for way in WAYS if way.startswith("odd-")]
-    for way in odd:
+    unpicklable = [way for way in WAYS if way.startswith("odd-")]
+    for way in unpicklable:
         fleet.enqueue(1, key_prefix=way, fail=way)
     fleet.enqueue(10, key_prefix="good", seconds=0.05)
     fleet.wait_until_done(10, "good-%")
-    fleet.wait_until("all told", lambda: fleet.outcomes("odd-%") == {"retried": len(odd)})
-    assert fleet.states("odd-%") == {"waiting": len(odd)}
+    fleet.wait_until("all recorded", lambda: fleet.outcomes("odd-%") == {"retried": len(unpicklable)})
+    assert fleet.states("odd-%") == {"waiting": len(unpicklable)}
     messages = fleet.database.rows("SELECT error_message FROM queuemgr_execution WHERE key LIKE %s", "odd-%")
     assert all(0 < len(message) <= 2000 for (message,) in messages)
     assert worker.alive
@@ -58,17 +58,17 @@ def test_a_step_longer_than_its_lease_runs_once(make_fleet: MakeFleet, pool: str
     """Asleep, in a Python loop, and in C calls that let no other thread run for a while."""
     fleet = make_fleet(lease_seconds=8)
     start_worker(fleet, 3, pool)
-    told = {"trace": fleet.trace_file}
-    fleet.enqueue(1, key_prefix="sleeps", seconds=20, **told)
-    fleet.enqueue(1, key_prefix="loops", cpu_ms=16_000, **told)
-    fleet.enqueue(1, key_prefix="holds", fail="hold", **told)
+    options = {"trace": fleet.trace_file}
+    fleet.enqueue(1, key_prefix="sleeps", seconds=20, **options)
+    fleet.enqueue(1, key_prefix="loops", cpu_ms=16_000, **options)
+    fleet.enqueue(1, key_prefix="holds", fail="hold", **options)
     fleet.wait_until_done(3, within=120)
     assert fleet.outcomes() == {"done": 3}
     assert fleet.trace().started_again() == []
 
 
 @pytest.mark.parametrize("way", ["hang-sleep", "hang-loop", "hang-deaf"])
-def test_a_step_that_never_returns_is_ended_by_its_pools_time_limit_and_never_a_success(
+def test_a_step_that_never_returns_is_ended_by_the_time_limit_of_its_pool_and_never_succeeds(
     make_fleet: MakeFleet, way: str
 ) -> None:
     """With `--time-limit` its process is killed; each time counts, and its slot serves others."""

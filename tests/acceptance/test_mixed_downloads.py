@@ -55,13 +55,13 @@ def run(fleet: Fleet, hosts: int, count: int, slots: int, within: float) -> None
     assert too_early(log, WORD_GETS_ROUND) == []
 
 
-def test_sixty_mixed_papers_end_as_they_must_and_no_host_is_pressed(quick: Fleet) -> None:
+def test_sixty_mixed_papers_end_as_expected_and_no_host_is_overloaded(quick: Fleet) -> None:
     """Every kind of answer there is."""
     run(quick, hosts=3, count=60, slots=12, within=300)
 
 
 @pytest.mark.slow_proof
-def test_a_thousand_mixed_papers_end_as_they_must_and_no_host_is_pressed(quick: Fleet) -> None:
+def test_a_thousand_mixed_papers_end_as_expected_and_no_host_is_overloaded(quick: Fleet) -> None:
     """429, 503, stalls, resets, redirects, pages, truncation, lies."""
     assert sum(kind.share for kind in KINDS.values()) <= 1000
     run(quick, hosts=8, count=1000, slots=32, within=1500)

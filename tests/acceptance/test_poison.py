@@ -26,7 +26,7 @@ def test_work_that_kills_its_worker_three_times_is_poison_and_the_rest_finishes(
     _check(fleet)
 
 
-def test_work_that_runs_beside_poison_in_the_same_process_is_not_poison(fleet: Fleet) -> None:
+def test_work_that_shares_a_process_with_poison_is_not_poison(fleet: Fleet) -> None:
     """Threads: 30 good probes share the worker of the deadly one."""
     _enqueue(fleet, good="prep")
     _restart_until_all_ended(fleet)

@@ -28,7 +28,7 @@ def test_a_plain_prefork_worker_runs_every_phase_of_its_queues(fleet: Fleet) -> 
 
 
 @pytest.mark.parametrize("name", ["gevent", "eventlet"])
-def test_pools_that_break_the_promises_of_leases_are_refused_with_the_reason(name: str) -> None:
+def test_pools_that_cannot_keep_leases_are_refused_with_the_reason(name: str) -> None:
     pool = types.new_class("TaskPool")
     pool.__module__ = f"celery.concurrency.{name}"
     with pytest.raises(SystemExit, match=f"pool {name} is not supported: .*use -P threads"):
@@ -39,4 +39,4 @@ def test_pools_that_break_the_promises_of_leases_are_refused_with_the_reason(nam
 def test_a_gevent_worker_ends_at_once_and_says_why(fleet: Fleet) -> None:
     worker = fleet.start_worker(4, "gevent", wait=False)
     assert worker.wait(60) != 0
-    assert "pool gevent is not supported" in worker.said
+    assert "pool gevent is not supported" in worker.output

@@ -1,4 +1,4 @@
-"""With every slot wanted: high work gets in beside long low work, short work passes by a long item."""
+"""With every slot busy: high work gets in beside long low work, short work passes by a long item."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.acceptance.fleet import Fleet
 pytestmark = pytest.mark.slow_proof
 
 
-def test_high_work_starts_within_seconds_though_low_work_fills_all_it_may(make_fleet: MakeFleet) -> None:
+def test_high_priority_work_starts_within_seconds_while_low_priority_work_fills_its_share(
+    make_fleet: MakeFleet,
+) -> None:
     """8 slots, 2 reserved, 100 low items of a minute, then five high ones of a second."""
     fleet = make_fleet(max_workers=8, high_priority_reserved=2)
     fleet.start_worker(8)

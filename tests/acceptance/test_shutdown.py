@@ -1,4 +1,4 @@
-"""A worker asked to end leaves nothing half done: what it has not begun goes back, the rest goes on."""
+"""A stopping worker leaves nothing half done: unstarted work is returned, long steps resume elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GRACE = 2
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
-def test_a_worker_that_is_stopped_gives_back_what_it_has_not_begun_and_hands_on_what_is_long(
+def test_a_stopping_worker_returns_unstarted_work_and_interrupts_long_steps_for_another_worker(
     make_fleet: MakeFleet, pool: str
 ) -> None:
     """At SIGTERM two short steps, two long ones, and three messages nobody has begun."""

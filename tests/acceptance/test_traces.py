@@ -64,7 +64,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     made.close()
 
 
-def told(span: Any) -> dict[str, Any]:
+def attributes(span: Any) -> dict[str, Any]:
     return {a.key: a.value.string_value or a.value.int_value for a in span.attributes}
 
 
@@ -77,7 +77,7 @@ def the_message_waiting(fleet: Fleet) -> dict[str, Any]:
     return dict(message["headers"])
 
 
-def remembered(fleet: Fleet) -> set[str]:
+def stored_traces(fleet: Fleet) -> set[str]:
     """The traces executions were enqueued in, as their rows say: trace and span, in hex."""
     rows = fleet.database.rows("SELECT traceparent FROM queuemgr_execution")
     return {traceparent[3:52] for (traceparent,) in rows}
@@ -97,11 +97,11 @@ def test_a_message_carries_the_trace_of_its_enqueue(
     carried = the_message_waiting(fleet)["traceparent"]
     fleet.wait_until("the command's spans", lambda: receiver.named("enqueue probe"))
     (enqueue,) = receiver.named("enqueue probe")
-    assert {carried[3:52]} == remembered(fleet) == {trace_and_span(enqueue)}
+    assert {carried[3:52]} == stored_traces(fleet) == {trace_and_span(enqueue)}
 
 
 @pytest.mark.parametrize("pool", ["prefork", pytest.param("threads", marks=pytest.mark.slow_proof)])
-def test_each_step_of_a_worker_is_told_to_the_receiver_as_a_child_of_its_enqueue(
+def test_each_step_of_a_worker_is_exported_as_a_child_span_of_its_enqueue(
     receiver: Receiver, make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch, pool: str
 ) -> None:
     """Also those made just before the worker stops: its batch is a minute long."""
@@ -113,15 +113,15 @@ def test_each_step_of_a_worker_is_told_to_the_receiver_as_a_child_of_its_enqueue
     worker.stop()
     steps = receiver.named("step probe.run")
     assert len(steps) == 3
-    assert {f"{s.trace_id.hex()}-{s.parent_span_id.hex()}" for s in steps} == remembered(fleet)
-    assert {told(step)["sluicegate.outcome"] for step in steps} == {"done"}
-    assert len({told(step)["sluicegate.lease.id"] for step in steps}) == 3
+    assert {f"{s.trace_id.hex()}-{s.parent_span_id.hex()}" for s in steps} == stored_traces(fleet)
+    assert {attributes(step)["sluicegate.outcome"] for step in steps} == {"done"}
+    assert len({attributes(step)["sluicegate.lease.id"] for step in steps}) == 3
     assert receiver.named("dispatch")
     assert receiver.services == {"sluicegate"}
 
 
 @pytest.mark.slow_proof
-def test_a_receiver_that_is_away_holds_up_neither_work_nor_an_end(
+def test_an_unreachable_receiver_delays_neither_work_nor_shutdown(
     monkeypatch: pytest.MonkeyPatch, make_fleet: MakeFleet
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")

@@ -56,10 +56,10 @@ class Run(Command):
 
     @property
     def lines(self) -> list[str]:
-        return self.said.splitlines()
+        return self.output.splitlines()
 
     @property
-    def complaints(self) -> list[str]:
+    def error_lines(self) -> list[str]:
         return self.errors.splitlines()
 
     @property
@@ -99,11 +99,11 @@ class Home:
     runs: list[Run] = field(default_factory=list)
 
     def up(self, *arguments: object, server: ForkServer | None = None, **variables: str) -> Run:
-        told = {**environment(self.directory, self.database), **variables}
-        told.pop("PYTHONUNBUFFERED", None)
-        words = (sys.executable, "manage.py", "up", *map(str, arguments))
+        environ = {**environment(self.directory, self.database), **variables}
+        environ.pop("PYTHONUNBUFFERED", None)
+        command = (sys.executable, "manage.py", "up", *map(str, arguments))
         name = f"up-{len(self.runs) + 1}"
-        self.runs.append(Run(name, words, told, self.directory, server))
+        self.runs.append(Run(name, command, environ, self.directory, server))
         return self.runs[-1]
 
     def attempts(self) -> list[tuple[str, str, str]]:
@@ -121,7 +121,7 @@ class Home:
         return [program.name() for program in self._programs()]
 
     def _programs(self) -> Iterator[psutil.Process]:
-        """By what they were told; the broker, which writes over that, by where it runs."""
+        """By their environment; the broker, which overwrites its own, by its directory."""
         yield from using(self.directory, {run.pid for run in self.runs})
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -162,7 +162,7 @@ def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 
     deadline = time.monotonic() + within
     while not true():
         if time.monotonic() > deadline or not run.alive:
-            raise AssertionError(f"did not come: {what}; {run.lines} {run.complaints}")
+            raise AssertionError(f"never happened: {what}; {run.lines} {run.error_lines}")
         time.sleep(0.05)
 
 
@@ -170,7 +170,7 @@ def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "complaint"),
+    ("arguments", "variables", "error"),
     [
         (["samples/none.pdf"], {}, "there is no file or folder samples/none.pdf"),
         (["tests/acceptance"], {}, "folder tests/acceptance contains no .pdf file"),
@@ -180,18 +180,14 @@ def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 
     ],
     ids=["no such file", "no pdf in the folder", "bad setting", "no broker", "no database"],
 )
-def test_what_cannot_run_ends_with_3_and_one_line_that_says_why(
-    arguments: list[str],
-    variables: dict[str, str],
-    complaint: str,
-    make_home: MakeHome,
-    fork_server: ForkServer,
+def test_a_run_that_cannot_start_exits_with_3_and_one_line_that_says_why(
+    arguments: list[str], variables: dict[str, str], error: str, make_home: MakeHome, fork_server: ForkServer
 ) -> None:
     home = make_home()
     run = home.up(*arguments, "--drain", server=fork_server, **variables)
     assert run.code == 3
-    (line,) = run.complaints
-    assert line.startswith("CommandError: could not run: ") and complaint in line
+    (line,) = run.error_lines
+    assert line.startswith("CommandError: could not run: ") and error in line
     assert run.lines == []
     assert home.states() == {}
 
@@ -202,7 +198,7 @@ def test_what_cannot_run_ends_with_3_and_one_line_that_says_why(
 
 @dataclass
 class Stopped:
-    """Three short papers, then a long one too, in one place."""
+    """Three short papers, then a long one too, in one directory."""
 
     home: Home
     short: list[Path]
@@ -249,23 +245,23 @@ def serving(stopped: Stopped, interrupted: Run, fork_server: ForkServer) -> Run:
     return run
 
 
-def test_at_the_budget_it_ends_with_4_and_says_what_waits(stopped: Stopped) -> None:
+def test_up_stops_at_the_budget_with_4_and_reports_what_waits(stopped: Stopped) -> None:
     assert stopped.at_the_budget.code == 4
     assert stopped.at_the_budget.printed(r"^stopped: 1 wait: .*budget.* 2.*00:00 UTC")
     assert stopped.states_then == {"done": 2, "waiting": 1}
 
 
-def test_ctrl_c_stops_everything_and_says_that_the_next_start_goes_on(
+def test_ctrl_c_stops_everything_and_says_that_the_next_start_continues(
     stopped: Stopped, interrupted: Run
 ) -> None:
-    assert (interrupted.code, interrupted.complaints) == (130, [])
+    assert (interrupted.code, interrupted.error_lines) == (130, [])
     assert interrupted.printed("^enqueued: 1 new, 3 already known")
     assert interrupted.printed("^stopped; the next start continues")
     assert stopped.home.left_running() == []
     assert stopped.home.states()["done"] < 4, "it was stopped in the middle"
 
 
-def test_the_next_start_goes_on_from_there_and_redoes_nothing(stopped: Stopped, serving: Run) -> None:
+def test_the_next_start_continues_from_there_and_redoes_nothing(stopped: Stopped, serving: Run) -> None:
     assert serving.printed("^enqueued: 0 new, 4 already known")
     assert stopped.home.states() == {"done": 4}
     attempts = stopped.home.attempts()
@@ -274,7 +270,9 @@ def test_the_next_start_goes_on_from_there_and_redoes_nothing(stopped: Stopped, 
     assert {outcome for _, _, outcome in attempts} <= {"done", "interrupted"}
 
 
-def test_it_keeps_serving_the_admin_and_flower_to_whom_it_says(stopped: Stopped, serving: Run) -> None:
+def test_up_keeps_serving_the_admin_and_flower_with_the_login_it_prints(
+    stopped: Stopped, serving: Run
+) -> None:
     assert any("valkey" in name for name in stopped.home.left_running()), "the broker can be seen"
     admin = serving.printed(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
     flower = serving.printed(r"^Flower +(http://127\.0\.0\.1:\d+/)  same login$")
@@ -293,23 +291,21 @@ def _page(address: str, login: str = "") -> str:
         return str(answer.read().decode())
 
 
-def test_a_second_run_in_the_same_place_is_refused_and_changes_nothing(
+def test_a_second_run_in_the_same_directory_is_refused_and_changes_nothing(
     stopped: Stopped, serving: Run, fork_server: ForkServer
 ) -> None:
     home, budget = stopped.home, "SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'"
     before = home.database.rows(budget)
     other = home.up("--drain", "--budget", "1", server=fork_server)
     assert other.code == 3
-    (complaint,) = other.complaints
-    assert f"another run uses {home.directory}" in complaint
+    (error,) = other.error_lines
+    assert f"another run uses {home.directory}" in error
     assert before == home.database.rows(budget)
 
 
-def test_ctrl_c_of_a_run_that_serves_ends_it_with_0_and_leaves_nothing_running(
-    stopped: Stopped, serving: Run
-) -> None:
+def test_ctrl_c_ends_a_serving_run_with_0_and_leaves_nothing_running(stopped: Stopped, serving: Run) -> None:
     serving.interrupt()
-    assert (serving.code, serving.complaints) == (0, [])
+    assert (serving.code, serving.error_lines) == (0, [])
     assert stopped.home.left_running() == []
 
 
@@ -336,14 +332,14 @@ def attempts_of_the_first(home: Home, finished: Run) -> list[tuple[str, str, str
 
 @pytest.fixture(scope="module")
 def again(home: Home, attempts_of_the_first: Any) -> Run:
-    """A second run in the same place, of the same papers and the troubled ones."""
+    """A second run in the same directory, with the same papers and the faulty ones."""
     run = home.up("samples", "samples/troubled", "--drain")
     run.wait(within=180)
     return run
 
 
-def test_the_samples_are_done_and_it_ends_with_0(home: Home, finished: Run) -> None:
-    assert (finished.code, finished.complaints) == (0, [])
+def test_up_processes_the_samples_and_exits_with_0(home: Home, finished: Run) -> None:
+    assert (finished.code, finished.error_lines) == (0, [])
     assert home.states() == {"done": len(SAMPLES)}
     assert finished.printed("^enqueued: 5 new, 0 already known$")
 
@@ -364,7 +360,7 @@ def test_each_document_has_a_line_of_its_own_in_the_table(name: str, finished: R
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_each_report_is_where_the_table_says_and_holds_the_title(name: str, finished: Run) -> None:
+def test_each_report_is_at_the_path_in_the_table_and_contains_the_title(name: str, finished: Run) -> None:
     pages, references, title = SAMPLES[name]
     report = REPOSITORY / finished.table[name][-1]
     assert report.read_text().startswith(f"# {title}")
@@ -405,13 +401,15 @@ def test_a_second_run_redoes_nothing(
 # The troubled
 
 
-def test_when_something_failed_it_ends_with_2(home: Home, again: Run) -> None:
-    assert (again.code, again.complaints) == (2, [])
+def test_up_exits_with_2_when_something_failed(home: Home, again: Run) -> None:
+    assert (again.code, again.error_lines) == (2, [])
     assert home.states() == {"done": len(SAMPLES), "failed": len(TROUBLED)}
 
 
 @pytest.mark.parametrize("name", TROUBLED)
-def test_each_that_failed_is_named_with_a_sentence_that_explains_it(name: str, again: Run) -> None:
+def test_each_failed_document_is_named_with_a_sentence_that_explains_the_failure(
+    name: str, again: Run
+) -> None:
     kind, sentence = TROUBLED[name]
     assert again.printed(rf"^failed: file:\S+/{name}: {kind}: .*{re.escape(sentence)}")
     assert again.table[name][-2:] == ["failed", ""]

@@ -32,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Trace:
-    """The runs a trace file tells of, in the order they started."""
+    """The runs in a trace file, in the order they started."""
 
     runs: tuple[Run, ...]
 
@@ -45,9 +45,9 @@ class Trace:
     def of(cls, lines: Iterable[Mapping[str, object]]) -> Self:
         return cls(tuple(sorted(_runs(lines), key=lambda run: run.start)))
 
-    def where(self, **wanted: str) -> Self:
+    def where(self, **values: str) -> Self:
         """Only the runs with these values, such as `priority="low"`."""
-        return type(self)(tuple(r for r in self.runs if all(getattr(r, k) == v for k, v in wanted.items())))
+        return type(self)(tuple(r for r in self.runs if all(getattr(r, k) == v for k, v in values.items())))
 
     def until(self, deaths: Mapping[str, int]) -> Self:
         """With the runs a worker's death cut short ended by it; `deaths` is by worker, in ns."""
@@ -128,8 +128,8 @@ def _runs(lines: Iterable[Mapping[str, object]]) -> Iterator[Run]:
 
 
 def _run(line: Mapping[str, object], end: int) -> Run:
-    said = {name: str(line[name]) for name in ("key", "phase", "priority", "limit_key", "worker")}
-    return Run(**said, start=int(str(line["monotonic_ns"])), end=end)
+    fields = {name: str(line[name]) for name in ("key", "phase", "priority", "limit_key", "worker")}
+    return Run(**fields, start=int(str(line["monotonic_ns"])), end=end)
 
 
 def _cut(run: Run, deaths: Mapping[str, int]) -> Run:
