@@ -27,14 +27,14 @@ SECRET = "sk-do-not-show-me"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No command line before or after a test."""
+def _empty_command_line(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No setting from the command line before or after a test."""
     monkeypatch.setenv(COMMAND_LINE, "{}")
     yield
     queue_settings.cache_clear()
 
 
-def told(monkeypatch: pytest.MonkeyPatch, **configure: object) -> None:
+def on_command_line(monkeypatch: pytest.MonkeyPatch, **configure: object) -> None:
     monkeypatch.setenv(COMMAND_LINE, json.dumps(configure))
 
 
@@ -58,7 +58,7 @@ def test_settings_win_over_the_environment(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_command_line_wins_over_all(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_MAX_PENDING", "3")
-    told(monkeypatch, max_pending="7")
+    on_command_line(monkeypatch, max_pending="7")
     settings = {"SLUICE_MAX_PENDING": 5}
     assert QueueSettings.load(settings).max_pending == 7
     assert QueueSettings.source("max_pending", settings) == "command line"
@@ -66,7 +66,7 @@ def test_the_command_line_wins_over_all(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_zero_on_the_command_line_counts(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLUICE_DAILY_BUDGET", "50")
-    told(monkeypatch, daily_budget=0)
+    on_command_line(monkeypatch, daily_budget=0)
     assert QueueSettings.load().daily_budget == 0
 
 

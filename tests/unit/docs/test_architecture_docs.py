@@ -17,7 +17,7 @@ SHARED = {"extend", "management", "migrations"}
 """Packages of `queuemgr` that the page describes below its table."""
 
 
-def test_the_packages_listed_are_those_there_are() -> None:
+def test_the_packages_listed_are_exactly_the_existing_ones() -> None:
     found = {p.parent.name for p in (ROOT / "queuemgr").glob("*/__init__.py")}
     assert found == PACKAGES | SHARED
 

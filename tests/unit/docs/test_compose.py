@@ -35,10 +35,10 @@ KEYS = {
 LASTING = [name for name in SERVICES if name != "migrate"]
 
 
-def options(words: list[str]) -> dict[str, Any]:
+def options(command: list[str]) -> dict[str, Any]:
     """What Celery's own parser makes of a worker's command; it refuses what it does not know."""
     celery = CLIContext(celery_app, no_color=True, workdir=None)
-    return dict(celery_worker.make_context("worker", words[4:], obj=celery).params)
+    return dict(celery_worker.make_context("worker", command[4:], obj=celery).params)
 
 
 def queues(worker: str) -> list[str]:
@@ -129,17 +129,17 @@ def test_each_phase_has_a_worker_of_its_own(phase: str):
 
 @pytest.mark.parametrize("name", WORKERS)
 def test_a_worker_is_a_plain_celery_command(name: str):
-    told = options(WORKERS[name])
-    assert told["hostname"] == f"{name.removeprefix('worker-')}@{gethostname()}"
-    assert told["concurrency"] >= 1
-    assert told["task_events"]
+    worker = options(WORKERS[name])
+    assert worker["hostname"] == f"{name.removeprefix('worker-')}@{gethostname()}"
+    assert worker["concurrency"] >= 1
+    assert worker["task_events"]
 
 
 @pytest.mark.parametrize("name", WORKERS)
 def test_a_health_check_asks_for_its_own_worker(name: str):
-    *_, script, asked = compose_file.health_check(SERVICES[name])
+    *_, script, worker = compose_file.health_check(SERVICES[name])
     assert (compose_file.ROOT / script).exists()
-    assert options(WORKERS[name])["hostname"] == f"{asked}@{gethostname()}"
+    assert options(WORKERS[name])["hostname"] == f"{worker}@{gethostname()}"
 
 
 @pytest.mark.parametrize("name", WORKERS)
@@ -150,7 +150,7 @@ def test_a_worker_is_given_longer_to_stop_than_its_steps(name: str):
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_what_lasts_has_a_health_check_and_comes_back(name: str):
+def test_every_long_running_service_has_a_health_check_and_restarts(name: str):
     assert SERVICES[name]["healthcheck"]["test"]
     assert SERVICES[name]["restart"] == "unless-stopped"
 
@@ -166,29 +166,29 @@ def test_images_are_pinned_to_a_major_version(name: str):
     assert re.search(r":v?\d", image), image
 
 
-def test_migration_runs_once_and_before_what_needs_it():
+def test_migration_runs_once_before_the_services_that_need_it():
     assert SERVICES["migrate"]["restart"] == "no"
     for name in set(OURS) - {"migrate"}:
         waits_for = SERVICES[name]["depends_on"]["migrate"]
         assert waits_for == {"condition": "service_completed_successfully"}
 
 
-def test_only_what_has_a_login_is_reached_and_only_from_this_machine():
+def test_only_services_with_a_login_publish_ports_and_only_locally():
     published = {name: s["ports"] for name, s in SERVICES.items() if "ports" in s}
     assert set(published) == {"web", "flower", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
     assert all(SERVICES[name]["networks"] == ["inside"] for name in ("db", "broker"))
 
 
-def test_flower_asks_for_a_login_and_only_looks():
-    told = compose_file.environment(SERVICES["flower"], {**compose_file.example_names()})
-    assert told["FLOWER_BASIC_AUTH"] == "filled-in:filled-in"
-    assert told["FLOWER_READ_ONLY"] == "true"
-    assert "FLOWER_UNAUTHENTICATED_API" not in told
+def test_flower_requires_a_login_and_is_read_only():
+    env = compose_file.environment(SERVICES["flower"], {**compose_file.example_names()})
+    assert env["FLOWER_BASIC_AUTH"] == "filled-in:filled-in"
+    assert env["FLOWER_READ_ONLY"] == "true"
+    assert "FLOWER_UNAUTHENTICATED_API" not in env
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_our_containers_may_do_little(name: str):
+def test_our_containers_run_with_minimal_privileges(name: str):
     service = SERVICES[name]
     assert service["read_only"]
     assert service["cap_drop"] == ["ALL"]
@@ -196,21 +196,21 @@ def test_our_containers_may_do_little(name: str):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_process_is_given_every_setting(name: str):
+def test_every_process_receives_every_setting(name: str):
     groups = (
         QueueSettings, phase_settings_group(), LaneSettings, ObservabilitySettings, PipelineSettings,
     )  # fmt: skip
     configure = {group.variable(field) for group in groups for field in group.model_fields}
-    told = set(SERVICES[name]["environment"])
-    assert configure - set(KEYS) <= told
+    passed_on = set(SERVICES[name]["environment"])
+    assert configure - set(KEYS) <= passed_on
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_goes_only_where_its_service_is_asked(key: str):
+def test_an_api_key_is_passed_only_to_the_workers_that_use_it(key: str):
     assert {name for name in OURS if key in SERVICES[name]["environment"]} == KEYS[key]
 
 
-def test_the_image_runs_as_nobody_special_and_installs_what_was_tested():
+def test_the_image_runs_unprivileged_and_installs_the_tested_versions():
     text = (Path(compose_file.ROOT) / "compose" / "Dockerfile").read_text()
     last = text.rpartition("\nFROM ")[2]
     assert last.startswith("python:3.12-slim")
@@ -219,6 +219,6 @@ def test_the_image_runs_as_nobody_special_and_installs_what_was_tested():
     assert not re.search(r"^(ARG|ENV) .*(PASSWORD|SECRET|KEY)", text, re.MULTILINE)
 
 
-def test_secrets_of_this_checkout_do_not_get_into_the_image():
+def test_secrets_of_a_checkout_do_not_get_into_the_image():
     ignored = (compose_file.ROOT / ".dockerignore").read_text().splitlines()
     assert {"**/.env", "var", ".git", ".venv"} <= set(ignored)

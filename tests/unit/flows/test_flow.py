@@ -51,7 +51,7 @@ def test_error_kinds_are_the_generic_ones_and_those_of_the_flows() -> None:
     register_flow(PRESS)
     assert flow.all_error_kinds() == {**POLICIES, **PRESS.error_kinds}
     assert flow.default_policy("out_of_ink").max_attempts == 3
-    assert flow.default_policy("never heard of") == POLICIES["unexpected"]
+    assert flow.default_policy("unknown kind") == POLICIES["unexpected"]
 
 
 @pytest.mark.parametrize("kind", ["network", "out_of_ink"])

@@ -21,9 +21,7 @@ def test_no_number_of_attempts_makes_the_delay_overflow(base: float, attempt: in
 
 @pytest.mark.parametrize("kind", [kind for kind, p in POLICIES.items() if p.max_attempts > 1])
 @pytest.mark.parametrize("attempt", range(1, 6))
-def test_every_delay_is_the_backoff_of_its_policy_and_at_most_the_jitter_more(
-    kind: str, attempt: int
-) -> None:
+def test_every_delay_is_the_backoff_of_its_policy_plus_at_most_the_jitter(kind: str, attempt: int) -> None:
     """Jitter from zero made of an hour's wait anything down to none."""
     policy = POLICIES[kind]
     least = min(policy.base * 2 ** (attempt - 1), policy.ceiling)
@@ -33,15 +31,15 @@ def test_every_delay_is_the_backoff_of_its_policy_and_at_most_the_jitter_more(
         return
     assert least <= min(waits)
     assert max(waits) <= least + policy.jitter
-    assert max(waits) - min(waits) > policy.jitter / 2, "spread, so that failures do not meet again"
+    assert max(waits) - min(waits) > policy.jitter / 2, "spread, so that retries do not collide again"
 
 
 def test_a_backoff_of_an_hour_is_an_hour() -> None:
     """A ceiling nobody set must not cut it short."""
     slow = Policy(9, base=3_600, ceiling=7_200, jitter=60)
-    asked = [retry_delay(slow, attempt) for attempt in (1, 2, 3) for _ in range(300)]
-    assert min(asked) >= 3_600
-    assert max(asked) <= 7_260
+    delays = [retry_delay(slow, attempt) for attempt in (1, 2, 3) for _ in range(300)]
+    assert min(delays) >= 3_600
+    assert max(delays) <= 7_260
 
 
 def test_no_default_policy_has_a_ceiling_below_its_base() -> None:
@@ -51,11 +49,11 @@ def test_no_default_policy_has_a_ceiling_below_its_base() -> None:
 
 def test_a_retry_after_is_never_shortened() -> None:
     """Jitter is only ever added, also where the backoff's ceiling is lower."""
-    for asked in (5.0, 90.0, 3_600.0, 86_400.0):
+    for retry_after in (5.0, 90.0, 3_600.0, 86_400.0):
         policy = POLICIES["rate_limited"]
-        waits = [retry_delay(policy, 1, retry_after=asked) for _ in range(100)]
-        assert min(waits) >= asked
-        assert max(waits) <= asked + policy.jitter
+        waits = [retry_delay(policy, 1, retry_after=retry_after) for _ in range(100)]
+        assert min(waits) >= retry_after
+        assert max(waits) <= retry_after + policy.jitter
 
 
 def test_the_first_losses_are_retried_at_once_and_later_ones_within_a_lease() -> None:

@@ -70,7 +70,7 @@ def test_a_fingerprint_is_the_same_in_every_process() -> None:
         "from queuemgr.lifecycle.error_fingerprint import fingerprint as f;"
         "print(f('network', 'fetch', 'no 1'))"
     )
-    said = {
+    fingerprints = {
         subprocess.run(
             [sys.executable, "-c", script],
             env={"PYTHONHASHSEED": seed},
@@ -78,7 +78,7 @@ def test_a_fingerprint_is_the_same_in_every_process() -> None:
         ).stdout.strip()
         for seed in ("1", "2")
     }  # fmt: skip
-    assert said == {fingerprint("network", "fetch", "no 2")}
+    assert fingerprints == {fingerprint("network", "fetch", "no 2")}
 
 
 @pytest.mark.parametrize("message", ['"' * 2000, "'a" * 1000, "/a" * 1000, "a" * 2000, "1." * 1000])

@@ -18,7 +18,7 @@ START = datetime(2026, 6, 1, tzinfo=UTC)
     looks=st.lists(st.floats(0, 3600), min_size=1, max_size=30),
     most=st.integers(1, 500),
 )
-def test_over_any_span_no_more_is_changed_than_the_rate_and_a_moment_to_catch_up(
+def test_over_any_span_no_more_is_changed_than_the_rate_plus_one_catch_up(
     per_minute: int, looks: list[float], most: int
 ) -> None:
     """Whenever workers come back, and however long they were away."""
@@ -36,7 +36,7 @@ def test_over_any_span_no_more_is_changed_than_the_rate_and_a_moment_to_catch_up
             assert within <= span * per_minute / 60 + 1.001
 
 
-def test_a_rate_is_reached_by_looks_a_tick_apart() -> None:
+def test_a_rate_is_reached_by_batches_one_tick_apart() -> None:
     now = clock = START
     changed = 0
     for _ in range(120):
@@ -47,7 +47,7 @@ def test_a_rate_is_reached_by_looks_a_tick_apart() -> None:
     assert changed in (600, 601)
 
 
-def test_without_a_rate_as_much_as_there_is_room_for() -> None:
+def test_without_a_rate_a_batch_is_as_large_as_allowed() -> None:
     assert may_change(0, START + timedelta(days=1), START, 250) == 250
 
 

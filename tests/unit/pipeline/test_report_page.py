@@ -37,15 +37,15 @@ class Seen(HTMLParser):
 def test_a_page_reads_from_title_to_references() -> None:
     page = render_html(replace(FULL, problem="Page 4 was not read: it took too long."))
     page = page[page.index("<h1") :]
-    told = (
+    in_order = (
         "On the Flow of Water", "Ada Brook, Émile Rivière · 2024", "10.5555/flow(1)",
         "CC BY 4.0", "gold", "Partial document.", "Page 4 was not read", "Water flows downhill.",
         "Uphill it needs a pump.", "A pump is described.", "<li dir=\"auto\">water</li>",
         "4</td><td>it took too long", "crossref", "9,000 tokens in and 300 out", "ab" * 32,
         "2026-11-28 00:02 UTC", "[1] A. Brook. Seals.", "[3] Nobody. Lost.",
     )  # fmt: skip
-    places = [page.index(words) for words in told]
-    assert places == sorted(places)
+    positions = [page.index(text) for text in in_order]
+    assert positions == sorted(positions)
 
 
 def test_a_page_with_few_facts_has_no_empty_sections() -> None:

@@ -83,7 +83,7 @@ def test_a_binding_fleet_limit_leaves_as_many_at_once_as_there_are_slots_without
     assert binding.limits["fleet"]["max_running"] == binding.idle_slots == 8
 
 
-def test_recoveries_are_told_by_median_and_highest() -> None:
+def test_recoveries_are_reported_as_median_and_maximum() -> None:
     found = recovered("killed", [Recovery(1, 4), Recovery(3, 9), Recovery(2, 5)])
     assert found.rounds == 3
     assert found.cells() == ["killed", "2.00 s, 3.00 s", "5.00 s, 9.00 s"]

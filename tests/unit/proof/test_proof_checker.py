@@ -43,7 +43,7 @@ def limit(name: str, value: int | None, field: str = "max_running", at: float = 
 
 
 def of(*attempts: Attempt, **more: Any) -> History:
-    """A history of attempts, each execution of them done at its last one's end unless told otherwise."""
+    """A history of attempts, each execution done when its last attempt ended, unless given otherwise."""
     last = {a.key: max(b.ended for b in attempts if b.key == a.key) for a in attempts}
     done = [Execution(key, "done", NOON, ended) for key, ended in last.items()]
     return History(attempts=attempts, **{"executions": done, "enqueued": list(last), **more})
@@ -129,7 +129,7 @@ CASES: dict[str, Case] = {
         of(A, C, edits=[limit("fleet", 1)], runs=[run(A, 0, 10), run(C, 10, 19)]),
         of(A, C, edits=[limit("fleet", 1)], runs=[run(A, 0, 11), run(C, 10, 19)]),
     ),
-    "a run that lost its lease counts until then, one that told no end as long as its lease": (
+    "a run that lost its lease counts until then, one without a recorded end as long as its lease": (
         "cap, in runs",
         of(LOST, AGAIN, edits=[limit("fleet", 1)], runs=[run(LOST, 0, 30), run(AGAIN, 10, None)]),
         of(LOST, AGAIN, edits=[limit("fleet", 1)], runs=[run(LOST, 0, 30), run(AGAIN, 9, None)]),
@@ -195,14 +195,14 @@ def of_frozen(first_ends: float, *faults: Fault) -> History:
     return of(attempt("a", 0, first_ends), second, edits=[limit("fleet", 1)], faults=faults)
 
 
-def test_a_lease_decided_by_a_process_frozen_meanwhile_counts_from_its_waking() -> None:
+def test_a_lease_granted_by_a_process_that_froze_counts_from_when_it_resumed() -> None:
     frozen = Fault(FREEZE, "alpha", NOON + 5.5, NOON + 17)
     assert rules(of_frozen(10)) == {"cap, in leases"}
     assert rules(of_frozen(10, frozen)) == set()
     assert rules(of_frozen(20, frozen)) == {"cap, in leases"}
 
 
-def test_order_is_not_asked_of_work_that_other_limits_may_hold_back() -> None:
+def test_order_is_not_checked_for_work_that_other_limits_may_block() -> None:
     dearer, elsewhere = replace(HIGH, cost=1), replace(HIGH, limits=("host:a",))
     older_low = [CREATED[0], execution("low", created=-5)]
     assert rules(of(dearer, LOW, executions=CREATED)) == set()
@@ -210,7 +210,7 @@ def test_order_is_not_asked_of_work_that_other_limits_may_hold_back() -> None:
     assert rules(of(HIGH, LOW, executions=older_low)) == set()
 
 
-def test_order_is_given_longer_while_messages_are_lost() -> None:
+def test_order_has_a_longer_tolerance_while_messages_are_lost() -> None:
     flushed = Fault("flush broker", "broker", NOON + 1, NOON + 1)
     late = replace(LOW, leased=NOON + 80, started=NOON + 80, ended=NOON + 81)
     later = replace(HIGH, leased=NOON + 90, started=NOON + 90, ended=NOON + 91)
@@ -226,6 +226,6 @@ def test_starts_at_exactly_their_rate_conform_and_a_burst_is_allowed_once() -> N
     assert too_early([0, 0, 0, 5, 5, 5], rate, 0) == []
 
 
-def test_a_start_that_came_too_early_does_not_make_those_after_it_wait_less() -> None:
+def test_a_start_that_came_too_early_does_not_shorten_the_wait_of_later_ones() -> None:
     early = too_early([0, 0.5, 1.0, 3.0], Rate("host:a", 1, 1), 0)
     assert early == [pytest.approx(0.5), pytest.approx(1.0)]

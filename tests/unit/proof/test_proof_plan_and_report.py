@@ -19,7 +19,7 @@ def attempt(key: str, start: float, end: float, outcome: str = "done", cost: int
     )
 
 
-def test_a_seed_is_a_plan_and_another_seed_another() -> None:
+def test_a_seed_always_gives_the_same_plan_and_another_seed_another() -> None:
     assert plan.faults(7, 600, "postgres") == plan.faults(7, 600, "postgres")
     assert plan.faults(7, 600, "postgres") != plan.faults(8, 600, "postgres")
     assert plan.edits(7, 600) == plan.edits(7, 600) != plan.edits(8, 600)
@@ -64,7 +64,7 @@ SEEN = History(
 )
 
 
-def test_the_page_adds_up_the_runs_and_keeps_the_last_of_those_alike(tmp_path: Path) -> None:
+def test_the_page_sums_the_runs_and_keeps_the_latest_of_equal_ones(tmp_path: Path) -> None:
     page = tmp_path / "proof.md"
     report.add(page, report.of(1, 3, "postgres", SEEN, [Violation("never lost", "a is gone")]))
     report.add(page, report.of(1, 3, "postgres", SEEN, []))
@@ -76,7 +76,7 @@ def test_the_page_adds_up_the_runs_and_keeps_the_last_of_those_alike(tmp_path: P
     assert text == report.written(report.read(page))
 
 
-def test_the_page_says_how_often_the_rules_met_their_edge() -> None:
+def test_the_page_says_how_often_each_rule_was_exercised() -> None:
     budget = Edit("fleet", "daily_budget", 5, 0, 0)
     high = Attempt("h", "high", "prep", "probe", "high", (), "alpha@host", 6, 6, 7, "done")
     created = [Execution("a", "done", 4.5, 8), Execution("high", "done", 4, 8)]
@@ -97,7 +97,7 @@ def test_a_violation_is_on_the_page(tmp_path: Path) -> None:
     assert "- seed 1: never lost: a is gone" in page.read_text()
 
 
-def test_what_a_run_leaves_takes_the_place_of_a_run_alike(tmp_path: Path) -> None:
+def test_the_result_of_a_run_replaces_that_of_an_equal_run(tmp_path: Path) -> None:
     for found in ("first", "second"):
         left = tmp_path / "left"
         (left / "traces").mkdir(parents=True)

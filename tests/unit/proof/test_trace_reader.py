@@ -50,7 +50,7 @@ def test_sees_a_cap_passed_by_one_priority_only() -> None:
     assert trace.where(priority="high").most_at_once() == 0
 
 
-def test_tells_phases_and_limit_keys_apart() -> None:
+def test_distinguishes_phases_and_limit_keys() -> None:
     trace = of(run("a", 0, 9, limit_key="host:a"), run("b", 1, 9, limit_key="host:b", phase="wrap"))
     assert trace.most_at_once() == 2
     assert trace.where(limit_key="host:a").most_at_once() == 1

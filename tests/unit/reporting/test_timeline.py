@@ -50,7 +50,7 @@ def test_moments_too_short_to_matter_are_left_out() -> None:
     assert what_and_how_long(attempt(0, 0.2, 0.4, 0.5)) == [("enqueued", ""), ("prep/fetch done", "100 ms")]
 
 
-def test_what_people_did_stands_where_it_happened_and_payloads_are_not_what_and_how_long() -> None:
+def test_operator_actions_are_listed_when_they_happened_and_payloads_are_left_out() -> None:
     change = AuditEntry(
         at=second(5), actor="ann", action="edit payload", after={"payload": {"url": "x"}},
         reason="wrong address",

@@ -57,11 +57,13 @@ def test_oversubscribing_lifts_the_clamp_up_to_64():
     assert (found.lane("io").concurrency, found.value("file_concurrency")) == (64, 64)
 
 
-@pytest.mark.parametrize(("cpus", "asked", "got"), [(1, 0, 1), (3, 0, 3), (64, 0, 4), (64, 6, 6), (2, 99, 8)])
+@pytest.mark.parametrize(
+    ("cpus", "configured", "expected"), [(1, 0, 1), (3, 0, 3), (64, 0, 4), (64, 6, 6), (2, 99, 8)]
+)
 def test_child_programs_are_four_at_most_by_default_and_eight_at_most_when_configured(
-    cpus: int, asked: int, got: int
+    cpus: int, configured: int, expected: int
 ):
-    assert of(Machine(cpus, GIB), proc_concurrency=asked).lane("proc").concurrency == got
+    assert of(Machine(cpus, GIB), proc_concurrency=configured).lane("proc").concurrency == expected
 
 
 def test_model_runs_share_the_processors_by_the_threads_of_each():

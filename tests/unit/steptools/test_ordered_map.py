@@ -122,9 +122,9 @@ async def test_an_abort_from_the_loop_cancels_what_runs_and_is_raised_even_at_be
 
     def stop(finished: Finished[int, None]) -> None:
         if finished.seq == 2:
-            asyncio.get_running_loop().call_later(0.01, signal.abort, "told to")
+            asyncio.get_running_loop().call_later(0.01, signal.abort, "stop now")
 
-    with pytest.raises(Aborted, match="told to"):
+    with pytest.raises(Aborted, match="stop now"):
         await run_with_queue(LANE, count(), worker, best_effort=True, on_result=stop, signal=signal)
     assert sorted(cancelled) == [3, 4, 5, 6]
     assert len(asyncio.all_tasks()) == 1

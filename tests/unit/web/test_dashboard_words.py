@@ -18,11 +18,11 @@ def test_a_duration_may_be_missing_or_in_seconds_or_a_timedelta() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "said"),
+    ("interval", "expected"),
     [(0.02, "50/s"), (1, "1/s"), (3, "20/min"), (7, "1 every 7 s"), (3600, "1/h"), (0.36, "10,000/h")],
 )
-def test_rates_are_said_as_people_write_them(interval: float, said: str) -> None:
-    assert pace_text(interval) == said
+def test_rates_are_shown_as_people_write_them(interval: float, expected: str) -> None:
+    assert pace_text(interval) == expected
 
 
 def test_times_of_another_day_have_its_date() -> None:
@@ -31,7 +31,7 @@ def test_times_of_another_day_have_its_date() -> None:
     assert clock(None, NOW) == ""
 
 
-def test_figures_are_grouped_and_shares_are_widths() -> None:
+def test_numbers_are_grouped_by_thousands_and_shares_are_css_widths() -> None:
     assert number(1204) == "1,204"
     assert [percent(None), percent(0.425), percent(1)] == ["0", "42.5", "100"]
 

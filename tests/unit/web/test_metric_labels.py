@@ -1,4 +1,4 @@
-"""Labels of metrics: a bounded set whatever is met, and names as Prometheus has them."""
+"""Labels of metrics: a bounded set whatever the input, and names as Prometheus has them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queuemgr.web.metrics.limits import LIMITS, label_of, own_labels
 ROWS = ["fleet", "phase:prep", "host:*", "tenant:*", "llm:chat", "cpu", "host:a.example:443", "tenant:x"]
 
 
-def test_rows_of_their_own_are_told_by_name_and_keys_of_a_pattern_by_its_kind() -> None:
+def test_named_limits_are_labelled_by_name_and_keys_of_a_pattern_by_the_pattern() -> None:
     """A row made for one host gives it figures, not a label."""
     own = own_labels(ROWS, ["prep"])
     assert own == {"fleet", "phase:prep", "cpu", "llm:chat"}
@@ -26,13 +26,13 @@ def test_rows_of_their_own_are_told_by_name_and_keys_of_a_pattern_by_its_kind() 
 
 @settings(max_examples=30)
 @given(st.lists(st.from_regex(r"(host|llm|x):[a-z0-9]{1,8}|[a-z]{1,5}", fullmatch=True), max_size=300))
-def test_labels_are_bounded_whatever_rows_there_are(rows: list[str]) -> None:
+def test_labels_are_bounded_whatever_limits_exist(rows: list[str]) -> None:
     own = own_labels([*ROWS, *rows], ["prep"])
     assert len({label_of(name, own) for name in [*ROWS, *rows]}) <= LIMITS + 6
     assert {"fleet", "phase:prep"} <= own
 
 
-def test_error_kinds_nobody_declared_are_told_together() -> None:
+def test_undeclared_error_kinds_share_one_label() -> None:
     """A step may raise any kind."""
     assert {bounded(f"kind-{n}", {"network"}) for n in range(1000)} == {"other"}
     assert (bounded("network", {"network"}), bounded("", {"network"})) == ("network", "")

@@ -1,4 +1,4 @@
-"""How a retry policy is told: as the waits it comes to, the shortest and the longest of each."""
+"""How a retry policy is shown: as its resulting delays, the shortest and the longest of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from queuemgr.web.admin.policies import waits_of
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "expected"),
     [
         (Policy(1), "never retried"),
         (Policy(4, 5, 600, 5), "5-10 s, 10-15 s, 20-25 s"),
@@ -19,5 +19,5 @@ from queuemgr.web.admin.policies import waits_of
         (Policy(5, 0, 0, 0), "0 s each of 4 times"),
     ],
 )
-def test_a_policy_is_told_as_the_waits_it_comes_to(policy: Policy, said: str) -> None:
-    assert waits_of(policy) == said
+def test_a_policy_is_shown_as_its_resulting_delays_in_the_admin(policy: Policy, expected: str) -> None:
+    assert waits_of(policy) == expected

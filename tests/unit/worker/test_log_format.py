@@ -55,18 +55,18 @@ def record(message: str, *args: object, **more: Any) -> logging.LogRecord:
 
 def test_log_lines_of_a_step_name_the_step_and_its_lease(as_json: Callable[..., Any]) -> None:
     with about(GRANT, "w1@host"):
-        said = as_json(record("read %d pages", 3))
+        logged = as_json(record("read %d pages", 3))
         line = record("read")
         AboutStep().filter(line)
-    assert said["message"] == "read 3 pages"
-    facts = {
+    assert logged["message"] == "read 3 pages"
+    expected = {
         "execution": 12, "flow": "papers", "key": "arXiv:1", "phase": "prep", "step": "fetch",
         "lease": str(LEASE), "worker": "w1@host",
     }  # fmt: skip
-    assert facts.items() <= said.items()
-    told = "execution=12 flow=papers key=arXiv:1 phase=prep step=fetch"
-    assert LineFormatter().format(line).endswith(f"read [{told} lease={LEASE} worker=w1@host]")
-    assert "payload" not in json.dumps(said)
+    assert expected.items() <= logged.items()
+    fields = "execution=12 flow=papers key=arXiv:1 phase=prep step=fetch"
+    assert LineFormatter().format(line).endswith(f"read [{fields} lease={LEASE} worker=w1@host]")
+    assert "payload" not in json.dumps(logged)
 
 
 def test_log_lines_after_or_beside_a_step_do_not_name_it(as_json: Callable[..., Any]) -> None:
@@ -92,19 +92,19 @@ def test_a_traceback_is_in_the_one_line_of_its_record(as_json: Callable[..., Any
         raise ValueError("two\nlines")
     except ValueError as error:
         failed = record("failed", exc_info=(type(error), error, error.__traceback__))
-    said = as_json(failed)
-    assert "ValueError: two\nlines" in said["exception"]
+    logged = as_json(failed)
+    assert "ValueError: two\nlines" in logged["exception"]
     assert "\n" not in JsonFormatter().format(failed)
 
 
 def test_records_inside_a_span_name_it(as_json: Callable[..., Any]) -> None:
     context = SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=TraceFlags(1))
     with use_span(NonRecordingSpan(context)):
-        said = as_json(record("here"))
-    assert (said["trace_id"], said["span_id"]) == (f"{0xABC:032x}", f"{0xDEF:016x}")
+        logged = as_json(record("here"))
+    assert (logged["trace_id"], logged["span_id"]) == (f"{0xABC:032x}", f"{0xDEF:016x}")
 
 
-def test_no_secret_is_written_wherever_it_stands(log: tuple[logging.Logger, Written]) -> None:
+def test_no_secret_is_logged_wherever_it_occurs(log: tuple[logging.Logger, Written]) -> None:
     """In the message, its arguments, a URL, a key, a traceback."""
     logger, written = log
     with about(Grant(LEASE, 1, "f", f"key-{SECRET}", "p", "s", 1, "", {}, {}), "w"):

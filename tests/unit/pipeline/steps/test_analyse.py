@@ -153,7 +153,7 @@ def test_each_request_is_announced_before_it_goes_out_and_may_be_refused(model: 
     assert (announced, len(model.requests)) == ([1], 1)
 
 
-def test_what_no_database_takes_is_cleaned_out_of_an_answer(model: FakeLlm) -> None:
+def test_characters_no_database_stores_are_removed_from_an_answer(model: FakeLlm) -> None:
     """NUL and half surrogates arrive as JSON escapes."""
     model.say({**GOOD, "title": "Slu\x00ices \ud800 in Practice", "keywords": ["a\x00"]})
     found = run(by(model)).analysis
@@ -170,8 +170,8 @@ def test_nothing_of_the_paper_is_logged(model: FakeLlm, caplog: pytest.LogCaptur
 
 
 def test_a_server_that_quotes_the_prompt_it_refuses_puts_none_of_it_into_the_error(model: FakeLlm) -> None:
-    said = "cannot take: On twelve canals near Zanzibar it saved a third of the water; sorry"
-    model.refuse(400, said)
+    message = "cannot take: On twelve canals near Zanzibar it saved a third of the water; sorry"
+    model.refuse(400, message)
     error = failure(by(model))
     assert "cannot take:[…]" in error.message and "; sorry" in error.message
     assert SECRET not in str(error)
@@ -192,7 +192,7 @@ def test_the_schema_is_sent_where_it_is_taken(model: FakeLlm) -> None:
     assert set(sent["schema"]["required"]) == set(Analysis.model_fields)
 
 
-def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(model: FakeLlm) -> None:
+def test_an_endpoint_without_schemas_is_sent_json_object_requests_from_then_on(model: FakeLlm) -> None:
     model.refuse(400, "'response_format' of type 'json_schema' is not supported with this model")
     options = by(model)
     run(options)
@@ -201,7 +201,7 @@ def test_an_endpoint_that_takes_no_schema_is_asked_for_an_object_from_then_on(mo
     assert options.usage.requests == 2
 
 
-def test_an_endpoint_that_takes_no_format_at_all_is_asked_without_by_the_next_lease(model: FakeLlm) -> None:
+def test_an_endpoint_without_response_formats_is_sent_none_by_the_next_lease(model: FakeLlm) -> None:
     """Two refusals use all reserved requests; the dialect is kept for the next lease,
     which may run in another process."""
     model.refuse(400, "response_format is not supported")

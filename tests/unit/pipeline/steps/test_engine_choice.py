@@ -22,7 +22,7 @@ def reading(**line: Any) -> ReadResult:
     return ReadResult(count=1, lines={1: {"page": 1, **line}})
 
 
-def test_good_text_of_the_first_is_taken_unasked() -> None:
+def test_good_text_of_the_first_engine_is_taken_without_the_second() -> None:
     first = engine_text(reading(text=TEXT), 1)
     assert not is_doubtful(first)
     page, cut = choose_text(1, first, None)
@@ -43,20 +43,22 @@ def test_good_text_of_the_first_is_taken_unasked() -> None:
          "pypdf: it cannot open the file (TypeError)"),
     ],
 )  # fmt: skip
-def test_what_the_first_cannot_read_is_the_seconds_and_says_why(first: ReadResult, reason: str) -> None:
+def test_pages_the_first_engine_cannot_read_come_from_the_second_with_the_reason(
+    first: ReadResult, reason: str
+) -> None:
     doubtful = engine_text(first, 1)
     assert is_doubtful(doubtful)
     page, _ = choose_text(1, doubtful, engine_text(reading(text=TEXT), 1))
     assert (page.text, page.source, page.reason) == (TEXT, "pdfium", reason)
 
 
-def test_little_text_stays_the_firsts_when_the_second_finds_no_more() -> None:
+def test_a_page_with_little_text_stays_with_the_first_engine_if_the_second_finds_no_more() -> None:
     few = engine_text(reading(text="12 Discussion"), 1)
     page, _ = choose_text(1, few, engine_text(reading(text="Discussion 12"), 1))
     assert (page.text, page.source, page.reason) == ("12 Discussion", "pypdf", "")
 
 
-def test_a_page_neither_reads_has_failed_and_names_both() -> None:
+def test_a_page_neither_engine_reads_has_failed_and_names_both() -> None:
     first = engine_text(ReadResult(count=1, failed={1: Ending("memory")}), 1)
     second = engine_text(ReadResult(count=1, failed={1: Ending("crashed", "SIGABRT")}), 1)
     page, _ = choose_text(1, first, second)
@@ -66,7 +68,7 @@ def test_a_page_neither_reads_has_failed_and_names_both() -> None:
     )
 
 
-def test_letters_nobody_can_name_are_not_asked_for_twice() -> None:
+def test_unmapped_letters_are_not_read_a_second_time() -> None:
     nameless = engine_text(reading(text=TEXT, fonts="nameless"), 1)
     assert not is_doubtful(nameless)
     page, _ = choose_text(1, nameless, None)
@@ -77,7 +79,7 @@ def test_text_left_out_for_its_length_is_no_reason_to_read_again() -> None:
     assert not is_doubtful(engine_text(reading(text="", cut=True), 1))
 
 
-def test_what_was_cleaned_is_counted_with_the_page() -> None:
+def test_removed_characters_are_counted_per_page() -> None:
     page, _ = choose_text(1, engine_text(reading(text=TEXT + "\x00\x01"), 1), None)
     assert (page.cleaned, page.text) == (2, TEXT)
 

@@ -12,7 +12,7 @@ ASKED = Inquiry("crossref", Outcome.NO_ADDRESS, "names no place")
 FETCHED = log_entry(CandidateUrl("https://a.org/x"), "not_found", "gone", datetime(2026, 11, 28, tzinfo=UTC))
 
 
-def test_what_came_of_fetching_is_no_inquiry() -> None:
+def test_the_results_of_fetching_are_not_lookups() -> None:
     ended = Inquiry.concluded("found", "1 to try")
     assert current_round([ASKED.to_json(), ended, FETCHED]) == []
     assert current_round([FETCHED]) == []

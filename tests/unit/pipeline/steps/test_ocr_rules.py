@@ -14,21 +14,21 @@ from pipeline.steps.pdf.page_outcomes import ParseError, RateLimit
 from queuemgr.base.errors import BadInput, StepFailed
 
 ANSWER = (
-    "---\nprimary_language: en\nis_rotation_valid: {valid}\nrotation_correction: {turn}\n"
+    "---\nprimary_language: en\nis_rotation_valid: {valid}\nrotation_correction: {rotation}\n"
     "is_table: True\nis_diagram: False\n---\nWater rose."
 )
 
 
 def test_the_front_matter_is_separated_from_the_text() -> None:
-    found = parsed(ANSWER.format(valid="True", turn=0))
+    found = parsed(ANSWER.format(valid="True", rotation=0))
     assert (found.text, found.language, found.is_table) == ("Water rose.", "en", True)
     assert found.quarters == 0
 
 
-@pytest.mark.parametrize(("turn", "quarters"), [(90, 1), (180, 2), (270, 3)])
-def test_a_rotated_page_says_how_to_turn_it(turn: int, quarters: int) -> None:
-    assert parsed(ANSWER.format(valid="False", turn=turn)).quarters == quarters
-    assert parsed(ANSWER.format(valid="True", turn=turn)).quarters == 0
+@pytest.mark.parametrize(("rotation", "quarters"), [(90, 1), (180, 2), (270, 3)])
+def test_the_answer_for_a_rotated_page_contains_its_rotation(rotation: int, quarters: int) -> None:
+    assert parsed(ANSWER.format(valid="False", rotation=rotation)).quarters == quarters
+    assert parsed(ANSWER.format(valid="True", rotation=rotation)).quarters == 0
 
 
 def test_text_without_front_matter_and_a_fenced_answer_are_taken() -> None:
@@ -38,8 +38,8 @@ def test_text_without_front_matter_and_a_fenced_answer_are_taken() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["---\nprimary_language: en", "---\nno colon\n---\nx", ANSWER.format(valid="maybe", turn=0),
-     ANSWER.format(valid="False", turn=45)],
+    ["---\nprimary_language: en", "---\nno colon\n---\nx", ANSWER.format(valid="maybe", rotation=0),
+     ANSWER.format(valid="False", rotation=45)],
 )  # fmt: skip
 def test_a_broken_front_matter_is_no_page(answer: str) -> None:
     with pytest.raises(ParseError):
@@ -69,7 +69,7 @@ ENG = frozenset({"eng", "osd"})
 
 
 @pytest.mark.parametrize(
-    ("wanted", "languages", "available", "expected"),
+    ("setting", "languages", "available", "expected"),
     [
         ("auto", "", AvailableEngines(True), EngineChoice("remote")),
         ("auto", "", AvailableEngines(False, (), ENG), EngineChoice("rapidocr")),
@@ -81,13 +81,13 @@ ENG = frozenset({"eng", "osd"})
     ],
 )
 def test_the_engine_is_the_one_named_or_the_best_there_is(
-    wanted: EngineSetting, languages: str, available: AvailableEngines, expected: EngineChoice
+    setting: EngineSetting, languages: str, available: AvailableEngines, expected: EngineChoice
 ) -> None:
-    assert choose_engine(wanted, languages, available) == expected
+    assert choose_engine(setting, languages, available) == expected
 
 
 @pytest.mark.parametrize(
-    ("wanted", "languages", "available", "remedy"),
+    ("setting", "languages", "available", "remedy"),
     [
         ("auto", "", AvailableEngines(False, NONE), "pip install"),
         ("remote", "", AvailableEngines(False), "SLUICE_OCR_BASE_URL"),
@@ -96,10 +96,10 @@ def test_the_engine_is_the_one_named_or_the_best_there_is(
     ],
 )
 def test_no_engine_is_refused_with_the_remedy(
-    wanted: EngineSetting, languages: str, available: AvailableEngines, remedy: str
+    setting: EngineSetting, languages: str, available: AvailableEngines, remedy: str
 ) -> None:
     with pytest.raises(StepFailed, match=remedy):
-        choose_engine(wanted, languages, available)
+        choose_engine(setting, languages, available)
 
 
 def test_a_wait_doubles_to_its_ceiling_cannot_overflow_and_gives_way_to_retry_after() -> None:

@@ -30,7 +30,7 @@ class FakeRenderProcess:
     hangs: frozenset[int]
 
     def __init__(self, pdf: Path, drawing: RenderOptions) -> None:
-        self.asked: list[int] = []
+        self.requested: list[int] = []
         self._lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.is_closed = False
         type(self).made.append(self)
@@ -40,7 +40,7 @@ class FakeRenderProcess:
 
     def ask(self, request: RenderRequest) -> None:
         page, quarters = request
-        self.asked.append(page)
+        self.requested.append(page)
         if page in self.ends:
             self._lines.put_nowait({})
         elif page not in self.hangs:
@@ -81,66 +81,66 @@ def using(count: int, window: int, use: Use, **marks: int) -> None:
     asyncio.run(asyncio.wait_for(run(), timeout=20))
 
 
-async def failure_of(images: PageImages, place: int) -> str:
+async def failure_of(images: PageImages, index: int) -> str:
     try:
-        await images.take(place)
+        await images.take(index)
     except PdfError as error:
         return error.message
     return ""
 
 
-def test_nothing_is_drawn_before_the_first_page_is_wanted(renderers: type[FakeRenderProcess]) -> None:
+def test_nothing_is_rendered_before_the_first_page_is_requested(renderers: type[FakeRenderProcess]) -> None:
     async def use(images: PageImages) -> None:
         await asyncio.sleep(0.05)
-        assert renderers.made[0].asked == []
+        assert renderers.made[0].requested == []
 
     using(100, 64, use)
 
 
-def test_from_below_the_low_mark_pages_are_drawn_up_to_the_high_one(
+def test_below_the_low_mark_pages_are_rendered_up_to_the_high_mark(
     renderers: type[FakeRenderProcess],
 ) -> None:
     async def use(images: PageImages) -> None:
-        asked = renderers.made[0].asked
+        requested = renderers.made[0].requested
         assert await images.take(0) == Picture(b"x")
-        assert asked == list(range(1, 14)), "one taken, twelve on their way"
-        for place in range(1, 9):
-            await images.take(place)
-        assert len(asked) == 13, "four are left: not below the mark"
+        assert requested == list(range(1, 14)), "one taken, twelve on their way"
+        for index in range(1, 9):
+            await images.take(index)
+        assert len(requested) == 13, "four are left: not below the mark"
         await images.take(9)
-        assert len(asked) == 10 + 12
+        assert len(requested) == 10 + 12
 
     using(100, 64, use, low=4, high=12)
 
 
-def test_no_page_is_drawn_a_window_ahead_of_the_oldest_not_handed_over(
+def test_no_page_is_rendered_a_window_ahead_of_the_oldest_not_delivered(
     renderers: type[FakeRenderProcess],
 ) -> None:
     async def use(images: PageImages) -> None:
-        asked = renderers.made[0].asked
-        for place in range(6):
-            await images.take(place)
-        assert asked == [1, 2, 3, 4, 5, 6]
+        requested = renderers.made[0].requested
+        for index in range(6):
+            await images.take(index)
+        assert requested == [1, 2, 3, 4, 5, 6]
         images.delivered(2)
-        assert asked == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert requested == [1, 2, 3, 4, 5, 6, 7, 8]
 
     using(100, 6, use)
 
 
-def test_a_page_that_ends_its_child_costs_itself_alone(renderers: type[FakeRenderProcess]) -> None:
+def test_a_page_that_crashes_its_child_fails_alone(renderers: type[FakeRenderProcess]) -> None:
     renderers.ends = frozenset({2})
 
     async def use(images: PageImages) -> None:
-        assert [await failure_of(images, place) for place in range(5)] == [
+        assert [await failure_of(images, index) for index in range(5)] == [
             "", "The page could not be rendered: it crashed the program rendering it.", "", "", "",
         ]  # fmt: skip
 
     using(5, 5, use)
     assert [made.is_closed for made in renderers.made] == [True, True]
-    assert renderers.made[1].asked == [3, 4, 5], "asked anew of the second child, without the page"
+    assert renderers.made[1].requested == [3, 4, 5], "requested from the second child, without page 2"
 
 
-def test_a_page_that_hangs_is_named_and_its_child_replaced(renderers: type[FakeRenderProcess]) -> None:
+def test_a_page_that_hangs_is_reported_and_its_child_replaced(renderers: type[FakeRenderProcess]) -> None:
     renderers.hangs = frozenset({1})
 
     async def use(images: PageImages) -> None:
@@ -151,13 +151,13 @@ def test_a_page_that_hangs_is_named_and_its_child_replaced(renderers: type[FakeR
     assert len(renderers.made) == 2
 
 
-def test_after_so_many_children_the_document_is_given_up(renderers: type[FakeRenderProcess]) -> None:
+def test_after_too_many_restarts_the_document_is_given_up(renderers: type[FakeRenderProcess]) -> None:
     renderers.ends = frozenset(range(1, 100))
 
     async def use(images: PageImages) -> None:
-        said = [await failure_of(images, place) for place in range(20)]
-        assert all("could not be rendered" in each for each in said[: MAX_RESTARTS + 1])
-        assert all("too many of its pages" in each for each in said[MAX_RESTARTS + 1 :])
+        failures = [await failure_of(images, index) for index in range(20)]
+        assert all("could not be rendered" in each for each in failures[: MAX_RESTARTS + 1])
+        assert all("too many of its pages" in each for each in failures[MAX_RESTARTS + 1 :])
 
     using(20, 20, use)
     assert len(renderers.made) == MAX_RESTARTS + 1
@@ -165,20 +165,20 @@ def test_after_so_many_children_the_document_is_given_up(renderers: type[FakeRen
 
 
 @pytest.mark.parametrize(
-    ("error", "raised", "said"),
+    ("error", "raised", "message"),
     [
         (OSError(errno.EAGAIN, "no process left"), StepFailed, "no process left"),
         (RuntimeError("odd"), StepFailed, "RuntimeError"),
         (Aborted("stop"), Aborted, "stop"),
     ],
 )
-def test_no_page_waits_for_ever_when_no_child_can_be_started_again(
+def test_no_page_waits_for_ever_when_no_child_can_be_restarted(
     renderers: type[FakeRenderProcess],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: Exception,
     raised: type[Exception],
-    said: str,
+    message: str,
 ) -> None:
     """It is not the pages' fault, so none of them fails."""
     renderers.ends = frozenset({1})
@@ -189,9 +189,9 @@ def test_no_page_waits_for_ever_when_no_child_can_be_started_again(
     async def use(images: PageImages) -> None:
         monkeypatch.setattr(page_images, "RenderProcess", nothing_left)
         assert "could not be rendered" in await failure_of(images, 0)
-        for place in range(1, 4):
-            with pytest.raises(raised, match=said):
-                await images.take(place)
+        for index in range(1, 4):
+            with pytest.raises(raised, match=message):
+                await images.take(index)
 
     using(5, 5, use)
     gc.collect()

@@ -107,7 +107,7 @@ def test_a_head_of_left_pages_only_is_no_part_of_an_entry() -> None:
     assert "Night" not in found.section
 
 
-def test_the_tail_of_a_doi_is_no_page_number() -> None:
+def test_the_end_of_a_doi_is_not_taken_for_a_page_number() -> None:
     text = "\n".join(["[PAGE 1]", "References", *APA, "Yu, G. (2017). Trees. doi:10.1111/2041-210X.",
                       "12628", "7"])  # fmt: skip
     last = find_references(text).entries[-1]

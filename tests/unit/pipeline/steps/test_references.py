@@ -78,7 +78,7 @@ def test_full_width_brackets_count_as_brackets() -> None:
 # ---- traps
 
 
-def test_no_list_is_not_a_list_of_none() -> None:
+def test_a_missing_list_differs_from_an_empty_one() -> None:
     found = find_references("[PAGE 1]\nA poster.\nNothing is cited here.")
     assert (found.count, found.style, found.section) == (None, "", "")
 
@@ -120,7 +120,7 @@ def test_a_physics_paper_needs_no_heading() -> None:
     assert (found.count, found.style) == (25, "bracketed")
 
 
-def test_what_follows_the_list_is_not_counted() -> None:
+def test_text_after_the_list_of_references_is_not_counted() -> None:
     after = "Appendix A. Proofs\n" + "\n".join(bracketed(9, 13))
     assert find_references(paper(*bracketed(12), after=after)).count == 12
 

@@ -52,7 +52,7 @@ def test_a_partial_document_says_why_before_anything_else() -> None:
     assert text.index("> **Partial document.** Page 3 was not read") < text.index("## Summary")
 
 
-def test_a_list_nobody_found_is_not_a_list_of_none() -> None:
+def test_a_list_that_was_not_found_differs_from_an_empty_one() -> None:
     assert "no list of references was found" in render_markdown(replace(FACTS, references=None))
     assert "| References | 0 |" in render_markdown(replace(FACTS, references=0, references_style=""))
 
@@ -89,7 +89,7 @@ def test_a_report_can_be_rendered_by_a_markdown_reader() -> None:
     assert html.count("<h1>") == 1 and html.count("<table>") == 2
 
 
-def test_a_report_tells_all_that_is_known_of_a_paper() -> None:
+def test_a_report_shows_every_known_fact_of_a_paper() -> None:
     text = render_markdown(FULL)
     assert "\n\nAda Brook, Émile Rivière · 2024\n\n" in text
     assert "| DOI | [10.5555/flow(1)](<https://doi.org/10.5555/flow%281%29>) |" in text
@@ -101,18 +101,18 @@ def test_a_report_tells_all_that_is_known_of_a_paper() -> None:
     assert text.endswith("3. \\[3\\] Nobody. Lost.\n")
 
 
-def test_json_tells_all_that_is_known_of_a_paper() -> None:
-    said = json.loads(render_json(FULL))
-    assert said["schema"] == 3
-    assert said["links"]["arxiv"] == "https://arxiv.org/abs/2101.00001v2"
-    assert said["pages"]["read"][1] == {
+def test_the_json_report_contains_every_known_fact_of_a_paper() -> None:
+    report = json.loads(render_json(FULL))
+    assert report["schema"] == 3
+    assert report["links"]["arxiv"] == "https://arxiv.org/abs/2101.00001v2"
+    assert report["pages"]["read"][1] == {
         "source": "failed", "numbers": [4], "reason": "it took too long",
     }  # fmt: skip
-    assert said["references"]["list"][1] == {
+    assert report["references"]["list"][1] == {
         "text": "[2] E. Weir. Gates.", "doi": "", "arxiv_id": "hep-th/9901001",
     }  # fmt: skip
-    assert said["lookups"][0] == {"source": "crossref", "result": "found: yes"}
-    assert said["tokens"] == {"prompt": 9000, "completion": 300}
+    assert report["lookups"][0] == {"source": "crossref", "result": "found: yes"}
+    assert report["tokens"] == {"prompt": 9000, "completion": 300}
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_nothing_is_left_that_hides_or_reverses_text() -> None:
 
 
 def test_json_gives_the_same_facts_for_programs() -> None:
-    said = json.loads(render_json(replace(FACTS, problem="Page 3 was not read.")))
-    assert said["references"] == {"count": 34, "style": "bracketed", "list": []}
-    assert said["pages"]["by"]["ocr"] == 1
-    assert (said["partial"], said["extractive"], said["requests"]) == (True, False, 1)
-    assert said["created"] == "2026-11-28T00:02:00+00:00"
-    assert said["analysis"]["keywords"] == ["water", "flow"]
+    report = json.loads(render_json(replace(FACTS, problem="Page 3 was not read.")))
+    assert report["references"] == {"count": 34, "style": "bracketed", "list": []}
+    assert report["pages"]["by"]["ocr"] == 1
+    assert (report["partial"], report["extractive"], report["requests"]) == (True, False, 1)
+    assert report["created"] == "2026-11-28T00:02:00+00:00"
+    assert report["analysis"]["keywords"] == ["water", "flow"]
 
 
 def test_equal_facts_give_equal_bytes() -> None:

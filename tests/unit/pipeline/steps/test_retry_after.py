@@ -40,12 +40,12 @@ def test_a_date_in_the_past_means_no_wait() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", "soon", "12 seconds", "nan", "inf", "1e3", "٣", "5, 6"])
-def test_rubbish_leaves_the_wait_to_our_own_backoff(value: str | None) -> None:
+def test_an_unreadable_retry_after_leaves_the_wait_to_the_backoff(value: str | None) -> None:
     assert retry_after_seconds(value, NOW) is None
 
 
 @pytest.mark.parametrize("value", ["9" * 15, "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"])
-def test_a_wait_no_date_could_hold_is_rubbish(value: str) -> None:
+def test_a_wait_beyond_every_date_is_unreadable(value: str) -> None:
     """Added to a date it would overflow, and the work would be lost."""
     assert retry_after_seconds(value, NOW) is None
 
