@@ -22,7 +22,7 @@ from bench.databases import NAMES, Database, databases, kinds
 from bench.measures import Aim, ratios, spread, table, typical
 
 AIM = Aim(3.0)
-"""Highest ratio of a finish during a bulk action to a finish alone: a batch holds the scheduler lock for
+"""Highest ratio of a finish during a bulk action to a finish alone: a chunk holds the scheduler lock for
 some tens of milliseconds, and about half of the time nobody holds it."""
 
 COLUMNS = ("", "retried/s", "finish alone", "p99", "beside", "p99", "ratio")

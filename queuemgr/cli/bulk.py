@@ -123,7 +123,7 @@ def _filter(text: str) -> tuple[str, Any]:
 def stop(options: Options, out: Any) -> None:
     """stop it; what it has changed stays changed
 
-    queue bulk stop 7 --reason "wrong group"                      takes effect within one batch
+    queue bulk stop 7 --reason "wrong group"                      takes effect within one chunk
     """
     out.write(_summary_line(bulk.stop(options["id"], by_command(options["reason"]))))
 

@@ -214,7 +214,7 @@ def _may_restore(change: AuditEntry) -> str:
 
 
 def _bulk_now(change: AuditEntry) -> Values:
-    """As the change left it: each execution is checked when its batch is undone."""
+    """As the change left it: each execution is checked when its chunk is undone."""
     try:
         bulk.check_undoable(change.action_id or 0)
     except BadInput as error:

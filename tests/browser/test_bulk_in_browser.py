@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from queuemgr.lifecycle import publish
-from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import chunk
 from queuemgr.scheduling import limit_rows
 from tests.browser.chromium import PASSWORD, log_in
 from tests.browser.conftest import OpenPage
@@ -28,7 +28,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> None:
     some_failed(4, "network", "refused by a", "aaaa")
     some_failed(3, "timeout", "no answer", "bbbb", prefix="t")
     action = started("priority", {"error_kind": "network"}, arguments={"priority": "high"})
-    bulk_step.step(action.pk, rows=2)
+    chunk.change_next(action.pk, rows=2)
 
 
 @pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])

@@ -1,6 +1,6 @@
 """Bulk actions: a verb applied to all executions that match a filter.
 
-A person previews, starts, watches and stops one; `batch` carries it out batch by batch, and `runner` calls
+A person previews, starts, watches and stops one; `chunk` carries it out chunk by chunk, and `runner` calls
 that in the background. What it may change is fixed when it is created: executions with ids up to `up_to`
 that match the filter and did not end after its creation. So work that is enqueued later, or fails again
 after its retry, is not changed.
@@ -161,7 +161,7 @@ def notify() -> None:
 
 
 def stop(action_id: int, by: Actor) -> BulkAction:
-    """Stop after the batch under way. What it changed stays changed.
+    """Stop after the chunk under way. What it changed stays changed.
 
     Raises `BadInput` when it is neither running nor previewed.
     """

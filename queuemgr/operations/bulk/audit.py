@@ -1,6 +1,6 @@
-"""The audit log of bulk actions: an entry when one starts, stops and ends, and one for each batch.
+"""The audit log of bulk actions: an entry when one starts, stops and ends, and one for each chunk.
 
-The entry of a batch holds the ids of its executions by what they were before and after, so it is as exact
+The entry of a chunk holds the ids of its executions by what they were before and after, so it is as exact
 as an entry for each: a million executions make some thousand entries.
 """
 
@@ -20,7 +20,7 @@ START = "start bulk action"
 
 @dataclass(frozen=True)
 class ByAction(Actor):
-    """The person behind a bulk action, whose changes are collected into one entry for the batch."""
+    """The person behind a bulk action, whose changes are collected into one entry for the chunk."""
 
     before: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     after: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -34,8 +34,8 @@ class ByAction(Actor):
                 ids[words].append(execution.pk)
 
 
-def record_batch(action: BulkAction, by: ByAction, changed: int) -> None:
-    """Record what one batch changed; nothing when it changed nothing."""
+def record_chunk(action: BulkAction, by: ByAction, changed: int) -> None:
+    """Record what one chunk changed; nothing when it changed nothing."""
     before, after = ({words: ranges(ids) for words, ids in some.items()} for some in (by.before, by.after))
     if changed:
         target = f"{changed} executions of {action}"

@@ -1,6 +1,6 @@
 """What a bulk action changed, read back from the audit log, and restored.
 
-The batches were done in the order of ids, each with one entry. So the entry of an id is found by binary
+The chunks were done in the order of ids, each with one entry. So the entry of an id is found by binary
 search, and no execution is read that the action never changed.
 """
 
@@ -21,18 +21,18 @@ from queuemgr.operations.executions import set_priority
 
 def count_after(action_id: int, cursor: int) -> int:
     """How many executions with ids above this one the action changed."""
-    keys = _batches_after(action_id, cursor)
+    keys = _chunks_after(action_id, cursor)
     if not keys:
         return 0
     later = AuditEntry.objects.filter(pk__in=keys[1:]).aggregate(changed=Sum("affected"))["changed"]
-    return len(_ids_above(_batch(keys[0]), cursor)) + int(later or 0)
+    return len(_ids_above(_chunk(keys[0]), cursor)) + int(later or 0)
 
 
 def ids_after(action_id: int, cursor: int, most: int) -> list[int]:
     """The first ids above this one that the action changed, ascending."""
     found: list[int] = []
-    for key in _batches_after(action_id, cursor):
-        found += _ids_above(_batch(key), cursor)
+    for key in _chunks_after(action_id, cursor):
+        found += _ids_above(_chunk(key), cursor)
         if len(found) >= most:
             break
     return found[:most]
@@ -55,32 +55,32 @@ def restore_priorities(action_id: int, executions: Iterable[Execution], by: Acto
 
 
 def _priority(words: str) -> int:
-    """The rank of `priority high`, as a batch's entry words it."""
+    """The rank of `priority high`, as a chunk's entry words it."""
     return PRIORITIES[words.removeprefix("priority ")]
 
 
 def _changes_of(action_id: int, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
     """The ids among these that the action changed, with the words of before and after."""
     wanted = set(ids)
-    for batch in map(_batch, _batches_after(action_id, ids[0] - 1)):
-        after = {pk: words for words, some in batch.after.items() for pk in numbers(some)}
-        for words, some in batch.before.items():
+    for chunk in map(_chunk, _chunks_after(action_id, ids[0] - 1)):
+        after = {pk: words for words, some in chunk.after.items() for pk in numbers(some)}
+        for words, some in chunk.before.items():
             yield from ((pk, words, after[pk]) for pk in numbers(some) if pk in wanted)
         if max(after) >= ids[-1]:
             return
 
 
-def _batches_after(action_id: int, cursor: int) -> list[int]:
-    """The entries of its batches, in order, from the first with an id above this one."""
-    batches = AuditEntry.objects.filter(action_id=action_id, action__startswith="bulk ")
-    keys = list(batches.order_by("pk").values_list("pk", flat=True))
-    return keys[bisect_right(keys, cursor, key=lambda pk: _ids_above(_batch(pk), 0)[-1]) :]
+def _chunks_after(action_id: int, cursor: int) -> list[int]:
+    """The entries of its chunks, in order, from the first with an id above this one."""
+    chunks = AuditEntry.objects.filter(action_id=action_id, action__startswith="bulk ")
+    keys = list(chunks.order_by("pk").values_list("pk", flat=True))
+    return keys[bisect_right(keys, cursor, key=lambda pk: _ids_above(_chunk(pk), 0)[-1]) :]
 
 
-def _batch(key: int) -> AuditEntry:
+def _chunk(key: int) -> AuditEntry:
     return AuditEntry.objects.get(pk=key)
 
 
-def _ids_above(batch: AuditEntry, cursor: int) -> list[int]:
-    some = (pk for words in batch.before.values() for pk in numbers(words))
+def _ids_above(chunk: AuditEntry, cursor: int) -> list[int]:
+    some = (pk for words in chunk.before.values() for pk in numbers(words))
     return sorted(pk for pk in some if pk > cursor)

@@ -1,4 +1,4 @@
-"""How many rows a bulk action may change now, and the size of its next batch. Pure.
+"""How many rows a bulk action may change now, and the size of its next chunk. Pure.
 
 Rates follow GCRA (see `base.rate`): each changed row advances the action's clock by one interval, and while
 the clock is ahead of now nothing is changed. The clock is a column, so it survives restarts; unused time is
@@ -37,15 +37,15 @@ def _caught_up(clock: datetime, now: datetime) -> datetime:
 
 
 FEWEST, MOST = 100, 500
-"""Rows in one batch. A batch has some 25 statements however few its rows are: below 100 smaller ones
+"""Rows in one chunk. A chunk has some 25 statements however few its rows are: below 100 smaller ones
 would hold the lock hardly any shorter, and more often."""
 
 HELD_SECONDS = 0.05
-"""How long a batch should hold the scheduler lock: half of what a finish waits for it before it leaves the
+"""How long a chunk should hold the scheduler lock: half of what a finish waits for it before it leaves the
 next decision to others."""
 
 
-def batch_size(rows: int, took: float) -> int:
-    """Rows for the next batch, after one of so many took so many seconds: at most twice as many."""
+def chunk_size(rows: int, took: float) -> int:
+    """Rows for the next chunk, after one of so many took so many seconds: at most twice as many."""
     wanted = rows * HELD_SECONDS / max(took, 0.001)
     return max(FEWEST, min(MOST, 2 * rows, int(wanted)))

@@ -16,8 +16,8 @@ from queuemgr.base.redaction import clean, describe_error
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import audit, batch, rate
-from queuemgr.operations.bulk.batch import BatchResult
+from queuemgr.operations.bulk import audit, chunk, rate
+from queuemgr.operations.bulk.chunk import ChunkResult
 from queuemgr.operations.controls import Actor
 
 logger = logging.getLogger(__name__)
@@ -39,23 +39,23 @@ def due() -> list[int]:
 
 
 def run(seconds: float = SLICE_SECONDS) -> int:
-    """Do batches of all due actions in turn, for so long; returns how many rows changed."""
-    until, changed, rows = time.monotonic() + seconds, 0, batch.ROWS
+    """Do chunks of all due actions in turn, for so long; returns how many rows changed."""
+    until, changed, rows = time.monotonic() + seconds, 0, chunk.ROWS
     while time.monotonic() < until and (some := due()):
         for action_id in some:
-            result = _one_batch(action_id, rows)
+            result = _one_chunk(action_id, rows)
             if result.changed == rows:
-                rows = rate.batch_size(rows, result.held)
+                rows = rate.chunk_size(rows, result.held)
             changed += result.changed
             # SQLite hands its lock to nobody in particular: let others have it at least as long.
             time.sleep(min(result.held, 1.0))
     return changed
 
 
-def _one_batch(action_id: int, rows: int) -> BatchResult:
-    """Do one batch; an action that fails ends, and does not stop the others."""
+def _one_chunk(action_id: int, rows: int) -> ChunkResult:
+    """Do one chunk; an action that fails ends, and does not stop the others."""
     try:
-        return batch.step(action_id, rows)
+        return chunk.change_next(action_id, rows)
     except DatabaseError as error:
         logger.warning(
             "bulk action #%s: %s; it continues with the next tick", action_id, describe_error(error)
@@ -69,4 +69,4 @@ def _one_batch(action_id: int, rows: int) -> BatchResult:
             action = bulk.get_or_error(action_id)
             by = Actor(action.actor, action.source, action.reason)
             audit.record_end(action, by, "end bulk action")
-    return BatchResult()
+    return ChunkResult()

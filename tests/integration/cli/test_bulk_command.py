@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from queuemgr.models import ActionState, AuditEntry, BulkAction, Execution
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import chunk
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.controls import Actor
 from tests.integration.operations.bulk_fixtures import carried_out, some_failed, started
@@ -73,7 +73,7 @@ def test_an_action_is_started_run_in_this_process_shown_and_listed() -> None:
 def test_a_stop_is_recorded_and_the_rest_goes_on() -> None:
     some_failed(4)
     action = started()
-    bulk_step.step(action.pk, rows=1)
+    chunk.change_next(action.pk, rows=1)
     text, code = bulk_output("stop", action.pk, "--reason", "wrong ones")
     assert (code, "stopped by" in text, "25% of 4" in text) == (0, True, True)
     assert AuditEntry.objects.get(action="stop bulk action").reason == "wrong ones"

@@ -10,7 +10,7 @@ import pytest
 from queuemgr.cli import drain
 from queuemgr.models import Execution, State
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import chunk
 from queuemgr.scheduling import limit_rows
 from tests.integration.operations.bulk_fixtures import ANN, FAILED, some_failed, started
 
@@ -35,7 +35,7 @@ def test_draining_waits_for_what_a_bulk_action_may_still_enqueue() -> None:
         looks += 1
         assert looks < 50, "the run goes on for ever"
         if looks == 3:
-            bulk_step.step(action.pk, rows=1)
+            chunk.change_next(action.pk, rows=1)
             bulk.stop(action.pk, ANN)
         if looks == 6:
             Execution.objects.waiting().update(state=State.SKIPPED, finished_at=action.created_at)

@@ -11,8 +11,7 @@ from queuemgr.flows.flow import NewExecution
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import ActionState, BulkAction, Execution, State
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import BulkRequest
-from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import BulkRequest, chunk
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.controls import Actor
 
@@ -41,10 +40,10 @@ def started(verb: str = "retry", filters: Mapping[str, Any] | None = None, **mor
     return bulk.begin(BulkRequest(verb, FAILED if filters is None else filters, **more), ANN)
 
 
-def carried_out(action: BulkAction, rows: int = bulk_step.ROWS) -> BulkAction:
-    """Batch after batch to its end; for actions without a rate."""
+def carried_out(action: BulkAction, rows: int = chunk.ROWS) -> BulkAction:
+    """Chunk after chunk to its end; for actions without a rate."""
     while bulk.get_or_error(action.pk).state == ActionState.RUNNING:
-        bulk_step.step(action.pk, rows)
+        chunk.change_next(action.pk, rows)
     return bulk.get_or_error(action.pk)
 
 

@@ -16,8 +16,7 @@ from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import ActionState, Attempt, AuditEntry, BulkAction, Execution, Lease, PeriodicJob, State
 from queuemgr.operations import bulk, executions
-from queuemgr.operations.bulk import BulkRequest
-from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import BulkRequest, chunk
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.operations.controls import Actor
 from queuemgr.worker import beat, housekeeping
@@ -124,23 +123,23 @@ def test_of_a_mixture_only_what_failed_is_retried_once_and_the_rest_is_named(
     assert states()[runs.key] == State.RUNNING
 
 
-def test_a_worker_killed_in_a_batch_leaves_it_undone_and_the_next_does_each_row_once(
+def test_a_worker_killed_in_a_chunk_leaves_it_undone_and_the_next_does_each_row_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Half-done silence is what it must not be."""
     some_failed(10)
     action = started()
-    bulk_step.step(action.pk, rows=4)
-    advance = bulk_step._advance
+    chunk.change_next(action.pk, rows=4)
+    advance = chunk._advance
 
     def killed(*given: Any) -> None:
         advance(*given)
         raise SystemExit(137)
 
     with monkeypatch.context() as patched:
-        patched.setattr(bulk_step, "_advance", killed)
+        patched.setattr(chunk, "_advance", killed)
         with pytest.raises(SystemExit):
-            bulk_step.step(action.pk, rows=4)
+            chunk.change_next(action.pk, rows=4)
     assert counts(action) == (4, 0, 0)
     assert Execution.objects.failed().count() == 6
     assert counts(carried_out(action, rows=4)) == (10, 0, 0)
@@ -165,7 +164,7 @@ def test_a_slice_of_the_chore_is_worked_by_one_and_followed_by_the_next(
     monkeypatch.setattr(bulk_runner, "SLICE_SECONDS", 0.0)
     some_failed(3)
     started()
-    monkeypatch.setattr(bulk_runner, "run", lambda: bulk_step.step(BulkAction.objects.get().pk, 1).changed)
+    monkeypatch.setattr(bulk_runner, "run", lambda: chunk.change_next(BulkAction.objects.get().pk, 1).changed)
     assert beat.work_on_bulk_actions() == {"changed": 1}
     assert asked == [bulk.TASK] * 2
     PeriodicJob.objects.filter(name="bulk").update(ran_at=database_now())
@@ -173,12 +172,12 @@ def test_a_slice_of_the_chore_is_worked_by_one_and_followed_by_the_next(
     assert beat.work_on_bulk_actions() is None, "another is at it"
 
 
-def test_a_stop_takes_effect_with_the_batch_under_way_and_the_rest_can_go_on() -> None:
+def test_a_stop_takes_effect_with_the_chunk_under_way_and_the_rest_can_go_on() -> None:
     some_failed(10)
     action = started()
-    bulk_step.step(action.pk, rows=4)
+    chunk.change_next(action.pk, rows=4)
     bulk.stop(action.pk, Actor("bob", "admin", "wrong group"))
-    assert bulk_step.step(action.pk) == bulk_step.BatchResult()
+    assert chunk.change_next(action.pk) == chunk.ChunkResult()
     stopped = bulk.get_or_error(action.pk)
     assert (stopped.state, stopped.stopped_by, stopped.changed) == (ActionState.STOPPED, "bob", 4)
     assert Execution.objects.failed().count() == 6
@@ -189,7 +188,7 @@ def test_a_stop_takes_effect_with_the_batch_under_way_and_the_rest_can_go_on() -
 
 
 def test_what_changed_since_the_preview_is_left_alone_and_counted() -> None:
-    """One retried by hand, one that failed again later, one that was cancelled while the batch's rows
+    """One retried by hand, one that failed again later, one that was cancelled while the chunk's rows
     were looked up: none is touched, all are told."""
     some = some_failed(6)
     action = started()
@@ -206,14 +205,14 @@ def test_a_row_that_changes_between_the_look_and_the_lock_is_left_alone(
 ) -> None:
     some = some_failed(3)
     action = started()
-    look = bulk_step._next_ids
+    look = chunk._next_ids
 
     def and_then_another_comes(*given: Any) -> list[int]:
         ids = look(*given)
         executions.skip(some[1:2], Actor("bob", "admin"))
         return ids
 
-    monkeypatch.setattr(bulk_step, "_next_ids", and_then_another_comes)
+    monkeypatch.setattr(chunk, "_next_ids", and_then_another_comes)
     assert counts(carried_out(action)) == (2, 1, 0)
     assert states()["f1"] == State.SKIPPED
 
@@ -254,14 +253,14 @@ def test_retries_of_many_trickle_in_at_the_rate_whatever_restarts(
     some_failed(60)
     action = started()
     assert action.per_minute == 60
-    assert bulk_step.step(action.pk).changed == 1
-    assert bulk_step.step(action.pk).changed == 0
+    assert chunk.change_next(action.pk).changed == 1
+    assert chunk.change_next(action.pk).changed == 0
     assert bulk_runner.due() == []
     since(action, seconds=6)
     assert bulk_runner.due() == [action.pk]
-    assert bulk_step.step(action.pk).changed == 6
+    assert chunk.change_next(action.pk).changed == 6
     since(action, seconds=3600)
-    assert bulk_step.step(action.pk).changed == 11, "ten seconds' worth, not an hour's"
+    assert chunk.change_next(action.pk).changed == 11, "ten seconds' worth, not an hour's"
 
 
 def since(action: BulkAction, seconds: float) -> None:
@@ -287,21 +286,21 @@ def test_two_runners_at_once_change_each_row_once(in_threads: Callable[..., list
     def work(number: int) -> int:
         changed = 0
         while bulk.get_or_error(action.pk).state == ActionState.RUNNING:
-            changed += bulk_step.step(action.pk, rows=5).changed
+            changed += chunk.change_next(action.pk, rows=5).changed
         return changed
 
     assert sum(in_threads(3, work)) == 40
     assert counts(action) == (40, 0, 0)
-    batches = AuditEntry.objects.filter(action="bulk retry")
-    assert sum(change.affected for change in batches) == 40
+    chunks = AuditEntry.objects.filter(action="bulk retry")
+    assert sum(change.affected for change in chunks) == 40
 
 
-def test_others_begin_and_end_work_between_two_batches(played: Any, probes: Any) -> None:
+def test_others_begin_and_end_work_between_two_chunks(played: Any, probes: Any) -> None:
     worker = played(slots=2)
     probes(2, prefix="own")
     some_failed(6)
     action = started()
-    bulk_step.step(action.pk, rows=3)
+    chunk.change_next(action.pk, rows=3)
     begun = worker.begin_all()
     assert len(begun) == 2
     worker.end(begun[0])

@@ -16,8 +16,7 @@ from queuemgr.base.id_ranges import numbers, ranges
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.models import AuditEntry, BulkAction, Execution, State
 from queuemgr.operations import bulk, executions
-from queuemgr.operations.bulk import BulkRequest, audit_reader
-from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import BulkRequest, audit_reader, chunk
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.undo import undo
 from queuemgr.scheduling import limit_rows
@@ -53,7 +52,7 @@ def start_of(action: BulkAction) -> AuditEntry:
 
 
 def undoing(change: AuditEntry) -> BulkAction:
-    """The action that undoes this change, carried out in small batches."""
+    """The action that undoes this change, carried out in small chunks."""
     undone = undo(change, BOB)
     assert undone.action_id
     return carried_out(bulk.get_or_error(undone.action_id), rows=5)
@@ -91,7 +90,7 @@ def test_an_undoing_can_be_undone_in_turn(probes: Any) -> None:
 def test_what_a_stopped_action_did_is_undone_and_only_that(probes: Any) -> None:
     before = mixed(probes)
     action = started("priority", {}, arguments={"priority": "high"})
-    bulk_step.step(action.pk, rows=3)
+    chunk.change_next(action.pk, rows=3)
     with pytest.raises(CannotUndo, match="is still running: stop it"):
         undo(start_of(action), BOB)
     bulk.stop(action.pk, ANN)
@@ -103,7 +102,7 @@ def test_a_stopped_undo_can_be_resumed(probes: Any) -> None:
     before = mixed(probes)
     undone = undo(start_of(raised()), BOB)
     assert undone.action_id
-    bulk_step.step(undone.action_id, rows=3)
+    chunk.change_next(undone.action_id, rows=3)
     bulk.stop(undone.action_id, BOB)
     rest = bulk.resume(undone.action_id, BOB)
     assert rest.matched == 5
@@ -111,15 +110,15 @@ def test_a_stopped_undo_can_be_resumed(probes: Any) -> None:
     assert priorities() == before
 
 
-def test_an_action_is_undone_once_and_its_batches_only_with_it(probes: Any) -> None:
+def test_an_action_is_undone_once_and_its_chunks_only_with_it(probes: Any) -> None:
     mixed(probes)
     action = raised()
     undo(start_of(action), BOB)
     with pytest.raises(CannotUndo, match="undone already, by bob"):
         undo(start_of(action), ANN)
-    batch = AuditEntry.objects.filter(action="bulk priority").latest("pk")
+    of_chunk = AuditEntry.objects.filter(action="bulk priority").latest("pk")
     with pytest.raises(CannotUndo, match="'bulk priority' is not undone"):
-        undo(batch, ANN)
+        undo(of_chunk, ANN)
 
 
 def test_the_command_says_that_the_undo_runs_in_the_background(probes: Any) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuemgr.base.id_ranges import ranges
-from queuemgr.operations.bulk.rate import CATCH_UP_SECONDS, FEWEST, MOST, batch_size, clock_after, may_change
+from queuemgr.operations.bulk.rate import CATCH_UP_SECONDS, FEWEST, MOST, chunk_size, clock_after, may_change
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ def test_over_any_span_no_more_is_changed_than_the_rate_plus_one_catch_up(
             assert within <= span * per_minute / 60 + 1.001
 
 
-def test_a_rate_is_reached_by_batches_one_tick_apart() -> None:
+def test_a_rate_is_reached_by_chunks_one_tick_apart() -> None:
     now = clock = START
     changed = 0
     for _ in range(120):
@@ -47,15 +47,15 @@ def test_a_rate_is_reached_by_batches_one_tick_apart() -> None:
     assert changed in (600, 601)
 
 
-def test_without_a_rate_a_batch_is_as_large_as_allowed() -> None:
+def test_without_a_rate_a_chunk_is_as_large_as_allowed() -> None:
     assert may_change(0, START + timedelta(days=1), START, 250) == 250
 
 
-def test_a_batch_is_as_large_as_fits_into_its_time_and_no_larger() -> None:
-    assert batch_size(400, 0.1) == 200
-    assert batch_size(100, 0.0) == 200, "growing step by step"
-    assert batch_size(400, 0.01) == MOST
-    assert batch_size(100, 60.0) == FEWEST
+def test_a_chunk_is_as_large_as_fits_into_its_time_and_no_larger() -> None:
+    assert chunk_size(400, 0.1) == 200
+    assert chunk_size(100, 0.0) == 200, "growing step by step"
+    assert chunk_size(400, 0.01) == MOST
+    assert chunk_size(100, 60.0) == FEWEST
 
 
 def test_ids_are_recorded_in_few_characters() -> None:

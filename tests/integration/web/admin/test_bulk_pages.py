@@ -16,8 +16,7 @@ from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.flow import NORMAL
 from queuemgr.models import ActionState, AuditEntry, BulkAction, Execution, MinuteStats, State
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import BulkRequest
-from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import BulkRequest, chunk
 from queuemgr.reporting.failure_groups import groups, trends
 from queuemgr.scheduling import limit_rows
 from tests.integration.operations.bulk_fixtures import ANN, FAILED, carried_out, fail, some_failed, started
@@ -101,7 +100,7 @@ def test_only_who_may_stop_can_stop_and_never_by_a_link(
 ) -> None:
     some_failed(4)
     action = started()
-    bulk_step.step(action.pk, rows=1)
+    chunk.change_next(action.pk, rows=1)
     stop = reverse("admin:bulk_stop", args=[action.pk])
     assert retrier.get(stop).status_code == 405
     assert "Stop now" in text_of(retrier.get(page("bulkaction", action.pk, view="change")))
@@ -132,7 +131,7 @@ def test_a_viewer_sees_progress_and_no_button_and_cannot_act(staff: Callable[...
 def test_the_part_that_moves_asks_again_until_it_has_ended(retrier: Client) -> None:
     some_failed(4)
     action = started()
-    bulk_step.step(action.pk, rows=1)
+    chunk.change_next(action.pk, rows=1)
     part = reverse("admin:bulk_progress", args=[action.pk])
     shown = text_of(retrier.get(part))
     assert "25% of 4 executions" in shown

@@ -12,7 +12,7 @@ from queuemgr.flows.flow import NewExecution
 from queuemgr.flows.outcomes import Failed
 from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import AuditEntry, BulkAction, Execution, State
-from queuemgr.operations.bulk import batch as bulk_step
+from queuemgr.operations.bulk import chunk
 from queuemgr.scheduling import limit_rows
 from queuemgr.web.api.v1 import api as v1
 from tests.integration.web.api.api_client import Api, api, problem
@@ -130,7 +130,7 @@ def test_a_bulk_action_is_written_down_started_and_watched_to_its_end(caller: Ap
     assert started["state"] == "running"
     problem(caller.post(f"bulk-actions/{made['id']}/start"), "conflict")
     for _ in range(3):
-        bulk_step.step(made["id"])
+        chunk.change_next(made["id"])
     done = caller.get(f"bulk-actions/{made['id']}").json()
     assert (done["state"], done["changed"]) == ("done", 3)
     assert not Execution.objects.failed().exists()

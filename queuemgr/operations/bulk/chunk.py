@@ -1,7 +1,7 @@
-"""One batch of a bulk action: a short transaction under the scheduler lock that also moves the cursor.
+"""One chunk of a bulk action: a short transaction under the scheduler lock that also moves the cursor.
 
 The next rows are looked up before the lock is taken; under it the filter is applied again to those few,
-they are changed, and the cursor moves. A worker killed anywhere in it has done all of the batch or nothing.
+they are changed, and the cursor moves. A worker killed anywhere in it has done all of the chunk or nothing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from queuemgr.operations.controls import Actor
 logger = logging.getLogger(__name__)
 
 ROWS = 100
-"""Rows in one batch, unless the runner has seen how long they take (see `rate.batch_size`)."""
+"""Rows in one chunk, unless the runner has seen how long they take (see `rate.chunk_size`)."""
 
 PROBLEMS_SHOWN = 2000
 """Characters of errors an action stores."""
 
 
 @dataclass(frozen=True)
-class BatchResult:
+class ChunkResult:
     """Rows changed, left alone, and those the verb could not change; `held`: seconds the scheduler lock
     was held."""
 
@@ -44,8 +44,8 @@ class BatchResult:
     problem: str = ""
     held: float = 0.0
 
-    def __add__(self, other: BatchResult) -> BatchResult:
-        return BatchResult(
+    def __add__(self, other: ChunkResult) -> ChunkResult:
+        return ChunkResult(
             self.changed + other.changed,
             self.skipped + other.skipped,
             self.failed + other.failed,
@@ -53,22 +53,22 @@ class BatchResult:
         )
 
 
-def step(action_id: int, rows: int = ROWS) -> BatchResult:
-    """Do the next batch of a running action, as far as its rate allows; nothing for any other.
+def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
+    """Do the next chunk of a running action, as far as its rate allows; nothing for any other.
 
     Two at once do no harm: the second finds the cursor moved, and does nothing.
     """
     action, now = bulk.get_or_error(action_id), database_now()
     at_most = rate.may_change(action.per_minute, action.due_at or now, now, rows)
     if action.state != ActionState.RUNNING or not at_most:
-        return BatchResult()
+        return ChunkResult()
     ids = _next_ids(action, at_most)
     with hold_scheduler_lock() as lock:
         began = time.monotonic()
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
         if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
-            return BatchResult()
-        result = _act(mine, ids) if ids else BatchResult()
+            return ChunkResult()
+        result = _act(mine, ids) if ids else ChunkResult()
         _advance(mine, result, lock.now, ids[-1] if len(ids) == at_most else mine.up_to)
     return replace(result, held=time.monotonic() - began)
 
@@ -82,7 +82,7 @@ def _next_ids(action: BulkAction, most: int) -> list[int]:
 def _first_ids(executions: ExecutionQuerySet, most: int) -> list[int]:
     """The first ids of these, ascending, found by walking along the ids.
 
-    SQLite keeps no statistics of indexes, and would sort all failed rows for every batch.
+    SQLite keeps no statistics of indexes, and would sort all failed rows for every chunk.
     """
     statement, parameters = (
         executions.order_by("pk").values_list("pk", flat=True)[:most].query.sql_with_params()
@@ -93,38 +93,38 @@ def _first_ids(executions: ExecutionQuerySet, most: int) -> list[int]:
     return sql.column(statement, parameters)
 
 
-def _act(action: BulkAction, ids: Sequence[int]) -> BatchResult:
-    """Change those of the batch that still match; the others were changed since they were looked up."""
+def _act(action: BulkAction, ids: Sequence[int]) -> ChunkResult:
+    """Change those of the chunk that still match; the others were changed since they were looked up."""
     still = _first_ids(bulk.eligible(action).filter(pk__in=ids), len(ids))
-    gone = BatchResult(skipped=len(ids) - len(still))
+    gone = ChunkResult(skipped=len(ids) - len(still))
     return gone + _change(action, still) if still else gone
 
 
-def _change(action: BulkAction, ids: Sequence[int]) -> BatchResult:
+def _change(action: BulkAction, ids: Sequence[int]) -> ChunkResult:
     """Change all of these at once or, when one of them fails, each half by itself."""
     try:
         return _apply(action, ids)
     except (OperationalError, InterfaceError):
-        raise  # the database is away or busy: the batch is done again later
+        raise  # the database is away or busy: the chunk is done again later
     except Exception as error:
         if len(ids) == 1:
             logger.warning("bulk action #%s: execution %s: %s", action.pk, ids[0], describe_error(error))
-            return BatchResult(failed=1, problem=clean(f"execution {ids[0]}: {describe_error(error)}"))
+            return ChunkResult(failed=1, problem=clean(f"execution {ids[0]}: {describe_error(error)}"))
     half = len(ids) // 2
     return _change(action, ids[:half]) + _change(action, ids[half:])
 
 
-def _apply(action: BulkAction, ids: Sequence[int]) -> BatchResult:
+def _apply(action: BulkAction, ids: Sequence[int]) -> ChunkResult:
     by = ByAction(action.actor, action.source, action.reason)
     with transaction.atomic():
         some = Execution.objects.filter(pk__in=ids).only("pk")
         changed = action_named(action.verb).act(some, action.arguments, by)
-        audit.record_batch(action, by, changed)
-    return BatchResult(changed=changed, skipped=len(ids) - changed)
+        audit.record_chunk(action, by, changed)
+    return ChunkResult(changed=changed, skipped=len(ids) - changed)
 
 
-def _advance(action: BulkAction, result: BatchResult, now: datetime, cursor: int) -> None:
-    """Count the batch and move the cursor; at the end, matched rows not reached have changed before."""
+def _advance(action: BulkAction, result: ChunkResult, now: datetime, cursor: int) -> None:
+    """Count the chunk and move the cursor; at the end, matched rows not reached have changed before."""
     action.cursor = cursor
     action.changed += result.changed
     action.skipped += result.skipped
