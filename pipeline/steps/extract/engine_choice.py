@@ -55,8 +55,8 @@ def unread_reason(reading: ReadResult, number: int) -> str:
 
 
 def is_doubtful(first: EngineText) -> bool:
-    """Whether the second engine may do better. Letters that are ignore_page in the file it would only
-    guess, as pypdf did."""
+    """Whether the second engine may do better. Letters that are nowhere in the file it would only
+    guess, as pypdf does."""
     return first.has_little_text or bool(first.problem and first.problem != NAMELESS)
 
 
