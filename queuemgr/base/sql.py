@@ -1,8 +1,8 @@
-"""Hand-written SQL where a statement runs thousands of times a second.
+"""Hand-written SQL, for statements that run thousands of times a second or that the ORM cannot express.
 
 The hot path (begin, finish, schedule) is written in SQL because building a query costs the ORM several
-times what the database needs to run it; everything else uses the ORM. Both databases speak the same
-statements but for the types in `TYPES`.
+times what the database needs to run it, and reports where one statement answers what would take the ORM
+many. Everything else uses the ORM. Both databases speak the same statements but for the types in `TYPES`.
 """
 
 from __future__ import annotations

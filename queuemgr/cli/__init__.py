@@ -1,1 +1,1 @@
-"""The subcommands of `manage.py queue`, one file each: NAME, HELP, EXAMPLES, add_arguments, run."""
+"""The subcommands of `manage.py queue`: functions registered by `subcommand`, one subject a file."""

@@ -1,1 +1,1 @@
-"""One execution from enqueue to its end: every module is a verb that writes."""
+"""One execution from enqueue to its end: the verbs that write it, and the rules they follow."""

@@ -28,7 +28,8 @@ class Begun:
 def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
     """Start those of these leases that no worker has started; the others are not ours to run.
 
-    A second delivery, or one that comes after the lease expired, finds no unstarted row.
+    A second delivery finds the row started, and one after `worker.housekeeping.tick` ended an expired
+    lease finds no row.
     """
     now = scheduler_lock.database_now()
     unstarted = Lease.objects.unstarted().filter(pk__in=lease_ids)
