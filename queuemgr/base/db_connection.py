@@ -49,10 +49,7 @@ _BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "sqli
 
 @contextmanager
 def consistent_read() -> Iterator[None]:
-    """Every statement inside sees the rows as they were at the first one; none may write, or lock anything.
-
-    Inside another transaction this does nothing: what that transaction sees is used.
-    """
+    """Run the block's reads in one read-only snapshot; inside a transaction, use that transaction's."""
     if connection.in_atomic_block:
         yield
         return

@@ -63,24 +63,24 @@ def acquire() -> SchedulerLock:
 
 def try_acquire(milliseconds: int) -> SchedulerLock | None:
     """Inside a transaction: as `acquire`, but None when the lock stays busy for so many milliseconds."""
-    answer = _take("pg_try_advisory_xact_lock")
-    if answer.taken:
-        return SchedulerLock(answer.now, _KEY)
+    result = _take("pg_try_advisory_xact_lock")
+    if result.taken:
+        return SchedulerLock(result.now, _KEY)
     return SchedulerLock(database_now(), _KEY) if _wait(milliseconds) else None
 
 
-class _Answer(NamedTuple):
-    """Of a locking function, which is a boolean for those that do not wait, and the time after it."""
+class _LockResult(NamedTuple):
+    """Result of a locking function: whether it got the lock (only if it does not wait), and the time."""
 
     taken: object
     now: datetime
 
 
-def _take(function: str) -> _Answer:
+def _take(function: str) -> _LockResult:
     """Call a locking function and read the time after it, in one round trip."""
     if not _has_locks():
-        return _Answer(True, timezone.now())
-    return sql.rows(_Answer, f"SELECT {function}(%s), clock_timestamp()", [SCHEDULER_LOCK])[0]
+        return _LockResult(True, timezone.now())
+    return sql.rows(_LockResult, f"SELECT {function}(%s), clock_timestamp()", [SCHEDULER_LOCK])[0]
 
 
 def _wait(milliseconds: int) -> bool:

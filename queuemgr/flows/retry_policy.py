@@ -53,12 +53,12 @@ MAX_LOSSES = 3
 """Attempts that may end with their worker before the work is called poison."""
 
 MAX_LOSSES_WITH_NEIGHBOURS = 10
-"""The same where other work was lost with it each time, and it cannot be told which is to blame."""
+"""As `MAX_LOSSES`, when another execution was lost with it every time and may be the cause."""
 
 
 def loss_delay(lost: int, lease_seconds: float) -> float:
-    """Seconds to wait after loss number `lost`: at once first, then anywhere within a lease, so that
-    work lost together is not run together again and the one to blame stands alone."""
+    """Seconds of delay after loss number `lost`: none first, then random within a lease, so that
+    executions lost together are retried separately."""
     return 0.0 if lost < MAX_LOSSES else _rng.uniform(0.0, lease_seconds)
 
 

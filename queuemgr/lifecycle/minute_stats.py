@@ -93,10 +93,10 @@ def oldest_pending() -> datetime | None:
 
 
 def prune(now: datetime, rows: int) -> int:
-    """Delete minutes older than they are to be kept, so many rows a transaction.
+    """Delete expired minutes, so many rows a transaction; returns how many.
 
-    The totals of all time stay, and so do the last minutes rolled up: they say from where to go on, and
-    which of the last attempts are already in the totals.
+    The totals of all time stay, and so do the newest minutes rolled up: they say where the next roll-up
+    starts, and which attempts are already in the totals.
     """
     oldest = min(_oldest_kept(now), complete_to() or now)
     old = MinuteStats.objects.by_minute().filter(minute__lt=oldest).order_by("minute")
@@ -145,14 +145,14 @@ def _ended(begins: datetime, ends: datetime) -> QuerySet[Attempt]:
 
 def _roll(span: Span) -> int:
     """Count the attempts of a span and store what was not stored yet; returns how many there are."""
-    found = _count(span)
-    _store(span, found)
-    return sum(row.attempts for row in found.values())
+    counted = _count(span)
+    _store(span, counted)
+    return sum(row.attempts for row in counted.values())
 
 
 def _count(span: Span) -> Rows:
     """Count the attempts of a span, in one statement and outside of a transaction."""
-    found: Rows = {}
+    counted: Rows = {}
     columns = (
         "phase", "priority", "outcome", "error_kind", "cost", "due_at", "leased_at", "started_at", "ended_at",
     )  # fmt: skip
@@ -160,27 +160,27 @@ def _count(span: Span) -> Rows:
     for attempt in attempts.iterator(5000):
         minute = whole_minute(attempt.ended_at)
         kind = Kind(minute, attempt.phase, attempt.priority, attempt.outcome, attempt.error_kind)
-        row = found.get(kind) or found.setdefault(kind, _row(kind))
+        row = counted.get(kind) or counted.setdefault(kind, _row(kind))
         row.attempts += 1
         row.cost += attempt.cost
         waited = attempt.started_at - (attempt.due_at or attempt.leased_at)
         histogram.count_into(row.waited, waited.total_seconds())
         histogram.count_into(row.ran, (attempt.ended_at - attempt.started_at).total_seconds())
-    return found
+    return counted
 
 
 @transaction.atomic
-def _store(span: Span, found: Rows) -> None:
+def _store(span: Span, counted: Rows) -> None:
     """Write what is new, one process at a time: the second finds it stored and adds nothing."""
     PeriodicJob.objects.get_or_create(name=JOB, defaults={"ran_at": ALL_TIME})
     PeriodicJob.objects.select_for_update().get(name=JOB)
     stored = _read(since(span.begins).filter(minute__lt=span.ends))
-    grown = {k: row for k, row in found.items() if k not in stored or row.attempts > stored[k].attempts}
-    totals = _read(MinuteStats.objects.ever().attempts_only()) if grown else {}
+    grown = {k: row for k, row in counted.items() if k not in stored or row.attempts > stored[k].attempts}
+    totals = _read(MinuteStats.objects.all_time().attempts_only()) if grown else {}
     changed: Rows = {}
     for kind, row in grown.items():
-        ever = kind._replace(minute=ALL_TIME)
-        total = changed.setdefault(ever, totals.get(ever) or _row(ever))
+        all_time = kind._replace(minute=ALL_TIME)
+        total = changed.setdefault(all_time, totals.get(all_time) or _row(all_time))
         _add(total, row, 1)
         if kind in stored:
             _add(total, stored[kind], -1)
@@ -204,5 +204,5 @@ def _add(total: MinuteStats, row: MinuteStats, sign: int) -> None:
 
 def _read(rows: MinuteStatsQuerySet) -> Rows:
     """These rows by kind, without their ids: they are written by their kind."""
-    found = rows.values(*Kind._fields, "attempts", "cost", "waited", "ran")
-    return {Kind(*(row[name] for name in Kind._fields)): MinuteStats(**row) for row in found}
+    values = rows.values(*Kind._fields, "attempts", "cost", "waited", "ran")
+    return {Kind(*(row[name] for name in Kind._fields)): MinuteStats(**row) for row in values}

@@ -22,7 +22,7 @@ class MinuteStatsQuerySet(models.QuerySet["MinuteStats"]):
         """The rows of minutes, without the sums of all time."""
         return self.filter(minute__gt=ALL_TIME)
 
-    def ever(self) -> Self:
+    def all_time(self) -> Self:
         """The sums of all time, which include minutes that were deleted."""
         return self.filter(minute=ALL_TIME)
 

@@ -148,7 +148,7 @@ class Execution(models.Model):
 
 
 def live_since(now: datetime) -> datetime:
-    """A worker whose last heartbeat is older (three were missed) is taken for dead."""
+    """A last heartbeat older than this (three were missed) means a dead worker."""
     return now - timedelta(seconds=3 * queue_settings().worker_heartbeat_seconds)
 
 

@@ -142,9 +142,8 @@ USED = timedelta(minutes=1)
 
 
 def count(token: ApiToken, now: datetime) -> float | None:
-    """Count a request against its token's rate, by the database's clock and in one guarded update: of
-    concurrent requests no more pass than the rate allows (see `base.rate`). None when it passed, else the
-    seconds until one may."""
+    """Charge one request to the token's rate, atomically (see `base.rate`): the seconds to wait if it is
+    refused, else None."""
     rate, row = parse_rate(token.rate, at_once=True), ApiToken.objects.filter(pk=token.pk)
     if rate is None:
         row.filter(Q(used_at__isnull=True) | Q(used_at__lt=now - USED)).update(used_at=now)

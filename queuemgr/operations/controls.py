@@ -87,8 +87,11 @@ def pause(target: str, by: Actor, until: datetime | None = None) -> None:
 
 
 def resume(target: str, by: Actor) -> None:
-    """Undo `pause`, and close the breaker of a limit; raises `BadInput` when there is no such thing, also
-    for a key without a row whose breaker is closed: it may be mistyped."""
+    """Undo a pause and close the limit's breaker.
+
+    Raises `BadInput` for an unknown name, and for a key without a row whose breaker is closed: it may be
+    mistyped.
+    """
     row = _pausable(target)
     known = row.pk is not None
     if known:
@@ -155,7 +158,7 @@ ABSENT = {"row": None}
 
 
 def pause_of(row: Pausable) -> Pause:
-    """How a queue or a limit is paused, also where the pause has ended by itself."""
+    """How a queue or a limit is paused, also where the pause has expired."""
     if row.paused_at is None:
         return NOT_PAUSED
     return Pause(row.paused_at, row.paused_by, row.pause_reason, row.paused_until)

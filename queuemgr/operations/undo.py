@@ -111,7 +111,7 @@ PAUSE = ("is", "paused_at", "paused_by", "pause_reason", "paused_until")
 
 
 def _left(change: AuditEntry) -> Values:
-    """What must still be so; of a new row, all its fields."""
+    """The values that must be unchanged for the undo to apply; of a new row, all its fields."""
     after = change.after
     pause = {name: after[name] for name in PAUSE if name in after}
     if "paused_at" in pause:
@@ -214,7 +214,7 @@ def _may_restore(change: AuditEntry) -> str:
 
 
 def _bulk_now(change: AuditEntry) -> Values:
-    """As the change left it: each execution is checked when its chunk is undone."""
+    """Skipped here: each execution is compared when its chunk runs."""
     try:
         bulk.check_undoable(change.action_id or 0)
     except BadInput as error:

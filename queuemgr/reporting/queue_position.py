@@ -39,7 +39,7 @@ class Estimate:
     """Position, likely start and likely end of one execution; where a time is None, `unknown` says why.
 
     `position` counts those that start before it, itself included, and is a lower bound where not all were
-    counted. `can_change_at` is the earliest time at which a reason that stops it ends by itself.
+    counted. `can_change_at` is the earliest end time of a reason that stops it.
     """
 
     queue: str
@@ -96,7 +96,7 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
 def _start(
     execution: Execution, position: int, lately: Starts, reasons: Iterable[Reason], now: datetime
 ) -> tuple[datetime | None, str]:
-    """When it may start, at the speed of late, once all that has an end has ended."""
+    """Estimated start from the recent rate, after all reasons with an end time; or why there is none."""
     if stopped := stopped_for_good(execution, reasons, now):
         return None, stopped
     if not lately.count:
@@ -119,7 +119,7 @@ def stopped_for_good(execution: Execution, reasons: Iterable[Reason], now: datet
 
 
 def _due(execution: Execution, now: datetime) -> datetime:
-    """When its time has come; what is beyond the window of its batch waits for no time."""
+    """Its due time, at least now; now for members beyond the window of their batch."""
     return max(now, execution.run_after or now)
 
 
@@ -149,11 +149,11 @@ def _finish(
 def _remaining(execution: Execution) -> list[tuple[str, str]]:
     """The steps left, this one first, as far as its present inputs decide."""
     flow = get_flow(execution.flow)
-    place, left = flow.at(execution.phase, execution.step), [(execution.phase, execution.step)]
-    while further := flow.after(place.phase.name, place.step.name, execution.inputs):
-        place = further
-        left.append((place.phase.name, place.step.name))
-    return left
+    step_ref, remaining = flow.at(execution.phase, execution.step), [(execution.phase, execution.step)]
+    while next_ref := flow.after(step_ref.phase.name, step_ref.step.name, execution.inputs):
+        step_ref = next_ref
+        remaining.append((step_ref.phase.name, step_ref.step.name))
+    return remaining
 
 
 _OLDER = """
@@ -185,13 +185,13 @@ def _position(execution: Execution, route: Route, now: datetime) -> tuple[int, b
     ]
     if not route.resumed:
         others.append(_Others("r.served_at IS NOT NULL", (), MAX_OLDER, resumed=True))
-    found, cut_off = _count(others, route, _due(execution, now))
-    return 1 + older + found, older >= MAX_OLDER or cut_off
+    elsewhere, cut_off = _count(others, route, _due(execution, now))
+    return 1 + older + elsewhere, older >= MAX_OLDER or cut_off
 
 
 def _older(execution: Execution, route: Route) -> int:
-    """How many on its own route start before it: those due earlier, and before members beyond the
-    windows of their batches all that are not."""
+    """How many executions start earlier on its own route: those due earlier; for members beyond the window of
+    their batch, all others."""
     pk, due = execution.pk, execution.run_after
     values: tuple[Any, ...]
     if due is None:
@@ -241,19 +241,19 @@ _PLAIN = ("queue", "position", "starts_at", "finishes_at", "can_change_at")
 
 def serialize(execution: Execution) -> dict[str, Any]:
     """Why it waits, its position and its estimate: plain data with stable names."""
-    seen = explain.reasons()
-    found = estimate(execution, seen)
-    stopped = seen.by_route.get(execution.route_id or 0, ()) if found else ()
+    route_reasons = explain.reasons()
+    estimated = estimate(execution, route_reasons)
+    stopped = route_reasons.by_route.get(execution.route_id or 0, ()) if estimated else ()
     return {
         "key": execution.key,
         "flow": execution.flow,
         "status": execution.status,
-        "why": seen.of(execution),
+        "why": route_reasons.of(execution),
         "reasons": [{"limit": r.limit, "reason": r.text, "kind": r.kind, "until": r.until} for r in stopped],
-        "not_before": seen.not_before(execution),
-        **{name: getattr(found, name, None) for name in _PLAIN},
-        "position_is_at_least": bool(found and found.position_is_at_least),
-        "started_lately": found and found.recent_starts.count,
-        "started_lately_seconds": found and round(found.recent_starts.seconds),
-        "unknown": found.unknown if found else "",
+        "not_before": route_reasons.not_before(execution),
+        **{name: getattr(estimated, name, None) for name in _PLAIN},
+        "position_is_at_least": bool(estimated and estimated.position_is_at_least),
+        "started_lately": estimated and estimated.recent_starts.count,
+        "started_lately_seconds": estimated and round(estimated.recent_starts.seconds),
+        "unknown": estimated.unknown if estimated else "",
     }

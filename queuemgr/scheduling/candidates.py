@@ -34,7 +34,7 @@ class RouteScan:
     """The routes one decision reads; `snapshot` holds those with waiting work.
 
     `cut_off` are the queues that may have more routes than were read, `unblocks_at` is when the first
-    queue that is stopped as a whole may start work again by itself.
+    queue that is stopped as a whole may start work again without a change.
     """
 
     snapshot: Snapshot
@@ -80,8 +80,8 @@ def decide(read_routes: Callable[[int], RouteScan], free_slots: int) -> Decided:
 
 
 def stopped_queues(fleet: Snapshot, queues: Queues) -> dict[str, tuple[Reason, ...]]:
-    """The reasons that stop each queue as a whole: of queues with an unparked route if one of them is
-    open, else of all, since a route whose parking timer has expired may be on any."""
+    """Reasons that block whole queues; queues with only parked routes are tested only if all others are
+    blocked, for a parking timer may have expired on any."""
     parked = fleet.fully_parked
     lively = [at for q, at in queues.items() if (q, True) not in parked or (q, False) not in parked]
     stopped = open_queues(fleet, lively)
@@ -89,7 +89,7 @@ def stopped_queues(fleet: Snapshot, queues: Queues) -> dict[str, tuple[Reason, .
 
 
 def has_candidates(scan: RouteScan, decision: Decision) -> bool:
-    """Could routes that were not read fill the slots this decision left idle?"""
+    """Could routes that were not read use the slots left idle?"""
     full = {
         route.queue
         for route in scan.snapshot.routes

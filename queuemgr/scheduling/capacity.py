@@ -1,9 +1,8 @@
-"""Can live workers take one more? Slots per group of workers, leases on their way, matched. Pure.
+"""Matches unstarted leases with idle slots, so that no lease is granted to a queue without one. Pure.
 
-A message that no idle worker can take would wait behind a busy one, so admission grants a queue only
-as many leases as idle slots can be matched with. Workers of the same queues form a group; a lease on
-its way may go to any group that consumes its queue; a new one is matched along augmenting paths, so
-it is refused only when no arrangement has room.
+Without a slot its message would wait behind a busy worker. Workers of the same queues form a group; an
+unstarted lease may go to any group that consumes its queue; a new one is matched along augmenting paths,
+so it is refused only when no arrangement has room.
 """
 
 from __future__ import annotations

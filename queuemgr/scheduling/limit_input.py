@@ -54,13 +54,13 @@ def validate(row: Model, values: Mapping[str, Any]) -> None:
 
 
 def limit_to_edit(name: str) -> Limit:
-    """The row of a limit; for a pattern, or a new key of a known kind, a new row that is not saved.
+    """The limit's row, or an unsaved one for a pattern or a key of a known kind.
 
     Raises `BadInput` for any other name: a mistyped one must not become a limit that nothing passes.
     """
-    found: Limit | None = Limit.objects.filter(name=name).first()
-    if found is not None:
-        return found
+    limit: Limit | None = Limit.objects.filter(name=name).first()
+    if limit is not None:
+        return limit
     names = Limit.objects.values_list("name", flat=True)
     kinds = {row.partition(":")[0] for row in names if ":" in row}
     known_kind = ":" in name and name.partition(":")[0] in kinds - {"phase"}
@@ -70,7 +70,7 @@ def limit_to_edit(name: str) -> Limit:
 
 
 def no_limit(name: str) -> str:
-    """The error message for a limit there is none of, naming those there are."""
+    """The error message for an unknown limit, naming the known ones."""
     return f"no limit is called {name!r}; there are: " + ", ".join(
         Limit.objects.values_list("name", flat=True)
     )

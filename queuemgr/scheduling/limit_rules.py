@@ -21,8 +21,8 @@ from queuemgr.scheduling.decision_input import GLOBAL_VIRTUAL_TIME, BreakerState
 
 
 class LimitRow(NamedTuple):
-    """All there is under one name: a limit, its state, or a queue. The columns of what is not there are
-    None, whatever their type says; `max_running` and `rate_clock` tell if there is a limit, a state."""
+    """A row of limit, state and queue joined by name; the columns of absent parts are None, whatever their
+    type says: without a limit `max_running`, without a state `rate_clock`."""
 
     name: str
     max_running: int

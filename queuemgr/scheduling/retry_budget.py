@@ -39,8 +39,7 @@ class _Started(NamedTuple):
 
 
 def _started(now: datetime) -> _Started:
-    """Ids of attempts ascend as they end, so the first and the last id of the window tell how many there
-    are."""
+    """Count the starts in the window from its first and last attempt ids, which ascend as attempts end."""
     (held,) = sql.rows(_Started, _HELD)
     first = sql.column(_FIRST, [now - RETRY_WINDOW])
     if not first:

@@ -35,8 +35,8 @@ def record_settings_change(
 def write_changed(
     action: str, row: Limit | RetryPolicy, values: Mapping[str, Any], forced: Collection[str] = ()
 ) -> bool:
-    """Write into a row the settings that changed since they were last written, or are forced; the other
-    fields keep what an operator set. True if any did."""
+    """Update the fields whose setting changed since it was last written, or is forced; keep operators' edits
+    of the others. True if any was updated."""
     changed = {
         field: value
         for field, value in values.items()

@@ -71,9 +71,9 @@ def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
     queues = {queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES}
     stopped = stopped_queues(fleet, queues)
     open_ones = {name: queues[name] for name, reasons in stopped.items() if not reasons}
-    found = route_heads.read_candidates(fleet, open_ones, at_most, free_slots(fleet))
-    snapshot = _with_limits_of(fleet, tuple(route for route in found if not route.is_empty))
-    return RouteScan.of(snapshot, found, at_most, stopped)
+    routes = route_heads.read_candidates(fleet, open_ones, at_most, free_slots(fleet))
+    snapshot = _with_limits_of(fleet, tuple(route for route in routes if not route.is_empty))
+    return RouteScan.of(snapshot, routes, at_most, stopped)
 
 
 def free_slots(fleet: Snapshot) -> int:
@@ -94,8 +94,8 @@ def _with_limits_of(
 
 
 def _with_keys(fleet: Snapshot, names: Collection[str], *, every_key: bool) -> Snapshot:
-    """The snapshot with the usage of these keys and their limits. With `every_key` the usage of all is
-    added, and the limits of all were read with the fleet."""
+    """Add the usage and the limits of these keys; with `every_key` the usage of all, whose limits were read
+    with the fleet."""
     held = limit_usage.keyed_leases(None if every_key else names)
     own = LimitStates() if every_key else limit_states_of(names, fleet.now)
     rules = {**fleet.rules, **own.rules}

@@ -54,7 +54,7 @@ class StartOrder:
         return max(0, route.waited(self._now) // starvation)
 
     def is_starved_heavy(self, route: WaitingRoute) -> bool:
-        """Has heavy work waited so long that it is first on its priority level, with capacity reserved?"""
+        """Heavy work that waited past `heavy_wait`: first on its priority level, with capacity reserved."""
         patience = self._ordering.heavy_wait
         if patience is None or self._served[route.id]:
             return False

@@ -1,6 +1,6 @@
 """Whether any work has a tenant: if not, dispatch skips the fair shares.
 
-Once a process has seen a tenant it stops asking; until then it asks the database now and then.
+Until a process has found a tenant it checks the database every few seconds; afterwards it does not.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import time
 
 from queuemgr.base import process_state, sql
 
-ASK_AGAIN = 5.0
-"""Seconds. Until then a tenant new to the fleet may get less than its fair share, though it is served."""
+CHECK_SECONDS = 5.0
+"""Seconds between checks for a first tenant; until one is found, fair shares are off."""
 
 _any_known = False
-_asked_at = float("-inf")
+_checked_at = float("-inf")
 
 
 def note_tenant(tenant: str) -> None:
@@ -23,18 +23,18 @@ def note_tenant(tenant: str) -> None:
 
 
 def any_tenants() -> bool:
-    global _asked_at
-    if not _any_known and time.monotonic() - _asked_at > ASK_AGAIN:
-        _asked_at = time.monotonic()
+    global _checked_at
+    if not _any_known and time.monotonic() - _checked_at > CHECK_SECONDS:
+        _checked_at = time.monotonic()
         for tenant in sql.column("SELECT tenant FROM queuemgr_route WHERE tenant <> '' LIMIT 1"):
             note_tenant(tenant)
     return _any_known
 
 
 def reset() -> None:
-    """Ask the database anew."""
-    global _any_known, _asked_at
-    _any_known, _asked_at = False, float("-inf")
+    """Check the database anew."""
+    global _any_known, _checked_at
+    _any_known, _checked_at = False, float("-inf")
 
 
 process_state.register(reset)

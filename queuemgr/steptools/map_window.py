@@ -87,7 +87,7 @@ class MapWindow(Generic[T]):
         self._waiting[attempt.seq] = attempt
 
     def retry(self, attempt: ItemAttempt[T]) -> None:
-        """Its delay is over."""
+        """Make an item ready again after its delay."""
         if self._waiting.pop(attempt.seq, None):
             self._due.append(attempt)
 

@@ -98,7 +98,7 @@ def prune() -> dict[str, int]:
     """Delete old attempts of finished executions (if a retention is set), old statistics, workers that
     are gone, and expired idempotency records; returns how many of each.
 
-    Executions are never deleted. Attempts of failed executions are kept until a person decides.
+    Executions are never deleted. Attempts of failed executions are retained until a person decides.
     """
     now = database_now()
     return {

@@ -92,4 +92,4 @@ def _of_failures(shown: Dashboard) -> Iterator[Alarm]:
     if lately:
         yield Alarm("note", f"{lately:,} failed for good in the last hour", "failures")
     elif failed:
-        yield Alarm("note", f"{failed:,} failed, kept until a person decides", "failures")
+        yield Alarm("note", f"{failed:,} failed, retained until a person decides", "failures")

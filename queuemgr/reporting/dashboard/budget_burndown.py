@@ -70,11 +70,7 @@ def _nearest_end_first(budget: Budget) -> tuple[bool, float, str]:
 
 
 def _line(budget: Budget, recent: Trends) -> Line:
-    """The fleet's line.
-
-    Computed backwards from what is left now, so its end is exact; an attempt counts in the hour it ended,
-    which for one running at midnight is the day after the one it was charged to.
-    """
+    """Budget left by hour, computed backwards from now; an attempt counts in the hour it ended."""
     now, ends = recent.now, budget.resets_at or recent.now
     remaining = max(0, budget.budget - budget.spent)
     begins = max(ends - DAY, recent.since)

@@ -158,7 +158,7 @@ def _widest(bar: LimitBar) -> tuple[bool, int, str]:
 
 
 def _belongs(bar: LimitBar) -> bool:
-    """Is it shown? A pattern only when it is paused as a whole: else its keys are shown."""
+    """Shown if active or configured; a pattern only while paused, else by its keys."""
     if bar.name.endswith("*"):
         return bool(bar.rule.paused)
     return bar.is_active or bool(bar.rule.max_running or bar.rule.rate or bar.rule.daily_budget)

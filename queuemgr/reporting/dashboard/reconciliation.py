@@ -22,8 +22,7 @@ from queuemgr.scheduling.decision_input import NO_USE, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class AllExecutions:
-    """Executions at one moment: `by_state` from their rows' states, `waiting` along the routes they
-    wait on, `held` by lease rows."""
+    """Executions counted at one moment: `by_state`, `waiting` by route, and `held` by lease."""
 
     at: datetime
     by_state: Counter[str]

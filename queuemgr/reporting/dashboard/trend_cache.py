@@ -61,7 +61,7 @@ class Trends:
         return [row for row in rows if row.minute >= settled]
 
     def take_older(self) -> None:
-        """Read further back, `ROWS` rows at a time; a minute cut in two is left to the next call."""
+        """Read up to `ROWS` older rows, ending at a whole minute."""
         older = minute_stats.since(self.now - WEEK).filter(minute__lt=self.since).order_by("-minute")
         rows = _rows(older[:ROWS])
         cut = rows[-1].minute if len(rows) == ROWS else None

@@ -32,8 +32,8 @@ class WorkerRow:
     silent: timedelta
 
     @property
-    def lanes(self) -> str:
-        return lanes(self.worker.queues)
+    def queues_text(self) -> str:
+        return queues_text(self.worker.queues)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ def _latest_runs(rows: Iterable[WorkerRow]) -> list[WorkerRow]:
 
 
 def _condition(worker: Worker, busy: int, now: datetime) -> Condition:
-    """`gone` has no heartbeat and was not told to stop; `left` was drained and is done."""
+    """`gone`: no heartbeat without draining; `left`: drained and idle."""
     if worker.seen_at > live_since(now) and (busy or not worker.draining_at):
         return "draining" if worker.draining_at else "live"
     return "left" if worker.draining_at and not busy else "gone"
 
 
-def lanes(queues: Iterable[str]) -> str:
+def queues_text(queues: Iterable[str]) -> str:
     """`print, bind.high`: a phase named alone stands for all its priorities."""
     priorities: dict[str, set[str]] = {}
     for queue in sorted(queues):

@@ -92,7 +92,7 @@ def _counters(rolled_up_to: datetime) -> Iterator[Sample]:
 def _histograms() -> Iterator[Sample]:
     waited: defaultdict[tuple[str, str], list[list[int]]] = defaultdict(list)
     ran: defaultdict[str, list[list[int]]] = defaultdict(list)
-    sums = MinuteStats.objects.ever().attempts_only().values_list("phase", "priority", "waited", "ran")
+    sums = MinuteStats.objects.all_time().attempts_only().values_list("phase", "priority", "waited", "ran")
     for phase, rank, waits, runs in sums:
         waited[phase, _priority(rank)].append(waits)
         ran[phase].append(runs)

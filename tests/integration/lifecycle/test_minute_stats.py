@@ -53,8 +53,8 @@ def counted() -> int:
     return minute_stats.since(ALL_TIME).aggregate(n=Sum("attempts"))["n"] or 0
 
 
-def ever() -> int:
-    return MinuteStats.objects.ever().aggregate(n=Sum("attempts"))["n"] or 0
+def all_time() -> int:
+    return MinuteStats.objects.all_time().aggregate(n=Sum("attempts"))["n"] or 0
 
 
 def test_a_minute_that_is_over_is_counted_by_kind_with_its_waits_and_runs(ended: Ended) -> None:
@@ -92,7 +92,7 @@ def test_an_attempt_committed_late_is_counted(ended: Ended) -> None:
     ended(1, outcome="lost")
     ended(1, ago=150)
     minute_stats.roll_up(NOW)
-    assert (counted(), ever()) == (5, 5)
+    assert (counted(), all_time()) == (5, 5)
     assert sum(minute_stats.since(ALL_TIME).get(minute=whole(90), outcome="done").waited) == 3
 
 
@@ -104,7 +104,7 @@ def test_however_many_roll_up_at_once_every_attempt_is_counted_once(
         for outcome in Outcome.values:
             ended(5, ago=ago, outcome=outcome)
     in_threads(6, lambda _: minute_stats.roll_up(NOW))
-    assert (counted(), ever()) == (160, 160)
+    assert (counted(), all_time()) == (160, 160)
 
 
 def test_a_roll_up_overtaken_by_another_adds_nothing(ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_a_roll_up_overtaken_by_another_adds_nothing(ended: Ended, monkeypatch: 
     monkeypatch.setattr(minute_stats, "_count", overtaken)
     minute_stats.roll_up(NOW)
     assert reads[0] == 2
-    assert (counted(), ever()) == (5, 5)
+    assert (counted(), all_time()) == (5, 5)
 
 
 def test_days_without_a_run_are_caught_up_with_oldest_first_in_bounded_batches(
@@ -139,7 +139,7 @@ def test_days_without_a_run_are_caught_up_with_oldest_first_in_bounded_batches(
     while runs[-1]:
         runs.append(minute_stats.roll_up(NOW))
     assert max(runs) < 80
-    assert (counted(), ever()) == (240, 240)
+    assert (counted(), all_time()) == (240, 240)
 
 
 def test_a_span_without_attempts_costs_no_statement_a_minute(ended: Ended) -> None:
@@ -171,7 +171,7 @@ def test_old_minutes_are_pruned_and_the_sums_of_all_time_stay(
     configure(keep_minutes_days=5)
     assert minute_stats.prune(NOW, rows=1) == 2
     minute_stats.roll_up(NOW)
-    assert (counted(), ever()) == (1, 6)
+    assert (counted(), all_time()) == (1, 6)
 
 
 def test_nothing_is_counted_twice_when_minutes_are_kept_longer_again(
@@ -184,7 +184,7 @@ def test_nothing_is_counted_twice_when_minutes_are_kept_longer_again(
     assert minute_stats.prune(NOW, rows=100) == 1, "the last stays: it says how far this went"
     configure(keep_minutes_days=31)
     minute_stats.roll_up(NOW)
-    assert ever() == 5
+    assert all_time() == 5
 
 
 def test_pruned_attempts_take_nothing_from_minutes_already_rolled_up(ended: Ended) -> None:
@@ -192,7 +192,7 @@ def test_pruned_attempts_take_nothing_from_minutes_already_rolled_up(ended: Ende
     minute_stats.roll_up(NOW)
     Attempt.objects.all().delete()
     minute_stats.roll_up(NOW)
-    assert (counted(), ever()) == (4, 4)
+    assert (counted(), all_time()) == (4, 4)
 
 
 @pytest.mark.parametrize("back", [timedelta(minutes=2), timedelta(hours=1)])
@@ -201,7 +201,7 @@ def test_a_clock_set_back_leaves_nothing_uncounted(ended: Ended, back: timedelta
     minute_stats.roll_up(NOW)
     ended(3, ago=back.total_seconds() + 80)
     minute_stats.roll_up(NOW - back)
-    assert (counted(), ever()) == (5, 5)
+    assert (counted(), all_time()) == (5, 5)
 
 
 def test_an_attempt_that_ended_in_the_future_rolls_up_nothing_early(ended: Ended) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from queuemgr.reporting.dashboard.limit_bars import pace_text
-from queuemgr.reporting.dashboard.worker_table import lanes
+from queuemgr.reporting.dashboard.worker_table import queues_text
 from queuemgr.web.templatetags.dashboard import clock, number, percent, span
 
 NOW = datetime(2026, 3, 1, 14, 32, tzinfo=UTC)
@@ -37,5 +37,5 @@ def test_numbers_are_grouped_by_thousands_and_shares_are_css_widths() -> None:
 
 
 def test_a_phase_named_alone_stands_for_all_its_priorities() -> None:
-    assert lanes(["prep.low", "prep.high", "prep.normal", "wrap.high"]) == "prep, wrap.high"
-    assert lanes([]) == "none"
+    assert queues_text(["prep.low", "prep.high", "prep.normal", "wrap.high"]) == "prep, wrap.high"
+    assert queues_text([]) == "none"

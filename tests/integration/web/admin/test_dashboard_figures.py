@@ -182,7 +182,9 @@ def test_workers_show_slots_busy_lanes_and_whether_they_live(
     Worker.objects.filter(pk__in=(gone.pk, left.pk)).update(seen_at=now - timedelta(minutes=5))
     Worker.objects.filter(pk=left.pk).update(draining_at=now - timedelta(minutes=5))
     found = read().workers
-    rows = {row.worker.name: (row.condition, row.busy, row.worker.slots, row.lanes) for row in found.shown}
+    rows = {
+        row.worker.name: (row.condition, row.busy, row.worker.slots, row.queues_text) for row in found.shown
+    }
     assert rows == {
         "w@test": ("live", 4, 8, "expensive, prep, wrap"),
         "gone@test": ("gone", 0, 2, "wrap.high, wrap.low"),
@@ -257,7 +259,7 @@ def test_the_numbers_add_up(fleet: Worker) -> None:
     a_failed("dead")
     found = read()
     assert all(check.is_right for check in found.checks)
-    assert [alarm.text for alarm in found.alarms] == ["1 failed, kept until a person decides"]
+    assert [alarm.text for alarm in found.alarms] == ["1 failed, retained until a person decides"]
     assert (found.counted.waiting, found.counted.held, found.counted.ended) == (5, 5, 2)
     assert found.counted.by_state.total() == Execution.objects.count()
     assert check("Slots").parts == (("prep", 4), ("expensive", 1), ("wrap", 0))
