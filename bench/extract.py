@@ -35,7 +35,7 @@ for path in sys.argv[1:]:
         for page in pypdf.PdfReader(path).pages:
             page.extract_text()
             pages += 1
-    except Exception:
+    except Exception:  # pypdf raises anything over a damaged file; its pages count as unread
         pass
 print(pages)
 """

@@ -242,13 +242,13 @@ def read_settings_anew() -> None:
     sys.modules.pop("project.settings")
     settings._wrapped = empty
     vars(connections).pop("settings", None)
-    connections.__init__()  # type: ignore[misc]
+    connections.__init__()  # type: ignore[misc]  # as a new process has them
 
 
 def run(arguments: list[str]) -> None:
     """Run what `python arguments…` would: options `-W`, then `-m module`, `-c code` or a file."""
     while arguments[0] == "-W":
-        warnings.simplefilter(arguments[1])  # type: ignore[arg-type]
+        warnings.simplefilter(arguments[1])  # type: ignore[arg-type]  # of a command line
         arguments = arguments[2:]
     kind, *rest = arguments
     if kind == "-m":

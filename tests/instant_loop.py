@@ -20,12 +20,12 @@ class InstantLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def _run_once(self) -> None:
-        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
+        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]  # not in the stubs
         if not ready and scheduled:
             self._now = max(self._now, scheduled[0].when())
-        if not ready and not scheduled and not self._stopping:  # type: ignore[attr-defined]
+        if not ready and not scheduled and not self._stopping:  # type: ignore[attr-defined]  # as above
             raise AssertionError("nothing runs and no timer is set: a wake-up was lost")
-        super()._run_once()  # type: ignore[misc]
+        super()._run_once()  # type: ignore[misc]  # as above
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:

@@ -123,7 +123,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FilesByDatabase(config, log)
 
 
-class FilesByDatabase(LoadScopeScheduling):  # type: ignore[misc]
+class FilesByDatabase(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Hands out whole files, each to a process that has the database its tests want."""
 
     def _split_scope(self, nodeid: str) -> str:

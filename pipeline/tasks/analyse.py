@@ -46,7 +46,7 @@ def analyse_step(work: Work) -> Result:
         return Snoozed(0, again.reason, again.context)
     except ChargeFailed:
         return CHARGE_FAILED
-    except Exception as error:
+    except Exception as error:  # whatever it is, its requests were paid for
         return failed_result(error, work, _cost(usage))
 
 

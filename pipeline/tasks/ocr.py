@@ -56,7 +56,7 @@ def ocr_step(work: Work) -> Result:
             return _ocr(work, charger)
         except ChargeFailed:
             return CHARGE_FAILED
-        except Exception as error:
+        except Exception as error:  # whatever it is, its requests were paid for
             return failed_result(error, work, charger.cost)
 
 

@@ -51,7 +51,7 @@ def recorded_on_failure(document: Document, usage: Usage) -> Iterator[None]:
     """
     try:
         yield
-    except Exception:
+    except Exception:  # raised again below
         try:
             if usage.requests:
                 store(document.pk, usage_columns(usage))

@@ -40,7 +40,7 @@ class Grant(NamedTuple):
         return queue_name(self.phase, self.priority)
 
     def __str__(self) -> str:
-        """As logs name it: `lease 3f2a…: papers/arxiv:2101.00001 step fetch`."""
+        """As logs name it: `lease 3f2a…: orders/order-1001 step print`."""
         return f"lease {self.lease_id}: {self.flow}/{clean(self.key)} step {self.step}"
 
 

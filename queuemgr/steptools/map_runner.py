@@ -172,7 +172,7 @@ class AttemptRunner(Generic[T, R]):
                     self.window.add(item)
                     self._start_attempts()
                     await self._until_can_pull()
-        except Exception as error:
+        except Exception as error:  # the source is the caller's: any kind
             self.source_error = error
             self._stop_if_fail_fast()
         self.window.source_done = True
@@ -218,7 +218,7 @@ class AttemptRunner(Generic[T, R]):
             return None
         try:
             return self._retries.delay(attempt.error, attempt.attempts)
-        except Exception as error:
+        except Exception as error:  # a callback's, so of any kind
             attempt.error = error
             return None
 

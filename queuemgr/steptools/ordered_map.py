@@ -50,7 +50,7 @@ class ItemsFailed(ExceptionGroup[Exception]):
     results: list[Any]
     failed: dict[int, Exception]
 
-    def derive(self, excs: Sequence[Exception]) -> ItemsFailed:  # type: ignore[override]
+    def derive(self, excs: Sequence[Exception]) -> ItemsFailed:  # type: ignore[override]  # returns this type only
         """Groups made by `split` and `except*` have the results too."""
         group = ItemsFailed(self.message, excs)
         group.results, group.failed = self.results, self.failed

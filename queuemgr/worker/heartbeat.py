@@ -73,7 +73,7 @@ class Heartbeat:
             except DatabaseError as error:
                 logger.warning("heartbeat: database does not answer (%s)", error)
                 connection.close()
-            except Exception:
+            except Exception:  # the thread must go on: without renewals every lease expires
                 logger.exception("heartbeat failed; trying again in %g s", POLL_SECONDS)
 
     def _tick(self) -> None:

@@ -32,6 +32,6 @@ def killed_at(number: int, forwards: Callable[..., None]) -> Callable[..., None]
 if sys.argv[1:]:
     for operation in (AddIndexConcurrently, AddConstraintNotValid):
         forwards = killed_at(int(sys.argv[1]), operation.database_forwards)
-        operation.database_forwards = forwards  # type: ignore[method-assign]
+        operation.database_forwards = forwards  # type: ignore[method-assign]  # replaced on purpose
 settings.MIGRATION_MODULES = {"queuemgr": "tests.acceptance.next_release"}
 execute_from_command_line(["manage.py", "migrate", "-v", "0"])

@@ -88,7 +88,7 @@ def test_a_run_that_fails_fast_raises_its_first_failure_and_starts_nothing_after
             started_by_then.append(sum(watch.tries.values()))
         calls.errors.append(finished)
 
-    calls.on_error = on_error  # type: ignore[method-assign]
+    calls.on_error = on_error  # type: ignore[method-assign]  # of this run only
     try:
         results = run(queued(watch, calls))
     except Exception as error:

@@ -37,7 +37,7 @@ def main(script: str) -> None:
             write_line(out, line)
     except MemoryError:
         write_line(out, {"died": "memory"})
-    except Exception as error:
+    except Exception as error:  # what libraries raise over a damaged document has no common base
         write_line(out, {"died": "crashed", "detail": location(error)})
     else:
         write_line(out, {"end": True})

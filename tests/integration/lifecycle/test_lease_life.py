@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -263,7 +264,7 @@ def test_result_and_end_of_lease_commit_together(
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
-    store = lambda: Worker.objects.filter(pk=worker.row.pk).update(host="stored")  # noqa: E731
+    store = partial(Worker.objects.filter(pk=worker.row.pk).update, host="stored")
 
     def fail(settled: Any) -> None:
         raise RuntimeError("the plug is pulled")

@@ -1,7 +1,6 @@
 """The fetch step with redirects to other hosts: each is asked under its own limit, and chains end."""
 
-# Fixtures are imported by name and given to tests by name.
-# ruff: noqa: F401, F811
+# ruff: noqa: F401, F811 - fixtures are imported by name and given to tests by name
 
 from __future__ import annotations
 

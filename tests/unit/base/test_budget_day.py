@@ -66,7 +66,7 @@ def test_where_midnight_comes_twice_the_day_begins_with_the_first() -> None:
     assert day_of(first + timedelta(hours=1), "America/Havana") == date(2024, 11, 3)
 
 
-moments = st.datetimes(datetime(2012, 1, 1), datetime(2036, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+moments = st.datetimes(datetime(2012, 1, 1), datetime(2036, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - naive by contract
 near_changes = st.builds(
     lambda day, minutes: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=day, minutes=minutes),
     st.integers(0, 366), st.integers(-90, 90),

@@ -129,7 +129,7 @@ def test_chinese_text_has_no_look_alike_radicals_or_compatibility_characters() -
 
 
 def test_the_chinese_font_is_embedded_with_a_map_to_unicode() -> None:
-    fonts = PdfReader(SAMPLES / "cjk.pdf").pages[0]["/Resources"]["/Font"]  # type: ignore[index]
+    fonts = PdfReader(SAMPLES / "cjk.pdf").pages[0]["/Resources"]["/Font"]  # type: ignore[index]  # a page has some
     faces = [font.get_object() for font in fonts.values()]
     chinese = [face for face in faces if "NotoSerifCJK" in face["/BaseFont"]]
     assert chinese

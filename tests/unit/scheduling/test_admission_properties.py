@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -150,11 +151,11 @@ def test_nothing_of_its_level_or_below_takes_the_capacity_reserved_for_heavy_wor
 
 @given(snapshots(), st.randoms(use_true_random=False))
 @often
-def test_the_decision_depends_only_on_the_snapshot(seen: Snapshot, rng: object) -> None:
+def test_the_decision_depends_only_on_the_snapshot(seen: Snapshot, rng: Random) -> None:
     """The same again, and with everything told in another order."""
     routes, idle = list(seen.routes), list(seen.idle.items())
-    rng.shuffle(routes)  # type: ignore[attr-defined]
-    rng.shuffle(idle)  # type: ignore[attr-defined]
+    rng.shuffle(routes)
+    rng.shuffle(idle)
     decision = admit(seen)
     assert admit(seen) == decision
     assert admit(replace(seen, routes=tuple(routes), idle=dict(idle))).starts == decision.starts

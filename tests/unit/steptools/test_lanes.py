@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -25,8 +26,8 @@ def _no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMAND_LINE, "{}")
 
 
-def of(machine_: Machine = BIG, **values: object) -> Lanes:
-    given = LaneSettings(**values)  # type: ignore[arg-type]
+def of(machine_: Machine = BIG, **values: Any) -> Lanes:
+    given = LaneSettings(**values)
     return compute_lanes(
         given.model_dump(), lambda name: "settings" if name in values else "default", machine_
     )
@@ -85,11 +86,11 @@ def test_a_value_taken_from_another_setting_names_it_and_has_its_source():
 
 
 def test_the_command_line_wins_over_settings_these_over_the_environment(
-    monkeypatch: pytest.MonkeyPatch, settings: object
+    monkeypatch: pytest.MonkeyPatch, settings: Any
 ):
     monkeypatch.setenv("SLUICE_CPU_CONCURRENCY", "5")
     assert setting(lanes(), "cpu_concurrency") == (5, "environment", "")
-    settings.SLUICE_CPU_CONCURRENCY = 6  # type: ignore[attr-defined]
+    settings.SLUICE_CPU_CONCURRENCY = 6
     process_state.reset_all()
     assert setting(lanes(), "cpu_concurrency") == (6, "settings", "")
     out = StringIO()

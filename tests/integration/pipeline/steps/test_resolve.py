@@ -160,7 +160,7 @@ def test_sources_are_asked_in_order_and_their_addresses_ordered_by_who_may_read_
 def test_keys_and_the_address_to_write_to_go_where_each_service_asks(faulty: FaultyServer, ask: Ask) -> None:
     with pytest.raises(StepFailed) as failure:
         ask(openalex_api_key="oa-secret", semanticscholar_api_key="s2-secret")
-    by_path = {hit.partition("?")[0]: (hit, seen) for hit, seen in zip(faulty.hits, faulty.seen)}  # noqa: B905
+    by_path = {hit.partition("?")[0]: (hit, seen) for hit, seen in zip(faulty.hits, faulty.seen, strict=True)}
     assert "api_key=oa-secret" in by_path[OPENALEX][0]
     assert by_path[SCHOLAR][1]["x-api-key"] == "s2-secret"
     assert "mailto=papers%40example.org" in by_path[CROSSREF][0]

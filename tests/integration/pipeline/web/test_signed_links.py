@@ -1,7 +1,6 @@
 """The query of a URL may contain a signature: it is used for fetching, and shown nowhere."""
 
-# Fixtures are imported by name and given to tests by name.
-# ruff: noqa: F401, F811
+# ruff: noqa: F401, F811 - fixtures are imported by name and given to tests by name
 
 from __future__ import annotations
 
