@@ -23,7 +23,7 @@ from queuemgr.base.redaction import clean
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import leases, states
 from queuemgr.lifecycle.states import Head
-from queuemgr.models import HELD, Batch, Execution, Lease, Route, State
+from queuemgr.models import HELD, Batch, Execution, State
 from queuemgr.scheduling import parking, wakeups
 from queuemgr.scheduling.wakeups import BatchWakeups
 
@@ -83,14 +83,9 @@ def cancel_members(lock: SchedulerLock, batch: Batch) -> int:
     Returns how many were cancelled. Members a person retried since are left alone.
     """
     members = batch.executions.filter(attempts_counted_since__lte=batch.cancelled_at)
-    held = Lease.objects.filter(execution__in=members.held()).order_by("pk")
-    list(held.select_for_update().values_list("pk"))  # in the order endings lock them
-    sent = Lease.objects.unstarted().filter(execution__in=members.filter(state=State.LEASED))
-    leases.revoke_unstarted(sent.values_list("pk", flat=True))
-    running = members.filter(state=State.RUNNING)
-    Lease.objects.filter(execution__in=running, cancel_requested_by="").update(
-        cancel_requested_by=_name(batch)
-    )
+    leases.lock_of(members.held())
+    leases.revoke_unstarted_of(members.filter(state=State.LEASED))
+    leases.request_cancellation(members.filter(state=State.RUNNING), _name(batch))
     waiting = members.waiting().order_by("batch_seq").values_list("pk", flat=True)
     return _cancel(list(waiting[:CANCEL_BATCH_SIZE]), batch, lock.now)
 
@@ -130,8 +125,7 @@ def start_within_window(lock: SchedulerLock, batch: Batch) -> None:
     if head is None:
         return
     routes = states.start_members(batch.pk, range(head, head + batch.window), lock.now)
-    Route.objects.filter(pk__in=routes, head_at__gt=lock.now).update(head_at=lock.now)
-    parking.unpark(lock, routes)
+    parking.fall_due(lock, routes, lock.now)
 
 
 def defer_beyond_window(lock: SchedulerLock, members: Collection[int]) -> None:
@@ -142,7 +136,7 @@ def defer_beyond_window(lock: SchedulerLock, members: Collection[int]) -> None:
     heads = first_unfinished({batch.pk for batch in found.values()})
     ends = {batch.pk: heads.get(batch.pk, 0) + batch.window for batch in found.values()}
     beyond = [e.pk for e, batch in found.items() if (e.batch_seq or 0) >= ends[batch.pk]]
-    Execution.objects.filter(pk__in=beyond).update(run_after=None)
+    states.defer_members(beyond)
 
 
 _OF_STATE = """

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from queuemgr.base import scheduler_lock
 from queuemgr.lifecycle import anomalies, leases, states
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.models import Lease, State
+from queuemgr.models import State
 from queuemgr.scheduling import breakers
 
 
@@ -32,17 +32,10 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
     lease finds no row.
     """
     now = scheduler_lock.database_now()
-    unstarted = Lease.objects.unstarted().filter(pk__in=lease_ids)
-    if connection.features.has_select_for_update:
-        unstarted = unstarted.order_by("pk").select_for_update()  # in the order endings lock them
-    found = list(unstarted.values_list("pk", "execution_id", "rated"))
-    started = {pk: execution for pk, execution, _ in found}
+    started = leases.start(lease_ids, worker_id, now)
     anomalies.count(anomalies.MESSAGE_REFUSED, len(lease_ids) - len(started), now)
     if not started:
         return Begun([])
-    Lease.objects.filter(pk__in=started).update(
-        worker_id=worker_id, started_at=now, expires_at=leases.lease_expiry(now, started=True)
-    )
-    states.move(started.values(), State.RUNNING)
-    wakeup = breakers.advance_clocks([json.loads(debits) for _, _, debits in found if debits], now)
-    return Begun(leases.grants_of(list(started)), wakeup)
+    states.move([lease.execution_id for lease in started], State.RUNNING)
+    wakeup = breakers.advance_clocks([json.loads(lease.rated) for lease in started if lease.rated], now)
+    return Begun(leases.grants_of([lease.id for lease in started]), wakeup)

@@ -23,7 +23,7 @@ from queuemgr.base.errors import StepFailed
 from queuemgr.base.redaction import describe_error
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.outcomes import Done, Failed, Lost, Result, Snoozed
-from queuemgr.lifecycle import anomalies, leases, scheduler, states, tracing
+from queuemgr.lifecycle import anomalies, leases, log_context, scheduler, states, tracing
 from queuemgr.lifecycle.dispatch import grant_leases
 from queuemgr.lifecycle.leases import AttemptEnd, Grant, HeldLease
 from queuemgr.lifecycle.outcome_rules import OutcomeEffects, apply_outcome
@@ -146,7 +146,8 @@ def _store(lease: HeldLease, result: Result) -> Result:
     except StepFailed as error:
         return Failed(error.kind, error.message, error.retry_after, cost, error.limit)
     except Exception as error:
-        logger.exception("%s: storing its result failed", lease)
+        with log_context.about(lease, lease.worker):
+            logger.exception("%s: storing its result failed", lease)
         return Failed("unexpected", describe_error(error), cost=cost)
     return result
 

@@ -6,18 +6,23 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import F, QuerySet
 
 from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.base.redaction import clean
 from queuemgr.flows.flow import queue_name
 from queuemgr.lifecycle import states
-from queuemgr.models import Outcome, State
+from queuemgr.models import Execution, Lease, Outcome, State
 from queuemgr.scheduling import wakeups
+
+Executions = QuerySet[Execution] | Collection[Execution] | Collection[int]
 
 
 class Grant(NamedTuple):
@@ -151,6 +156,58 @@ def lock_rows(lease_ids: Sequence[UUID], expired_by: datetime | None = None) -> 
     return sql.rows(HeldLease, statement, [*lease_ids, *([expired_by] if expired_by else [])])
 
 
+def lock_of(executions: Executions) -> None:
+    """Wait for starts and ends of these executions in progress; later ones wait for this transaction.
+
+    The rows are locked in the order in which ending locks them.
+    """
+    held = Lease.objects.filter(execution__in=executions).order_by("pk")
+    list(held.select_for_update().values_list("pk"))
+
+
+class StartedLease(NamedTuple):
+    id: UUID
+    execution_id: int
+    rated: str
+
+
+def start(lease_ids: Sequence[UUID], worker_id: int, now: datetime) -> list[StartedLease]:
+    """Give those of these leases that no worker has started to this one."""
+    unstarted = Lease.objects.unstarted().filter(pk__in=lease_ids)
+    if connection.features.has_select_for_update:
+        unstarted = unstarted.order_by("pk").select_for_update()  # in the order ending locks them
+    started = [StartedLease(*row) for row in unstarted.values_list(*StartedLease._fields)]
+    Lease.objects.filter(pk__in=[lease.id for lease in started]).update(
+        worker_id=worker_id, started_at=now, expires_at=lease_expiry(now, started=True)
+    )
+    return started
+
+
+def renew(lease_ids: Collection[UUID], worker_id: int, now: datetime) -> set[UUID]:
+    """Extend those of these leases that this worker still holds; returns the others."""
+    held = Lease.objects.filter(pk__in=lease_ids, worker_id=worker_id)
+    with transaction.atomic():
+        list(held.order_by("pk").select_for_update().values_list("pk"))  # in the order ending locks them
+        renewed = held.update(expires_at=lease_expiry(now, started=True))
+    if renewed == len(lease_ids):
+        return set()
+    return set(lease_ids) - set(held.values_list("pk", flat=True))
+
+
+def request_cancellation(executions: Executions, by: str) -> set[int]:
+    """Ask the workers of these executions to abort them; returns those not asked before."""
+    leases = Lease.objects.filter(execution__in=executions, cancel_requested_by="")
+    running = set(leases.values_list("execution_id", flat=True))
+    leases.update(cancel_requested_by=by)
+    return running
+
+
+def record_requests(lease_id: UUID, requests: int) -> bool:
+    """Add to the requests a step has spent; False if the lease is gone or reserved too few of them."""
+    lease = Lease.objects.filter(pk=lease_id, spent__lte=F("cost") - requests)
+    return bool(lease.update(spent=F("spent") + requests))
+
+
 def delete(lease_ids: Sequence[UUID]) -> None:
     if lease_ids:
         sql.run(f"DELETE FROM queuemgr_lease WHERE id IN ({sql.marks(len(lease_ids))})", lease_ids)
@@ -166,6 +223,12 @@ class RevokedLease(NamedTuple):
     limit_keys: str
     tokens: str
     cost: int
+
+
+def revoke_unstarted_of(executions: Executions) -> list[RevokedLease]:
+    """As `revoke_unstarted`, the leases of these executions."""
+    unstarted = Lease.objects.unstarted().filter(execution__in=executions)
+    return revoke_unstarted(unstarted.values_list("pk", flat=True))
 
 
 def revoke_unstarted(lease_ids: Iterable[UUID]) -> list[RevokedLease]:

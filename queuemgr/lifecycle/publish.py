@@ -18,7 +18,7 @@ from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import UnknownFlow, UnknownStep
 from queuemgr.base.redaction import clean
 from queuemgr.flows.flow import HOUSEKEEPING, get_flow
-from queuemgr.lifecycle import tracing
+from queuemgr.lifecycle import log_context, tracing
 from queuemgr.lifecycle.leases import Grant
 
 logger = logging.getLogger(__name__)
@@ -50,13 +50,19 @@ def send(grants: Sequence[Grant]) -> int:
                 _send(grant, producer)
                 sent += 1
     except broker_errors() as error:
+        _log_unsent(grants[sent:], error)
+    return sent
+
+
+def _log_unsent(grants: Sequence[Grant], error: Exception) -> None:
+    """One line for all, about the first: while the broker is away there may be thousands a second."""
+    if not grants:
+        return
+    with log_context.about(grants[0], log_context.NO_WORKER):
         logger.warning(
             "broker does not answer (%s): the work is stored; %d leases will be granted again, first %s",
-            type(error).__name__,
-            len(grants) - sent,
-            next(iter(grants[sent:]), "none"),
-        )
-    return sent
+            type(error).__name__, len(grants), grants[0],
+        )  # fmt: skip
 
 
 def periodic_job(task: str) -> None:

@@ -93,6 +93,27 @@ def save_context(execution_id: int, context: dict[str, Any]) -> None:
     sql.run("UPDATE queuemgr_execution SET context = %s WHERE id = %s", [context, execution_id])
 
 
+def set_payload(execution_id: int, payload: dict[str, Any]) -> None:
+    Execution.objects.filter(pk=execution_id).update(payload=payload)
+
+
+def set_priority(ids: Collection[int], priority: int) -> None:
+    Execution.objects.filter(pk__in=ids).update(priority=priority)
+
+
+def set_route(ids: Collection[int], route_id: int) -> None:
+    Execution.objects.filter(pk__in=ids).update(route_id=route_id)
+
+
+def reschedule(ids: Collection[int], run_after: datetime, wait_reason: str) -> None:
+    Execution.objects.filter(pk__in=ids).update(run_after=run_after, wait_reason=wait_reason)
+
+
+def defer_members(ids: Collection[int]) -> None:
+    """Have these members of batches wait for the window of their batch."""
+    Execution.objects.filter(pk__in=ids).update(run_after=None)
+
+
 def start_members(batch_id: int, seqs: range, at: datetime) -> set[int]:
     """Have members of a batch wait no longer for its window; returns their routes."""
     return set(

@@ -8,7 +8,7 @@ what has changed meanwhile, and returns how many it changed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import wraps
@@ -24,7 +24,7 @@ from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
-from queuemgr.models import UNSUCCESSFUL, Execution, Lease, Route, State
+from queuemgr.models import UNSUCCESSFUL, Execution, Route, State
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.scheduling import parking, routes
 from queuemgr.scheduling.claims import RouteKind
@@ -51,20 +51,13 @@ def _in_chunks(
         for start in range(0, len(ids), ROWS_AT_A_TIME):
             some = ids[start : start + ROWS_AT_A_TIME]
             with hold_scheduler_lock() as lock:
-                _lock_leases(some)
+                leases.lock_of(some)  # so that what is read next stays true
                 chunk = list(Execution.objects.filter(pk__in=some).order_by("pk"))
                 changed += act(lock, chunk, *args, **kwargs)
         transaction.on_commit(dispatch)
         return changed
 
     return act_on
-
-
-def _lock_leases(execution_ids: Sequence[int]) -> None:
-    """Wait for starts and finishes in progress, which may not hold the scheduler lock; later ones wait for
-    us. So what is read next stays true."""
-    held = Lease.objects.filter(execution_id__in=execution_ids).order_by("pk")
-    list(held.select_for_update().values_list("pk"))
 
 
 @_in_chunks
@@ -149,7 +142,7 @@ def _move_to_start(execution: Execution) -> bool:
 def _set_payload(execution: Execution, payload: dict[str, Any], by: Actor, *, from_start: bool) -> None:
     before, execution.payload = execution.payload, payload
     _check_payload(execution, from_start=from_start)
-    Execution.objects.filter(pk=execution.pk).update(payload=payload)
+    states.set_payload(execution.pk, payload)
     edited = {name for name in {*before, *payload} if before.get(name, MISSING) != payload.get(name, MISSING)}
     if edited:
         was, is_now = (
@@ -183,10 +176,8 @@ def _check_payload(execution: Execution, *, from_start: bool) -> None:
 @_in_chunks
 def cancel(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     """Cancel what waits at once; request the cancellation of what runs, which its worker sees in seconds."""
-    _revoke_unstarted(chunk)
-    leases = Lease.objects.filter(execution__in=chunk, cancel_requested_by="")
-    running = set(leases.values_list("execution_id", flat=True))
-    leases.update(cancel_requested_by=by.actor or by.source)
+    leases.revoke_unstarted_of(chunk)
+    running = leases.request_cancellation(chunk, by.actor or by.source)
     asked = [e for e in chunk if e.pk in running]
     waiting = [e for e in chunk if e.state in BEFORE_IT_RUNS and e not in asked]
     by.record_each("cancel", asked, _state, lambda execution: {"state": "asked to stop"})
@@ -197,7 +188,7 @@ def cancel(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
 @_in_chunks
 def skip(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     """Skip for good what waits or has failed; what runs, is done or was cancelled is left alone."""
-    _revoke_unstarted(chunk)
+    leases.revoke_unstarted_of(chunk)
     unwanted = [e for e in chunk if e.state in (*BEFORE_IT_RUNS, State.FAILED)]
     _end(unwanted, State.SKIPPED, "skip", lock.now, by)
     return len(unwanted)
@@ -227,7 +218,7 @@ def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> i
 @_in_chunks
 def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
     others = [execution for execution in chunk if execution.priority != priority]
-    _revoke_unstarted(others)
+    leases.revoke_unstarted_of(others)
     by.record_each(
         "set priority",
         others,
@@ -239,8 +230,8 @@ def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -
     retries = set(retrying.values_list("pk", flat=True))
     by_route = _by_route(waiting, lambda e: (priority, e.resumed, e.route_id in retries))
     for route_id, some in by_route.items():
-        Execution.objects.filter(pk__in=[e.pk for e in some]).update(route_id=route_id)
-    Execution.objects.filter(pk__in=[e.pk for e in others]).update(priority=priority)
+        states.set_route([e.pk for e in some], route_id)
+    states.set_priority([e.pk for e in others], priority)
     parking.unpark(lock, by_route)
     return len(others)
 
@@ -264,25 +255,16 @@ def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor)
     moved = [e for e in waiting if e.run_after and max(e.run_after, now) != moment]
     if not moved:
         return 0
-    _revoke_unstarted(moved)
+    leases.revoke_unstarted_of(moved)
     by.record_each("set run after", moved, lambda e: _run_after(e.run_after), lambda e: _run_after(moment))
-    Execution.objects.filter(pk__in=[e.pk for e in moved]).update(
-        run_after=moment, wait_reason=_reason("put off", by) if moment > now else ""
-    )
-    # A route's `head_at` is never later than its head falls due, or aging would miss it.
-    route_ids = {e.route_id for e in moved if e.route_id}
-    Route.objects.filter(pk__in=route_ids, head_at__gt=moment).update(head_at=moment)
-    parking.unpark(lock, route_ids)
+    reason = _reason("put off", by) if moment > now else ""
+    states.reschedule([e.pk for e in moved], moment, reason)
+    parking.fall_due(lock, {e.route_id for e in moved if e.route_id}, moment)
     return len(moved)
 
 
 def _run_after(moment: datetime | None) -> dict[str, str]:
     return {"run_after": moment.isoformat(timespec="seconds") if moment else ""}
-
-
-def _revoke_unstarted(chunk: Chunk) -> None:
-    unstarted = Lease.objects.unstarted().filter(execution__in=chunk)
-    leases.revoke_unstarted(unstarted.values_list("pk", flat=True))
 
 
 def _by_route(

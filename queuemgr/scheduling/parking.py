@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
 from queuemgr.base import sql
@@ -67,6 +68,15 @@ def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection
         tests = [f"parked_on IN ({sql.marks(len(some))})"] if some else []
         tests += [f"id IN ({sql.marks(len(few))})"] if few else []
         sql.run(f"{_UNPARK} WHERE parked_on <> '' AND ({' OR '.join(tests)})", [*some, *few])
+
+
+def fall_due(lock: SchedulerLock, routes: Collection[int], at: datetime) -> None:
+    """Have these routes read again whose work falls due earlier than it did.
+
+    A route's `head_at` is never later than its head falls due, or aging would miss it.
+    """
+    Route.objects.filter(pk__in=routes, head_at__gt=at).update(head_at=at)
+    unpark(lock, routes)
 
 
 def unpark_all(lock: SchedulerLock) -> None:

@@ -12,11 +12,10 @@ from functools import partial
 from queue import SimpleQueue
 
 from queuemgr.flows.outcomes import Result
-from queuemgr.lifecycle import publish
+from queuemgr.lifecycle import log_context, publish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import task_of
 from queuemgr.lifecycle.task_events import StepEvents
-from queuemgr.worker import log_format
 from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger("queuemgr.steps")
@@ -46,7 +45,7 @@ class BrokerSender:
         self._queue.put(partial(self._report_end, grant, outcome, result, runtime))
 
     def _report_end(self, grant: Grant, outcome: str, result: Result | None, runtime: float) -> None:
-        with log_format.about(grant, self._worker):
+        with log_context.about(grant, self._worker):
             logger.info("%s %s: %s in %.3f s", task_of(grant), grant.key, outcome, runtime)
         self._events.ended(str(grant.lease_id), outcome, result, runtime)
 

@@ -24,11 +24,10 @@ from queuemgr.base import sql
 from queuemgr.base.config import queue_settings
 from queuemgr.flows.outcomes import Result
 from queuemgr.lifecycle import begin as beginning
-from queuemgr.lifecycle import finish, redispatch_timer
+from queuemgr.lifecycle import finish, log_context, redispatch_timer
 from queuemgr.lifecycle.finish import Finish
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.scheduler import FreeSlots
-from queuemgr.worker import log_format
 from queuemgr.worker.broker_sender import BrokerSender
 from queuemgr.worker.current_worker import CurrentWorker
 
@@ -121,7 +120,7 @@ class GroupCommitter:
                     self._process_with_retry([request], process)
                 return
             request, what = requests[0], "store its result" if requests[0].ended else "begin it"
-            with log_format.about(request.ended, self._worker.name) if request.ended else nullcontext():
+            with log_context.about(request.ended, self._worker.name) if request.ended else nullcontext():
                 logger.exception("lease %s: could not %s; it will expire", request.lease_id, what)
         finally:
             for request in requests:

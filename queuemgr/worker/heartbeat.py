@@ -18,14 +18,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import Error as DatabaseError
-from django.db import connection, transaction
+from django.db import connection
 
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.flows.abort_signal import AbortSignal
-from queuemgr.lifecycle.leases import Grant, lease_expiry
+from queuemgr.lifecycle import leases, log_context
+from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import Lease, Worker
-from queuemgr.worker import housekeeping, log_format
+from queuemgr.worker import housekeeping
 from queuemgr.worker.current_worker import CurrentWorker
 
 logger = logging.getLogger(__name__)
@@ -97,15 +98,8 @@ class Heartbeat:
         mine = list(self._running)
         if not mine:
             return
-        until = lease_expiry(database_now(), started=True)
-        held = Lease.objects.filter(pk__in=mine, worker_id=self._worker.worker_id)
-        with transaction.atomic():
-            # The rows are locked in the order in which finishing locks them.
-            list(held.order_by("pk").select_for_update().values_list("pk"))
-            renewed = held.update(expires_at=until)
-        if renewed != len(mine):
-            for lease_id in set(mine) - set(held.values_list("pk", flat=True)):
-                self._abort(lease_id, LOST)
+        for lease_id in leases.renew(mine, self._worker.worker_id, database_now()):
+            self._abort(lease_id, LOST)
 
     def _poll_cancellations(self) -> None:
         mine = list(self._running)
@@ -132,6 +126,6 @@ class Heartbeat:
         running = self._running.get(lease_id)
         if running is None or running.signal.aborted:
             return
-        with log_format.about(running.grant, self._worker.name):
+        with log_context.about(running.grant, self._worker.name):
             logger.warning("lease %s: aborting its step (%s)", lease_id, reason)
         running.signal.abort(reason)

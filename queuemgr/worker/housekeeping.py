@@ -17,13 +17,12 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from queuemgr.base.config import queue_settings
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import all_flows
-from queuemgr.lifecycle import finish, minute_stats, task_events
+from queuemgr.lifecycle import finish, log_context, minute_stats, task_events
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.models import FINAL, Attempt, IdempotencyRecord, Lease, PeriodicJob, State, Worker
 from queuemgr.operations.bulk import runner as bulk_runner
 from queuemgr.scheduling import parking
-from queuemgr.worker import log_format
 
 logger = logging.getLogger(__name__)
 
@@ -70,11 +69,11 @@ def tick() -> dict[str, int]:
 
 def _log_expired(unstarted: Iterable[Grant], lost: Iterable[finish.LostLease]) -> None:
     for grant in unstarted:
-        with log_format.about(grant, "none"):
+        with log_context.about(grant, log_context.NO_WORKER):
             logger.warning("expired %s on no worker, none started it in time: requeued", grant)
     for lease, follows in lost:
         renewed = lease.expires_at - timedelta(seconds=queue_settings().lease_seconds)
-        with log_format.about(lease, lease.worker):
+        with log_context.about(lease, lease.worker):
             logger.warning(
                 "expired %s, last renewed or started %s UTC: %s",
                 lease, f"{renewed:%Y-%m-%d %H:%M:%S}", follows,

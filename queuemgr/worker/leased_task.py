@@ -15,7 +15,6 @@ from typing import Any
 from uuid import UUID
 
 from celery import Task, shared_task
-from django.db.models import F
 
 from queuemgr.base import process_state, sql
 from queuemgr.base.config import queue_settings
@@ -24,13 +23,12 @@ from queuemgr.base.errors import Aborted, LeaseLost, StepFailed
 from queuemgr.base.redaction import describe_error
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.outcomes import Done, Failed, Interrupted, Result
-from queuemgr.lifecycle import attempts, redispatch_timer, tracing
+from queuemgr.lifecycle import attempts, leases, log_context, redispatch_timer, tracing
 from queuemgr.lifecycle.attempts import AttemptsSoFar
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.leases import Grant
 from queuemgr.lifecycle.publish import UNKNOWN_STEP, task_of
 from queuemgr.models import Lease
-from queuemgr.worker import log_format
 from queuemgr.worker.current_worker import get_current_worker
 from queuemgr.worker.group_commit import GroupCommitter
 from queuemgr.worker.heartbeat import Heartbeat
@@ -77,9 +75,8 @@ class Work:
         refunded. Raises `LeaseLost` when the lease is gone, and `StepFailed` of kind `over_reserved`
         when more would be sent than were reserved.
         """
-        mine = Lease.objects.filter(pk=self.grant.lease_id)
         with database():
-            if mine.filter(spent__lte=F("cost") - requests).update(spent=F("spent") + requests):
+            if leases.record_requests(self.grant.lease_id, requests):
                 return
             self._raise_if_gone()
         message = f"sending {requests} more requests would exceed what the step reserved (its cost)"
@@ -124,7 +121,7 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
         grant, parent = committer.begin(UUID(lease_id)), self.request.get(tracing.HEADER)
         while grant is not None:
             started, span = time.monotonic(), tracing.step_began(grant, task_of(grant), parent)
-            with tracing.inside(span), log_format.about(grant, get_current_worker().name):
+            with tracing.inside(span), log_context.about(grant, get_current_worker().name):
                 result = self._run_step(grant, heartbeat)
             now = time.monotonic()
             outcome, grant = committer.finish(grant, result, now - started, wants_next=now < handover_ends)

@@ -4,53 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 
 from queuemgr.base.redaction import without_secrets
-
-if TYPE_CHECKING:  # Django imports this module while it sets up logging, before there are models
-    from queuemgr.lifecycle.leases import Grant, HeldLease
-
-_about: ContextVar[tuple[Grant | HeldLease, str] | None] = ContextVar("about", default=None)
-
-
-@contextmanager
-def about(lease: Grant | HeldLease, worker: str) -> Iterator[None]:
-    """Have each record made in this context name the lease, its step and the worker."""
-    token = _about.set((lease, worker))
-    try:
-        yield
-    finally:
-        _about.reset(token)
-
-
-def _fields() -> Mapping[str, str | int]:
-    """The fields that name the step of this context, built for each record and not for each step."""
-    if (about := _about.get()) is None:
-        return {}
-    lease, worker = about
-    return {
-        "execution": lease.execution_id,
-        "flow": lease.flow,
-        "key": lease.key,
-        "phase": lease.phase,
-        "step": lease.step,
-        "lease": str(lease.lease_id),
-        "worker": worker,
-    }
+from queuemgr.lifecycle import log_context
 
 
 class AboutStep(logging.Filter):
     """Puts the fields of the step on each record: as a mapping (`fields`) and as text (`about`)."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        fields = _fields()
+        fields = log_context.fields()
         record.fields = fields
         text = " ".join(f"{name}={value}" for name, value in fields.items())
         record.about = f" [{text}]" if text else ""

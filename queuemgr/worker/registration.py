@@ -21,13 +21,13 @@ from django.db import connection
 from queuemgr.base.db_connection import database
 from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
 from queuemgr.flows.flow import HOUSEKEEPING, all_queues, queue_name
-from queuemgr.lifecycle import finish, leases, task_events, tracing
+from queuemgr.lifecycle import finish, leases, log_context, task_events, tracing
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import Lease, Worker
 from queuemgr.scheduling import limit_rows
 from queuemgr.steptools.lanes import banner
 from queuemgr.steptools.process_lanes import lanes
-from queuemgr.worker import leased_task, log_format
+from queuemgr.worker import leased_task
 from queuemgr.worker.current_worker import CurrentWorker, get_current_worker, set_current_worker
 
 logger = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ def end_leases_of(worker: Worker) -> None:
         Worker.objects.filter(pk=worker.pk).update(draining_at=lock.now)
     logger.warning("worker %s (pid %d) died holding %d leases", worker, worker.pid, len(lost))
     for lease, follows in lost:
-        with log_format.about(lease, lease.worker):
+        with log_context.about(lease, lease.worker):
             logger.warning("ended %s, its process died: %s", lease, follows)
     task_events.connection_lost([end.lease for end in lost])
 

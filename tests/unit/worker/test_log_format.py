@@ -16,7 +16,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_s
 from queuemgr.base import redaction
 from queuemgr.base.redaction import MESSAGE_LIMIT, register_secret
 from queuemgr.lifecycle.leases import Grant
-from queuemgr.worker.log_format import AboutStep, JsonFormatter, LineFormatter, about
+from queuemgr.lifecycle.log_context import about
+from queuemgr.worker.log_format import AboutStep, JsonFormatter, LineFormatter
 
 SECRET = "sk-never-to-be-shown"
 LEASE = UUID(int=7)
