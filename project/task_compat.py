@@ -21,7 +21,7 @@ from queuemgr.base.errors import QueueFull
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.enqueue import enqueue
 from queuemgr.models import Attempt, Execution, Lease, State
-from queuemgr.web.api.problems import Problem, answer, problem_of
+from queuemgr.web.api.problems import Problem, problem_of, problem_response
 
 FLOW = "probe"
 PREFIX = "task-"
@@ -46,12 +46,12 @@ def schedule(request: HttpRequest) -> HttpResponse:
         return _not_found(request)
     priority = request.GET.get("priority", "low")
     if priority not in ACCEPTED:
-        return answer(request, Problem("invalid", "priority is low or high"))
+        return problem_response(request, Problem("invalid", "priority is low or high"))
     task, here = uuid4(), socket.gethostname()
     try:
         enqueue(FLOW, f"{PREFIX}{task}", {"scheduled_by": here}, priority=PRIORITIES[priority])
     except QueueFull as full:
-        return answer(request, problem_of(full))
+        return problem_response(request, problem_of(full))
     created = Execution.objects.get(flow=FLOW, key=f"{PREFIX}{task}")
     return JsonResponse(
         {
@@ -72,7 +72,7 @@ def status(request: HttpRequest, task_id: UUID) -> HttpResponse:
         return _not_found(request)
     found = Execution.objects.filter(flow=FLOW, key=f"{PREFIX}{task_id}").first()
     if found is None:
-        return answer(request, Problem("not-found", f"there is no task {task_id}"))
+        return problem_response(request, Problem("not-found", f"there is no task {task_id}"))
     return JsonResponse(as_dict(found))
 
 
@@ -112,4 +112,4 @@ def _iso(time: datetime | None) -> str | None:
 
 
 def _not_found(request: HttpRequest) -> HttpResponse:
-    return answer(request, Problem("not-found", "no such path"))
+    return problem_response(request, Problem("not-found", "no such path"))

@@ -222,14 +222,14 @@ class _UrlFetch:
             return self._next_url(failure.kind, failure.message, _for_host(failure))
         if self._has_copy:
             kept = self._done(failure.kind, f"the stored copy is kept; {failure.message}")
-            return replace(kept, service=_for_host(failure))
+            return replace(kept, service_result=_for_host(failure))
         raise self._with_earlier_failures(failure)
 
     def _restarted(self, failure: StepFailed) -> Snoozed:
         host = key_of_host(self._document.pdf_url)
         context = {"host_key": host, **self._state.restarted().to_context()}
         reason = f"a redirect from {host} has expired; requesting it again"
-        return Snoozed(0, reason, context, service=_for_host(failure))
+        return Snoozed(0, reason, context, service_result=_for_host(failure))
 
     def _with_earlier_failures(self, last: StepFailed) -> StepFailed:
         earlier = failures_in_round(self._document.lookups, self._attempts.round)

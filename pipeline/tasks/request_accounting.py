@@ -32,7 +32,7 @@ def charge_request(work: Work) -> None:
     Raises `ChargeFailed`, `LeaseLost`, and `StepFailed` when no reserved request is left.
     """
     try:
-        work.spend()
+        work.record_requests()
     except DatabaseError as error:
         raise ChargeFailed from error
 

@@ -13,14 +13,14 @@ class Done:
 
     `context` is merged into the execution's context. `store` writes the result, inside the transaction
     that ends the lease, so that both commit or neither. `cost` is the number of requests sent, where
-    that is less than was reserved. `service` is a failure of the step's service that did not keep the
+    that is less than was reserved. `service_result` is a failure of the step's service that did not keep the
     step from its result: it is reported to the step's limits all the same.
     """
 
     context: Mapping[str, Any] = field(default_factory=dict)
     store: Callable[[], None] | None = None
     cost: int | None = None
-    service: Failed | None = None
+    service_result: Failed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Snoozed:
     """Run the same step again in so many seconds. Not counted as an attempt.
 
     `context` and `store` are as in `Done`: a step that must continue under another limit key (that of
-    another host, say) adds the key to its context and comes back under it. `service` is how the
+    another host, say) adds the key to its context and comes back under it. `service_result` is how the
     service behind the step's keys did, reported to its limits as if the step had ended so.
     """
 
@@ -43,7 +43,7 @@ class Snoozed:
     reason: str
     context: Mapping[str, Any] = field(default_factory=dict)
     store: Callable[[], None] | None = None
-    service: Done | Failed | None = None
+    service_result: Done | Failed | None = None
 
 
 @dataclass(frozen=True, slots=True)

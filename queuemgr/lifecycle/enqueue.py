@@ -34,17 +34,17 @@ MAX_HORIZON = timedelta(days=3660)
 class Enqueued:
     """How many executions were inserted, and how many keys already existed.
 
-    `elsewhere` counts those of the latter that are not members of the batch they were to be added to.
+    `outside_batch` counts those of the latter that are not members of the batch they were to be added to.
     """
 
     new: int = 0
     already: int = 0
     new_keys: tuple[str, ...] = field(default=(), repr=False)
-    elsewhere: int = 0
+    outside_batch: int = 0
 
     def __str__(self) -> str:
         """As `3 new, 2 already there, 1 of them outside this batch`."""
-        outside = f", {self.elsewhere} of them outside this batch" if self.elsewhere else ""
+        outside = f", {self.outside_batch} of them outside this batch" if self.outside_batch else ""
         return f"{self.new} new, {self.already} already there{outside}"
 
     def __add__(self, other: Enqueued) -> Enqueued:
@@ -52,7 +52,7 @@ class Enqueued:
             self.new + other.new,
             self.already + other.already,
             self.new_keys + other.new_keys,
-            self.elsewhere + other.elsewhere,
+            self.outside_batch + other.outside_batch,
         )
 
 

@@ -185,7 +185,7 @@ def _report_to_limits(effects: Iterable[OutcomeEffects], now: datetime) -> set[s
     breakers; returns the limits that now let more start."""
     reports = []
     for e in effects:
-        service = e.result.service if isinstance(e.result, Snoozed | Done) else None
+        service = e.result.service_result if isinstance(e.result, Snoozed | Done) else None
         reports.append(breakers.ServiceReport(e.lease.limit_keys, e.lease.leased_at, service or e.result))
     names = {name for report in reports for name in report.limits}
     return breakers.record_results(reports, rules_of(names, now), now) if names else set()

@@ -75,7 +75,7 @@ def add(batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL
     """Append members in the order given.
 
     A key that exists is left as it is: a member keeps its number, so adding the same again changes
-    nothing, and one that is no member (`elsewhere`) does not become one. Raises `BadInput` when the batch
+    nothing, and one that is no member (`outside_batch`) does not become one. Raises `BadInput` when the batch
     is closed, and what `enqueue_many` does; what was inserted before an error stays.
     """
     return enqueue_many(batch.flow, intakes, priority=priority, enter=partial(_enter, batch))
@@ -111,8 +111,8 @@ def _partition(batch: Batch, rows: Rows) -> tuple[list[Execution], Enqueued]:
     for row in rows:
         if row.key not in batch_of:
             fresh.setdefault(row.key, row)
-    elsewhere = sum(row.key in batch_of and batch_of[row.key] != batch.pk for row in rows)
-    there = Enqueued(already=len(rows) - len(fresh), elsewhere=elsewhere)
+    outside_batch = sum(row.key in batch_of and batch_of[row.key] != batch.pk for row in rows)
+    there = Enqueued(already=len(rows) - len(fresh), outside_batch=outside_batch)
     return list(fresh.values()), there
 
 

@@ -35,7 +35,7 @@ SETTLED_STATES = tuple(state for state in FINAL if state != State.FAILED)
 KEEP_GONE_WORKERS = timedelta(days=1)
 """How long the row of a worker that is gone is kept."""
 
-KEEP_ANSWERS = timedelta(hours=24)
+KEEP_IDEMPOTENCY_RECORDS = timedelta(hours=24)
 """How long responses are kept for requests repeated with the same idempotency key, as most APIs do."""
 
 
@@ -104,7 +104,9 @@ def prune() -> dict[str, int]:
         "attempts": _prune_attempts(now),
         "minutes": minute_stats.prune(now, PRUNE_ROWS),
         "workers": _prune_workers(now),
-        "answers": _delete(IdempotencyRecord.objects.filter(at__lt=now - KEEP_ANSWERS)),
+        "idempotency_records": _delete(
+            IdempotencyRecord.objects.filter(at__lt=now - KEEP_IDEMPOTENCY_RECORDS)
+        ),
         "files": sum(flow.cleanup() for flow in all_flows()),
     }
 

@@ -68,7 +68,7 @@ class Work:
         with database():
             return attempts.is_last(self.grant, kind, failures)
 
-    def spend(self, requests: int = 1) -> None:
+    def record_requests(self, requests: int = 1) -> None:
         """Record, before they are sent, that `requests` of the reserved requests are about to be sent.
 
         They are charged to the budgets even if the worker dies; the rest of the reservation is

@@ -63,7 +63,7 @@ def run(work: Work) -> Done:
     """
     inputs = work.inputs
     if requests := int(inputs.get("requests", 0)):
-        work.spend(requests)
+        work.record_requests(requests)
     trace(work, "start")
     try:
         until = time.process_time() + float(inputs.get("cpu_ms", 0)) / 1000

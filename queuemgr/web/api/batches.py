@@ -44,11 +44,11 @@ class Members(schemas.Input):
 
 
 class Added(Schema):
-    """`elsewhere`: those of `already` that are not members of this batch."""
+    """`outside_batch`: those of `already` that are not members of this batch."""
 
     new: int
     already: int
-    elsewhere: int
+    outside_batch: int
 
 
 class BatchOut(Schema):
@@ -147,7 +147,7 @@ def add_to_batch(request: HttpRequest, name: schemas.Name, given: Members) -> Ad
     with audited_enqueue(batch.flow, actor_of(request), **how) as counted:
         add = partial(batches.add, batch, new, priority=priority_of(given.priority))
         done = counted(atomically(add))
-    return Added(new=done.new, already=done.already, elsewhere=done.elsewhere)
+    return Added(new=done.new, already=done.already, outside_batch=done.outside_batch)
 
 
 @router.post("/batches/{name}/close", response=Closed, **requires("operate", "change_batch"))

@@ -37,4 +37,4 @@ def _as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpRespons
     if known is None or response.get("Content-Type") == problems.MEDIA_TYPE:
         return response
     headers = {"Allow": response["Allow"]} if "Allow" in response else {}
-    return problems.answer(request, problems.Problem(*known, headers=headers))
+    return problems.problem_response(request, problems.Problem(*known, headers=headers))

@@ -61,7 +61,7 @@ class Problem(Exception):
         return TITLES[self.name][0]
 
 
-def answer(request: HttpRequest, problem: Problem) -> HttpResponse:
+def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     """The problem as a response."""
     body = {
         "type": f"{PAGE}#{problem.name}",
@@ -149,7 +149,7 @@ def _handle(request: HttpRequest, error: Any) -> HttpResponse:
     problem = problem_of(error)
     if problem.status >= 500:
         logger.error("%s %s failed", request.method, request.path, exc_info=error)
-    return answer(request, problem)
+    return problem_response(request, problem)
 
 
 def register(api: NinjaAPI) -> None:

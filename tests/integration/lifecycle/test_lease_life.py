@@ -286,7 +286,7 @@ def test_the_budget_is_never_exceeded_and_lost_work_is_charged_what_it_sent(
     probes(5, requests=1)
     begun = worker.begin_all()
     assert len(begun) == 3
-    Work(begun[0], AbortSignal()).spend()
+    Work(begun[0], AbortSignal()).record_requests()
     run_out(pk=begun[0].lease_id)
     housekeeping.tick()
     for grant in begun[1:]:
@@ -304,7 +304,7 @@ def test_what_an_interrupted_step_reserved_and_did_not_send_is_refunded(
     worker = played(slots=1)
     probes(2, requests=3)
     (grant,) = worker.begin_all()
-    Work(grant, AbortSignal()).spend(2)
+    Work(grant, AbortSignal()).record_requests(2)
     if ends == "lost":
         run_out()
         housekeeping.tick()
@@ -319,12 +319,12 @@ def test_a_step_cannot_send_more_requests_than_it_reserved(played: Played, probe
     probes(1, requests=2)
     (grant,) = worker.begin_all()
     work = Work(grant, AbortSignal())
-    work.spend(2)
+    work.record_requests(2)
     with pytest.raises(StepFailed, match="more requests would exceed what the step reserved"):
-        work.spend()
+        work.record_requests()
     Lease.objects.all().delete()
     with pytest.raises(LeaseLost):
-        work.spend()
+        work.record_requests()
 
 
 def test_a_step_that_used_fewer_requests_than_reserved_is_refunded_the_rest(

@@ -66,7 +66,7 @@ def test_adding_the_same_again_changes_nothing_and_what_is_elsewhere_does_not_co
     enqueue_many("probe", [NewExecution("loose")])
     other, batch = made("other", "theirs"), made(keys="a b")
     again = batches.add(batch, map(NewExecution, ("a", "loose", "theirs", "c", "c", "b")))
-    assert again == Enqueued(new=1, already=5, new_keys=("c",), elsewhere=2)
+    assert again == Enqueued(new=1, already=5, new_keys=("c",), outside_batch=2)
     assert list(batch.executions.values_list("key", "batch_seq")) == [("a", 0), ("b", 1), ("c", 2)]
     assert Execution.objects.get(key="theirs").batch == other
     assert Execution.objects.get(key="loose").batch is None

@@ -231,7 +231,7 @@ def test_a_request_that_cannot_be_charged_is_not_sent_and_is_no_attempt(
 
     runner.add("long", LONG)
     with monkeypatch.context() as broken:
-        broken.setattr(Work, "spend", away)
+        broken.setattr(Work, "record_requests", away)
         (result,) = runner.once()
     assert isinstance(result, Snoozed) and "charge" in result.reason
     assert (model.requests, charged(), outcomes()) == ([], 0, [("snoozed", 0)])

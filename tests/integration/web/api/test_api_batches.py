@@ -63,7 +63,7 @@ def test_the_schema_promises_every_member_of_a_result() -> None:
 def test_adding_the_same_again_changes_nothing_and_a_closed_batch_takes_no_more(caller: Api) -> None:
     opened(caller, 2)
     again = caller.post("batches/night/add", {"items": [{"key": "m1"}, {"key": "m2"}]}).json()
-    assert again == {"new": 1, "already": 1, "elsewhere": 0}
+    assert again == {"new": 1, "already": 1, "outside_batch": 0}
     caller.post("batches/night/close", {"reason": "all there"})
     refused = caller.post("batches/night/add", {"items": [{"key": "m3"}]})
     assert problem(refused, "conflict")["state"] == "closed"

@@ -92,7 +92,7 @@ def test_answers_are_forgotten_after_a_day(caller: Api) -> None:
     caller.post("executions", probe("a"), Idempotency_Key="old")
     IdempotencyRecord.objects.update(at=database_now() - timedelta(hours=25))
     caller.post("executions", probe("b"), Idempotency_Key="new")
-    assert housekeeping.prune()["answers"] == 1
+    assert housekeeping.prune()["idempotency_records"] == 1
     assert IdempotencyRecord.objects.get().key == "new"
 
 
