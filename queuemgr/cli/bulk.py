@@ -26,8 +26,8 @@ LISTED = 50
 WATCH = option("--watch", action="store_true", help="wait until it has ended")
 REQUEST = (
     option(
-        "verb", choices=ACTIONS,
-        help="; ".join(f"{action.name}: each {action.does}" for action in ACTIONS.values()),
+        "bulk_action", choices=ACTIONS,
+        help="; ".join(f"{action.name}: each {action.description}" for action in ACTIONS.values()),
     ),
     option("filters", nargs="*", metavar="NAME=VALUE", help=f"one of {', '.join(FILTERS)}"),
     option("--everything", action="store_true", help="no filter: every execution"),
@@ -61,7 +61,7 @@ def preview(options: Options, out: Any) -> None:
         out.write(as_json(_preview_as_dict(found)))
         return
     more = "more than " if found.more else ""
-    out.write(f"{more}{found.matched:,} would change: each {found.verb.does}")
+    out.write(f"{more}{found.matched:,} would change: each {found.action.description}")
     if found.left_alone:
         left = ", ".join(f"{n:,} {state}" for state, n in found.left_alone.items())
         out.write(f"these match too and are left unchanged: {left}")
@@ -77,9 +77,9 @@ def _error(execution: Any) -> str:
 
 
 def _preview_as_dict(found: Preview) -> dict[str, Any]:
-    values = {field.name: getattr(found, field.name) for field in fields(found)}
+    values = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "action"}
     sample = [{"id": e.pk, "flow": e.flow, "key": e.key, "status": e.status} for e in found.sample]
-    return {**values, "verb": found.verb.name, "sample": sample}
+    return {"verb": found.action.name, **values, "sample": sample}
 
 
 @subcommand("bulk start", *REQUEST, REASON, WATCH)
@@ -104,7 +104,7 @@ def _request(options: dict[str, Any]) -> BulkRequest:
     if bool(filters) == bool(options["everything"]):
         raise BadInput("give a filter such as state=failed, or --everything for every execution")
     arguments = {name: options[name] for name in ARGUMENTS if options[name] is not None}
-    return BulkRequest(options["verb"], filters, arguments, options["per_minute"])
+    return BulkRequest(options["bulk_action"], filters, arguments, options["per_minute"])
 
 
 def _filter(text: str) -> tuple[str, Any]:

@@ -12,6 +12,7 @@ from queuemgr.models.enums import (
     FINAL,
     HELD,
     NOT_COUNTED_AS_ATTEMPT,
+    NOT_DONE,
     UNFINISHED,
     UNSUCCESSFUL,
     ActionState,
@@ -25,9 +26,10 @@ from queuemgr.models.routes import Route, RouteLimit, Wakeup
 from queuemgr.models.work import Attempt, Execution, ExecutionQuerySet, Lease, LeaseQuerySet, Worker
 
 __all__ = [
-    "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "UNFINISHED", "UNSUCCESSFUL",
-    "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch", "BulkAction", "DailyUsage", "Execution",
-    "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet", "Limit", "LimitState",
-    "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable", "PeriodicJob", "Priority", "Queue",
-    "RetryPolicy", "Route", "RouteLimit", "State", "Wakeup", "Worker", "pause_sentence",
+    "ALL_TIME", "ANOMALY", "FINAL", "HELD", "NOT_COUNTED_AS_ATTEMPT", "NOT_DONE", "UNFINISHED",
+    "UNSUCCESSFUL", "ActionState", "ApiToken", "Attempt", "AuditEntry", "Batch", "BulkAction",
+    "DailyUsage", "Execution", "ExecutionQuerySet", "IdempotencyRecord", "Lease", "LeaseQuerySet",
+    "Limit", "LimitState", "MinuteStats", "MinuteStatsQuerySet", "Outcome", "Pausable", "PeriodicJob",
+    "Priority", "Queue", "RetryPolicy", "Route", "RouteLimit", "State", "Wakeup", "Worker",
+    "pause_sentence",
 ]  # fmt: skip

@@ -29,6 +29,9 @@ UNFINISHED = (State.WAITING, *HELD)
 UNSUCCESSFUL = (State.FAILED, State.CANCELLED, State.SKIPPED)
 """Final states a person may retry from."""
 
+NOT_DONE = (*UNFINISHED, *UNSUCCESSFUL)
+"""All but done: what still runs one day, or may be retried."""
+
 
 class Outcome(models.TextChoices):
     DONE = "done"

@@ -24,7 +24,7 @@ from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.lifecycle.enqueue import check_horizon, check_rank
-from queuemgr.models import UNSUCCESSFUL, Execution, Route, State
+from queuemgr.models import NOT_DONE, UNSUCCESSFUL, Execution, Route, State
 from queuemgr.operations.controls import ROWS_AT_A_TIME, Actor
 from queuemgr.scheduling import parking, routes
 from queuemgr.scheduling.claims import RouteKind
@@ -207,7 +207,8 @@ def _reason(what: str, by: Actor) -> str:
 
 
 def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> int:
-    """Change the priority; running work keeps its slot and has the new priority from its next step on.
+    """Change the priority; running work keeps its slot and has the new priority from its next step on, what
+    has ended when it is retried. Done work is left alone.
 
     Raises `BadInput` for a rank that is no priority.
     """
@@ -217,7 +218,7 @@ def set_priority(executions: Iterable[Execution], priority: int, by: Actor) -> i
 
 @_in_chunks
 def _set_priority(lock: SchedulerLock, chunk: Chunk, priority: int, by: Actor) -> int:
-    others = [execution for execution in chunk if execution.priority != priority]
+    others = [e for e in chunk if e.priority != priority and e.state in NOT_DONE]
     leases.revoke_unstarted_of(others)
     by.record_each(
         "set priority",

@@ -1,4 +1,4 @@
-"""Bulk actions: a verb applied to all executions that match a filter.
+"""Bulk actions: one action applied to all executions that match a filter.
 
 A person previews, starts, watches and stops one; `chunk` carries it out chunk by chunk, and `runner` calls
 that in the background. What it may change is fixed when it is created: executions with ids up to `up_to`
@@ -35,7 +35,7 @@ AT_ONCE = 1_000
 """Up to so many retries run without a rate unless one is given; more run at the rate of the settings."""
 
 UNDOABLE = ("priority", RESTORE.name)
-"""The verbs that can be undone; for those that start or end work, start the opposite action."""
+"""The actions that can be undone; for those that start or end work, start the opposite action."""
 
 TASK = "queuemgr.bulk"
 """The Celery task that works on actions; see `runner`."""
@@ -46,7 +46,7 @@ class BulkRequest:
     """What a person requests. `per_minute`: rows a minute, None for the settings' rate, 0 for none; only
     ids above `after` and up to `up_to` (None: the highest there is)."""
 
-    verb: str
+    action: str
     filters: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     per_minute: int | None = None
@@ -62,7 +62,7 @@ class Preview:
     `more`: there are more than were counted; `sample`: some of those it would change.
     """
 
-    verb: Action
+    action: Action
     arguments: Mapping[str, Any]
     matched: int
     more: bool
@@ -73,19 +73,19 @@ class Preview:
 
 
 def preview(request: BulkRequest) -> Preview:
-    """What this would change now; changes nothing. Raises `BadInput` for an invalid verb, argument or
+    """What this would change now; changes nothing. Raises `BadInput` for an invalid action, argument or
     filter."""
-    verb = action_named(request.verb)
-    arguments = verb.checked(request.arguments)
+    action = action_named(request.action)
+    arguments = action.checked(request.arguments)
     up_to = _up_to(request)
     matching = executions_matching(request.filters).filter(pk__gt=request.after, pk__lte=up_to)
-    eligible = matching.filter(verb.eligible(arguments))
+    eligible = matching.filter(action.eligible(arguments))
     by_state = _by_state(matching)
     matched = int(eligible.order_by()[: COUNTED + 1].count())
-    already = sum(n for state, n in by_state.items() if state in verb.takes) - matched
-    left = {state: n for state, n in by_state.items() if state not in verb.takes}
+    already = sum(n for state, n in by_state.items() if state in action.states) - matched
+    left = {state: n for state, n in by_state.items() if state not in action.states}
     return Preview(
-        verb=verb,
+        action=action,
         arguments=arguments,
         matched=min(matched, COUNTED),
         more=matched > COUNTED or sum(by_state.values()) > COUNTED,
@@ -93,15 +93,15 @@ def preview(request: BulkRequest) -> Preview:
         # Whichever are found first, so that no index is read to its end for an order nobody needs.
         sample=sorted(eligible.order_by().defer("payload", "context")[:SAMPLE], key=attrgetter("pk")),
         up_to=up_to,
-        per_minute=rate_for(verb, matched, request.per_minute),
+        per_minute=rate_for(action, matched, request.per_minute),
     )
 
 
-def rate_for(verb: Action, matched: int, per_minute: int | None) -> int:
+def rate_for(action: Action, matched: int, per_minute: int | None) -> int:
     """Rows a minute: as requested, else the settings' rate for many retries, else 0 for no rate."""
     if per_minute is not None:
         return per_minute
-    many = verb.starts_again and matched > AT_ONCE
+    many = action.starts_again and matched > AT_ONCE
     return queue_settings().bulk_retries_per_minute if many else 0
 
 
@@ -110,10 +110,10 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
 
     Raises `BadInput` for an invalid request, and when it would change nothing.
     """
-    verb = action_named(request.verb)
-    action = BulkAction(
-        verb=verb.name,
-        arguments=verb.checked(request.arguments),
+    action = action_named(request.action)
+    created = BulkAction(
+        verb=action.name,
+        arguments=action.checked(request.arguments),
         filters=dict(request.filters),
         actor=by.actor,
         source=by.source,
@@ -122,16 +122,18 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
         cursor=request.after,
         created_at=database_now(),
     )
-    if verb.by_record:
-        undone = get_or_error(action.arguments["undoes"])
-        action.matched = audit_reader.count_after(undone.pk, action.cursor)
+    if action.from_audit_log:
+        undone = get_or_error(created.arguments["undoes"])
+        created.matched = audit_reader.count_after(undone.pk, created.cursor)
     else:
-        action.matched = eligible(action).count()
-    if not action.matched:
-        raise BadInput(f"there is nothing to {verb.name}: no execution that matches the filter would change")
-    action.per_minute = rate_for(verb, action.matched, request.per_minute)
-    action.save()
-    return action
+        created.matched = eligible(created).count()
+    if not created.matched:
+        raise BadInput(
+            f"there is nothing to {action.name}: no execution that matches the filter would change"
+        )
+    created.per_minute = rate_for(action, created.matched, request.per_minute)
+    created.save()
+    return created
 
 
 def start(action_id: int, by: Actor) -> BulkAction:
@@ -187,7 +189,7 @@ def resume(action_id: int, by: Actor) -> BulkAction:
 
 def undo(action_id: int, by: Actor) -> BulkAction:
     """Start an action that restores the priorities this one changed, where nobody has changed them since.
-    Raises `BadInput` for other verbs, and while it runs."""
+    Raises `BadInput` for other actions, and while it runs."""
     check_undoable(action_id)
     return begin(BulkRequest(RESTORE.name, arguments={"undoes": action_id}), by)
 
@@ -211,10 +213,12 @@ def get_or_error(action_id: int) -> BulkAction:
 
 def eligible(action: BulkAction) -> ExecutionQuerySet:
     """The executions above its cursor that it would change now."""
-    verb = action_named(action.verb)
     unchanged = Q(finished_at__isnull=True) | Q(finished_at__lte=action.created_at)
     return executions_matching(action.filters).filter(
-        verb.eligible(action.arguments), unchanged, pk__gt=action.cursor, pk__lte=action.up_to
+        action_named(action.verb).eligible(action.arguments),
+        unchanged,
+        pk__gt=action.cursor,
+        pk__lte=action.up_to,
     )
 
 

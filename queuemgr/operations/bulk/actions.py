@@ -1,7 +1,7 @@
-"""What a bulk action can do: each verb with its states, its argument, and the permission it needs.
+"""The registry of actions on executions: the permission, the states and the argument of each.
 
-The verbs call `operations.executions`, as the buttons of a single row do. `restore` cannot be chosen: it
-undoes another action.
+The admin offers them for single executions by the same registry. They call `operations.executions`, each
+inside the transaction of one chunk. `restore` cannot be chosen: it undoes another action.
 """
 
 from __future__ import annotations
@@ -14,54 +14,55 @@ from typing import Any
 from django.db.models import Q
 
 from queuemgr.base.errors import BadInput
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle.enqueue import check_horizon, priority_of
-from queuemgr.models import UNSUCCESSFUL, Execution, State
+from queuemgr.models import NOT_DONE, UNFINISHED, UNSUCCESSFUL, Execution, State
 from queuemgr.operations import executions
-from queuemgr.operations.bulk import audit_reader
+from queuemgr.operations.bulk.audit_reader import restore_priorities
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.executions import BEFORE_IT_RUNS
 from queuemgr.reporting.filtering import parse_time
 
 Arguments = Mapping[str, Any]
-Act = Callable[[Iterable[Execution], Arguments, Actor], int]
+Act = Callable[[SchedulerLock, Iterable[Execution], Arguments, Actor], int]
 
 
 @dataclass(frozen=True)
 class Action:
     name: str
-    does: str
+    description: str
     """What happens to an execution, as the end of "each of them …"."""
     permission: str
     """The codename a person needs besides `add_bulkaction`."""
-    takes: tuple[State, ...]
+    states: tuple[State, ...]
     """The states it acts on; executions in other states are left alone."""
     act: Act
-    wants: str = ""
+    argument: str = ""
     """The name of its one argument, if it has one."""
-    read: Callable[[Any], Any] = str
+    parse: Callable[[Any], Any] = str
     """Parses its argument into what the row stores; raises `BadInput`."""
     unless: Callable[[Arguments], Q] | None = None
     """Executions that need no change."""
     starts_again: bool = False
     """Whether it restarts ended work, so that a rate is wise."""
-    by_record: bool = False
-    """Whether it acts on what another action changed, by the audit log, instead of on a filter."""
+    from_audit_log: bool = False
+    """Whether it acts on what another action changed, read from the audit log, instead of on a filter."""
 
     def checked(self, given: Arguments) -> dict[str, Any]:
         """The arguments as the row stores them; raises `BadInput` for an unknown, missing or bad one."""
-        unknown = sorted(set(given) - {self.wants})
+        unknown = sorted(set(given) - {self.argument})
         if unknown:
             raise BadInput(f"{self.name} takes no {unknown[0]!r}")
-        if not self.wants:
+        if not self.argument:
             return {}
-        if given.get(self.wants) in (None, ""):
-            raise BadInput(f"{self.name} wants {self.wants}: {ARGUMENTS.get(self.wants, 'a number')}")
-        return {self.wants: self.read(given[self.wants])}
+        if given.get(self.argument) in (None, ""):
+            raise BadInput(f"{self.name} wants {self.argument}: {ARGUMENTS.get(self.argument, 'a number')}")
+        return {self.argument: self.parse(given[self.argument])}
 
     def eligible(self, arguments: Arguments) -> Q:
         """The executions it would change."""
-        takes = Q(state__in=self.takes)
-        return takes & ~self.unless(arguments) if self.unless else takes
+        in_state = Q(state__in=self.states)
+        return in_state & ~self.unless(arguments) if self.unless else in_state
 
 
 ARGUMENTS = {
@@ -82,42 +83,45 @@ def _run_after(value: Any) -> str:
     return moment.astimezone(UTC).isoformat()
 
 
-def _reschedule(rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
+def _plain(act: Callable[[Iterable[Execution], Actor], int]) -> Act:
+    return lambda lock, rows, arguments, by: act(rows, by)
+
+
+def _set_priority(lock: SchedulerLock, rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
+    return executions.set_priority(rows, priority_of(arguments["priority"]), by)
+
+
+def _reschedule(lock: SchedulerLock, rows: Iterable[Execution], arguments: Arguments, by: Actor) -> int:
     return executions.set_run_after(rows, datetime.fromisoformat(arguments["run_after"]), by)
 
 
-UNDONE = tuple(state for state in State if state != State.DONE)
-
 ACTIONS: Mapping[str, Action] = {
-    verb.name: verb
-    for verb in (
+    action.name: action
+    for action in (
         Action(
             "retry", "goes on from the step it stopped at", "retry_execution", UNSUCCESSFUL,
-            lambda rows, _, by: executions.retry(rows, by), starts_again=True,
+            _plain(executions.retry), starts_again=True,
         ),
         Action(
             "restart", "starts again at its first step, without what its steps stored",
-            "retry_execution", UNSUCCESSFUL,
-            lambda rows, _, by: executions.retry_from_start(rows, by), starts_again=True,
+            "retry_execution", UNSUCCESSFUL, _plain(executions.retry_from_start), starts_again=True,
         ),
         Action(
             "cancel", "is cancelled if it waits, and asked to stop if it runs",
-            "cancel_execution", (*BEFORE_IT_RUNS, State.RUNNING),
-            lambda rows, _, by: executions.cancel(rows, by),
+            "cancel_execution", UNFINISHED, _plain(executions.cancel),
         ),
         Action(
             "skip", "is left out for good", "skip_execution", (*BEFORE_IT_RUNS, State.FAILED),
-            lambda rows, _, by: executions.skip(rows, by),
+            _plain(executions.skip),
         ),
         Action(
-            "priority", "gets another priority", "prioritise_execution",
-            UNDONE, lambda rows, given, by: executions.set_priority(rows, priority_of(given["priority"]), by),
-            wants="priority", read=_priority,
+            "priority", "gets another priority", "prioritise_execution", NOT_DONE, _set_priority,
+            argument="priority", parse=_priority,
             unless=lambda given: Q(priority=priority_of(given["priority"])),
         ),
         Action(
             "reschedule", "starts no earlier than another time", "prioritise_execution",
-            BEFORE_IT_RUNS, _reschedule, wants="run_after", read=_run_after,
+            BEFORE_IT_RUNS, _reschedule, argument="run_after", parse=_run_after,
         ),
     )
 }  # fmt: skip
@@ -125,14 +129,14 @@ ACTIONS: Mapping[str, Action] = {
 
 RESTORE = Action(
     "restore", "gets back the priority it had before that action", "prioritise_execution",
-    UNDONE, lambda rows, given, by: audit_reader.restore_priorities(given["undoes"], rows, by),
-    wants="undoes", read=int, by_record=True,
+    NOT_DONE, lambda lock, rows, given, by: restore_priorities(lock, given["undoes"], rows, by),
+    argument="undoes", parse=int, from_audit_log=True,
 )  # fmt: skip
 
 
 def action_named(name: str) -> Action:
-    """The verb of this name; raises `BadInput` naming those there are."""
+    """The action of this name; raises `BadInput` naming those there are."""
     try:
         return {**ACTIONS, RESTORE.name: RESTORE}[name]
     except KeyError:
-        raise BadInput(f"no bulk verb is called {name!r}; there are: {', '.join(ACTIONS)}") from None
+        raise BadInput(f"no bulk action is called {name!r}; there are: {', '.join(ACTIONS)}") from None

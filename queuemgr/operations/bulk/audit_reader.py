@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from django.db.models import Sum
 
 from queuemgr.base.id_ranges import numbers
+from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.models import AuditEntry, Execution
 from queuemgr.operations.controls import Actor
@@ -38,11 +39,11 @@ def ids_after(action_id: int, cursor: int, most: int) -> list[int]:
     return found[:most]
 
 
-def restore_priorities(action_id: int, executions: Iterable[Execution], by: Actor) -> int:
-    """Give these the priority they had before the action, if they still have the one it gave them.
-
-    To be called inside a transaction that holds the scheduler lock. Returns how many were changed.
-    """
+def restore_priorities(
+    lock: SchedulerLock, action_id: int, executions: Iterable[Execution], by: Actor
+) -> int:
+    """Give these the priority they had before the action, if they still have the one it gave them, which
+    the lock keeps so. Returns how many were changed."""
     ids = sorted(execution.pk for execution in executions)
     alike: Mapping[tuple[str, str], list[int]] = defaultdict(list)
     for pk, before, after in _changes_of(action_id, ids):

@@ -16,7 +16,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 from queuemgr.base import sql
 from queuemgr.base.redaction import clean, describe_error
-from queuemgr.base.scheduler_lock import database_now, hold_scheduler_lock
+from queuemgr.base.scheduler_lock import SchedulerLock, database_now, hold_scheduler_lock
 from queuemgr.models import ActionState, BulkAction, Execution, ExecutionQuerySet
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk import audit, audit_reader, rate
@@ -35,7 +35,7 @@ PROBLEMS_SHOWN = 2000
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """Rows changed, left alone, and those the verb could not change; `held`: seconds the scheduler lock
+    """Rows changed, left alone, and those the action could not change; `held`: seconds the scheduler lock
     was held."""
 
     changed: int = 0
@@ -68,13 +68,13 @@ def change_next(action_id: int, rows: int = ROWS) -> ChunkResult:
         mine = BulkAction.objects.select_for_update().get(pk=action_id)
         if mine.state != ActionState.RUNNING or mine.cursor != action.cursor:
             return ChunkResult()
-        result = _act(mine, ids) if ids else ChunkResult()
+        result = _act(lock, mine, ids) if ids else ChunkResult()
         _advance(mine, result, lock.now, ids[-1] if len(ids) == at_most else mine.up_to)
     return replace(result, held=time.monotonic() - began)
 
 
 def _next_ids(action: BulkAction, most: int) -> list[int]:
-    if action_named(action.verb).by_record:
+    if action_named(action.verb).from_audit_log:
         return audit_reader.ids_after(action.arguments["undoes"], action.cursor, most)
     return _first_ids(bulk.eligible(action), most)
 
@@ -93,17 +93,17 @@ def _first_ids(executions: ExecutionQuerySet, most: int) -> list[int]:
     return sql.column(statement, parameters)
 
 
-def _act(action: BulkAction, ids: Sequence[int]) -> ChunkResult:
+def _act(lock: SchedulerLock, action: BulkAction, ids: Sequence[int]) -> ChunkResult:
     """Change those of the chunk that still match; the others were changed since they were looked up."""
     still = _first_ids(bulk.eligible(action).filter(pk__in=ids), len(ids))
     gone = ChunkResult(skipped=len(ids) - len(still))
-    return gone + _change(action, still) if still else gone
+    return gone + _change(lock, action, still) if still else gone
 
 
-def _change(action: BulkAction, ids: Sequence[int]) -> ChunkResult:
+def _change(lock: SchedulerLock, action: BulkAction, ids: Sequence[int]) -> ChunkResult:
     """Change all of these at once or, when one of them fails, each half by itself."""
     try:
-        return _apply(action, ids)
+        return _apply(lock, action, ids)
     except (OperationalError, InterfaceError):
         raise  # the database is away or busy: the chunk is done again later
     except Exception as error:
@@ -111,14 +111,14 @@ def _change(action: BulkAction, ids: Sequence[int]) -> ChunkResult:
             logger.warning("bulk action #%s: execution %s: %s", action.pk, ids[0], describe_error(error))
             return ChunkResult(failed=1, problem=clean(f"execution {ids[0]}: {describe_error(error)}"))
     half = len(ids) // 2
-    return _change(action, ids[:half]) + _change(action, ids[half:])
+    return _change(lock, action, ids[:half]) + _change(lock, action, ids[half:])
 
 
-def _apply(action: BulkAction, ids: Sequence[int]) -> ChunkResult:
+def _apply(lock: SchedulerLock, action: BulkAction, ids: Sequence[int]) -> ChunkResult:
     by = ByAction(action.actor, action.source, action.reason)
     with transaction.atomic():
         some = Execution.objects.filter(pk__in=ids).only("pk")
-        changed = action_named(action.verb).act(some, action.arguments, by)
+        changed = action_named(action.verb).act(lock, some, action.arguments, by)
         audit.record_chunk(action, by, changed)
     return ChunkResult(changed=changed, skipped=len(ids) - changed)
 

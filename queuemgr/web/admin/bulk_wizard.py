@@ -41,11 +41,11 @@ _HELP = {
 class BulkForm(forms.Form):
     """An action with its argument and all filters, filled from the query string as they were entered."""
 
-    def __init__(self, given: Any, verbs: Iterable[Action]) -> None:
+    def __init__(self, given: Any, actions: Iterable[Action]) -> None:
         super().__init__(initial={name: given[name] for name in given})
         self.fields |= {
             "verb": forms.ChoiceField(
-                label="Action", choices=[(verb.name, f"{verb.name}: each {verb.does}") for verb in verbs]
+                label="Action", choices=[(one.name, f"{one.name}: each {one.description}") for one in actions]
             ),
             "to_priority": forms.ChoiceField(
                 label="New priority", help_text="Only for priority.", choices=_any_of(PRIORITIES),
@@ -86,12 +86,12 @@ def read_request(given: Any) -> bulk.BulkRequest:
     """The bulk action of a query or a posted form. Unknown names are passed as filters and refused
     there: a mistyped filter must not match every execution. Raises `BadInput`."""
     values = {name: given[name].strip() for name in given if name not in FIXED and given[name].strip()}
-    verb = values.pop("verb", "")
+    action = values.pop("verb", "")
     filters: dict[str, Any] = {n: v for n, v in values.items() if not n.startswith(ARGUMENT)}
     if "ids" in filters:
         filters["ids"] = _ids(filters["ids"])
     return bulk.BulkRequest(
-        verb=verb,
+        action=action,
         filters=filters,
         arguments={n.removeprefix(ARGUMENT): v for n, v in values.items() if n.startswith(ARGUMENT)},
         per_minute=_number(given, "per_minute", MAX_PER_MINUTE),
@@ -126,14 +126,14 @@ def bulk_new(request: HttpRequest) -> HttpResponse:
     return _page(request, request.GET)
 
 
-def _allowed_verbs(request: HttpRequest) -> dict[str, Action]:
+def _allowed_actions(request: HttpRequest) -> dict[str, Action]:
     may = request.user.has_perm
-    return {name: verb for name, verb in ACTIONS.items() if may(f"queuemgr.{verb.permission}")}
+    return {name: action for name, action in ACTIONS.items() if may(f"queuemgr.{action.permission}")}
 
 
 def _start(request: HttpRequest) -> HttpResponse:
-    verb = request.POST.get("verb", "")
-    if verb in ACTIONS and verb not in _allowed_verbs(request):
+    name = request.POST.get("verb", "")
+    if name in ACTIONS and name not in _allowed_actions(request):
         raise PermissionDenied
     try:
         action = bulk.begin(read_request(request.POST), actor_of(request))
@@ -146,9 +146,9 @@ def _start(request: HttpRequest) -> HttpResponse:
 
 def _page(request: HttpRequest, given: Any) -> HttpResponse:
     """The form with a preview, or with the error of an invalid filter or action."""
-    verbs = _allowed_verbs(request)
-    context: dict[str, Any] = {"form": BulkForm(given, verbs.values()), "may": verbs}
-    if given.get("verb") in verbs:
+    allowed = _allowed_actions(request)
+    context: dict[str, Any] = {"form": BulkForm(given, allowed.values()), "may": allowed}
+    if given.get("verb") in allowed:
         try:
             context |= _preview(given)
         except SluiceError as error:

@@ -1,9 +1,10 @@
-"""The actions on executions in the admin: permission, form, function and messages of each."""
+"""The actions on executions in the admin: form, function and messages of each; permissions and states are
+those of the bulk action that does the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +15,9 @@ from django.db.models import QuerySet
 from queuemgr.base.errors import BadInput
 from queuemgr.flows import payload_validation
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
-from queuemgr.models import UNFINISHED, UNSUCCESSFUL, Execution, Priority, State
+from queuemgr.models import UNSUCCESSFUL, Execution, Priority
 from queuemgr.operations import executions
+from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.operations.controls import Actor
 
 Rows = Iterable[Execution]
@@ -78,13 +80,14 @@ class ExecutionAction:
 
     name: str
     label: str
-    permission: str
-    states: Collection[str]
     apply: Apply
     result: str
     description: str = ""
     form: type[ActionForm] | None = None
     danger: bool = False
+    _: KW_ONLY
+    permission: str
+    states: Collection[str]
     bulk: str = ""
     also_needs: str = ""
     """A further permission, for what its form shows of the execution."""
@@ -112,10 +115,8 @@ def _shift(moves: Iterable[tuple[int, int]]) -> Apply:
     """Moves from one priority to the next, the furthest first so that nothing is moved twice."""
 
     def shift(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, Any]) -> int:
-        unfinished = queryset.exclude(state=State.DONE)
         return sum(
-            executions.set_priority(rows(unfinished.filter(priority=here)), there, by)
-            for here, there in moves
+            executions.set_priority(rows(queryset.filter(priority=here)), there, by) for here, there in moves
         )
 
     return shift
@@ -126,55 +127,59 @@ def _with_payload(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, 
     return executions.retry_with_payload(execution, payload, by, from_start=given["from_start"])
 
 
+def _of(bulk: str, name: str, *given: Any, **more: Any) -> ExecutionAction:
+    """An action that the bulk action of this name does too: who may, and on which states, is stated there."""
+    return ExecutionAction(
+        name, *given, permission=ACTIONS[bulk].permission, states=ACTIONS[bulk].states, bulk=bulk, **more
+    )
+
+
 EXECUTION_ACTIONS = (
-    ExecutionAction(
-        "retry", "Retry", "retry_execution", UNSUCCESSFUL, _plain(executions.retry), "retried",
-        "Continues at the step where it stopped.", bulk="retry",
+    _of(
+        "retry", "retry", "Retry", _plain(executions.retry), "retried",
+        "Continues at the step where it stopped.",
     ),
-    ExecutionAction(
-        "retry_from_start", "Retry from the start", "retry_execution", UNSUCCESSFUL,
-        _plain(executions.retry_from_start), "retried from the start",
+    _of(
+        "restart", "retry_from_start", "Retry from the start", _plain(executions.retry_from_start),
+        "retried from the start",
         "Starts again at the first step and discards the stored context. Files stay until a step replaces "
         "them; paid requests may be made and paid for again.",
-        ReasonRequiredForm, danger=True, bulk="restart",
+        ReasonRequiredForm, danger=True,
     ),
-    ExecutionAction(
-        "cancel", "Cancel", "cancel_execution", UNFINISHED, _plain(executions.cancel),
-        "cancelled or asked to stop",
+    _of(
+        "cancel", "cancel", "Cancel", _plain(executions.cancel), "cancelled or asked to stop",
         "A waiting execution ends at once; a running one is asked to stop, which takes seconds.",
-        ReasonRequiredForm, danger=True, bulk="cancel",
+        ReasonRequiredForm, danger=True,
     ),
-    ExecutionAction(
-        "skip", "Skip", "skip_execution", frozenset({State.WAITING, State.LEASED, State.FAILED}),
-        _plain(executions.skip), "skipped",
+    _of(
+        "skip", "skip", "Skip", _plain(executions.skip), "skipped",
         "Ends a waiting or failed execution without doing it. A running one is left unchanged.",
-        ReasonRequiredForm, danger=True, bulk="skip",
+        ReasonRequiredForm, danger=True,
     ),
-    ExecutionAction(
-        "raise_priority", "Raise priority", "prioritise_execution", UNFINISHED,
-        _shift(((NORMAL, HIGH), (LOW, NORMAL))), "raised in priority", bulk="priority",
+    _of(
+        "priority", "raise_priority", "Raise priority", _shift(((NORMAL, HIGH), (LOW, NORMAL))),
+        "raised in priority",
     ),
-    ExecutionAction(
-        "lower_priority", "Lower priority", "prioritise_execution", UNFINISHED,
-        _shift(((NORMAL, LOW), (HIGH, NORMAL))), "lowered in priority", bulk="priority",
+    _of(
+        "priority", "lower_priority", "Lower priority", _shift(((NORMAL, LOW), (HIGH, NORMAL))),
+        "lowered in priority",
     ),
-    ExecutionAction(
-        "set_priority", "Set priority", "prioritise_execution", UNFINISHED,
+    _of(
+        "priority", "set_priority", "Set priority",
         lambda queryset, by, given: executions.set_priority(rows(queryset), given["priority"], by),
-        "given another priority", "Running work keeps its slot.", PriorityForm, bulk="priority",
+        "given another priority", "Running work keeps its slot; what has ended has it when it is retried.",
+        PriorityForm,
     ),
-    ExecutionAction(
-        "reschedule", "Reschedule", "prioritise_execution",
-        frozenset({State.WAITING, State.LEASED}),
+    _of(
+        "reschedule", "reschedule", "Reschedule",
         lambda queryset, by, given: executions.set_run_after(rows(queryset), given["when"], by),
         "rescheduled",
         "A waiting execution starts no earlier; a running one is left unchanged.", RunAfterForm,
-        bulk="reschedule",
     ),
     ExecutionAction(
-        "retry_with_payload", "Retry with an edited payload", "edit_payload", UNSUCCESSFUL, _with_payload,
+        "retry_with_payload", "Retry with an edited payload", _with_payload,
         "retried with another payload", "", PayloadForm, danger=True,
-        also_needs="view_payload",
+        permission="edit_payload", also_needs="view_payload", states=UNSUCCESSFUL,
     ),
 )  # fmt: skip
 

@@ -31,7 +31,7 @@ class Arguments(schemas.Input):
 class BulkRequest(WithReason):
     """An action on every execution that matches; `per_minute` 0: unlimited."""
 
-    verb: Literal[tuple(ACTIONS)]  # type: ignore[valid-type]  # made of the verbs there are
+    verb: Literal[tuple(ACTIONS)]  # type: ignore[valid-type]  # made of the actions there are
     filters: ExecutionFilter = ExecutionFilter()
     arguments: Arguments = Arguments()
     per_minute: schemas.PositiveInteger | None = None
@@ -69,7 +69,7 @@ class Preview(Schema):
 
     @staticmethod
     def resolve_verb(preview: bulk.Preview) -> str:
-        return preview.verb.name
+        return preview.action.name
 
 
 class ActionOut(Schema):
@@ -104,9 +104,9 @@ def _get(pk: int) -> BulkAction:
     return schemas.get_or_404(BulkAction, f"there is no bulk action {pk}; GET bulk-actions lists them", pk=pk)
 
 
-def _require_permission(request: HttpRequest, verb: str) -> None:
+def _require_permission(request: HttpRequest, action: str) -> None:
     """Raise `Problem` unless the caller may do this to a single execution."""
-    caller_of(request).require("operate", action_named(verb).permission)
+    caller_of(request).require("operate", action_named(action).permission)
 
 
 @router.get("/bulk-actions", response=Actions, **requires("read", "view_bulkaction"))

@@ -83,7 +83,7 @@ def skip_execution(request: HttpRequest, pk: Id, given: WithReason = NO_REASON) 
 @router.post("/executions/{int:pk}/priority", response=Changed, **requires("operate", "prioritise_execution"))
 @idempotent
 def prioritise_execution(request: HttpRequest, pk: Id, given: PriorityInput) -> Changed:
-    """Set its priority; 0 changed if it has that priority already."""
+    """Set its priority; 0 changed if it is done or has that priority already."""
     execution, actor = get_execution(pk), actor_of(request, given.reason)
     return Changed(changed=executions.set_priority([execution], priority_of(given.priority), actor))
 

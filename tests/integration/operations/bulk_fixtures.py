@@ -36,8 +36,8 @@ def fail(ids: list[int], **columns: Any) -> None:
     )
 
 
-def started(verb: str = "retry", filters: Mapping[str, Any] | None = None, **more: Any) -> BulkAction:
-    return bulk.begin(BulkRequest(verb, FAILED if filters is None else filters, **more), ANN)
+def started(name: str = "retry", filters: Mapping[str, Any] | None = None, **more: Any) -> BulkAction:
+    return bulk.begin(BulkRequest(name, FAILED if filters is None else filters, **more), ANN)
 
 
 def carried_out(action: BulkAction, rows: int = chunk.ROWS) -> BulkAction:

@@ -66,7 +66,7 @@ def test_a_preview_stops_counting_where_it_would_take_long(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("verb", "arguments", "became"),
+    ("name", "arguments", "became"),
     [
         ("retry", {}, {"state": "waiting"}),
         ("restart", {}, {"state": "waiting"}),
@@ -74,28 +74,28 @@ def test_a_preview_stops_counting_where_it_would_take_long(monkeypatch: pytest.M
         ("priority", {"priority": "high"}, {"priority": HIGH}),
     ],
 )
-def test_every_verb_for_ended_work_changes_all_of_it(
-    verb: str, arguments: dict[str, Any], became: dict[str, Any]
+def test_every_action_on_ended_work_changes_all_of_it(
+    name: str, arguments: dict[str, Any], became: dict[str, Any]
 ) -> None:
     some_failed(7)
-    action = carried_out(started(verb, arguments=arguments), rows=3)
+    action = carried_out(started(name, arguments=arguments), rows=3)
     assert (action.state, counts(action)) == (ActionState.DONE, (7, 0, 0))
     assert Execution.objects.filter(**became).count() == 7
 
 
 @pytest.mark.parametrize(
-    ("verb", "arguments", "became"),
+    ("name", "arguments", "became"),
     [
         ("cancel", {}, {"state": "cancelled"}),
         ("skip", {}, {"state": "skipped"}),
         ("reschedule", {"run_after": "2031-01-01 06:00"}, {"run_after": LATER}),
     ],
 )  # fmt: skip
-def test_every_verb_for_waiting_work_changes_all_of_it(
-    verb: str, arguments: dict[str, Any], became: dict[str, Any], probes: Any
+def test_every_action_on_waiting_work_changes_all_of_it(
+    name: str, arguments: dict[str, Any], became: dict[str, Any], probes: Any
 ) -> None:
     probes(5)
-    carried_out(started(verb, {"flow": "probe"}, arguments=arguments), rows=2)
+    carried_out(started(name, {"flow": "probe"}, arguments=arguments), rows=2)
     assert Execution.objects.filter(**became).count() == 5
 
 
@@ -324,7 +324,7 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (BulkRequest("destroy", FAILED), "no bulk verb is called 'destroy'; there are: retry"),
+        (BulkRequest("destroy", FAILED), "no bulk action is called 'destroy'; there are: retry"),
         (BulkRequest("priority", FAILED), "priority wants priority: high, normal or low"),
         (BulkRequest("priority", FAILED, {"priority": "urgent"}), "'urgent' is not one of"),
         (BulkRequest("reschedule", FAILED, {"run_after": "soon"}), "'soon' is no time"),

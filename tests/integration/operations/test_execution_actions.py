@@ -9,7 +9,7 @@ import pytest
 
 from queuemgr.base.errors import BadInput, IllegalMove, NeverFits
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import HIGH
+from queuemgr.flows.flow import HIGH, NORMAL
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.lifecycle import states
 from queuemgr.lifecycle.dispatch import dispatch
@@ -202,6 +202,23 @@ def test_a_payload_no_limit_could_ever_admit_is_refused(failed: Execution) -> No
     with pytest.raises(NeverFits):
         executions.retry_with_payload(failed, {"phase": "wrap", "weight": 100_000}, ANN)
     assert state_of(failed) == State.FAILED
+
+
+def test_a_priority_set_on_a_failed_execution_is_that_of_its_retry(failed: Execution) -> None:
+    assert executions.set_priority([failed], HIGH, ANN) == 1
+    executions.retry([failed], ANN)
+    assert Route.objects.get(pk=Execution.objects.get().route_id).priority == HIGH
+
+
+def test_done_work_keeps_its_priority(played: Any, probes: Any) -> None:
+    worker = played(slots=1)
+    (execution,) = probes(1)
+    (grant,) = worker.begin_all()
+    worker.end(grant)
+    assert state_of(execution) == State.DONE
+    assert executions.set_priority([execution], HIGH, ANN) == 0
+    assert Execution.objects.get().priority == NORMAL
+    assert not AuditEntry.objects.exists()
 
 
 def test_a_retry_on_its_way_stays_a_retry_when_its_priority_is_changed(played: Any, probes: Any) -> None:

@@ -74,14 +74,14 @@ def test_what_was_previewed_is_started_with_its_reason_and_shown(retrier: Client
     assert "100% of 3 executions" in shown
 
 
-@pytest.mark.parametrize("verb", ["cancel", "skip", "priority", "reschedule", "restart"])
-def test_a_verb_takes_its_own_permission_besides_that_of_bulk_actions(
-    verb: str, staff: Callable[..., Client]
+@pytest.mark.parametrize("action", ["cancel", "skip", "priority", "reschedule", "restart"])
+def test_an_action_needs_its_own_permission_besides_that_of_bulk_actions(
+    action: str, staff: Callable[..., Client]
 ) -> None:
     """Asked of the server, whatever the form offers."""
     some_failed(1)
-    client = staff(*MAY, "retry_execution") if verb != "restart" else staff(*MAY)
-    answer = post(client, verb=verb, to_priority="high", to_run_after="2031-01-01", reason="x")
+    client = staff(*MAY, "retry_execution") if action != "restart" else staff(*MAY)
+    answer = post(client, verb=action, to_priority="high", to_run_after="2031-01-01", reason="x")
     assert answer.status_code == 403
     assert not BulkAction.objects.exists()
 
