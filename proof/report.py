@@ -190,7 +190,7 @@ NOT_COVERED = """## What this does not show
 - *Wrong clock* shifts the clock of the Python code of one worker, not the kernel's, and is left out on
   SQLite, where workers use their own clocks on one machine.
 - *Deliver again and late* sends messages as old as the run.
-- A worker that lost its lease may go on for a while; its external effects in that time are not promised
+- A worker that lost its lease may continue for a while; its external effects in that time are not promised
   to happen once, and are counted under no cap. `guarantees.md` says so.
 - Leases that no worker started leave no record, so order and caps are checked by attempts that started.
 - The order of starts is checked between high and low work of one phase only, and strictly only where

@@ -175,7 +175,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     if not body:
         return "-"
     return format_html(
-        '<div class="standing sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
+        '<div class="status sg-table"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
         cells("th", columns), body,
     )  # fmt: skip
 

@@ -156,7 +156,7 @@ class QueueSettings(SettingsGroup):
     )
     shutdown_grace: float = Field(30, ge=0, description="seconds running steps get at shutdown")
     keep_attempts_days: float = Field(
-        0, ge=0, description="days that finished attempts are kept; 0: for ever"
+        0, ge=0, description="days that finished attempts are kept; 0: indefinitely"
     )
     keep_minutes_days: float = Field(
         31, ge=1, le=3660, description="days that statistics by the minute are kept"

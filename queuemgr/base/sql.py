@@ -28,7 +28,7 @@ TYPES: dict[str, dict[str, str]] = {
     },
     "sqlite": {**dict.fromkeys(("time", "integer", "text"), "%s"), "lock_taken": ""},
 }
-"""What differs: PostgreSQL must be told the type of a bare parameter in a SELECT list."""
+"""What differs: PostgreSQL must know the type of a bare parameter in a SELECT list."""
 
 
 Row = TypeVar("Row", bound=NamedTuple)

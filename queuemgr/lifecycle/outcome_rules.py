@@ -87,7 +87,7 @@ def _on_failed(lease: HeldLease, failed: Failed, now: datetime) -> OutcomeEffect
     delay = retry_policy.retry_delay(policy, number, retry_after=failed.retry_after)
     if delay is None:
         return _fail(lease, failed, failed.kind, failed.message, now)
-    reason = f"try {number + 1} of {policy.max_attempts} after {failed.kind}"
+    reason = f"attempt {number + 1} of {policy.max_attempts} after {failed.kind}"
     changes = _requeue(lease, now + timedelta(seconds=delay), reason, retrying=True)
     changes |= _error(lease, failed.kind, failed.message)
     attempt = AttemptEnd(Outcome.RETRIED, _cost(lease, failed), failed.kind, failed.message)
@@ -185,7 +185,7 @@ def _error(lease: HeldLease, kind: str, message: str) -> dict[str, str]:
 
 
 def _advance(step: StepRef, lease: HeldLease, known: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Go on to the next step; within a phase already begun, ahead of work that would begin it."""
+    """Continue with the next step; in a phase already begun, ahead of work that would begin it."""
     resumed = step.phase.name == lease.phase
     return {
         "phase": step.phase.name,

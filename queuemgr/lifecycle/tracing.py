@@ -178,7 +178,7 @@ def _links(grants: Sequence[Grant]) -> list[Link]:
 
 
 def _configure_once() -> None:
-    """Set up what the settings ask for; other threads wait for it. A forked child goes on with its
+    """Set up what the settings ask for; other threads wait for it. A forked child continues with its
     parent's: the SDK renews its thread after a fork."""
     global _configured
     with _configuring:

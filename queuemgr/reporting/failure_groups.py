@@ -140,7 +140,7 @@ _HEADS = """
     SELECT id FROM heads LIMIT %s
 """
 """The first execution of each group: one index lookup a group. SQLite, which keeps no statistics of indexes,
-must be told which index."""
+must be given the index."""
 
 _OF_GROUP = """state = 'failed' AND error_kind = h.error_kind
                          AND error_fingerprint = h.error_fingerprint"""

@@ -31,8 +31,8 @@ _WAIT_REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line. `kind` is try, wait, change or enqueued; `level` good, warn, bad or empty; `lasted` None for
-    an instant."""
+    """One line. `kind` is attempt, wait, change or enqueued; `level` good, warn, bad or empty; `lasted` None
+    for an instant."""
 
     at: datetime
     kind: str
@@ -77,7 +77,7 @@ def _attempt(attempt: Attempt) -> Entry:
     error = ": ".join(filter(None, (attempt.error_kind, attempt.error_message)))
     return Entry(
         attempt.started_at,
-        "try",
+        "attempt",
         f"{attempt.phase}/{attempt.step} {Outcome(attempt.outcome).label.lower()}",
         error,
         _LEVELS.get(attempt.outcome, ""),

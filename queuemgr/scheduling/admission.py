@@ -33,7 +33,7 @@ class Decision:
 
     @property
     def wake_at(self) -> datetime | None:
-        """The earliest time at which a reason given here ends by itself."""
+        """The earliest end time of these reasons."""
         times = (reason.until for stopped in self.reasons.values() for reason in stopped)
         return min((until for until in times if until), default=None)
 

@@ -1,6 +1,6 @@
 """Caps on the executions waiting in a queue: a full queue refuses new work instead of growing.
 
-Only new work is refused: an execution that goes on to its next step may enter any queue.
+Only new work is refused: an execution that continues with its next step may enter any queue.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def admit_new(rows: Sequence[Execution]) -> Admitted:
     if not caps:
         return Admitted(list(rows))
     scheduler_lock.acquire()
-    found = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
-    existing = set(found.values_list("key", flat=True))
+    same_keys = Execution.objects.filter(flow=rows[0].flow, key__in=[row.key for row in rows])
+    existing = set(same_keys.values_list("key", flat=True))
     depths: dict[tuple[str, int], int] = {}
     for queue, cap in caps.items():
         depths[queue] = sql.value(_DEPTH, [*queue, cap])
@@ -60,6 +60,6 @@ def is_capped(rows: Sequence[Execution]) -> bool:
 
 
 def _caps(rows: Sequence[Execution]) -> dict[tuple[str, int], int]:
-    wanted = {queue_name(row.phase, row.priority) for row in rows}
-    capped = Queue.objects.filter(max_pending__gt=0, name__in=wanted)
+    names = {queue_name(row.phase, row.priority) for row in rows}
+    capped = Queue.objects.filter(max_pending__gt=0, name__in=names)
     return {(queue.phase, queue.priority): queue.max_pending for queue in capped}

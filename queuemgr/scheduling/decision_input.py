@@ -183,7 +183,7 @@ class RetryBudget:
         allowed = max(RETRIES_ALWAYS_ALLOWED, starts * percent // 100)
         text = (
             f"retry budget: {retries} of the last {starts} starts were retries, "
-            f"{percent} % may be; retries go on as other work starts"
+            f"{percent} % may be; retries continue as other work starts"
         )
         return cls(max(0, allowed - retries), text, now + RETRY_RECHECK)
 

@@ -68,7 +68,7 @@ class LimitChecks:
     def reserve(self, route: WaitingRoute, rank: int) -> None:
         """Reserve what is free of the limits that stop a route, if it lacks only their capacity.
 
-        The reservation binds its own priority level and those below; better levels go on.
+        The reservation binds its own priority level and those below; better levels continue.
         """
         stopped = self.limit_reasons(route, rank)
         if not all(reason.kind == "capacity" for reason in stopped):

@@ -49,7 +49,7 @@ class Work:
 
     @staticmethod
     def database() -> AbstractContextManager[None]:
-        """`with work.database():` around what a step reads from the database before it goes on: the
+        """`with work.database():` around what a step reads from the database before it continues: the
         connection is closed at the end of the block, and none is held while the step works or waits."""
         return database()
 

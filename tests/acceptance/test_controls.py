@@ -62,7 +62,7 @@ def test_a_retry_keeps_key_queue_and_priority_and_waits_in_the_database(busy: Fl
     state, reason = busy.database.rows(
         "SELECT state, wait_reason FROM queuemgr_execution WHERE key = 'again-0'"
     )[0]
-    assert (state, reason) == ("waiting", "try 2 of 6 after network")
+    assert (state, reason) == ("waiting", "attempt 2 of 6 after network")
     with busy.redis() as redis:
         held = redis.llen("expensive.high"), redis.hlen("unacked"), redis.zcard("unacked_index")
     assert held == (0, 0, 0)

@@ -62,7 +62,7 @@ def make_rows() -> None:
         lookups=[{"source": "crossref", "status": HOSTILE}], pages_by={"text": 12},
         analysis={"summary": LONG, "keywords": [HOSTILE], "contributions": ["one"]},
     )  # fmt: skip
-    TaskResult.objects.create(task_id=str(uuid4()), task_name="chore", result=HOSTILE, traceback=LONG)
+    TaskResult.objects.create(task_id=str(uuid4()), task_name="prune", result=HOSTILE, traceback=LONG)
     GroupResult.objects.create(group_id=str(uuid4()), result=HOSTILE)
 
 

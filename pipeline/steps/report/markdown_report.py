@@ -51,7 +51,7 @@ def sections(facts: ReportFacts) -> Iterator[str]:
         yield "## How its pages were read\n\n" + reading(facts)
     if facts.lookups:
         entries = (f"{lookup.source}: {lookup.result or '-'}" for lookup in facts.lookups)
-        yield "## Sources asked\n\n" + bullets(entries)
+        yield "## Sources queried\n\n" + bullets(entries)
     if facts.reference_list:
         yield "## References\n\n" + numbered(facts.reference_list)
 

@@ -186,7 +186,7 @@ class WaitReasons:
     could_start: int
 
 
-NOT_DUE = "not due yet: put off, or waiting for a retry"
+NOT_DUE = "not due yet: rescheduled, or waiting for a retry"
 
 
 def wait_reasons(stopped: Sequence[Stopped], could_start: int) -> WaitReasons:

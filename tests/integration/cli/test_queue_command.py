@@ -207,7 +207,7 @@ def test_show_prints_the_status_of_an_execution_and_every_attempt(played: Any, p
     worker.end(grant, Failed("network", "connection reset"))
     result = queue("show", "p0")
     assert re.search(r"^status +pending$", result.out, re.MULTILINE)
-    assert re.search(r"^why +not before .* \(try 2 of 6 after network\)$", result.out, re.MULTILINE)
+    assert re.search(r"^why +not before .* \(attempt 2 of 6 after network\)$", result.out, re.MULTILINE)
     assert "retried" in result.out and "connection reset" in result.out
     (shown,) = queue("show", "p0", "--json").records
     assert (shown["key"], shown["status"], shown["error_kind"]) == ("p0", "pending", "network")

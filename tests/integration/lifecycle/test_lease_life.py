@@ -183,7 +183,7 @@ def test_a_retry_waits_in_the_database_and_keeps_queue_priority_and_limit_key(
     assert (execution.phase, execution.priority) == ("wrap", 2)
     assert execution.route is not None
     assert execution.route.limit_keys == "host:a"
-    assert execution.wait_reason == "try 2 of 6 after network"
+    assert execution.wait_reason == "attempt 2 of 6 after network"
 
 
 def test_a_retry_after_is_obeyed_to_the_second(played: Played, probes: Probes) -> None:

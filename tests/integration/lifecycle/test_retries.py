@@ -227,7 +227,7 @@ def test_a_retry_after_is_obeyed_while_its_slot_serves_others(
     (second,) = worker.end(first, Failed("rate_limited", "429", retry_after=asked))
     assert second.key == "p1"
     waiting = Execution.objects.get(key="p0")
-    assert f"not before {waiting.run_after:%Y-%m-%d %H:%M:%S} UTC (try 2 of 12 after rate_limited)" == (
+    assert f"not before {waiting.run_after:%Y-%m-%d %H:%M:%S} UTC (attempt 2 of 12 after rate_limited)" == (
         explain.reasons().of(waiting)
     )
     worker.end(second)

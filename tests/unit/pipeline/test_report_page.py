@@ -50,7 +50,7 @@ def test_a_page_reads_from_title_to_references() -> None:
 
 def test_a_page_with_few_facts_has_no_empty_sections() -> None:
     page = render_html(FACTS)
-    for absent in ("<table", "Sources asked", "<ol", 'role="note"', "Licence", "Fetched from"):
+    for absent in ("<table", "Sources queried", "<ol", 'role="note"', "Licence", "Fetched from"):
         assert absent not in page
 
 
