@@ -21,10 +21,10 @@ from pipeline.steps.report.report import (
     one_line,
     paragraphs,
     provenance,
-    ranges,
     title_of,
     warnings,
 )
+from queuemgr.steptools.number_ranges import ranges
 
 
 def render_html(facts: ReportFacts) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
@@ -42,6 +42,13 @@ ROUNDING = 1e-6
 """Seconds by which sums of many intervals may be off."""
 
 
+class NewToken(NamedTuple):
+    """A token just made, and its secret, which is stored nowhere."""
+
+    token: ApiToken
+    secret: str
+
+
 def make(
     name: str,
     owner: Any,
@@ -50,7 +57,7 @@ def make(
     *,
     rate: str = "600/minute",
     expires_at: datetime | None = None,
-) -> tuple[ApiToken, str]:
+) -> NewToken:
     """A new token and its secret, which is returned here and never again.
 
     Raises `BadInput` for a name in use, no or unknown scopes, an invalid rate, or an expiry in the past.
@@ -69,7 +76,7 @@ def make(
     with transaction.atomic():
         token.save()
         by.record("make token", name, after=serialize(token))
-    return token, secret
+    return NewToken(token, secret)
 
 
 def _check(name: str, scopes: Sequence[str], rate: str, expires_at: datetime | None) -> None:

@@ -48,15 +48,15 @@ def in_words(values: dict[str, Any]) -> str:
         return str(values["is"])
     if values.get("row", ...) is None:
         return "no row of its own"
-    words = {name: _word(value) for name, value in values.items() if name != "row"}
+    words = {name: value_in_words(value) for name, value in values.items() if name != "row"}
     if not words and "row" in values:
-        words = {name: _word(value) for name, value in values["row"].items()}
+        words = {name: value_in_words(value) for name, value in values["row"].items()}
     if len(words) == 1 and {*words} <= {"state", "priority"}:
         return next(iter(words.values()))
     return ", ".join(f"{name} {word}" for name, word in words.items())
 
 
-def _word(value: Any) -> str:
+def value_in_words(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "none" if value in (None, "") else str(value)

@@ -20,6 +20,7 @@ from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.dispatch import dispatch
 from queuemgr.models import AuditEntry, BulkAction, Execution, Limit, Pausable, Queue, RetryPolicy
 from queuemgr.operations import bulk, controls, executions
+from queuemgr.operations.audit_log import value_in_words
 from queuemgr.operations.bulk.actions import RESTORE
 from queuemgr.operations.bulk.audit import START
 from queuemgr.operations.controls import ABSENT, Actor, Pause, field_values, pause_of
@@ -89,8 +90,8 @@ def _raise_on_difference(change: AuditEntry, now: Values) -> None:
         if name in PAUSE:
             what, is_now, was = "it", now.get("is"), change.after.get("is", "running")
         raise CannotUndo(
-            f"{change.target} has changed since: {what} is {_word(is_now)} now, and this change "
-            f"left it {_word(was)}{_changed_by(change, name)}"
+            f"{change.target} has changed since: {what} is {value_in_words(is_now)} now, and this change "
+            f"left it {value_in_words(was)}{_changed_by(change, name)}"
         )
 
 
@@ -131,10 +132,6 @@ def _changed_by(change: AuditEntry, name: str) -> str:
         if field in other.after or "row" in other.after:
             return f"; {other.actor} did that at {other.at:%Y-%m-%d %H:%M} UTC (change {other.pk})"
     return "; the audit log does not say who did that"
-
-
-def _word(value: Any) -> str:
-    return "nothing" if value in (None, "") else str(value)
 
 
 # Limits, and pauses of limits and queues.

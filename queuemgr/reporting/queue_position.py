@@ -62,6 +62,13 @@ class Estimate:
         return f"{text}; {self.unknown}" if self.unknown else text
 
 
+class Estimated(NamedTuple):
+    """A time, or why it is unknown."""
+
+    at: datetime | None = None
+    unknown: str = ""
+
+
 def _clock(moment: datetime) -> str:
     """The time today, with the date on any other day."""
     today = datetime.now(UTC).date()
@@ -76,37 +83,36 @@ def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
     reasons = seen.by_route.get(route.pk, ())
     position, at_least = _position(execution, route, seen.now)
     lately = throughput.starts(route.phase, route.priority, seen.now)
-    starts_at, unknown = _start(execution, position, lately, reasons, seen.now)
-    finishes_at = None
-    if starts_at:
-        finishes_at, unknown = _finish(execution, starts_at, throughput.step_paces())
+    start, end = _start(execution, position, lately, reasons, seen.now), Estimated()
+    if start.at:
+        end = _finish(execution, start.at, throughput.step_paces())
     later = execution.run_after if execution.run_after and execution.run_after > seen.now else None
     return Estimate(
         queue=queue_name(route.phase, route.priority),
         position=position,
         position_is_at_least=at_least,
         recent_starts=lately,
-        starts_at=starts_at,
-        finishes_at=finishes_at,
+        starts_at=start.at,
+        finishes_at=end.at,
         can_change_at=later or min((reason.until for reason in reasons if reason.until), default=None),
-        unknown=unknown,
+        unknown=start.unknown or end.unknown,
     )
 
 
 def _start(
     execution: Execution, position: int, lately: Starts, reasons: Iterable[Reason], now: datetime
-) -> tuple[datetime | None, str]:
+) -> Estimated:
     """Estimated start from the recent rate, after all reasons with an end time; or why there is none."""
     if stopped := stopped_for_good(execution, reasons, now):
-        return None, stopped
+        return Estimated(unknown=stopped)
     if not lately.count:
         queue = queue_name(execution.phase, execution.priority)
-        return None, f"no start to expect: nothing started in {queue} in the last hour"
+        return Estimated(unknown=f"no start to expect: nothing started in {queue} in the last hour")
     wait = position / lately.per_second
     if wait > MAX_AHEAD.total_seconds():
-        return None, f"no start to expect within a year: {lately}"
+        return Estimated(unknown=f"no start to expect within a year: {lately}")
     ends = (reason.until for reason in reasons if reason.until)
-    return max((_due(execution, now), *ends)) + timedelta(seconds=wait), ""
+    return Estimated(max((_due(execution, now), *ends)) + timedelta(seconds=wait))
 
 
 def stopped_for_good(execution: Execution, reasons: Iterable[Reason], now: datetime) -> str:
@@ -129,21 +135,19 @@ def _is_served(execution: Execution, now: datetime) -> bool:
     return any(queue in queues for queues in available.values_list("queues", flat=True))
 
 
-def _finish(
-    execution: Execution, starts_at: datetime, paces: dict[tuple[str, str], StepPace]
-) -> tuple[datetime | None, str]:
+def _finish(execution: Execution, starts_at: datetime, paces: dict[tuple[str, str], StepPace]) -> Estimated:
     """Its remaining steps at their median run times, with the median waits between them."""
     seconds = 0.0
     try:
         remaining = _remaining(execution)
     except (UnknownFlow, UnknownStep) as error:
-        return None, f"no end to expect: {error}"
+        return Estimated(unknown=f"no end to expect: {error}")
     for number, (phase, step) in enumerate(remaining):
         measured = paces.get((phase, step))
         if measured is None:
-            return None, f"no end to expect: no run of {phase}/{step} was measured lately"
+            return Estimated(unknown=f"no end to expect: no run of {phase}/{step} was measured lately")
         seconds += measured.runs + (measured.waits if number else 0.0)
-    return starts_at + timedelta(seconds=seconds), ""
+    return Estimated(starts_at + timedelta(seconds=seconds))
 
 
 def _remaining(execution: Execution) -> list[tuple[str, str]]:

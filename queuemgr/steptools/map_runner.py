@@ -12,7 +12,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Iterable
 from contextlib import ExitStack, aclosing, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from queuemgr.flows.abort_signal import AbortSignal
 from queuemgr.flows.retry_policy import Policy, retry_delay
@@ -272,21 +272,28 @@ class AttemptRunner(Generic[T, R]):
             task.cancel()
 
 
-async def outcome_of(who: str, call: Callable[[T], Any], argument: T) -> tuple[Any, Exception | None]:
+class CallOutcome(NamedTuple):
+    """What a call returned, or the error it raised."""
+
+    result: Any = None
+    error: Exception | None = None
+
+
+async def outcome_of(who: str, call: Callable[[T], Any], argument: T) -> CallOutcome:
     """What a call returns, awaited if it is awaitable, or the error it raises.
 
     That something it awaits was cancelled is such an error; a cancellation of the current task is not.
     """
     try:
         answer = call(argument)
-        return (await answer if inspect.isawaitable(answer) else answer), None
+        return CallOutcome(await answer if inspect.isawaitable(answer) else answer)
     except Exception as error:
-        return None, error
+        return CallOutcome(error=error)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return None, RuntimeError(f"{who} awaited something that was cancelled")
+        return CallOutcome(error=RuntimeError(f"{who} awaited something that was cancelled"))
 
 
 async def _stream(items: Items[T]) -> AsyncGenerator[T, None]:

@@ -181,4 +181,4 @@ class _Batch(Generic[T, R]):
 
 async def _call(callback: Callback[T, R] | None, finished: Finished[T, R]) -> Exception | None:
     """The error a callback raised."""
-    return None if callback is None else (await outcome_of("a callback", callback, finished))[1]
+    return None if callback is None else (await outcome_of("a callback", callback, finished)).error

@@ -18,7 +18,7 @@ from django.core.management.base import BaseCommand, DjangoHelpFormatter
 
 from pipeline.config import PipelineSettings, pipeline_settings
 from pipeline.ocr_config import ocr_options
-from pipeline.steps.extract.page_ranges import pages_of, ranges
+from pipeline.steps.extract.page_ranges import pages_of, parse_ranges
 from pipeline.steps.ocr.line_writer import LineWriter
 from pipeline.steps.ocr.ocr import OcrOptions, count_pages, engine_for, page_outcomes
 from queuemgr import Aborted, AbortSignal, BadInput, SluiceError, StepFailed
@@ -129,7 +129,7 @@ class Stopped:
 
 async def print_pages(pdf: Path, page_list: str | None, options: OcrOptions, signal: AbortSignal) -> int:
     if page_list is not None:
-        ranges(page_list)  # refuse an invalid list before opening the file
+        parse_ranges(page_list)  # refuse an invalid list before opening the file
     with pdf.open("rb"):
         engine = engine_for(options).engine
     count = await count_pages(pdf, signal)

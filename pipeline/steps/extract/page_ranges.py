@@ -10,7 +10,7 @@ from queuemgr import BadInput
 ONE_OR_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
-def ranges(text: str) -> list[range]:
+def parse_ranges(text: str) -> list[range]:
     """The ranges of a list, as typed. Raises `BadInput` quoting what is wrong."""
     return [one_range(part.strip(), text) for part in text.split(",")]
 
@@ -31,7 +31,7 @@ def one_range(part: str, text: str) -> range:
 
 def pages_of(text: str, count: int) -> Sequence[int]:
     """The listed pages, each once and in page order. Raises `BadInput` for one that does not exist."""
-    named = ranges(text)
+    named = parse_ranges(text)
     beyond = next((pages[-1] for pages in named if pages[-1] > count), None)
     if beyond is not None:
         total = "1 page" if count == 1 else f"{count} pages"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.steps.pdf.page_errors import errors_of_page, page_of
 from pipeline.steps.pdf.pdfium_document import has_ink, open_document
 
 Line = dict[str, Any]
@@ -60,14 +61,10 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
 
 def read(reader: Reader, document: Any, number: int) -> Line:
     """One page; an exception of PDFium or the engine concerns this page only."""
-    if not 1 <= number <= len(document):
-        return {"error": "no such page"}
-    try:
-        return reader.read(document[number - 1])
-    except MemoryError:
-        raise
-    except Exception as error:
-        return {"error": type(error).__name__}
+    line: Line = {}
+    with errors_of_page(line):
+        line |= reader.read(page_of(document, number))
+    return line
 
 
 class Reader:

@@ -12,6 +12,7 @@ from typing import Any
 from pypdf import PasswordType, PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
+from pipeline.steps.pdf.page_errors import errors_of_page
 from pipeline.steps.pdf.wanted_pages import wanted_pages
 
 Line = dict[str, Any]
@@ -74,14 +75,11 @@ def page_lines(reader: PdfReader, job: Mapping[str, Any], pages: list[int]) -> I
 
 def read(reader: PdfReader, number: int) -> Line:
     """One page's text; an exception of pypdf concerns this page only."""
-    fonts = FontCount()
-    try:
+    fonts, line = FontCount(), {"text": ""}
+    with errors_of_page(line):
         text = reader.pages[number - 1].extract_text(visitor_text=fonts.see)
-    except MemoryError:
-        raise
-    except Exception as error:
-        return {"text": "", "error": type(error).__name__}
-    return {"text": text, "fonts": fonts.verdict}
+        line |= {"text": text, "fonts": fonts.verdict}
+    return line
 
 
 class FontCount:

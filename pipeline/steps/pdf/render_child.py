@@ -11,10 +11,12 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from PIL import Image
 
+from pipeline.steps.pdf.page_errors import errors_of_page, page_of
 from pipeline.steps.pdf.pdfium_document import has_ink, open_document
 
 Line = dict[str, Any]
@@ -45,24 +47,16 @@ def lines(job: Mapping[str, Any]) -> Iterator[Line]:
 
 def rendered(document: Any, job: Mapping[str, Any], number: int, quarters: int) -> tuple[Line, bytes]:
     """A line and a picture; an exception of PDFium or Pillow concerns this page only."""
-    stage = "render"
-    if not 1 <= number <= len(document):
-        return {"error": "no such page", "stage": stage}, b""
-    try:
-        page = document[number - 1]
-        try:
+    failed: Line = {"stage": "render"}
+    with errors_of_page(failed):
+        with closing(page_of(document, number)) as page:
             if not has_ink(page):
                 return {"blank": True}, b""
             image, has_letters = page_image(page, job), page.get_textpage().count_chars() > 0
-        finally:
-            page.close()
-        stage = "encode"
+        failed["stage"] = "encode"
         picture = ENCODERS[job["format"]](rotated(image, quarters), has_letters)
-    except MemoryError:
-        raise
-    except Exception as error:
-        return {"error": type(error).__name__, "stage": stage}, b""
-    return {"size": len(picture)}, picture
+        return {"size": len(picture)}, picture
+    return failed, b""
 
 
 def page_image(page: Any, job: Mapping[str, Any]) -> Image.Image:

@@ -18,10 +18,10 @@ from pipeline.steps.report.report import (
     paragraphs,
     plain,
     provenance,
-    ranges,
     title_of,
     warnings,
 )
+from queuemgr.steptools.number_ranges import ranges
 
 MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!])")
 LINE_START = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])", re.MULTILINE)

@@ -187,17 +187,6 @@ def group_pages(pages: Iterable[tuple[int, str, str]]) -> tuple[PagesRead, ...]:
     )
 
 
-def ranges(numbers: Iterable[int]) -> str:
-    """`1-4, 7`: ascending numbers, consecutive ones as a range."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
 INTERNAL = frozenset({"round", "failed"})
 """Fields of a look-up that are for the steps only."""
 

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from queuemgr.base.id_ranges import ranges
 from queuemgr.models import BulkAction, Execution
 from queuemgr.operations.controls import Actor, Describe
+from queuemgr.steptools.number_ranges import ranges
 
 START = "start bulk action"
 """The audit action of a start; undoing that entry undoes the bulk action."""

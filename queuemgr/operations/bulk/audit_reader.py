@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from django.db.models import Sum
 
-from queuemgr.base.id_ranges import numbers
 from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.flows.flow import PRIORITIES
 from queuemgr.models import AuditEntry, Execution
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.executions import set_priority
+from queuemgr.steptools.number_ranges import numbers_in
 
 
 def count_after(action_id: int, cursor: int) -> int:
@@ -64,9 +64,9 @@ def _changes_of(action_id: int, ids: Sequence[int]) -> Iterator[tuple[int, str, 
     """The ids among these that the action changed, with the words of before and after."""
     wanted = set(ids)
     for chunk in map(_chunk, _chunks_after(action_id, ids[0] - 1)):
-        after = {pk: words for words, some in chunk.after.items() for pk in numbers(some)}
+        after = {pk: words for words, some in chunk.after.items() for pk in numbers_in(some)}
         for words, some in chunk.before.items():
-            yield from ((pk, words, after[pk]) for pk in numbers(some) if pk in wanted)
+            yield from ((pk, words, after[pk]) for pk in numbers_in(some) if pk in wanted)
         if max(after) >= ids[-1]:
             return
 
@@ -83,5 +83,5 @@ def _chunk(key: int) -> AuditEntry:
 
 
 def _ids_above(chunk: AuditEntry, cursor: int) -> list[int]:
-    some = (pk for words in chunk.before.values() for pk in numbers(words))
+    some = (pk for words in chunk.before.values() for pk in numbers_in(words))
     return sorted(pk for pk in some if pk > cursor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -24,7 +24,7 @@ from queuemgr.operations.audit_log import in_words
 from queuemgr.operations.executions import EDIT_PAYLOAD
 from queuemgr.operations.undo import check, permission, undo
 from queuemgr.web.admin.filters import DaysFilter, WhenFilter, recent_values
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of
+from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of
 from queuemgr.web.links import address, link
 
 MAX_EXPORTED = 100_000
@@ -57,9 +57,9 @@ class AuditLogAdmin(ReadOnlyAdmin):
     change_form_outer_after_template = "admin/queuemgr/undo.html"
     max_exported = f"{MAX_EXPORTED:,}"
 
-    def pages(self) -> Any:
-        yield "export/<slug:kind>", self.export, "queuemgr_auditentry_export"
-        yield "<int:pk>/undo/", self.undo, "queuemgr_auditentry_undo"
+    def pages(self) -> Iterable[ExtraPage]:
+        yield ExtraPage("export/<slug:kind>", self.export, "queuemgr_auditentry_export")
+        yield ExtraPage("<int:pk>/undo/", self.undo, "queuemgr_auditentry_undo")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Without edits of payloads for users who may not see payloads."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from queuemgr.operations import batches
 from queuemgr.operations.controls import Actor
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.web.admin.filters import ChoiceFilter
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, progress_bar
+from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of, progress_bar
 
 FIRST_FAILURES = 10
 STATES = ("waiting", "running", "done", "failed", "skipped", "cancelled")
@@ -61,9 +61,9 @@ class BatchAdmin(ReadOnlyAdmin):
             row.eta = f"{progress.eta:%Y-%m-%d %H:%M} UTC" if progress.eta else ""
             row.age = timesince(row.created_at, now, depth=1)
 
-    def pages(self) -> Any:
-        yield "<int:pk>/close/", partial(self.act_view, act=_close), "batch_close"
-        yield "<int:pk>/cancel/", partial(self.act_view, act=_cancel), "batch_cancel"
+    def pages(self) -> Iterable[ExtraPage]:
+        yield ExtraPage("<int:pk>/close/", partial(self.act_view, act=_close), "batch_close")
+        yield ExtraPage("<int:pk>/cancel/", partial(self.act_view, act=_cancel), "batch_cancel")
 
     def own_context(self, request: HttpRequest, row: Batch) -> dict[str, Any]:
         found = batches.progress(row)

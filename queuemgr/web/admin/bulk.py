@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -25,7 +25,7 @@ from queuemgr.web.admin.audit_log import may_undo
 from queuemgr.web.admin.bulk_wizard import bulk_new
 from queuemgr.web.admin.failures import failures
 from queuemgr.web.admin.filters import recent_values
-from queuemgr.web.admin.read_only_admin import ReadOnlyAdmin, actor_of, progress_bar
+from queuemgr.web.admin.read_only_admin import ExtraPage, ReadOnlyAdmin, actor_of, progress_bar
 
 ENDED_EARLY = (ActionState.STOPPED, ActionState.FAILED)
 
@@ -55,12 +55,12 @@ class BulkActionAdmin(ReadOnlyAdmin):
             row.result = result_in_words(row)
             row.age = timesince(row.created_at, now, depth=1)
 
-    def pages(self) -> Any:
-        yield "new/", bulk_new, "bulk_new"
-        yield "failures/", failures, "failures"
-        yield "<int:pk>/progress/", self.progress_view, "bulk_progress"
-        yield "<int:pk>/stop/", self.stop_view, "bulk_stop"
-        yield "<int:pk>/resume/", self.resume_view, "bulk_resume"
+    def pages(self) -> Iterable[ExtraPage]:
+        yield ExtraPage("new/", bulk_new, "bulk_new")
+        yield ExtraPage("failures/", failures, "failures")
+        yield ExtraPage("<int:pk>/progress/", self.progress_view, "bulk_progress")
+        yield ExtraPage("<int:pk>/stop/", self.stop_view, "bulk_stop")
+        yield ExtraPage("<int:pk>/resume/", self.resume_view, "bulk_resume")
 
     def own_context(self, request: HttpRequest, row: BulkAction) -> dict[str, Any]:
         return {

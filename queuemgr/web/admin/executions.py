@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from queuemgr.web.admin.attempts import step_text
 from queuemgr.web.admin.execution_actions import ActionForm, ExecutionAction
 from queuemgr.web.admin.execution_filters import FilteredList, read_filters
 from queuemgr.web.admin.execution_page import OfferedAction
-from queuemgr.web.admin.read_only_admin import BulkReadList, ReadOnlyAdmin, actor_of, render_page
+from queuemgr.web.admin.read_only_admin import BulkReadList, ExtraPage, ReadOnlyAdmin, actor_of, render_page
 from queuemgr.web.links import address
 
 AT_ONCE = 1_000
@@ -119,8 +119,8 @@ class ExecutionAdmin(ReadOnlyAdmin):
         }
         return render_page(request, "action", **context)
 
-    def pages(self) -> Any:
-        yield "<int:object_id>/action/", self.action_view, "queuemgr_execution_action"
+    def pages(self) -> Iterable[ExtraPage]:
+        yield ExtraPage("<int:object_id>/action/", self.action_view, "queuemgr_execution_action")
 
     def own_context(
         self, request: HttpRequest, row: Execution, typed: OfferedAction | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django import forms
 from django.contrib import admin, messages
@@ -74,6 +74,14 @@ class BulkReadList(ChangeList):
         self.result_list = rows
 
 
+class ExtraPage(NamedTuple):
+    """A further page of a model: the last part of its URL, its view, and its name in URLs."""
+
+    route: str
+    view: Callable[..., Any]
+    name: str
+
+
 class BaseAdmin(_ModelAdmin):
     """No adding or deleting; the `change` permission allows the list's actions."""
 
@@ -111,13 +119,13 @@ class BaseAdmin(_ModelAdmin):
     def read_page(self, rows: Sequence[Any]) -> None:
         """Set attributes on the rows of a page, for the columns in `titles`."""
 
-    def pages(self) -> Iterable[tuple[str, Callable[..., Any], str]]:
-        """Further pages: route, view and name."""
+    def pages(self) -> Iterable[ExtraPage]:
+        """Further pages of this model."""
         return ()
 
     def get_urls(self) -> list[URLPattern]:
         more = [
-            path(route, self.admin_site.admin_view(view), name=name) for route, view, name in self.pages()
+            path(page.route, self.admin_site.admin_view(page.view), name=page.name) for page in self.pages()
         ]
         return [*more, *super().get_urls()]
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuemgr.base.errors import CannotUndo
-from queuemgr.base.id_ranges import numbers, ranges
 from queuemgr.flows.flow import HIGH, LOW, NORMAL
 from queuemgr.models import AuditEntry, BulkAction, Execution, State
 from queuemgr.operations import bulk, executions
@@ -20,6 +19,7 @@ from queuemgr.operations.bulk import BulkRequest, audit_reader, chunk
 from queuemgr.operations.controls import Actor
 from queuemgr.operations.undo import undo
 from queuemgr.scheduling import limit_rows
+from queuemgr.steptools.number_ranges import numbers_in, ranges
 from tests.integration.operations.bulk_fixtures import ANN, carried_out, counts, started
 
 pytestmark = pytest.mark.django_db
@@ -145,7 +145,7 @@ def test_restore_cannot_be_started_as_a_verb() -> None:
 
 @given(st.sets(st.integers(1, 300)))
 def test_ids_written_as_ranges_are_read_back(ids: set[int]) -> None:
-    assert list(numbers(ranges(ids))) == sorted(ids)
+    assert list(numbers_in(ranges(ids))) == sorted(ids)
 
 
 def test_the_record_is_read_from_any_id_on(probes: Any) -> None:

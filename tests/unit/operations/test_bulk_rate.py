@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuemgr.base.id_ranges import ranges
 from queuemgr.operations.bulk.rate import CATCH_UP_SECONDS, FEWEST, MOST, chunk_size, clock_after, may_change
+from queuemgr.steptools.number_ranges import ranges
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -9,7 +9,6 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from queuemgr.models import ApiToken
 from queuemgr.operations import api_tokens
 from queuemgr.operations.controls import Actor
 from queuemgr.web.api.problems import MEDIA_TYPE, TITLES
@@ -71,7 +70,7 @@ def someone(name: str = "ann", permissions: Iterable[str] | None = None) -> User
 
 def make_token(
     *scopes: str, owner: User | None = None, name: str = "robot", **given: Any
-) -> tuple[ApiToken, str]:
+) -> api_tokens.NewToken:
     return api_tokens.make(name, owner or someone(), scopes or EVERY_SCOPE, ANN, **given)
 
 

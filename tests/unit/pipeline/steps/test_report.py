@@ -17,7 +17,6 @@ from pipeline.steps.report.report import (
     doi_link,
     group_pages,
     plain,
-    ranges,
     source_lookup,
 )
 from tests.report_builder import FACTS, FULL, HOSTILE, with_every_text
@@ -146,11 +145,6 @@ def test_pages_read_alike_are_grouped_and_failures_come_last() -> None:
         PagesRead("pdfium", (3,), "no letters"),
         PagesRead("failed", (1,), "x"),
     )
-
-
-def test_numbers_that_follow_each_other_are_named_as_one() -> None:
-    assert ranges([1, 2, 3, 5, 7, 8]) == "1-3, 5, 7-8"
-    assert ranges([]) == ""
 
 
 def test_a_look_up_is_shown_in_words_whatever_its_fields() -> None:
