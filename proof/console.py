@@ -6,54 +6,24 @@ admin does. The response is `[succeeded, output]`.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from tests.fork_server import REPOSITORY
+from tests.operator_console import OperatorConsole, serve
 
 
-class Console:
-    """The process, as the proof uses it; one command at a time."""
+class Console(OperatorConsole):
+    """The process, as the proof uses it."""
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
-        self._turn = threading.Lock()
-        with log.open("ab") as complaints:
-            self._popen = subprocess.Popen(
-                [sys.executable, "-m", "proof.console"], env=dict(environment), cwd=REPOSITORY,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True,
-                start_new_session=True,
-            )  # fmt: skip
+        super().__init__("proof.console", environment, log)
 
     def do(self, *what: Any) -> tuple[bool, str]:
         """Run a command; returns whether it succeeded, and its output."""
-        stdin, stdout = self._popen.stdin, self._popen.stdout
-        if stdin is None or stdout is None:
-            raise RuntimeError("the console has no pipes")
-        with self._turn:
-            stdin.write(json.dumps(what) + "\n")
-            stdin.flush()
-            succeeded, output = json.loads(stdout.readline())
+        succeeded, output = self.ask(*what)
         return bool(succeeded), str(output)
-
-    def close(self) -> None:
-        with self._popen:
-            self._popen.kill()
-
-
-def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-    import django
-
-    django.setup()
-    for line in sys.stdin:
-        print(json.dumps(_done(*json.loads(line))), flush=True)
 
 
 def _done(verb: str, *what: Any) -> tuple[bool, str]:
@@ -87,4 +57,4 @@ def _edit(limit: str, values: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    serve(_done)

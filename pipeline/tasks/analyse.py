@@ -32,6 +32,7 @@ from pipeline.tasks.request_accounting import (
     usage_columns,
 )
 from queuemgr import Done, LeasedTask, Result, Snoozed, Work
+from queuemgr.steptools.process_lanes import lanes
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def analyse_step(work: Work) -> Result:
 
 def _analysed(work: Work, usage: Usage) -> Done:
     document = load(work)
-    options = replace(_options(work.inputs), before_request=lambda _: charge_request(work), usage=usage)
+    options = replace(options_for(work.inputs), before_request=lambda _: charge_request(work), usage=usage)
     with recorded_on_failure(document, usage):
         if options.endpoint is None or options.known.chunks == 1:
             return _stored(document, _analysis(document, options, work), usage)
@@ -92,7 +93,7 @@ def _cost(usage: Usage) -> int | None:
 
 def expected_chunks(text: str) -> dict[str, int]:
     """For the context: the number of chunks, from which the requests to reserve follow."""
-    options = _options({})
+    options = options_for({})
     return {"llm_chunks": count_chunks(text, options)} if options.endpoint else {}
 
 
@@ -113,7 +114,7 @@ def _text(document: Document) -> str:
         return str(stored.read().decode("utf-8"))
 
 
-def _options(inputs: dict[str, Any]) -> AnalyseOptions:
+def options_for(inputs: dict[str, Any]) -> AnalyseOptions:
     config = pipeline_settings()
     return AnalyseOptions(
         endpoint=_endpoint(),
@@ -121,6 +122,7 @@ def _options(inputs: dict[str, Any]) -> AnalyseOptions:
         max_tokens=config.llm_max_tokens,
         max_chunks=config.llm_max_chunks,
         chunks_inflight=chunks_at_once(config),
+        lane=lanes().lane("io"),
         known=KnownLimits.from_context(inputs),
     )
 

@@ -36,6 +36,10 @@ class Lane:
             if value < 1:
                 raise ConfigurationError(f"lane {self.name}: {field} is {value}; it must be at least 1")
 
+    def at_most(self, concurrency: int) -> Lane:
+        """The same lane with at most this concurrency."""
+        return replace(self, concurrency=min(self.concurrency, concurrency))
+
 
 @dataclass(frozen=True)
 class LaneSetting:

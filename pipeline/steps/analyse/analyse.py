@@ -55,6 +55,9 @@ __all__ = [
     "count_chunks",
 ]
 
+DEFAULT_LANE = Lane("io", 64, 256)
+"""The widest lane for io; a worker has one of its own."""
+
 EXTRACTIVE = "extractive"
 
 
@@ -104,7 +107,8 @@ class AnalyseOptions:
     """Without an `endpoint` the local analyser selects `sentences` of the paper.
 
     The model's context has `context_tokens`, prompt and answer together; an answer has up to
-    `max_tokens`. A longer paper is sent in at most `max_chunks` chunks, `chunks_inflight` at once.
+    `max_tokens`. A longer paper is sent in at most `max_chunks` chunks, `chunks_inflight` at once and
+    within the bounds of `lane`.
     `before_request` is called in a thread with 1, 2, … before each request: it charges the request,
     and may refuse it by raising. `usage` counts requests and tokens, also those of failures.
 
@@ -117,6 +121,7 @@ class AnalyseOptions:
     max_tokens: int = 2_000
     max_chunks: int = 32
     chunks_inflight: int = 4
+    lane: Lane = DEFAULT_LANE
     sentences: int = 6
     known: KnownLimits = KnownLimits()
     before_request: Callable[[int], object] = charge_nothing
@@ -124,11 +129,15 @@ class AnalyseOptions:
     notes: Mapping[str, str] = field(default_factory=dict)
     save_note: Callable[[str, str], object] = save_nothing
 
+    def lane_for(self, chunks: int) -> Lane:
+        """The lane for this many chunks."""
+        return self.lane.at_most(min(self.chunks_inflight, chunks))
+
 
 def analyse(text: str, title_hint: str, options: AnalyseOptions, signal: AbortSignal) -> Analysed:
     """Analyse a paper given as text, with or without `[PAGE n]` lines.
 
-    Raises `StepFailed` (`no_text`, `too_large` for more chunks than allowed, or what `llm.chat`
+    Raises `StepFailed` (`no_text`, `too_large` for more chunks than allowed, or what `Model.ask`
     raises), `Reschedule` when more requests must be reserved or smaller ones sent, and `Aborted`.
     """
     body = before_references(text)
@@ -191,13 +200,13 @@ async def analyse_by_model(
     plan: Plan, title_hint: str, options: AnalyseOptions, endpoint: Endpoint, signal: AbortSignal
 ) -> Analysis:
     """One request for a paper that fits; else one a chunk, and one that merges the notes."""
-    inflight = min(options.chunks_inflight, len(plan.chunks))
-    async with connected(endpoint, options.usage, inflight) as model:
+    lane = options.lane_for(len(plan.chunks))
+    async with connected(endpoint, options.usage, lane.concurrency) as model:
         requests = PaperRequests(model, options.before_request, options.max_tokens, options.known.dialect)
         try:
             if len(plan.chunks) == 1:
                 return await requests.analysis(whole_paper(plan.chunks[0], title_hint))
-            notes = await notes_for_chunks(plan, requests, options, signal)
+            notes = await notes_for_chunks(plan, requests, lane, options, signal)
             return await requests.analysis(merge_notes(notes, title_hint))
         except StepFailed as refusal:
             if refusal.kind == "too_long":
@@ -206,7 +215,7 @@ async def analyse_by_model(
 
 
 async def notes_for_chunks(
-    plan: Plan, requests: PaperRequests, options: AnalyseOptions, signal: AbortSignal
+    plan: Plan, requests: PaperRequests, lane: Lane, options: AnalyseOptions, signal: AbortSignal
 ) -> list[str]:
     """Notes on each chunk, in order. The first failure stops the others, since all notes are needed;
     those made by then are kept for the next attempt."""
@@ -223,7 +232,6 @@ async def notes_for_chunks(
         await asyncio.to_thread(options.save_note, digest, made)
         return made
 
-    lane = Lane("llm_chunks", min(options.chunks_inflight, count), count)
     notes = await run_with_queue(lane, enumerate(plan.chunks, 1), note, signal=signal)
     return [note for note in notes if note is not None]
 

@@ -65,11 +65,6 @@ class Extracted:
         """Characters removed or replaced by `clean`."""
         return sum(page.cleaned for page in self.pages)
 
-    @property
-    def full_text(self) -> str:
-        """All pages, with a line `[PAGE n]` before each."""
-        return with_page_marks(self.pages)
-
 
 def extract(pdf: Path, options: ExtractOptions, signal: AbortSignal) -> Extracted:
     """Read `pdf`. Raises `StepFailed` (`not_pdf`, `encrypted`, `damaged`, `no_pages`,

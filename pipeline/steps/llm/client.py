@@ -26,7 +26,7 @@ from pipeline.steps.llm.response import (
 )
 from queuemgr import AbortSignal, StepFailed
 
-__all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong", "chat"]
+__all__ = ["Answer", "AnswerCutOff", "Endpoint", "Message", "PromptTooLong"]
 
 T = TypeVar("T")
 
@@ -61,24 +61,21 @@ class Model:
         self._client = client
 
     async def ask(
-        self,
-        messages: Sequence[Message],
-        max_tokens: int,
-        schema: Mapping[str, Any] | None = None,
-        *,
-        json_object: bool = False,
+        self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, Any] | None = None
     ) -> Answer:
-        """Send one request. The answer should follow `schema`, if the endpoint accepts one; with
-        `json_object` it should be any JSON object.
+        """Send one request and wait for its answer, which should follow `schema`, if the endpoint
+        accepts one.
 
-        Raises `StepFailed` as `chat` does, `DialectRefused` among them.
+        Raises `StepFailed` (`rate_limited`, `quota`, `server_error`, `timeout`, `network`, `withheld`,
+        `bad_request`, `http_error`, `bad_answer`), `AnswerCutOff` (`cut_off`), `PromptTooLong`
+        (`too_long`) and `DialectRefused` among them.
         """
         dialect = dialect_for(self.endpoint)
         body: dict[str, Any] = {
             "model": self.endpoint.model,
             "messages": [dict(message) for message in messages],
             **dialect.limits(max_tokens),
-            **(dialect.format(schema) if json_object or schema is not None else {}),
+            **({} if schema is None else dialect.format(schema)),
         }
         self.usage.requests += 1
         response = await send(self._client, self.endpoint, body)
@@ -111,22 +108,6 @@ async def connected(endpoint: Endpoint, usage: Usage, connections: int = 1) -> A
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
     async with httpx.AsyncClient(timeout=endpoint.timeout, limits=limits) as client:
         yield Model(endpoint, client, usage)
-
-
-def chat(endpoint: Endpoint, messages: Sequence[Message], max_tokens: int, signal: AbortSignal) -> Answer:
-    """Send one request and wait for its answer. Not for use inside a running event loop.
-
-    Raises `StepFailed` (`rate_limited`, `quota`, `server_error`, `timeout`, `network`, `withheld`,
-    `bad_request`, `http_error`, `bad_answer`), `AnswerCutOff` (`cut_off`), `PromptTooLong`
-    (`too_long`) and `DialectRefused` among them, and `Aborted` at once when the signal is set.
-    """
-
-    async def ask() -> Answer:
-        async with connected(endpoint, Usage()) as model:
-            return await model.ask(messages, max_tokens, json_object=endpoint.json_mode)
-
-    signal.raise_if_aborted()
-    return asyncio.run(abortable(ask(), signal))
 
 
 async def abortable(work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:

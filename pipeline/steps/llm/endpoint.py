@@ -24,7 +24,6 @@ class Endpoint:
     model: str
     api_key: str = field(default="", repr=False)
     timeout: float = 180.0
-    json_mode: bool = True
 
 
 FORMATS = ("json_schema", "json_object", "none")
@@ -58,11 +57,11 @@ class Dialect:
         """The maximum length of the answer, and temperature 0 unless that is refused."""
         return {self.limit_name: max_tokens, **({"temperature": 0} if self.temperature else {})}
 
-    def format(self, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    def format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The `response_format` for a JSON answer, with this schema if schemas are accepted."""
         if self.response_format == "none":
             return {}
-        if self.response_format == "json_schema" and schema is not None:
+        if self.response_format == "json_schema":
             return {"response_format": {"type": "json_schema", "json_schema": dict(schema)}}
         return {"response_format": {"type": "json_object"}}
 

@@ -9,8 +9,9 @@ import pytest
 from pipeline.config import PipelineSettings
 from pipeline.ocr_config import ocr_options
 from pipeline.steps.http.client import HttpOptions
-from pipeline.tasks import http_client
+from pipeline.tasks import analyse, http_client
 from queuemgr.base import process_state
+from queuemgr.steptools.lanes import Lane
 
 
 @pytest.fixture
@@ -39,3 +40,10 @@ def test_the_http_client_writes_as_many_files_at_once_as_files_may_be_written(
     http_client.http_client()
     (options,) = made
     assert (options.file_threads, options.io_threads) == (3, 7)
+
+
+def test_chunks_of_a_paper_are_analysed_in_the_lane_for_io(lanes: Callable[..., None]) -> None:
+    lanes(io_concurrency=3, llm_chunks_inflight=8)
+    options = analyse.options_for({})
+    assert options.lane == Lane("io", 3, 12)
+    assert (options.lane_for(20), options.lane_for(2)) == (Lane("io", 3, 12), Lane("io", 2, 12))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.corpus import expected, outcome
-from pipeline.steps.extract.extract import ExtractOptions, extract
+from pipeline.steps.extract.extract import ExtractOptions, extract, with_page_marks
 from queuemgr.flows.abort_signal import NEVER
 from tests.corpus import CORPUS, FACTS, needs_corpus
 
@@ -31,13 +31,13 @@ def test_japanese_without_a_map_gives_its_real_letters() -> None:
 def test_a_lone_surrogate_becomes_korean() -> None:
     """pypdf reads lone surrogates where a page says 보안기술, in a font without a map."""
     found = extract(CORPUS / "docling__skipped_1page.pdf", OPTIONS, NEVER)
-    assert "보안기술" in found.full_text
-    found.full_text.encode()
+    assert "보안기술" in with_page_marks(found.pages)
+    with_page_marks(found.pages).encode()
 
 
 def test_text_with_nul_is_clean_and_counted() -> None:
     """527 of them in one document."""
     found = extract(CORPUS / "sample-files__GeoTopo-komprimiert.pdf", OPTIONS, NEVER)
-    assert "\x00" not in found.full_text
+    assert "\x00" not in with_page_marks(found.pages)
     assert found.cleaned >= 527
     assert found.problem == ""

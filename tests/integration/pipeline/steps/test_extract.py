@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pypdf import PdfWriter
 
-from pipeline.steps.extract.extract import Extracted, ExtractOptions, clean, extract
+from pipeline.steps.extract.extract import Extracted, ExtractOptions, clean, extract, with_page_marks
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.flows.flow import all_error_kinds
@@ -52,7 +52,7 @@ def encrypted(user_password: str, algorithm: str = "RC4-128") -> PdfWriter:
 
 def test_every_page_comes_with_its_number_before_it(tmp_path: Path) -> None:
     found = read(tmp_path, document([text_content(SENTENCE), text_content("Second.", SENTENCE)]))
-    assert found.full_text == f"[PAGE 1]\n{SENTENCE}\n[PAGE 2]\nSecond.\n{SENTENCE}"
+    assert with_page_marks(found.pages) == f"[PAGE 1]\n{SENTENCE}\n[PAGE 2]\nSecond.\n{SENTENCE}"
     assert (found.page_count, found.problem, found.without_text) == (2, "", ())
     assert {page.source for page in found.pages} == {"pypdf"}
 
@@ -66,8 +66,8 @@ def test_blank_and_scanned_pages_are_named_as_without_text(tmp_path: Path) -> No
 
 def test_a_forged_page_mark_does_not_pass_for_ours(tmp_path: Path) -> None:
     found = read(tmp_path, document([text_content(SENTENCE, "[PAGE 7]", "[ page 8 ]")]))
-    assert "(PAGE 7)" in found.full_text and "( page 8 )" in found.full_text
-    assert found.full_text.count("[PAGE ") == 1
+    assert "(PAGE 7)" in with_page_marks(found.pages) and "( page 8 )" in with_page_marks(found.pages)
+    assert with_page_marks(found.pages).count("[PAGE ") == 1
 
 
 def test_more_pages_than_allowed_are_left_unread_and_said_so(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_a_document_of_a_thousand_empty_pages_is_read(tmp_path: Path) -> None:
 def test_text_from_a_page_bears_utf8_and_has_no_nul(tmp_path: Path) -> None:
     """PostgreSQL refuses NUL, which 1 in 18 real papers holds."""
     found = read(tmp_path, document([text_content(SENTENCE + "\\000 and\x00 more")]))
-    found.full_text.encode()
-    assert "\x00" not in found.full_text
+    with_page_marks(found.pages).encode()
+    assert "\x00" not in with_page_marks(found.pages)
     assert found.cleaned == found.pages[0].cleaned > 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -18,7 +19,15 @@ from llmock.scenarios import Delay, Fail, Reply
 from llmock.testing import LLMockServer
 from llmock.verdict import judge
 
-from pipeline.steps.llm.client import Answer, AnswerCutOff, Endpoint, PromptTooLong, chat
+from pipeline.steps.llm.client import (
+    Answer,
+    AnswerCutOff,
+    Endpoint,
+    PromptTooLong,
+    Usage,
+    abortable,
+    connected,
+)
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from queuemgr.flows.flow import all_error_kinds, default_policy
@@ -102,9 +111,20 @@ def endpoint(base_url: str, timeout: float = 5.0) -> Endpoint:
     return Endpoint(base_url=base_url, model="m-1", api_key=KEY, timeout=timeout)
 
 
+def chat(endpoint: Endpoint, messages: list[dict[str, str]], signal: AbortSignal = NEVER) -> Answer:
+    """The answer to one request."""
+
+    async def ask() -> Answer:
+        async with connected(endpoint, Usage()) as model:
+            return await model.ask(messages, 100)
+
+    signal.raise_if_aborted()
+    return asyncio.run(abortable(ask(), signal))
+
+
 def ask(base_url: str, timeout: float = 5.0, paper: str = "the paper") -> Answer:
     messages = [{"role": "user", "content": f"What does {paper} say?"}]
-    return chat(endpoint(base_url, timeout), messages, 100, NEVER)
+    return chat(endpoint(base_url, timeout), messages)
 
 
 def failed(base_url: str, timeout: float = 5.0) -> StepFailed:
@@ -139,7 +159,7 @@ def test_the_key_shows_in_no_repr(liar: Liar) -> None:
 
 def test_no_key_means_no_header(liar: Liar) -> None:
     liar.say(GOOD)
-    chat(Endpoint(liar.base_url, "m-1"), MESSAGES, 100, NEVER)
+    chat(Endpoint(liar.base_url, "m-1"), MESSAGES)
     assert "Authorization" not in liar.requests[0][0]
 
 
@@ -308,7 +328,7 @@ def test_an_abort_hangs_up_at_once(liar: Liar) -> None:
     threading.Timer(0.3, signal.abort, ["stop"]).start()
     start = time.monotonic()
     with pytest.raises(Aborted, match="stop"):
-        chat(endpoint(liar.base_url, 60), MESSAGES, 100, signal)
+        chat(endpoint(liar.base_url, 60), MESSAGES, signal)
     assert time.monotonic() - start < 24
 
 
@@ -316,7 +336,7 @@ def test_nothing_is_sent_once_the_signal_is_set(liar: Liar) -> None:
     signal = AbortSignal()
     signal.abort("stop")
     with pytest.raises(Aborted):
-        chat(endpoint(liar.base_url), MESSAGES, 100, signal)
+        chat(endpoint(liar.base_url), MESSAGES, signal)
     assert liar.requests == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.extract.extract import ExtractOptions, extract
+from pipeline.steps.extract.extract import ExtractOptions, extract, with_page_marks
 from pipeline.steps.extract.references import References, find_references
 from queuemgr.flows.abort_signal import NEVER
 from tests.corpus import CORPUS, FACTS, needs_corpus
@@ -23,7 +23,7 @@ PRINTED = {"jose-papers__10.21105.jose.00035.pdf": 22}
 
 
 def references_of(pdf: Path) -> References:
-    return find_references(extract(pdf, ExtractOptions(), NEVER).full_text)
+    return find_references(with_page_marks(extract(pdf, ExtractOptions(), NEVER).pages))
 
 
 def made(folder: Path, *pages: bytes) -> References:
