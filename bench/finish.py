@@ -14,9 +14,13 @@ import sys
 import time
 from datetime import timedelta
 from statistics import median
+from typing import TYPE_CHECKING
 
 from bench.child import ROOT
 from bench.contestants import fresh, servers
+
+if TYPE_CHECKING:  # importing it for real needs Django's settings
+    from queuemgr.lifecycle.leases import Grant
 
 BATCHES = (1, 8, 50)
 NEVER = 1_000_000_000
@@ -68,34 +72,55 @@ def played(slots: int) -> float:
     django.setup()
     from django.core.management import call_command
 
-    from queuemgr.base.scheduler_lock import database_now
-    from queuemgr.flows.flow import NewExecution, all_queues
-    from queuemgr.flows.outcomes import Done
-    from queuemgr.lifecycle import begin, enqueue, finish, publish
-    from queuemgr.lifecycle.leases import grants_of
-    from queuemgr.lifecycle.scheduler import FreeSlots
-    from queuemgr.models import Lease, Worker
+    from queuemgr.lifecycle import publish
     from queuemgr.scheduling import limit_rows
 
     call_command("migrate", verbosity=0)
     limit_rows.sync()
     publish.send = len  # type: ignore[assignment]  # nobody would receive the messages
+    worker = _worker(slots)
+    return _finishes_per_second(worker, slots, _begin_all(worker, slots))
+
+
+def _worker(slots: int) -> int:
+    """The id of a worker that counts as alive for a day."""
+    from queuemgr.base.scheduler_lock import database_now
+    from queuemgr.flows.flow import all_queues
+    from queuemgr.models import Worker
+
     now = database_now()
-    worker = Worker.objects.create(
+    return Worker.objects.create(
         name="bench", host="bench", pid=1, queues=all_queues(), slots=slots,
         started_at=now, seen_at=now + timedelta(days=1),
-    )  # fmt: skip
-    count = 400 + 90 * slots
-    enqueue.enqueue_many("probe", (NewExecution(f"p{n}") for n in range(count)))
+    ).pk  # fmt: skip
+
+
+def _begin_all(worker: int, slots: int) -> list[Grant]:
+    """Enqueue some work for each slot, and begin what has a lease."""
+    from queuemgr.flows.flow import NewExecution
+    from queuemgr.lifecycle import begin, enqueue
+    from queuemgr.lifecycle.leases import grants_of
+    from queuemgr.models import Lease
+
+    enqueue.enqueue_many("probe", (NewExecution(f"p{n}") for n in range(400 + 90 * slots)))
     leases = list(Lease.objects.values_list("pk", flat=True))
-    begin.begin(leases, worker.pk)
-    held = grants_of(leases)
-    free_slots = FreeSlots(worker.pk, frozenset(all_queues()), slots)
+    begin.begin(leases, worker)
+    return grants_of(leases)
+
+
+def _finishes_per_second(worker: int, slots: int, held: list[Grant]) -> float:
+    from queuemgr.flows.flow import all_queues
+    from queuemgr.flows.outcomes import Done
+    from queuemgr.lifecycle import finish
+    from queuemgr.lifecycle.scheduler import FreeSlots
+
+    free_slots, finished = FreeSlots(worker, frozenset(all_queues()), slots), 0
     began = time.perf_counter()
     while held:
         ends = [finish.Finish(grant.lease_id, Done()) for grant in held]
         held = finish.finish_batch(ends, free_slots).granted.assigned
-    return count / (time.perf_counter() - began)
+        finished += len(ends)
+    return finished / (time.perf_counter() - began)
 
 
 if __name__ == "__main__":

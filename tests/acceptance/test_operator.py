@@ -66,7 +66,21 @@ def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Pag
     """Pause, drain, raise a cap, retry a failure group, stop it half-way, undo."""
     expect(running(page)).to_have_text("2", timeout=SOON)
     keep(page, "dashboard")
+    pause_the_phase(page)
+    assert fleet.states()["waiting"] > 300, "what waits goes on waiting"
+    open_list(page, "Executions")
+    expect(page.locator("#result_list")).to_contain_text("paused by ada: the publisher is down")
+    keep(page, "executions", whole=False)
+    resume_with_every_slot(page)
+    retry_the_failures_and_stop(page)
+    undo_the_cap(page)
+    assert fleet.one("SELECT max_running FROM queuemgr_limit WHERE name = 'phase:prep'") == 2
+    open_dashboard(page)
+    expect(running(page)).to_have_text("2", timeout=SOON)
 
+
+def pause_the_phase(page: Page) -> None:
+    """And see on the dashboard that nothing runs, and why."""
     open_list(page, "Limits")
     act(page, "phase:prep", "Pause…")
     page.fill("#id_reason", "the publisher is down")
@@ -74,11 +88,9 @@ def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Pag
     open_dashboard(page)
     expect(running(page)).to_have_text("0", timeout=SOON)
     expect(page.locator("#dashboard-limits")).to_contain_text("the publisher is down")
-    assert fleet.states()["waiting"] > 300, "what waits goes on waiting"
-    open_list(page, "Executions")
-    expect(page.locator("#result_list")).to_contain_text("paused by ada: the publisher is down")
-    keep(page, "executions", whole=False)
 
+
+def resume_with_every_slot(page: Page) -> None:
     open_list(page, "Limits")
     keep(page, "limits", whole=False)
     act(page, "phase:prep", "Resume")
@@ -89,6 +101,9 @@ def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Pag
     open_dashboard(page)
     expect(running(page)).to_have_text(str(SLOTS), timeout=SOON)
 
+
+def retry_the_failures_and_stop(page: Page) -> None:
+    """Retry a failure group slowly, and stop when a part of it is retried."""
     page.locator("#dashboard-failures").get_by_role("link", name=re.compile("^Retry these")).click()
     expect(page.locator("#preview h2")).to_have_text(f"{FAILED} executions would change")
     keep(page, "bulk-preview")
@@ -104,16 +119,14 @@ def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Pag
     keep(page, "bulk-action")
     assert 0 < int(changed.inner_text()) < FAILED
 
+
+def undo_the_cap(page: Page) -> None:
     open_list(page, "Audit log")
     keep(page, "audit-log")
     row = page.locator("#result_list tbody tr", has_text="they are back")
     row.get_by_role("link").first.click()
     page.fill("#id_undo_reason", "two were enough")
     page.get_by_role("button", name="Undo this change").click()
-    cap = "SELECT max_running FROM queuemgr_limit WHERE name = 'phase:prep'"
-    assert fleet.one(cap) == 2
-    open_dashboard(page)
-    expect(running(page)).to_have_text("2", timeout=SOON)
 
 
 def running(page: Page) -> Locator:

@@ -10,6 +10,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pipeline.steps.pdf.page_images import Picture
@@ -89,16 +90,10 @@ async def read_in_window(
     """
     lane = Lane("ocr", pacing.inflight, max(pacing.window, pacing.inflight))
     async with SharedPageImages(pdf, pages, pacing.window, render, signal) as images:
-
-        async def worker(request: PageRequest) -> PageOutcome:
-            outcome = await one_page(request, images, read)
-            on_page(outcome)
-            return outcome
-
         results = in_order(
             lane,
             (PageRequest(index, page) for index, page in enumerate(pages)),
-            worker,
+            partial(one_page, images=images, read=read, on_page=on_page),
             window=pacing.window,
             retries=pacing.max_retries,
             backoff=pacing.wait,
@@ -111,8 +106,17 @@ async def read_in_window(
                 yield finished.result or failed(finished.item, finished.error)
 
 
-async def one_page(request: PageRequest, images: SharedPageImages, read: PageReader) -> PageOutcome:
-    """One try at a page; a blank one needs none. The picture is freed with the result."""
+async def one_page(
+    request: PageRequest, images: SharedPageImages, read: PageReader, on_page: PageCallback
+) -> PageOutcome:
+    """One try at a page, and the callback with its outcome."""
+    outcome = await outcome_of(request, images, read)
+    on_page(outcome)
+    return outcome
+
+
+async def outcome_of(request: PageRequest, images: SharedPageImages, read: PageReader) -> PageOutcome:
+    """The outcome of one try; a blank page needs none. The picture is freed with the result."""
     if request.picture is None:
         request.picture = await images.take(request.index)
     if request.picture.blank:
