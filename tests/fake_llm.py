@@ -1,4 +1,4 @@
-"""Plays a model behind an OpenAI-compatible endpoint: says what it was told, and keeps the requests."""
+"""Plays a model behind an OpenAI-compatible endpoint: gives scripted answers, and keeps the requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Said = tuple[int, dict[str, Any]]
+Reply = tuple[int, dict[str, Any]]
 
 GOOD = {
     "title": "Sluices in Practice",
@@ -20,7 +20,7 @@ GOOD = {
 
 
 class FakeLlm(ThreadingHTTPServer):
-    """Answers in turn what `say` and `refuse` handed it; after that what `reply` makes of a request.
+    """Gives the answers queued with `say` and `refuse` in order; after that what `reply` makes of a request.
 
     Each answer takes `seconds`; `most_at_once` is how many were being answered at one time.
     """
@@ -28,9 +28,9 @@ class FakeLlm(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        self.answers: list[Said] = []
+        self.answers: list[Reply] = []
         self.requests: list[dict[str, Any]] = []
-        self.reply: Callable[[dict[str, Any]], Said] = lambda request: good()
+        self.reply: Callable[[dict[str, Any]], Reply] = lambda request: good()
         self.seconds = 0.0
         self.headers: dict[str, str] = {}
         self.at_once = self.most_at_once = 0
@@ -44,7 +44,7 @@ class FakeLlm(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def say(self, content: object, finish_reason: str = "stop") -> None:
-        self.answers.append(said(content, finish_reason))
+        self.answers.append(completion(content, finish_reason))
 
     def refuse(self, status: int, message: str, **fields: object) -> None:
         self.answers.append((status, {"error": {"message": message, **fields}}))
@@ -59,15 +59,15 @@ class FakeLlm(ThreadingHTTPServer):
         self._thread.join()
 
 
-def said(content: object, finish_reason: str = "stop") -> Said:
+def completion(content: object, finish_reason: str = "stop") -> Reply:
     """An answer with this content: text as it is, anything else as JSON."""
     text = content if isinstance(content, str) else json.dumps(content)
     choice = {"finish_reason": finish_reason, "message": {"content": text}}
     return 200, {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}
 
 
-def good() -> Said:
-    return said(GOOD)
+def good() -> Reply:
+    return completion(GOOD)
 
 
 def text_of(request: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A worker played by the test, which takes grants, ends leases and dies when told; and people with
+"""A worker played by the test, which takes grants, ends leases and dies on command; and people with
 browsers, who may see and change what their permissions say."""
 
 from __future__ import annotations

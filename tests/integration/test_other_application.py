@@ -1,4 +1,4 @@
-"""The queue in a project that has never heard of papers: `tests/other_application`, in its own process."""
+"""The queue in a project that does not know papers: `tests/other_application`, in its own process."""
 
 from __future__ import annotations
 
@@ -68,26 +68,26 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def words_of_papers(texts: dict[str, str]) -> dict[str, list[str]]:
     found = {name: PAPERS.findall(text) for name, text in texts.items()}
-    return {name: words for name, words in found.items() if words}
+    return {name: found_words for name, found_words in found.items() if found_words}
 
 
-def test_no_help_of_any_command_speaks_of_papers(shown: dict[str, Any]) -> None:
+def test_no_help_text_of_any_command_mentions_papers(shown: dict[str, Any]) -> None:
     assert len(shown["help"]) > 40
     assert words_of_papers(shown["help"]) == {}
 
 
-def test_no_command_speaks_of_papers(shown: dict[str, Any]) -> None:
+def test_no_command_output_mentions_papers(shown: dict[str, Any]) -> None:
     assert words_of_papers(shown["commands"]) == {}
     assert "out_of_ink: the press has no ink" in shown["commands"]["policy out_of_ink"]
 
 
-def test_no_page_of_the_admin_speaks_of_papers(shown: dict[str, Any]) -> None:
+def test_no_page_of_the_admin_mentions_papers(shown: dict[str, Any]) -> None:
     assert len(shown["pages"]) > 15
     pages = {name: " ".join(ReadText(page).texts) for name, page in shown["pages"].items()}
     assert words_of_papers(pages) == {}
 
 
-def test_the_api_s_schema_does_not_speak_of_papers(shown: dict[str, Any]) -> None:
+def test_the_api_s_schema_does_not_mention_papers(shown: dict[str, Any]) -> None:
     assert words_of_papers({"schema": json.dumps(shown["api"])}) == {}
 
 

@@ -61,8 +61,8 @@ def ordered(watch: Watch, signal: AbortSignal = NEVER) -> Any:
 @given(CASE)
 def test_a_run_at_best_effort_ends_as_a_plain_loop_over_the_items_would(case: Case):
     watch, calls = Watch(case), Callbacks(case)
-    wanted = one_after_another(case, callbacks=True)
-    failing = [seq for seq, (_, how) in enumerate(wanted) if how != "ok"]
+    expected = one_after_another(case, callbacks=True)
+    failing = [seq for seq, (_, how) in enumerate(expected) if how != "ok"]
     try:
         results = run(queued(watch, calls, best_effort=True))
         failed: dict[int, Exception] = {}
@@ -70,9 +70,9 @@ def test_a_run_at_best_effort_ends_as_a_plain_loop_over_the_items_would(case: Ca
         results, failed = group.results, group.failed
         assert list(group.exceptions) == [failed[seq] for seq in failing]
     assert sorted(failed) == sorted(one.seq for one in calls.errors) == failing
-    assert results == [f"result {s}" if h == "ok" else None for s, (_, h) in enumerate(wanted)]
-    assert [watch.tries[seq] for seq in range(len(wanted))] == [count for count, _ in wanted]
-    assert {type(e).__name__.lower() for e in failed.values()} == {wanted[seq][1].lower() for seq in failing}
+    assert results == [f"result {s}" if h == "ok" else None for s, (_, h) in enumerate(expected)]
+    assert [watch.tries[seq] for seq in range(len(expected))] == [count for count, _ in expected]
+    assert {type(e).__name__.lower() for e in failed.values()} == {expected[seq][1].lower() for seq in failing}
     assert watch.most_running <= case.lane.concurrency
 
 
@@ -80,7 +80,7 @@ def test_a_run_at_best_effort_ends_as_a_plain_loop_over_the_items_would(case: Ca
 @given(CASE)
 def test_a_run_that_fails_fast_raises_its_first_failure_and_starts_nothing_after_it(case: Case):
     watch, calls = Watch(case), Callbacks(case)
-    wanted = one_after_another(case, callbacks=True)
+    expected = one_after_another(case, callbacks=True)
     started_by_then: list[int] = []
 
     def on_error(finished: Finished[int, str]) -> None:
@@ -95,19 +95,19 @@ def test_a_run_that_fails_fast_raises_its_first_failure_and_starts_nothing_after
         assert error is calls.errors[0].error
         assert sum(watch.tries.values()) == started_by_then[0]
     else:
-        assert all(how == "ok" for _, how in wanted)
-        assert results == [f"result {seq}" for seq in range(len(wanted))]
-    told = [one.seq for one in calls.errors]
+        assert all(how == "ok" for _, how in expected)
+        assert results == [f"result {seq}" for seq in range(len(expected))]
+    failed_seqs = [one.seq for one in calls.errors]
     broke = {one.seq for one in calls.results if case.scripts[one.seq].breaks_on_result}
-    assert len(told) == len(set(told))
-    assert sorted({*told, *(one.seq for one in calls.results)}) == sorted(watch.tries)
-    assert {one.seq for one in calls.results} & set(told) == broke
+    assert len(failed_seqs) == len(set(failed_seqs))
+    assert sorted({*failed_seqs, *(one.seq for one in calls.results)}) == sorted(watch.tries)
+    assert {one.seq for one in calls.results} & set(failed_seqs) == broke
 
 
 @many
 @given(CASE)
 def test_a_reader_is_given_every_item_in_order_and_nothing_leaves_the_window(case: Case):
-    watch, wanted = Watch(case), one_after_another(case)
+    watch, expected = Watch(case), one_after_another(case)
     got: list[Finished[int, str]] = []
 
     async def read() -> None:
@@ -117,12 +117,12 @@ def test_a_reader_is_given_every_item_in_order_and_nothing_leaves_the_window(cas
             await asyncio.sleep(case.reader_waits[finished.seq % len(case.reader_waits)])
 
     run(read())
-    assert [one.seq for one in got] == list(range(len(wanted)))
-    assert [(one.attempts, said(one)) for one in got] == wanted
+    assert [one.seq for one in got] == list(range(len(expected)))
+    assert [(one.attempts, outcome_of(one)) for one in got] == expected
     assert watch.most_running <= case.lane.concurrency
 
 
-def said(finished: Finished[int, str]) -> str:
+def outcome_of(finished: Finished[int, str]) -> str:
     if finished.error is None:
         assert finished.result == f"result {finished.seq}"
         return "ok"

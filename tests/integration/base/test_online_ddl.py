@@ -68,7 +68,7 @@ def test_django_reads_every_table_of_ours() -> None:
 
 @pytest.mark.only_on("postgres", why="SQLite leaves no half an index")
 @pytest.mark.parametrize("operation", [INDEX, UNIQUE])
-def test_an_index_left_invalid_is_built_anew(operation, before: ProjectState) -> None:
+def test_an_invalid_index_is_rebuilt(operation, before: ProjectState) -> None:
     _run(operation, before)
     sql.run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [NAME])
     _run(operation, before)

@@ -73,6 +73,6 @@ def test_a_key_that_does_not_fit_a_row_is_refused_by_name(key: str, sent: list[A
         enqueue("probe", key)
 
 
-def test_an_unknown_flow_is_refused_naming_those_there_are(sent: list[Any]) -> None:
+def test_an_unknown_flow_is_refused_with_the_known_ones(sent: list[Any]) -> None:
     with pytest.raises(UnknownFlow, match="registered: papers, probe"):
         enqueue("paper", "k")

@@ -52,12 +52,12 @@ def fall_due() -> None:
 
 
 def lose(grant: Grant) -> None:
-    """The lease's worker is not heard of any more."""
+    """The worker of the lease sends no more heartbeats."""
     Lease.objects.filter(pk=grant.lease_id).update(expires_at=database_now() - timedelta(seconds=1))
     housekeeping.tick()
 
 
-def asked_by_the_step(worker: Any, grant: Grant) -> None:
+def failed_in_the_step(worker: Any, grant: Grant) -> None:
     worker.end(grant, Failed("network", "reset"), next_too=False)
 
 
@@ -79,7 +79,7 @@ def by_command(worker: Any, grant: Grant) -> None:
     call_command("queue", "retry-failed")
 
 
-@pytest.mark.parametrize("fail", [asked_by_the_step, error_nobody_named, crash, by_the_admin, by_command])
+@pytest.mark.parametrize("fail", [failed_in_the_step, error_nobody_named, crash, by_the_admin, by_command])
 def test_a_retry_keeps_queue_priority_limit_key_payload_and_identity(
     fail: Callable[[Any, Grant], None], played: Played, probes: Probes, sent: list[Any]
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_retry_keeps_queue_priority_limit_key_payload_and_identity(
 
 
 def test_retries_of_different_layers_do_not_multiply(played: Played, probes: Probes) -> None:
-    """A step that always fails, swept, enqueued and delivered again, runs as often as said."""
+    """A step that always fails, swept, enqueued and delivered again, runs as often as its policy allows."""
     worker = played(slots=1)
     probes(1)
     calls = 0
@@ -119,7 +119,7 @@ def test_retries_of_different_layers_do_not_multiply(played: Played, probes: Pro
         for grant in worker.begin_all():
             calls += 1
             worker.end(grant, Failed("network", "reset"))
-            worker.end(grant, Failed("network", "told twice"))
+            worker.end(grant, Failed("network", "reported twice"))
         assert worker.begin_all() == []
     assert calls == retry_policy.POLICIES["network"].max_attempts
     assert Attempt.objects.count() == calls
@@ -159,7 +159,7 @@ class NeedsTwo(Exception):
 
 class CannotSay(Exception):
     def __str__(self) -> str:
-        raise RuntimeError("no words")
+        raise RuntimeError("no text")
 
 
 class HoldsSocket(Exception):
@@ -175,7 +175,7 @@ def odd_errors() -> Iterator[dict[str, Exception]]:
         yield {
             "needs two arguments": NeedsTwo("one", "two"),
             "holds a socket": HoldsSocket(held),
-            "cannot be told": CannotSay(),
+            "cannot be printed": CannotSay(),
             "ten megabytes": ValueError("x" * 10_000_000),
             "half a surrogate": ValueError("before \ud83d after \x00 end"),
             "a status error": httpx.HTTPStatusError(
@@ -186,13 +186,13 @@ def odd_errors() -> Iterator[dict[str, Exception]]:
 
 @pytest.mark.parametrize(
     "which",
-    ["needs two arguments", "holds a socket", "cannot be told", "ten megabytes",
+    ["needs two arguments", "holds a socket", "cannot be printed", "ten megabytes",
      "half a surrogate", "a status error"],
 )  # fmt: skip
 def test_any_error_is_recorded_as_text_and_the_work_continues(
     which: str, odd_errors: dict[str, Exception], played: Played, probes: Probes
 ) -> None:
-    """No error object leaves the process; its name and some of its words do."""
+    """No error object leaves the process; its name and part of its message do."""
     worker = played(slots=1)
     probes(1)
     (grant,) = worker.begin_all()
@@ -216,22 +216,22 @@ def test_running_out_of_time_is_a_failure_and_never_a_success() -> None:
     assert "SoftTimeLimitExceeded" in result.message
 
 
-@pytest.mark.parametrize("asked", [5, 90, 3_600])
+@pytest.mark.parametrize("seconds", [5, 90, 3_600])
 def test_a_retry_after_is_obeyed_while_its_slot_serves_others(
-    asked: int, played: Played, probes: Probes
+    seconds: int, played: Played, probes: Probes
 ) -> None:
     """Not a second early, no slot slept away, and the planned time is there to see."""
     worker = played(slots=1)
     probes(2)
     (first,) = worker.begin_all()
-    (second,) = worker.end(first, Failed("rate_limited", "429", retry_after=asked))
+    (second,) = worker.end(first, Failed("rate_limited", "429", retry_after=seconds))
     assert second.key == "p1"
     waiting = Execution.objects.get(key="p0")
     assert f"not before {waiting.run_after:%Y-%m-%d %H:%M:%S} UTC (attempt 2 of 12 after rate_limited)" == (
         explain.reasons().of(waiting)
     )
     worker.end(second)
-    pass_time(asked - 2)
+    pass_time(seconds - 2)
     housekeeping.tick()
     assert not Lease.objects.exists()
     pass_time(2 + retry_policy.POLICIES["rate_limited"].jitter)
@@ -243,7 +243,7 @@ def test_a_retry_after_is_obeyed_while_its_slot_serves_others(
 def test_delays_of_any_length_are_stored_and_published_once_each_when_due(
     wait: int, played: Played, probes: Probes, sent: list[Any]
 ) -> None:
-    """A broker that holds what is not due hands it out again; ours never sees it."""
+    """A broker that holds messages not yet due redelivers them; ours gets none."""
     worker = played(slots=20)
     probes(20)
     for grant in worker.begin_all():

@@ -1,4 +1,4 @@
-"""Traces: a step is a child of its enqueue, a decision links to what it starts, nothing private is told."""
+"""Traces: a step is a child of its enqueue, a decision links to what it starts, nothing private leaves."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_the_trace_a_message_carries_wins_over_the_one_of_the_row(
 
 
 @pytest.mark.parametrize("odd", ["", "nonsense", "00-0-0-01", "00-" + "0" * 32 + "-" + "0" * 16 + "-01"])
-def test_a_trace_that_cannot_be_read_begins_a_new_one(
+def test_an_unreadable_traceparent_starts_a_new_trace(
     played: Played, probes: Probes, spans: Recorder, odd: str
 ) -> None:
     worker = played()
@@ -176,7 +176,7 @@ def test_no_span_carries_a_key_a_payload_or_an_error_message(
     assert "private" not in spans.text()
 
 
-def test_nothing_is_traced_and_nothing_set_up_where_no_endpoint_is(
+def test_without_an_endpoint_nothing_is_traced_or_set_up(
     played: Played, probes: Probes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "_configured", False)
@@ -221,7 +221,9 @@ def test_a_sampler_that_leaves_an_enqueue_out_leaves_its_steps_out(
     assert exporter.get_finished_spans() == ()
 
 
-def test_a_decision_bears_the_time_it_took(played: Played, probes: Probes, spans: Recorder) -> None:
+def test_a_decision_span_lasts_as_long_as_the_decision(
+    played: Played, probes: Probes, spans: Recorder
+) -> None:
     played()
     before = time.time_ns()
     probes(1)

@@ -122,7 +122,7 @@ def test_doctor_reports_a_mistyped_setting(monkeypatch: pytest.MonkeyPatch) -> N
         ("DATABASE_URL", "postgres://x:pw@127.0.0.1:1/x", "database: ", "repair the database first"),
     ],
 )
-def test_doctor_reports_what_does_not_answer_and_runs_the_other_checks(
+def test_doctor_reports_unreachable_services_and_runs_the_other_checks(
     variable: str, value: str, what: str, remedy: str, tmp_path: Path, shell: Shell
 ) -> None:
     done = shell(tmp_path, "doctor", "--json", **{variable: value})

@@ -40,8 +40,8 @@ def test_draining_waits_for_what_a_bulk_action_may_still_enqueue() -> None:
         if looks == 6:
             Execution.objects.waiting().update(state=State.SKIPPED, finished_at=action.created_at)
 
-    said = StringIO()
-    drained = drain.drain(said, check=activity)
+    output = StringIO()
+    drained = drain.drain(output, check=activity)
     assert looks >= 6, "it ended before the work the action let loose"
     assert (drained.counts.failed, drained.stopped) == (1, ())
-    assert f"failed 2  waiting for bulk action retry #{action.pk}, which may add work" in said.getvalue()
+    assert f"failed 2  waiting for bulk action retry #{action.pk}, which may add work" in output.getvalue()

@@ -62,7 +62,7 @@ def test_members_are_numbered_in_the_order_they_were_given_over_many_adds() -> N
     ]  # fmt: skip
 
 
-def test_adding_the_same_again_changes_nothing_and_what_is_elsewhere_does_not_come_over() -> None:
+def test_adding_members_again_changes_nothing_and_members_of_other_batches_stay_there() -> None:
     enqueue_many("probe", [NewExecution("loose")])
     other, batch = made("other", "theirs"), made(keys="a b")
     again = batches.add(batch, map(NewExecution, ("a", "loose", "theirs", "c", "c", "b")))
@@ -87,7 +87,7 @@ def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
         batches.open_batch(name, "probe", ANN)
 
 
-def test_a_name_is_taken_once_and_a_flow_must_be_there() -> None:
+def test_a_batch_name_is_unique_and_its_flow_must_exist() -> None:
     made("b")
     with pytest.raises(BadInput, match="called 'b' already"):
         batches.open_batch("b", "probe", ANN)
@@ -99,7 +99,7 @@ def test_a_name_is_taken_once_and_a_flow_must_be_there() -> None:
         batches.find("x")
 
 
-def test_a_full_queue_refuses_members_and_says_how_many_went_in() -> None:
+def test_a_full_queue_refuses_members_and_reports_how_many_were_added() -> None:
     from queuemgr.scheduling import limit_rows
 
     limit_rows.sync()
@@ -112,7 +112,7 @@ def test_a_full_queue_refuses_members_and_says_how_many_went_in() -> None:
 
 
 @needs_two_connections
-def test_adders_at_once_give_each_member_a_place_of_its_own(in_threads: Callable[..., list[Any]]) -> None:
+def test_concurrent_adds_give_each_member_a_number_of_its_own(in_threads: Callable[..., list[Any]]) -> None:
     batch = made(window=3)
     done = in_threads(4, lambda n: batches.add(batch, [NewExecution(f"{n}-{i}") for i in range(20)]))
     assert sum(added.new for added in done) == 80
@@ -165,7 +165,7 @@ def test_a_window_moves_although_the_process_that_finished_its_head_died(played:
     assert Lease.objects.get().execution.key == "b"
 
 
-def test_what_is_beyond_the_window_says_for_what_it_waits_and_has_a_place_and_no_time() -> None:
+def test_a_member_beyond_the_window_shows_its_reason_and_position_but_no_expected_start() -> None:
     batch = made("nightly", "a b c d e f", window=2)
     seen = explain.reasons()
     last = batch.executions.get(key="f")
@@ -176,7 +176,7 @@ def test_what_is_beyond_the_window_says_for_what_it_waits_and_has_a_place_and_no
     assert (found.position, found.can_change_at) == (6, None)
 
 
-def test_a_page_of_members_that_wait_for_their_turn_costs_two_statements_more(
+def test_a_page_of_members_beyond_the_window_costs_two_more_statements(
     django_assert_num_queries: Any,
 ) -> None:
     members = [
@@ -186,11 +186,11 @@ def test_a_page_of_members_that_wait_for_their_turn_costs_two_statements_more(
     ]
     seen = explain.reasons()
     with django_assert_num_queries(2):
-        said = [seen.of(member) for member in members]
-    assert sum("beyond the window" in text for text in said) == 15
+        reasons = [seen.of(member) for member in members]
+    assert sum("beyond the window" in text for text in reasons) == 15
 
 
-def test_a_batch_that_waits_behind_a_stopped_head_ends_a_drained_run(
+def test_a_drained_run_ends_although_a_batch_waits_behind_a_stopped_head(
     played: Callable[..., Any], configure: Callable[..., None]
 ) -> None:
     played()
@@ -199,7 +199,7 @@ def test_a_batch_that_waits_behind_a_stopped_head_ends_a_drained_run(
     assert {stopped.kind for stopped in stats.stuck()} == {"paused"}
 
 
-def test_a_member_a_person_lets_go_on_beyond_the_window_waits_for_its_turn() -> None:
+def test_a_retried_member_beyond_the_window_waits_until_the_window_reaches_it() -> None:
     batch = made(keys="a b c d", window=2)
     last = batch.executions.filter(key="d")
     executions.set_run_after(last, batch.created_at, ANN)
@@ -233,7 +233,7 @@ def test_the_first_failure_cancels_the_rest_in_the_transaction_of_its_own_end(
     reason = explain.reasons().of(batch.executions.get(key="d"))
     assert reason == "cancelled with batch b: b failed: not_found"
     assert set(Lease.objects.values_list("cancel_requested_by", flat=True)) == {"batch b"}
-    worker.end(begun["a"], Interrupted("told to stop"))
+    worker.end(begun["a"], Interrupted("stopped"))
     worker.end(begun["c"], Done())
     assert states(batch)["a"] == "cancelled"
     assert states(batch)["c"] == "done"
@@ -257,7 +257,7 @@ def test_best_effort_runs_everything(played: Callable[..., Any]) -> None:
     assert states(batch) == {"a": "failed", "b": "done"}
 
 
-def test_nothing_of_a_cancelled_batch_starts_however_much_of_it_is_left_to_sweep_up(
+def test_no_member_of_a_cancelled_batch_starts_while_others_are_still_being_cancelled(
     played: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between one sweep and the next the fleet goes on deciding; another batch gets the slots."""
@@ -274,7 +274,7 @@ def test_nothing_of_a_cancelled_batch_starts_however_much_of_it_is_left_to_sweep
     assert Lease.objects.filter(execution__key="z").exists()
 
 
-def test_cancelling_stops_what_waits_and_asks_what_runs_and_is_recorded_once(
+def test_cancelling_a_batch_ends_waiting_members_signals_running_ones_and_is_recorded_once(
     played: Callable[..., Any],
 ) -> None:
     worker = played(slots=1)
@@ -284,7 +284,7 @@ def test_cancelling_stops_what_waits_and_asks_what_runs_and_is_recorded_once(
     assert batches.cancel(batch, ANN) == 0
     assert states(batch) == {"a": "running", "b": "cancelled", "c": "cancelled"}
     assert Lease.objects.get().cancel_requested_by == "batch b"
-    worker.end(grant, Interrupted("told to stop"))
+    worker.end(grant, Interrupted("stopped"))
     assert states(batch)["a"] == "cancelled"
     change = AuditEntry.objects.get(action="cancel batch")
     assert (change.actor, change.target, change.affected) == ("ann", "batch b", 3)
@@ -319,9 +319,7 @@ def test_progress_is_counted_from_the_members(played: Callable[..., Any]) -> Non
     assert str(found).startswith("2 of 5 ended: 1 done, 1 failed; ")
 
 
-def test_a_batch_whose_last_member_is_stopped_for_good_has_no_end_to_expect(
-    played: Callable[..., Any],
-) -> None:
+def test_a_batch_whose_last_member_is_blocked_has_no_estimated_end(played: Callable[..., Any]) -> None:
     worker = played(slots=1)
     batch = made(keys="a b c")
     [grant] = worker.begin_all()
@@ -332,7 +330,7 @@ def test_a_batch_whose_last_member_is_stopped_for_good_has_no_end_to_expect(
     assert found.unknown == "no start to expect: fleet paused by ann: because"
 
 
-def test_an_end_is_expected_by_the_speed_of_the_batch_itself(played: Callable[..., Any]) -> None:
+def test_the_estimated_end_follows_the_speed_of_the_batch_itself(played: Callable[..., Any]) -> None:
     worker = played(slots=1)
     batch = made(keys="a b c d")
     [grant] = worker.begin_all()
@@ -388,7 +386,7 @@ def test_a_decision_reads_none_of_the_members_beyond_the_window() -> None:
 
 
 @needs_two_connections
-def test_workers_that_race_hand_a_batch_over_in_order_and_none_twice(
+def test_racing_workers_start_members_in_order_and_none_twice(
     make_worker: Callable[..., Worker], in_threads: Callable[..., list[Any]], free_slots_of: Any
 ) -> None:
     from queuemgr.lifecycle import begin, finish

@@ -36,11 +36,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def asked(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def sent_tasks(sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The messages for periodic jobs that would have gone out."""
-    tasks_asked: list[str] = []
-    monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", tasks_asked.append)
-    return tasks_asked
+    tasks: list[str] = []
+    monkeypatch.setattr("queuemgr.lifecycle.publish.periodic_job", tasks.append)
+    return tasks
 
 
 def states() -> dict[str, str]:
@@ -99,7 +99,7 @@ def test_every_action_on_waiting_work_changes_all_of_it(
     assert Execution.objects.filter(**became).count() == 5
 
 
-def test_of_a_mixture_only_what_failed_is_retried_once_and_the_rest_is_named(
+def test_only_the_failed_executions_of_a_mixture_are_retried_and_the_rest_is_reported(
     played: Any, probes: Any
 ) -> None:
     """Failed, running, done, cancelled and waiting; pressed twice."""
@@ -147,26 +147,26 @@ def test_a_worker_killed_in_a_chunk_leaves_it_undone_and_the_next_does_each_row_
     assert sum(change.affected for change in retried) == 10
 
 
-def test_the_tick_sends_for_a_running_action_whose_worker_was_killed(asked: list[str]) -> None:
+def test_the_tick_requeues_a_bulk_action_whose_worker_was_killed(sent_tasks: list[str]) -> None:
     some_failed(2)
     started()
-    assert asked == [bulk.TASK]
+    assert sent_tasks == [bulk.TASK]
     housekeeping.tick()
-    assert asked == [bulk.TASK] * 2
+    assert sent_tasks == [bulk.TASK] * 2
     bulk_runner.run()
     housekeeping.tick()
-    assert asked == [bulk.TASK] * 2, "there is nothing left to send for"
+    assert sent_tasks == [bulk.TASK] * 2, "no action is left to run"
 
 
-def test_a_slice_of_the_chore_is_worked_by_one_and_followed_by_the_next(
-    asked: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_slice_of_a_bulk_action_is_run_by_one_worker_and_followed_by_the_next(
+    sent_tasks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_runner, "SLICE_SECONDS", 0.0)
     some_failed(3)
     started()
     monkeypatch.setattr(bulk_runner, "run", lambda: chunk.change_next(BulkAction.objects.get().pk, 1).changed)
     assert beat.work_on_bulk_actions() == {"changed": 1}
-    assert asked == [bulk.TASK] * 2
+    assert sent_tasks == [bulk.TASK] * 2
     PeriodicJob.objects.filter(name="bulk").update(ran_at=database_now())
     monkeypatch.setattr(bulk_runner, "SLICE_SECONDS", 2.0)
     assert beat.work_on_bulk_actions() is None, "another is at it"
@@ -189,7 +189,7 @@ def test_a_stop_takes_effect_with_the_chunk_under_way_and_the_rest_can_go_on() -
 
 def test_what_changed_since_the_preview_is_left_alone_and_counted() -> None:
     """One retried by hand, one that failed again later, one that was cancelled while the chunk's rows
-    were looked up: none is touched, all are told."""
+    were looked up: none is touched, all are counted."""
     some = some_failed(6)
     action = started()
     executions.retry(some[:1], Actor("bob", "admin"))
@@ -200,9 +200,7 @@ def test_what_changed_since_the_preview_is_left_alone_and_counted() -> None:
     assert states()["f1"] == State.FAILED
 
 
-def test_a_row_that_changes_between_the_look_and_the_lock_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_row_that_changes_between_read_and_lock_is_left_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     some = some_failed(3)
     action = started()
     look = chunk._next_ids
@@ -244,7 +242,7 @@ def test_a_row_that_raises_is_counted_as_failed_and_the_others_are_changed(
     assert states()["f2"] == State.FAILED
 
 
-def test_retries_of_many_trickle_in_at_the_rate_whatever_restarts(
+def test_bulk_retries_keep_to_the_rate_across_restarts(
     monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None]
 ) -> None:
     """Nobody's sleep is counted on: the clock is in the row, and time nobody used is not made up for."""
@@ -270,7 +268,7 @@ def since(action: BulkAction, seconds: float) -> None:
     BulkAction.objects.filter(pk=action.pk).update(due_at=row.due_at - timedelta(seconds=seconds))
 
 
-def test_few_retries_and_other_verbs_go_as_fast_as_they_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_retries_and_other_verbs_are_not_rate_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     some_failed(4)
     assert bulk.create(BulkRequest("retry", FAILED), ANN).per_minute == 0
     monkeypatch.setattr(bulk, "AT_ONCE", 1)
@@ -295,7 +293,7 @@ def test_two_runners_at_once_change_each_row_once(in_threads: Callable[..., list
     assert sum(change.affected for change in chunks) == 40
 
 
-def test_others_begin_and_end_work_between_two_chunks(played: Any, probes: Any) -> None:
+def test_other_processes_begin_and_finish_work_between_two_chunks(played: Any, probes: Any) -> None:
     worker = played(slots=2)
     probes(2, prefix="own")
     some_failed(6)
@@ -322,7 +320,7 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("request", "message"),
     [
         (BulkRequest("destroy", FAILED), "no bulk action is called 'destroy'; there are: retry"),
         (BulkRequest("priority", FAILED), "priority wants priority: high, normal or low"),
@@ -334,14 +332,14 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
         (BulkRequest("cancel", FAILED), "there is nothing to cancel"),
     ],
 )
-def test_an_invalid_bulk_request_is_refused_with_the_remedy(wanted: BulkRequest, said: str) -> None:
+def test_an_invalid_bulk_request_is_refused_with_the_remedy(request: BulkRequest, message: str) -> None:
     some_failed(1)
-    with pytest.raises(BadInput, match=said):
-        bulk.create(wanted, ANN)
+    with pytest.raises(BadInput, match=message):
+        bulk.create(request, ANN)
     assert not BulkAction.objects.exists()
 
 
-def test_an_action_that_cannot_go_on_ends_and_says_so_and_the_others_go_on() -> None:
+def test_an_action_that_cannot_continue_ends_with_the_reason_and_the_others_continue() -> None:
     some_failed(3)
     broken, sound = started(), started("priority", arguments={"priority": "high"})
     BulkAction.objects.filter(pk=broken.pk).update(filters={"gone": "since an upgrade"})
@@ -360,14 +358,14 @@ def test_an_action_is_started_once_and_an_unknown_one_is_named() -> None:
         bulk.start(99999, ANN)
 
 
-def test_some_rows_named_by_id_are_an_action_too() -> None:
+def test_a_bulk_action_can_be_on_rows_named_by_id() -> None:
     some = some_failed(4)
     action = bulk.begin(BulkRequest("retry", {"ids": [some[0].pk, some[3].pk]}), ANN)
     assert counts(carried_out(action)) == (2, 0, 0)
     assert Execution.objects.failed().count() == 2
 
 
-def test_dead_work_and_its_attempts_are_kept_until_a_person_decides(
+def test_failed_executions_and_their_attempts_are_kept_until_a_person_decides(
     played: Any, probes: Any, configure: Callable[..., None]
 ) -> None:
     """However long ago: pruning forgets the attempts of what is done, cancelled or skipped only."""

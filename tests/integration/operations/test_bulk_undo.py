@@ -69,7 +69,7 @@ def test_each_execution_gets_the_priority_it_had(probes: Any) -> None:
     assert start_of(back).undoes == start_of(action)
 
 
-def test_what_was_moved_on_or_done_since_is_left_alone_and_counted(probes: Any) -> None:
+def test_undo_leaves_and_counts_what_was_moved_or_finished_since(probes: Any) -> None:
     before = mixed(probes)
     action = raised()
     low = [pk for pk, rank in before.items() if rank == LOW]
@@ -80,7 +80,7 @@ def test_what_was_moved_on_or_done_since_is_left_alone_and_counted(probes: Any) 
     assert priorities() == {**before, low[0]: NORMAL, low[1]: HIGH}
 
 
-def test_an_undoing_can_be_undone_in_turn(probes: Any) -> None:
+def test_an_undo_can_itself_be_undone(probes: Any) -> None:
     mixed(probes)
     back = undoing(start_of(raised()))
     undoing(start_of(back))
@@ -110,7 +110,7 @@ def test_a_stopped_undo_can_be_resumed(probes: Any) -> None:
     assert priorities() == before
 
 
-def test_an_action_is_undone_once_and_its_chunks_only_with_it(probes: Any) -> None:
+def test_an_action_is_undone_once_and_only_as_a_whole(probes: Any) -> None:
     mixed(probes)
     action = raised()
     undo(start_of(action), BOB)
@@ -130,7 +130,7 @@ def test_the_command_says_that_the_undo_runs_in_the_background(probes: Any) -> N
     assert f"`queue bulk show {back.pk} --watch`" in out.getvalue()
 
 
-def test_what_ended_work_in_bulk_is_not_undone(probes: Any) -> None:
+def test_bulk_actions_that_ended_work_are_not_undone(probes: Any) -> None:
     probes(2)
     action = carried_out(started("cancel", {}))
     with pytest.raises(CannotUndo, match="start the opposite action"):

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ANN = Actor("ann", "admin", "because")
 
 
-def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> None:
+def test_cancelling_waiting_work_ends_it_at_once_and_is_recorded(probes: Any) -> None:
     (execution,) = probes(1)
     assert executions.cancel([execution], ANN) == 1
     execution.refresh_from_db()
@@ -40,7 +40,7 @@ def test_cancelling_what_waits_ends_it_at_once_and_is_recorded(probes: Any) -> N
     )  # fmt: skip
 
 
-def test_cancelling_what_is_on_its_way_withdraws_the_lease(played: Any, probes: Any) -> None:
+def test_cancelling_leased_work_withdraws_the_lease(played: Any, probes: Any) -> None:
     played(slots=1)
     (execution,) = probes(1)
     assert executions.cancel([execution], ANN) == 1
@@ -49,7 +49,7 @@ def test_cancelling_what_is_on_its_way_withdraws_the_lease(played: Any, probes: 
 
 
 @pytest.mark.parametrize("result", [Interrupted("cancelled"), Failed("network", "x")])
-def test_cancelling_what_runs_asks_it_to_stop_and_it_ends_cancelled(
+def test_cancelling_running_work_signals_it_and_it_ends_cancelled(
     result: Any, played: Any, probes: Any
 ) -> None:
     worker = played(slots=1)
@@ -61,7 +61,7 @@ def test_cancelling_what_runs_asks_it_to_stop_and_it_ends_cancelled(
     assert Execution.objects.get().state == State.CANCELLED
 
 
-def test_work_that_ends_well_in_spite_of_a_cancel_is_done(played: Any, probes: Any) -> None:
+def test_work_that_succeeds_despite_a_cancel_is_done(played: Any, probes: Any) -> None:
     worker = played(slots=1)
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
@@ -112,13 +112,13 @@ def test_resuming_starts_what_waited_at_once(target: str, played: Any, probes: A
     assert [c.action for c in AuditEntry.objects.order_by("pk")] == ["pause", "resume"]
 
 
-def test_a_key_paused_by_name_keeps_the_figures_of_its_pattern(played: Any) -> None:
+def test_a_key_paused_by_name_keeps_the_fields_of_its_pattern(played: Any) -> None:
     played()
     controls.pause("host:a", ANN)
     assert Limit.objects.get(name="host:a").max_running == 4
 
 
-def test_pausing_what_does_not_exist_names_what_does(played: Any) -> None:
+def test_pausing_an_unknown_target_is_refused_with_the_known_ones(played: Any) -> None:
     played()
     with pytest.raises(BadInput, match=r"nothing is called 'prepp'.*prep\.high"):
         controls.pause("prepp", ANN)
@@ -185,7 +185,7 @@ def test_a_retry_stays_a_retry_when_its_priority_is_changed(played: Any, probes:
 
 
 @pytest.mark.only_on("postgres", why="needs two connections")
-def test_a_cancel_beside_an_ending_without_the_fleets_lock_is_not_lost(
+def test_a_cancel_concurrent_with_a_lock_free_finish_is_not_lost(
     played: Any, probes: Any, in_threads: Callable[..., list[Any]]
 ) -> None:
     """The ending has taken the lease and not committed: the cancel waits, and meets what it left."""

@@ -51,7 +51,7 @@ def posted_user(user: User, **changed: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_what_is_done_to_a_user_is_recorded_with_what_it_was(superuser: Client, someone: User) -> None:
+def test_a_change_of_a_user_is_recorded_with_the_values_before(superuser: Client, someone: User) -> None:
     roles.make()
     operators = Group.objects.get(name="operator")
     permission = Permission.objects.get(codename="edit_payload")
@@ -74,7 +74,7 @@ def test_what_is_done_to_a_user_is_recorded_with_what_it_was(superuser: Client, 
     assert AuditEntry.objects.count() == 1, "an edit that altered nothing was recorded"
 
 
-def test_users_added_and_deleted_are_recorded_and_no_password_is(superuser: Client) -> None:
+def test_adding_and_deleting_users_is_recorded_without_passwords(superuser: Client) -> None:
     sent = {"username": "new", "password1": PASSWORD, "password2": PASSWORD,
             "usable_password": "true"}  # fmt: skip
     superuser.post(reverse("admin:auth_user_add"), sent)
@@ -83,9 +83,9 @@ def test_users_added_and_deleted_are_recorded_and_no_password_is(superuser: Clie
     superuser.post(reverse("admin:auth_user_delete", args=[new.pk]), {"post": "yes"})
     deleted = AuditEntry.objects.latest("pk")
     assert (deleted.action, deleted.before["username"]) == ("delete user", "new")
-    told = str(list(AuditEntry.objects.values()))
-    assert PASSWORD not in told
-    assert new.password not in told
+    entries = str(list(AuditEntry.objects.values()))
+    assert PASSWORD not in entries
+    assert new.password not in entries
 
 
 def test_many_users_deleted_at_once_leave_a_row_each(superuser: Client, someone: User) -> None:
@@ -154,8 +154,8 @@ def test_a_password_set_by_command_is_recorded(someone: User, monkeypatch: pytes
 
 
 def test_a_role_given_by_command_is_recorded_and_replaces_the_one_before() -> None:
-    said = queue("user", "ann", "--role", "viewer")
-    assert "ann is viewer; set a password" in said
+    output = queue("user", "ann", "--role", "viewer")
+    assert "ann is viewer; set a password" in output
     queue("user", "ann", "--role", "operator", "--reason", "on duty")
     ann = User.objects.get(username="ann")
     assert (ann.is_staff, [g.name for g in ann.groups.all()]) == (True, ["operator"])
@@ -172,7 +172,7 @@ def test_a_name_no_user_can_have_is_refused() -> None:
         users.give_role("a b\n", "viewer", ANN)
 
 
-def test_work_handed_in_by_command_leaves_one_row_however_much_it_is(tmp_path: Path) -> None:
+def test_enqueueing_by_command_leaves_one_audit_entry_however_much_it_is(tmp_path: Path) -> None:
     limit_rows.sync()
     queue("enqueue", "--flow", "probe", "--count", "3", "--key-prefix", "p", "--priority", "high")
     change = AuditEntry.objects.get()
@@ -187,7 +187,7 @@ def test_work_handed_in_by_command_leaves_one_row_however_much_it_is(tmp_path: P
     assert AuditEntry.objects.latest("pk").affected == 2
 
 
-def test_a_setting_that_changed_is_recorded_as_the_settings_doing(configure: Callable[..., None]) -> None:
+def test_a_changed_setting_is_recorded_with_settings_as_the_actor(configure: Callable[..., None]) -> None:
     limit_rows.sync()
     assert not AuditEntry.objects.exists(), "rows made for the first time are no change"
     controls.edit_limit("phase:prep", ANN, max_running=7)
@@ -201,7 +201,9 @@ def test_a_setting_that_changed_is_recorded_as_the_settings_doing(configure: Cal
     assert AuditEntry.objects.filter(target="phase:prep").count() == 2
 
 
-def test_a_limit_given_on_a_command_line_is_recorded_as_that_persons(configure: Callable[..., None]) -> None:
+def test_a_limit_given_on_a_command_line_is_recorded_with_the_person_as_actor(
+    configure: Callable[..., None],
+) -> None:
     configure(max_prep=11)
     limit_rows.sync()
     limit_rows.sync(forced={"max_prep"})
@@ -214,7 +216,7 @@ def test_a_limit_given_on_a_command_line_is_recorded_as_that_persons(configure: 
     )  # fmt: skip
 
 
-def test_a_policy_edited_before_any_worker_started_is_not_taken_for_the_tables_own() -> None:
+def test_a_policy_edited_before_any_worker_started_is_not_overwritten_by_defaults() -> None:
     assert not RetryPolicy.objects.exists()
     controls.edit_policy("network", "", ANN, max_attempts=2)
     retry_policies.sync()

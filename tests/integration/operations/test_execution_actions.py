@@ -38,7 +38,7 @@ def failed(played: Any, probes: Any) -> Execution:
     return Execution.objects.get(pk=execution.pk)
 
 
-def test_skipping_what_waits_leaves_it_out_and_says_who_and_why(probes: Any) -> None:
+def test_skipping_waiting_work_ends_it_and_says_who_and_why(probes: Any) -> None:
     (execution,) = probes(1)
     assert executions.skip([execution], ANN) == 1
     execution.refresh_from_db()
@@ -50,7 +50,7 @@ def test_skipping_what_waits_leaves_it_out_and_says_who_and_why(probes: Any) -> 
     )  # fmt: skip
 
 
-def test_skipping_what_is_on_its_way_withdraws_the_lease(played: Any, probes: Any) -> None:
+def test_skipping_leased_work_withdraws_the_lease(played: Any, probes: Any) -> None:
     played(slots=1)
     (execution,) = probes(1)
     assert executions.skip([execution], ANN) == 1
@@ -58,7 +58,7 @@ def test_skipping_what_is_on_its_way_withdraws_the_lease(played: Any, probes: An
     assert state_of(execution) == State.SKIPPED
 
 
-def test_what_runs_is_left_alone_by_skip_and_by_run_after(played: Any, probes: Any) -> None:
+def test_skip_and_reschedule_leave_running_work_alone(played: Any, probes: Any) -> None:
     worker = played(slots=1)
     (execution,) = probes(1)
     worker.begin_all()
@@ -75,7 +75,7 @@ def test_a_failed_execution_can_be_skipped_and_keeps_its_error(failed: Execution
     assert explain.reasons().of(failed) == "skipped by ann: because"
 
 
-def test_done_work_is_never_skipped_retried_or_begun_anew(played: Any, probes: Any) -> None:
+def test_done_work_is_never_skipped_retried_or_restarted(played: Any, probes: Any) -> None:
     worker = played(slots=1)
     (execution,) = probes(1)
     (grant,) = worker.begin_all()
@@ -126,21 +126,21 @@ def test_due_work_rescheduled_to_now_keeps_its_position(probes: Any) -> None:
         (database_now, "ten years"),
     ],
 )
-def test_a_time_that_cannot_be_meant_is_refused(when: Any, says: str, probes: Any) -> None:
+def test_an_impossible_time_is_refused(when: Any, says: str, probes: Any) -> None:
     (execution,) = probes(1)
     moment = when if isinstance(when, datetime) else when() + timedelta(days=36_500)
     with pytest.raises(BadInput, match=says):
         executions.set_run_after([execution], moment, ANN)
 
 
-def test_an_argument_that_cannot_be_meant_is_refused_even_when_there_is_nothing_to_change() -> None:
+def test_an_invalid_argument_is_refused_even_when_there_is_nothing_to_change() -> None:
     with pytest.raises(BadInput, match="ten years"):
         executions.set_run_after([], database_now() + timedelta(days=36_500), ANN)
     with pytest.raises(BadInput, match="priority 7 is not one of"):
         executions.set_priority([], 7, ANN)
 
 
-def test_beginning_anew_forgets_what_was_learnt_and_keeps_the_attempts(failed: Execution) -> None:
+def test_a_restart_clears_the_results_of_steps_and_keeps_the_attempts(failed: Execution) -> None:
     Execution.objects.update(payload={"phase": "prep"})
     assert executions.retry_from_start([failed], ANN) == 1
     again = Execution.objects.get()
@@ -154,7 +154,7 @@ def test_beginning_anew_forgets_what_was_learnt_and_keeps_the_attempts(failed: E
     )
 
 
-def test_what_has_no_first_step_any_more_is_left_alone(failed: Execution) -> None:
+def test_work_whose_flow_has_no_first_step_is_left_alone(failed: Execution) -> None:
     Execution.objects.update(payload={"phase": "gone"})
     assert executions.retry_from_start([failed], ANN) == 0
     Execution.objects.update(flow="gone")
@@ -170,7 +170,7 @@ def test_a_retry_with_another_payload_waits_on_the_route_that_payload_asks_for(f
     assert again.context == {"learnt": 1}
 
 
-def test_what_was_edited_of_a_payload_is_recorded_with_its_secrets_masked(failed: Execution) -> None:
+def test_an_edit_of_a_payload_is_recorded_with_secrets_masked(failed: Execution) -> None:
     url = "https://ann:hidden@a.example/p.pdf?X-Signature=abc"
     executions.retry_with_payload(failed, {"phase": "wrap", "url": url}, ANN)
     change = AuditEntry.objects.get(action=executions.EDIT_PAYLOAD)
@@ -221,7 +221,7 @@ def test_done_work_keeps_its_priority(played: Any, probes: Any) -> None:
     assert not AuditEntry.objects.exists()
 
 
-def test_a_retry_on_its_way_stays_a_retry_when_its_priority_is_changed(played: Any, probes: Any) -> None:
+def test_a_leased_retry_stays_a_retry_when_its_priority_is_changed(played: Any, probes: Any) -> None:
     """Its lease is withdrawn, and it waits on a route for retries, so it keeps to their share."""
     worker = played(slots=1)
     (execution,) = probes(1)

@@ -36,7 +36,7 @@ def limit(name: str) -> Limit:
     return Limit.objects.get(name=name)
 
 
-def test_an_edited_limit_gets_its_figures_back_and_the_undoing_is_recorded() -> None:
+def test_undo_restores_the_fields_of_an_edited_limit_and_is_recorded() -> None:
     controls.edit_limit("phase:prep", ANN, max_running=5, rate="1/3s")
     undone = undo(last(), BOB)
     assert (limit("phase:prep").max_running, limit("phase:prep").rate) == (0, "")
@@ -46,7 +46,7 @@ def test_an_edited_limit_gets_its_figures_back_and_the_undoing_is_recorded() -> 
     assert (undone.before["max_running"], undone.after["max_running"]) == (5, 0)
 
 
-def test_an_undoing_can_be_undone_in_turn() -> None:
+def test_an_undo_can_itself_be_undone() -> None:
     controls.edit_limit("phase:prep", ANN, max_running=5)
     undo(undo(last(), BOB), ANN)
     assert limit("phase:prep").max_running == 5
@@ -61,7 +61,7 @@ def test_a_change_is_undone_at_most_once() -> None:
         undo(change, BOB)
 
 
-def test_a_change_that_was_changed_since_is_not_undone_and_who_did_it_is_named() -> None:
+def test_a_change_overwritten_since_is_not_undone_and_the_later_actor_is_named() -> None:
     controls.edit_limit("phase:prep", ANN, max_running=5)
     change = last()
     controls.edit_limit("phase:prep", BOB, max_running=7)
@@ -72,7 +72,7 @@ def test_a_change_that_was_changed_since_is_not_undone_and_who_did_it_is_named()
     assert AuditEntry.objects.count() == 2
 
 
-def test_another_figure_changed_since_is_left_as_it_is() -> None:
+def test_undo_leaves_other_fields_changed_since_as_they_are() -> None:
     controls.edit_limit("phase:prep", ANN, max_running=5)
     change = last()
     controls.edit_limit("phase:prep", BOB, breaker_after=3)
@@ -80,7 +80,7 @@ def test_another_figure_changed_since_is_left_as_it_is() -> None:
     assert (limit("phase:prep").max_running, limit("phase:prep").breaker_after) == (0, 3)
 
 
-def test_what_would_contradict_a_later_edit_is_refused_in_a_sentence() -> None:
+def test_an_undo_that_contradicts_a_later_edit_is_refused_with_the_reason() -> None:
     controls.edit_limit("phase:prep", ANN, max_running=2)
     controls.edit_limit("phase:prep", ANN, max_running=9)
     change = last()
@@ -103,20 +103,20 @@ def test_a_row_made_by_an_edit_is_removed_and_restored_with_all_its_fields() -> 
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "said"),
+    ("meanwhile", "message"),
     [
         (lambda: controls.edit_limit("host:a", BOB, share=3), "share is 3 now.*bob did that"),
         (lambda: controls.pause("host:a", BOB), "it is paused by bob now.*running; bob did that"),
     ],
     ids=["edited", "paused"],
 )
-def test_a_row_made_by_an_edit_stays_when_more_was_set_in_it(
-    meanwhile: Callable[[], object], said: str
+def test_a_row_made_by_an_edit_stays_when_other_fields_were_set_since(
+    meanwhile: Callable[[], object], message: str
 ) -> None:
     controls.edit_limit("host:a", ANN, rate="1/3s")
     change = last()
     meanwhile()
-    with pytest.raises(CannotUndo, match=said):
+    with pytest.raises(CannotUndo, match=message):
         undo(change, ANN)
     assert limit("host:a")
 
@@ -139,7 +139,7 @@ def test_an_undone_pause_lets_work_start_and_an_undone_resume_stops_it_as_before
 
 
 @pytest.mark.parametrize("target", ["prep.high", "phase:prep", "fleet"])
-def test_a_resume_is_undone_with_who_had_paused_and_why(target: str) -> None:
+def test_undoing_a_resume_restores_who_paused_and_why(target: str) -> None:
     controls.pause(target, ANN)
     controls.resume(target, BOB)
     undo(last(), BOB)
@@ -147,7 +147,7 @@ def test_a_resume_is_undone_with_who_had_paused_and_why(target: str) -> None:
     assert row.pause_sentence() == "paused by ann: because"
 
 
-def test_a_resume_is_not_undone_once_the_pause_was_to_have_ended() -> None:
+def test_a_resume_is_not_undone_after_the_pause_would_have_ended() -> None:
     controls.pause("prep.high", ANN, database_now() - timedelta(seconds=1))
     controls.resume("prep.high", ANN)
     with pytest.raises(CannotUndo, match="that pause was to end at 20"):
@@ -170,13 +170,13 @@ def test_a_row_made_by_a_pause_is_removed_with_it_and_the_pattern_applies_again(
     assert limit("host:a").pause_sentence() == "paused by ann: because"
 
 
-def test_a_queues_cap_is_put_back() -> None:
+def test_undo_restores_the_cap_of_a_queue() -> None:
     controls.edit_queue("prep.low", ANN, max_pending=10)
     undo(last(), BOB)
     assert Queue.objects.get(name="prep.low").max_pending == 0
 
 
-def test_an_edited_policy_gets_its_figures_back() -> None:
+def test_undo_restores_the_fields_of_an_edited_policy() -> None:
     controls.edit_policy("network", "", ANN, max_attempts=2, base=1.5)
     undo(last(), BOB)
     assert retry_policies.policy_for("network", "prep") == POLICIES["network"]

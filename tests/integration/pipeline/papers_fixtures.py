@@ -27,8 +27,8 @@ class Site:
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {}
         self.answers: list[str | int] = []
-        self.asked: list[str] = []
-        self.when_asked: Callable[[], object] = lambda: None
+        self.requested: list[str] = []
+        self.on_request: Callable[[], object] = lambda: None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=[0.02])
         self._thread.start()
@@ -60,12 +60,12 @@ class Site:
                 self._give(*site._answer())
 
             def _give(self, status: int, body: bytes) -> None:
-                site.asked.append(self.path)
+                site.requested.append(self.path)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body[:100])
-                site.when_asked()
+                site.on_request()
                 self.wfile.write(body[100:])
 
             def log_message(self, format: str, *args: object) -> None:

@@ -13,7 +13,7 @@ from pipeline.config import pipeline_settings
 from pipeline.models import Document
 from queuemgr.flows.outcomes import Done, Failed
 from queuemgr.models import Execution
-from tests.fake_llm import GOOD, FakeLlm, Said, is_merge, said, text_of
+from tests.fake_llm import GOOD, FakeLlm, Reply, completion, is_merge, text_of
 from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.analyse_fixtures import (
     SECRET,
@@ -42,17 +42,17 @@ def runner(model: FakeLlm, played: Callable[..., Any]) -> AnalyseRunner:
     return AnalyseRunner(played(slots=40))
 
 
-def sound(request: dict[str, Any]) -> Said:
-    return said(GOOD if is_merge(request) else f"notes on {asked(request)}")
+def sound(request: dict[str, Any]) -> Reply:
+    return completion(GOOD if is_merge(request) else f"notes on {name_of(request)}")
 
 
-def failing(name: str) -> Callable[[dict[str, Any]], Said]:
+def failing(name: str) -> Callable[[dict[str, Any]], Reply]:
     """A model that fails one request of a paper."""
     refusal = 503, {"error": {"message": "overloaded"}}
-    return lambda request: refusal if asked(request) == name else sound(request)
+    return lambda request: refusal if name_of(request) == name else sound(request)
 
 
-def asked(request: dict[str, Any]) -> str:
+def name_of(request: dict[str, Any]) -> str:
     """`Part n of m`, or `merge`."""
     if is_merge(request):
         return "merge"
@@ -73,7 +73,7 @@ def again(runner: AnalyseRunner, model: FakeLlm) -> list[str]:
     let_time_pass(Execution.objects.all())
     (result,) = runner.once()
     assert isinstance(result, Done), result
-    return [asked(request) for request in model.requests[before:]]
+    return [name_of(request) for request in model.requests[before:]]
 
 
 def kept(document: Document) -> str:
@@ -88,12 +88,12 @@ def test_a_second_attempt_asks_only_for_what_the_first_did_not_get(
     runner.add("long", LONG)
     (result,) = runner.once()
     assert isinstance(result, Failed)
-    place = ALL.index(broken)
-    assert [asked(request) for request in model.requests] == ALL[: place + 1]
-    assert again(runner, model) == ALL[place:]
+    index = ALL.index(broken)
+    assert [name_of(request) for request in model.requests] == ALL[: index + 1]
+    assert again(runner, model) == ALL[index:]
     merge = text_of(model.requests[-1])
     assert all(f"notes on {part(n)}" in merge for n in range(1, PARTS + 1)), "nothing left out"
-    assert [cost for _, cost in outcomes()] == [place + 1, len(ALL) - place]
+    assert [cost for _, cost in outcomes()] == [index + 1, len(ALL) - index]
     assert charged() == len(model.requests) == len(ALL) + 1, "only the failure was paid twice"
 
 
@@ -142,7 +142,7 @@ def test_notes_that_cannot_be_stored_are_used_all_the_same(runner: AnalyseRunner
     runner.add("long", LONG)
     folder = Path(default_storage.path("analysis"))
 
-    def in_the_way(request: dict[str, Any]) -> Said:
+    def in_the_way(request: dict[str, Any]) -> Reply:
         folder.write_bytes(b"where the folder should be")
         return sound(request)
 

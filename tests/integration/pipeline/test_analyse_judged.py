@@ -89,7 +89,7 @@ def test_a_stalled_answer_is_given_up_on_and_asked_for_again(
     assert outcomes() == [("retried", 1), ("done", 1)]
 
 
-def test_a_broken_answer_is_mended_by_another_question_and_never_by_the_same(
+def test_a_broken_answer_is_retried_with_a_changed_request_never_the_same_one(
     runner: AnalyseRunner, mock: LLMockServer
 ) -> None:
     mock.state.scenarios.add(

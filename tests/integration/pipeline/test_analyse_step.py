@@ -21,7 +21,7 @@ from queuemgr.models import Attempt, Execution, Lease, State
 from queuemgr.scheduling import limit_rows
 from queuemgr.worker import housekeeping
 from queuemgr.worker.leased_task import Work
-from tests.fake_llm import GOOD, FakeLlm, is_merge, said
+from tests.fake_llm import GOOD, FakeLlm, completion, is_merge
 from tests.integration.conftest import let_time_pass
 from tests.integration.pipeline.analyse_fixtures import (
     SECRET,
@@ -44,7 +44,7 @@ PARTS = 4
 @pytest.fixture
 def model(set_settings: Callable[..., None]) -> Iterator[FakeLlm]:
     with served_model(set_settings, llm_api_key="sk-for-this-test") as model:
-        model.reply = lambda request: said(GOOD if is_merge(request) or _whole(request) else "notes")
+        model.reply = lambda request: completion(GOOD if is_merge(request) or _whole(request) else "notes")
         yield model
 
 
@@ -74,7 +74,7 @@ def test_a_long_paper_reserves_a_request_a_chunk_one_to_merge_and_a_spare_one(
     assert document.analysis["title"] == document.title == GOOD["title"]
 
 
-def test_a_paper_nobody_looked_at_comes_back_with_what_it_takes_and_is_no_attempt(
+def test_an_unmeasured_paper_is_requeued_with_its_cost_and_this_is_no_attempt(
     runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     """For example after the context was made smaller: nothing is sent until enough is reserved."""
@@ -92,8 +92,8 @@ def test_a_prompt_refused_for_its_length_is_asked_in_halves_once_across_leases(
     model.refuse(400, "maximum context length is 1500 tokens, you sent 2411")
     runner.add("long", LONG)
     runner.once()
-    told = Attempt.objects.get().error_message
-    assert "is 1500 tokens, you sent 2411" in told and "By our count" in told
+    message = Attempt.objects.get().error_message
+    assert "is 1500 tokens, you sent 2411" in message and "By our count" in message
     runner.once()
     assert [outcome for outcome, _ in outcomes()] == ["snoozed", "done"]
     assert charged() == len(model.requests)
@@ -160,8 +160,8 @@ def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
     need a retry, which takes more requests than a paper usually does."""
     configure(daily_budget=20, max_workers=32)
     limit_rows.sync()
-    turn = iter(range(1_000))
-    model.reply = lambda request: said("no JSON" if mended and next(turn) % 2 else GOOD)
+    count = iter(range(1_000))
+    model.reply = lambda request: completion("no JSON" if mended and next(count) % 2 else GOOD)
     for number in range(40):
         runner.add(f"short-{number}", SHORT)
     all_at_once(runner, in_threads)
@@ -171,14 +171,14 @@ def test_a_budget_of_20_is_not_passed_by_32_slots_and_40_papers(
 ENDINGS: dict[str, Callable[[FakeLlm], object]] = {
     "error": lambda model: model.refuse(500, "oops"),
     "broken": lambda model: model.answers.append((200, {"choices": []})),
-    "cut off": lambda model: model.answers.extend([said("", "length")] * 2),
-    "two bad answers": lambda model: model.answers.extend([said("no"), said("no")]),
-    "filtered": lambda model: model.answers.append(said("half", "content_filter")),
+    "cut off": lambda model: model.answers.extend([completion("", "length")] * 2),
+    "two bad answers": lambda model: model.answers.extend([completion("no"), completion("no")]),
+    "filtered": lambda model: model.answers.append(completion("half", "content_filter")),
 }
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
+def test_however_an_analysis_ends_unsent_requests_are_refunded(
     ending: str, runner: AnalyseRunner, model: FakeLlm
 ) -> None:
     """Nothing stays reserved, and the charge is the model's own count."""
@@ -194,7 +194,7 @@ def test_whatever_an_analysis_ends_by_what_it_did_not_send_is_given_back(
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "lost", "store fails", "ended twice"])
-def test_whatever_breaks_an_analysis_off_what_it_did_not_send_is_given_back(
+def test_whatever_interrupts_an_analysis_unsent_requests_are_refunded(
     ending: str, runner: AnalyseRunner, model: FakeLlm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner.add("long", LONG)

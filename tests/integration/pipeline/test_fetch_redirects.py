@@ -1,4 +1,4 @@
-"""The fetch step with redirects to other hosts: each is asked under its own limit, and chains end."""
+"""The fetch step with redirects to other hosts: each is requested under its own limit, and chains end."""
 
 # ruff: noqa: F401, F811 - fixtures are imported by name and given to tests by name
 
@@ -20,14 +20,14 @@ from tests.integration.pipeline.test_fetch_step import (
     fresh,
     key,
     mirror,
+    outcomes_of,
     site,
-    told,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_redirect_to_another_host_goes_on_under_that_hosts_limit(
+def test_a_redirect_to_another_host_continues_under_that_hosts_limit(
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
     url = site.url(f"/to?url={quote(mirror.url('/pdf?token=s3cret'), safe='')}")
@@ -92,7 +92,7 @@ def test_redirects_that_are_always_refused_end(
     assert (len(site.hits), len(mirror.hits)) == (6, 5)
 
 
-def test_a_persons_retry_counts_redirects_from_none(
+def test_a_manual_retry_counts_redirects_from_zero(
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
     there = site.url("/back")
@@ -125,6 +125,6 @@ def test_the_pdf_a_page_names_on_another_host_is_asked_for_under_that_hosts_limi
     document = fetching.put(site.url(f"/body?text={quote(text, safe='')}"), landing=True)
     assert is_fetched(document)
     assert fetching.asked_under == [key(site), key(mirror)]
-    assert (fresh(document).pdf_url, told(document)) == (mirror.url("/pdf"), ["page", "kept"])
+    assert (fresh(document).pdf_url, outcomes_of(document)) == (mirror.url("/pdf"), ["page", "kept"])
     assert site.seen[0]["accept"].startswith("text/html")
     assert mirror.seen[0]["accept"].startswith("application/pdf")

@@ -58,7 +58,7 @@ def fresh(document: Document) -> Document:
     return Document.objects.get(pk=document.pk)
 
 
-def told(document: Document) -> list[str]:
+def outcomes_of(document: Document) -> list[str]:
     """The outcome of each URL, as logged with the document."""
     return [line["outcome"] for line in fresh(document).lookups]
 
@@ -82,7 +82,7 @@ def test_when_an_address_fails_for_good_the_next_is_tried_under_its_own_host(
     assert is_fetched(document)
     assert outcomes() == ["snoozed", "done"]
     assert fetching.asked_under == [key(site), key(mirror)]
-    assert told(document) == [kind, "kept"]
+    assert outcomes_of(document) == [kind, "kept"]
     now = fresh(document)
     assert (now.pdf_url, now.other_urls) == (mirror.url("/pdf"), [])
     assert now.fetched_from == mirror.url("/pdf")
@@ -99,7 +99,7 @@ def test_when_all_addresses_fail_the_error_is_the_last_ones_and_names_them_all(
     assert f"tried before it: http_error: {site.url('/status')}" in execution.error_message
 
 
-def test_a_person_who_lets_it_be_tried_again_has_every_address_tried_again(
+def test_a_manual_retry_tries_every_address_again(
     fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
     document = fetching.put(site.url("/one"), mirror.url("/two"))
@@ -123,7 +123,7 @@ def test_an_address_that_fails_again_and_again_gives_way_to_another(
     fetching.again(execution_of(document))
     assert is_fetched(document)
     assert outcomes() == ["retried", "retried", "snoozed", "done"]
-    assert (len(site.hits), told(document)) == (2, ["server_error", "kept"])
+    assert (len(site.hits), outcomes_of(document)) == (2, ["server_error", "kept"])
 
 
 def test_a_403_of_arxiv_opens_its_breaker_for_the_whole_fleet_instead_of_failing_the_paper(
@@ -154,7 +154,7 @@ def throttled_for(server: FaultyServer) -> float:
     return (state.open_until - timezone.now()).total_seconds()
 
 
-def test_a_host_is_throttled_as_long_as_it_asked_though_another_url_is_used(
+def test_a_host_is_throttled_for_its_retry_after_though_another_url_is_used(
     one_try: None, fetching: Fetching, site: FaultyServer, mirror: FaultyServer
 ) -> None:
     document = fetching.put(site.url("/status?code=429&retry-after=120"), mirror.url("/pdf"))
@@ -171,7 +171,7 @@ def test_a_host_that_rate_limits_is_throttled_though_our_copy_is_kept(
     fetching.forget()
     site.put("/pdf", None, 429)
     document = fetching.put(site.url("/pdf"), refetch=True)
-    assert (is_fetched(document), told(document)) == (True, ["kept", "rate_limited"])
+    assert (is_fetched(document), outcomes_of(document)) == (True, ["kept", "rate_limited"])
     assert throttled_for(site) > 0
 
 
@@ -201,7 +201,7 @@ def test_a_lone_address_is_tried_as_often_as_its_policy_says(fetching: Fetching,
 # Copies
 
 
-def test_a_copy_we_have_is_not_asked_for_again_unless_somebody_says_so(
+def test_a_stored_copy_is_not_requested_again_without_a_refresh(
     fetching: Fetching, site: FaultyServer
 ) -> None:
     refetched(fetching, site, "/conditional", refetch=False)
@@ -211,7 +211,7 @@ def test_a_copy_we_have_is_not_asked_for_again_unless_somebody_says_so(
 def test_a_copy_requested_again_is_kept_if_it_has_not_changed(fetching: Fetching, site: FaultyServer) -> None:
     document = refetched(fetching, site, "/conditional")
     assert site.seen[1]["if-none-match"] == 'W/"seven"'
-    assert (is_fetched(document), told(document)) == (True, ["kept", "unchanged"])
+    assert (is_fetched(document), outcomes_of(document)) == (True, ["kept", "unchanged"])
     assert len(fetching.stored()) == 1
 
 
@@ -222,7 +222,7 @@ def test_an_earlier_copy_is_never_harmed_by_what_comes_later(
     """Requested again, the site sends a login page, or nothing; the stored copy stays."""
     url = "/once?then=" + quote(page)
     document = refetched(fetching, site, url)
-    assert (is_fetched(document), told(document)) == (True, ["kept", "not_pdf"])
+    assert (is_fetched(document), outcomes_of(document)) == (True, ["kept", "not_pdf"])
     assert Path(fresh(document).pdf.path).read_bytes() == pdf()
 
 
@@ -278,7 +278,7 @@ def test_a_scratch_folder_that_cannot_be_made_is_a_storage_failure(
     assert (execution.state, execution.error_kind) == (State.WAITING, "storage")
 
 
-def test_what_was_left_for_later_is_cleared_after_a_day(fetching: Fetching, site: FaultyServer) -> None:
+def test_partial_files_are_removed_after_a_day(fetching: Fetching, site: FaultyServer) -> None:
     fetching.put(site.url("/ranged?id=tidy&then=503"))
     [left] = files.scratch().iterdir()
     assert left.stat().st_size == faulty_ranges.CUT

@@ -65,17 +65,17 @@ def keys() -> list[str]:
 # A catalogue
 
 
-def test_a_catalogue_is_known_and_none_of_it_is_under_way(tmp_path: Path) -> None:
+def test_an_imported_catalogue_is_stored_and_nothing_of_it_started(tmp_path: Path) -> None:
     """Millions of lines must not become millions of waiting rows."""
     catalogue = tmp_path / "catalogue.jsonl"
     catalogue.write_text("".join(json.dumps({"doi": f"10.1/{n}"}) + "\n" for n in range(1200)))
-    said = io.StringIO()
-    call_command("queue", "import", "--hold", str(catalogue), stdout=said)
-    assert said.getvalue() == "1200 held, 0 bad\n"
+    output = io.StringIO()
+    call_command("queue", "import", "--hold", str(catalogue), stdout=output)
+    assert output.getvalue() == "1200 held, 0 bad\n"
     assert (Document.objects.count(), Execution.objects.count()) == (1200, 0)
 
 
-def test_seeding_starts_at_most_so_many_oldest_first_and_goes_on_next_time() -> None:
+def test_a_backfill_starts_a_limited_number_oldest_first_and_continues_next_time() -> None:
     know(25)
     assert [housekeeping.backfill(10) for _ in range(4)] == [
         {"papers": 10}, {"papers": 10}, {"papers": 5}, {"papers": 0},
@@ -83,17 +83,17 @@ def test_seeding_starts_at_most_so_many_oldest_first_and_goes_on_next_time() -> 
     assert keys() == [f"doi:10.1000/{number}" for number in range(25)]
 
 
-def test_seeding_without_a_limit_goes_by_its_setting(configure: Callable[..., None]) -> None:
+def test_a_backfill_without_a_limit_uses_its_setting(configure: Callable[..., None]) -> None:
     configure(seed_limit=7)
     know(10)
     assert housekeeping.backfill() == {"papers": 7}
 
 
-def test_of_two_beats_that_ask_at_once_one_seeds() -> None:
+def test_of_two_concurrent_backfills_only_one_runs() -> None:
     assert [housekeeping.claim("seed", every=60) for _ in range(2)] == [True, False]
 
 
-def test_what_was_enqueued_by_name_is_not_seeded_again() -> None:
+def test_a_document_enqueued_by_name_is_not_backfilled_again() -> None:
     know(3)
     enqueue_many(FLOW, [intake.parse_item("10.1000/1")])
     assert housekeeping.backfill(10) == {"papers": 2}
@@ -101,7 +101,7 @@ def test_what_was_enqueued_by_name_is_not_seeded_again() -> None:
     assert not Document.objects.filter(enqueued=False).exists()
 
 
-def test_known_again_under_way_or_cancelled_a_document_is_not_started_again() -> None:
+def test_a_running_or_cancelled_document_imported_again_is_not_restarted() -> None:
     know(2)
     housekeeping.backfill(10)
     executions.cancel(Execution.objects.filter(key="doi:10.1000/0"), Actor("ann", "command"))
@@ -110,13 +110,15 @@ def test_known_again_under_way_or_cancelled_a_document_is_not_started_again() ->
     assert Execution.objects.get(key="doi:10.1000/0").state == State.CANCELLED
 
 
-def test_a_document_whose_execution_was_never_made_is_found_by_the_next_seeding() -> None:
+def test_a_document_without_an_execution_is_found_by_the_next_backfill() -> None:
     """A process that dies between registering and enqueueing loses nothing."""
     intake.parse_item("10.1000/0")
     assert housekeeping.backfill(10) == {"papers": 1}
 
 
-def test_finding_what_to_seed_does_not_read_the_catalogue(django_assert_max_num_queries: Any) -> None:
+def test_finding_what_to_backfill_does_not_read_the_whole_catalogue(
+    django_assert_max_num_queries: Any,
+) -> None:
     know(2000)
     housekeeping.backfill(1000)
     with django_assert_max_num_queries(26):
@@ -133,25 +135,25 @@ def test_pdfs_dropped_into_the_inbox_are_started(inbox: Path) -> None:
     assert {Path(key).name for key in keys()} == {"b.pdf", "UPPER.PDF"}
 
 
-def test_a_file_still_being_written_is_left_alone_until_it_rests(inbox: Path) -> None:
+def test_a_file_still_being_written_is_left_alone_until_it_is_stable(inbox: Path) -> None:
     written = drop(inbox, "a.pdf", age=0)
     assert housekeeping.backfill(10) == {"papers": 0}
     os.utime(written, (time.time() - 60,) * 2)
     assert housekeeping.backfill(10) == {"papers": 1}
 
 
-def test_the_inbox_is_looked_through_again_and_again_and_starts_each_file_once(inbox: Path) -> None:
+def test_the_inbox_is_scanned_repeatedly_and_starts_each_file_once(inbox: Path) -> None:
     drop(inbox, "a.pdf")
     assert [housekeeping.backfill(10) for _ in range(2)] == [{"papers": 1}, {"papers": 0}]
 
 
-def test_a_full_inbox_is_taken_in_so_many_at_a_time(inbox: Path) -> None:
+def test_a_full_inbox_is_imported_a_limited_number_at_a_time(inbox: Path) -> None:
     for number in range(5):
         drop(inbox, f"{number}.pdf")
     assert [housekeeping.backfill(3) for _ in range(2)] == [{"papers": 3}, {"papers": 2}]
 
 
-def test_what_is_no_pdf_stays_in_the_inbox_unseen(inbox: Path) -> None:
+def test_files_other_than_pdfs_stay_in_the_inbox(inbox: Path) -> None:
     for name in ("notes.txt", "paper.pdf.part", "pdf"):
         (inbox / name).write_text("x")
     (inbox / "folder.pdf").mkdir()
@@ -218,7 +220,7 @@ def test_the_key_of_a_url_has_no_query_and_is_still_unique() -> None:
     ],
     ids=["cut off", "a number", "nothing usable", "nested", "an array", "nonsense"],
 )
-def test_a_line_that_cannot_be_understood_is_refused_with_the_reason(line: str, why: str) -> None:
+def test_an_invalid_line_is_refused_with_the_reason(line: str, why: str) -> None:
     with pytest.raises(BadInput, match=why):
         intake.parse_item(line)
     assert not Document.objects.exists()

@@ -38,9 +38,9 @@ def vision() -> Iterator[VisionEndpoint]:
 def ocr(vision: VisionEndpoint, shell: Shell, tmp_path: Path) -> Ocr:
     """Start the command, without a database or a broker: `ocr(pdf, "--all-pages")`."""
 
-    def start(*words: object) -> PipedProcess:
+    def start(*arguments: object) -> PipedProcess:
         return shell.start(
-            tmp_path, "ocr", *words, DATABASE_URL="postgres://nobody@127.0.0.1:9/none",
+            tmp_path, "ocr", *arguments, DATABASE_URL="postgres://nobody@127.0.0.1:9/none",
             SLUICE_OCR_BASE_URL=vision.base_url, SLUICE_OCR_BASE_DELAY="0.01",
         )  # fmt: skip
 
@@ -53,7 +53,7 @@ def ended(started: PipedProcess) -> tuple[int, list[dict[str, Any]], str]:
     return started.process.wait(), [json.loads(line) for line in out.splitlines()], err.decode()
 
 
-def test_a_line_a_page_in_page_order_and_nothing_else_is_printed(ocr: Ocr, tmp_path: Path) -> None:
+def test_exactly_one_line_per_page_is_printed_in_page_order(ocr: Ocr, tmp_path: Path) -> None:
     pdf = written(tmp_path, numbered_pages(7))
     code, lines, _ = ended(ocr(pdf, "--pages", "5-6,1,4-5"))
     assert code == 0
@@ -68,15 +68,15 @@ def test_a_failed_page_is_a_line_with_its_error_and_the_exit_code_is_2(
     code, lines, _ = ended(ocr(pdf, "--all-pages", "--ocr-max-retries", 2))
     assert code == 2
     assert [line["status"] for line in lines] == ["ok", "error", "ok"]
-    said = lines[1].pop("error_message")
-    assert "504" in said
+    message = lines[1].pop("error_message")
+    assert "504" in message
     assert lines[1] == {
         "page": 2, "status": "error", "attempts": 3, "error_kind": "HttpError", "http_status": 504,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["--pages", "3-1"], "is reversed"),
         (["--pages", "0"], "numbered from 1"),
@@ -89,15 +89,15 @@ def test_a_failed_page_is_a_line_with_its_error_and_the_exit_code_is_2(
         (["--all-pages", "--engine", "crystal"], "SLUICE_OCR_ENGINE"),
     ],
 )
-def test_what_cannot_run_says_what_is_wrong_and_exits_with_3(
-    words: list[str], said: str, vision: VisionEndpoint, ocr: Ocr, tmp_path: Path
+def test_an_invalid_call_says_what_is_wrong_and_exits_with_3(
+    arguments: list[str], message: str, vision: VisionEndpoint, ocr: Ocr, tmp_path: Path
 ) -> None:
     pdf = written(tmp_path, numbered_pages(2))
-    code, lines, errors = ended(ocr(pdf, *words))
+    code, lines, errors = ended(ocr(pdf, *arguments))
     assert (code, lines) == (3, [])
-    assert said in errors
+    assert message in errors
     assert "Traceback" not in errors
-    assert vision.asked == []
+    assert vision.requests == []
 
 
 def test_a_file_that_is_no_pdf_is_named(ocr: Ocr, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_signal_stops_it_at_once_and_leaves_no_process(
     """Also while nobody reads its output. Idle machines need less than two seconds; the remaining pages would
     take more than a minute."""
     long = "word " * 5000
-    vision.usual = lambda asked: text(long, delay=30.0 if is_read and asked.page > 3 else 0.0)
+    vision.usual = lambda request: text(long, delay=30.0 if is_read and request.page > 3 else 0.0)
     started = ocr(written(tmp_path, numbered_pages(200)), "--all-pages")
     started.stdout.readline()
     time.sleep(1.0)
@@ -154,7 +154,7 @@ def test_memory_stays_flat_over_many_pages(
 ) -> None:
     """After page 60 memory grows by less than half of what keeping the pages would take."""
     long = " ".join(map(str, range(10_000)))
-    vision.usual = lambda asked: text(long)
+    vision.usual = lambda request: text(long)
     started = ocr(written(tmp_path, noisy_pages(pages)), "--all-pages")
     tree = psutil.Process(started.process.pid)
     seen: dict[int, int] = {}

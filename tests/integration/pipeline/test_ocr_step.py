@@ -46,13 +46,13 @@ def runner(vision: VisionEndpoint, played: Callable[..., Any]) -> OcrRunner:
 # ---- what is reserved and charged
 
 
-def test_a_request_a_page_and_some_are_reserved_and_the_rest_is_given_back(runner: OcrRunner) -> None:
+def test_a_request_per_page_and_spares_are_reserved_and_the_unused_ones_refunded(runner: OcrRunner) -> None:
     runner.add("scan", pages=6)
     (grant,) = runner.begin()
     assert Lease.objects.get().cost == requests_reserved(pipeline_settings(), 6) > 6
     assert grant.limit_keys == OCR_LIMIT
     runner.end(grant, runner.run(grant))
-    assert (charged(), len(runner.vision.asked)) == (6, 6)
+    assert (charged(), len(runner.vision.requests)) == (6, 6)
     assert Document.objects.get().pages_by == {"ocr": 6}
 
 
@@ -60,11 +60,11 @@ def test_each_request_is_charged_before_it_is_sent(runner: OcrRunner) -> None:
     """A worker that dies at any moment has been charged for at least what it sent."""
     short: list[tuple[int, int]] = []
 
-    def usual(asked: Any) -> Any:
-        sent, booked = len(runner.vision.asked), spent()
+    def usual(request: Any) -> Any:
+        sent, booked = len(runner.vision.requests), spent()
         if booked < sent:
             short.append((booked, sent))
-        return text(f"page {asked.page}")
+        return text(f"page {request.page}")
 
     runner.vision.usual = usual
     runner.add("scan", pages=8)
@@ -72,12 +72,12 @@ def test_each_request_is_charged_before_it_is_sent(runner: OcrRunner) -> None:
     assert short == []
 
 
-def test_what_was_reserved_is_never_passed_however_often_pages_fail(runner: OcrRunner) -> None:
+def test_the_reservation_is_never_exceeded_however_often_pages_fail(runner: OcrRunner) -> None:
     """Seven pages, four of which always fail: retries end when the spare requests are used."""
-    runner.vision.usual = lambda asked: error(503) if asked.page % 2 else text(f"page {asked.page}")
+    runner.vision.usual = lambda request: error(503) if request.page % 2 else text(f"page {request.page}")
     runner.add("scan", pages=7)
     runner.once()
-    assert len(runner.vision.asked) == charged() <= requests_reserved(pipeline_settings(), 7)
+    assert len(runner.vision.requests) == charged() <= requests_reserved(pipeline_settings(), 7)
 
 
 def test_a_document_takes_a_token_for_each_page_it_has_at_the_endpoint(runner: OcrRunner) -> None:
@@ -106,7 +106,7 @@ def test_a_request_that_cannot_be_charged_is_not_sent_and_is_no_attempt(
         broken.setattr(Work, "record_requests", away)
         (result,) = runner.once()
     assert isinstance(result, Snoozed) and "charge" in result.reason
-    assert (runner.vision.asked, charged()) == ([], 0)
+    assert (runner.vision.requests, charged()) == ([], 0)
     assert Attempt.objects.get().outcome == "snoozed"
 
 
@@ -123,25 +123,23 @@ def test_an_unexpected_failure_costs_what_was_charged(
     assert (result.kind, result.cost, charged()) == ("unexpected", 3, 3)
 
 
-def test_what_ocr_asked_and_used_is_in_the_document_failed_answers_and_attempts_too(
-    runner: OcrRunner,
-) -> None:
+def test_requests_and_tokens_of_ocr_are_stored_with_the_document_failed_ones_too(runner: OcrRunner) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 9}
     used_some = replace(text("x"), body=text("x").body | {"usage": usage})
     runner.vision.next_for[1] = [Answer({"error": {"message": "no"}, "usage": usage}, 503)]
-    runner.vision.usual = lambda asked: error(429, Retry_After="600") if asked.page == 3 else used_some
+    runner.vision.usual = lambda request: error(429, Retry_After="600") if request.page == 3 else used_some
     runner.add("scan", pages=3)
     (result,) = runner.once()
     assert result.kind == "rate_limited"
     document = Document.objects.get()
-    assert document.requests == len(runner.vision.asked)
-    runner.vision.usual = lambda asked: used_some
+    assert document.requests == len(runner.vision.requests)
+    runner.vision.usual = lambda request: used_some
     runner.let_wait_end()
     runner.once()
     document.refresh_from_db()
     assert document.pages_by == {"ocr": 3}
-    assert document.requests == len(runner.vision.asked)
-    used = len([asked for asked in runner.vision.asked if asked.page != 3]) + 1
+    assert document.requests == len(runner.vision.requests)
+    used = len([request for request in runner.vision.requests if request.page != 3]) + 1
     assert (document.prompt_tokens, document.completion_tokens) == (100 * used, 9 * used)
 
 
@@ -149,27 +147,27 @@ def test_what_ocr_asked_and_used_is_in_the_document_failed_answers_and_attempts_
 
 
 def test_an_unreachable_endpoint_fails_the_step_and_opens_its_breaker(runner: OcrRunner) -> None:
-    runner.vision.usual = lambda asked: error(429, Retry_After="600")
+    runner.vision.usual = lambda request: error(429, Retry_After="600")
     runner.add("scan", pages=5)
     (result,) = runner.once()
     assert (result.kind, result.limit) == ("rate_limited", OCR_LIMIT)
     assert 500 < result.retry_after <= 600
     waiting = Execution.objects.get()
     assert (waiting.state, Attempt.objects.get().outcome) == (State.WAITING, "retried")
-    assert charged() == len(runner.vision.asked) <= 5
+    assert charged() == len(runner.vision.requests) <= 5
     runner.add("other", pages=2)
     assert runner.begin() == [], "others under the limit wait too"
 
 
 def test_a_refused_key_fails_the_step_with_the_status_and_without_the_key(runner: OcrRunner) -> None:
-    runner.vision.usual = lambda asked: error(401, "who are you")
+    runner.vision.usual = lambda request: error(401, "who are you")
     runner.add("scan", pages=5)
     (result,) = runner.once()
     assert (result.kind, result.limit) == ("http_error", OCR_LIMIT)
     assert Execution.objects.get().state == State.FAILED
 
 
-def test_a_page_that_cannot_be_read_is_named_and_the_document_goes_on(runner: OcrRunner) -> None:
+def test_an_unreadable_page_is_named_and_the_document_continues(runner: OcrRunner) -> None:
     runner.vision.next_for[2] = [error(400, "no")]
     runner.add("scan", pages=4)
     runner.once()
@@ -235,17 +233,17 @@ def _failing(runner: OcrRunner, monkeypatch: pytest.MonkeyPatch, error: Exceptio
 
 def test_a_retry_does_not_pay_again_for_pages_that_were_read(runner: OcrRunner) -> None:
     """Two pages are read, then the endpoint fails; the next attempt requests the others."""
-    runner.vision.usual = lambda asked: text(f"page {asked.page}") if asked.page <= 2 else error(503)
+    runner.vision.usual = lambda request: text(f"page {request.page}") if request.page <= 2 else error(503)
     runner.add("scan", pages=8)
     (result,) = runner.once()
     assert result.kind == "server_error"
-    before = len(runner.vision.asked)
-    runner.vision.usual = lambda asked: text(f"page {asked.page}")
+    before = len(runner.vision.requests)
+    runner.vision.usual = lambda request: text(f"page {request.page}")
     runner.let_wait_end()
     runner.once()
-    again = [asked.page for asked in runner.vision.asked[before:]]
+    again = [request.page for request in runner.vision.requests[before:]]
     assert sorted(again) == [3, 4, 5, 6, 7, 8]
-    assert charged() == len(runner.vision.asked)
+    assert charged() == len(runner.vision.requests)
     document = Document.objects.get()
     assert document.pages_by == {"ocr": 8}
     assert runner.checkpoints() == [], "what was kept for a retry is gone with the step"
@@ -257,13 +255,13 @@ def test_pages_read_before_a_worker_died_are_not_paid_again(runner: OcrRunner) -
     runner.add("scan", pages=6)
     (grant,) = runner.begin()
 
-    def lost(asked: Any) -> Any:
-        if asked.page == 6:
+    def lost(request: Any) -> Any:
+        if request.page == 6:
             lose_leases()
             return replace(error(503), delay=0.5)  # until the pages before it are through
-        if asked.page == 2:
+        if request.page == 2:
             return replace(error(503), delay=0.3)
-        return text(f"page {asked.page}")
+        return text(f"page {request.page}")
 
     runner.vision.usual = lost
     result = runner.run(grant)

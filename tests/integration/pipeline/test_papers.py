@@ -88,7 +88,7 @@ def test_every_reference_is_kept_with_its_doi(papers: Papers) -> None:
     assert (kept[0]["doi"], kept[2]["doi"]) == ("10.5555/qse.2004.1803", "")
 
 
-def test_each_page_says_who_read_it_how_long_it_is_and_why_not_the_first(
+def test_each_page_records_its_engine_its_length_and_why_the_first_engine_was_not_used(
     papers: Papers, tmp_path: Path
 ) -> None:
     papers.parse_item(pdf_builder.written(tmp_path, pdf_builder.looping_page_tree(*PROSE)))
@@ -125,7 +125,7 @@ def test_files_that_cannot_be_read_fail_once_each_with_a_kind_of_its_own(
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_work_lost_at_any_step_goes_on_from_there_and_redoes_nothing_finished(
+def test_work_lost_at_any_step_resumes_there_and_repeats_no_finished_step(
     step: str, papers: Papers, tmp_path: Path
 ) -> None:
     papers.parse_item(paper(tmp_path))
@@ -144,7 +144,7 @@ def test_a_paper_already_stored_is_not_fetched_again(papers: Papers, site: Site)
     Execution.objects.all().delete()
     papers.parse_item(f"{site.url}/a.pdf")
     papers.work()
-    assert site.asked == ["/a.pdf"]
+    assert site.requested == ["/a.pdf"]
     assert Execution.objects.get().state == State.DONE
 
 
@@ -222,7 +222,7 @@ def test_a_lease_that_ends_while_the_paper_comes_down_promotes_no_file(papers: P
         connections["default"] = ours
         Lease.objects.all().delete()
 
-    site.when_asked = end_the_lease
+    site.on_request = end_the_lease
     result = papers.run(grant)
     ours.dec_thread_sharing()
     papers.worker.end(grant, result)
@@ -235,7 +235,7 @@ def test_an_aborted_download_leaves_no_file_behind(papers: Papers, site: Site) -
     site.pages["/a.pdf"] = paper_of()
     papers.parse_item(f"{site.url}/a.pdf")
     grant, signal = papers.begun("fetch"), AbortSignal()
-    site.when_asked = lambda: signal.abort("cancelled")
+    site.on_request = lambda: signal.abort("cancelled")
     assert papers.run(grant, signal) == Interrupted("cancelled")
     assert papers.stored() == set()
     assert not any((papers.files.parent / "scratch").iterdir())
@@ -309,14 +309,14 @@ class _AnyWork(dict[str, bytes]):
         return self._entry if path.startswith("/works/") else super().get(path, default)
 
 
-def test_names_that_look_alike_once_made_safe_keep_files_of_their_own() -> None:
+def test_names_equal_after_sanitising_keep_separate_files() -> None:
     """Also on file systems where `A` and `a`, or two forms of an accent, are the same."""
     names = ["10.1/a/b", "10.1/x/b", "10.1/a_b", "10.1/a?b", "10.1/A_B", "10.1/\xe9", "10.1/e\u0301"]
     assert len({Document(key=name).file_stem.lower() for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("name", ["10.1000/a\0b", "10.1000/" + "x" * 5000, "2101.0\x1b0001"])
-def test_a_name_no_row_or_file_could_bear_is_refused_when_given(name: str, papers: Papers) -> None:
+def test_a_name_that_cannot_be_stored_is_refused_on_enqueue(name: str, papers: Papers) -> None:
     with pytest.raises(BadInput, match="cannot be used"):
         papers.parse_item(name)
     assert not Document.objects.exists()
@@ -330,7 +330,7 @@ def test_a_url_of_4000_characters_is_accepted_and_distinguished_from_a_similar_o
     assert papers.parse_item(*(site.url + path for path in paths)).new == 2
     papers.work()
     papers.work()
-    assert sorted(site.asked) == sorted(paths), "whichever came first"
+    assert sorted(site.requested) == sorted(paths), "whichever came first"
     assert all(len(key) <= MAX_KEY for key in Execution.objects.values_list("key", flat=True))
     assert set(Execution.objects.values_list("state", flat=True)) == {State.DONE}
 
@@ -350,7 +350,7 @@ def test_without_an_endpoint_the_analysis_is_local_says_so_and_costs_one(papers:
 @pytest.mark.parametrize(
     ("answers", "requests"), [([GOOD], 1), (["no JSON at all", GOOD], 2)], ids=["at once", "mended"]
 )
-def test_the_model_is_asked_and_its_true_number_of_requests_is_charged(
+def test_an_analysis_by_the_model_is_charged_its_actual_number_of_requests(
     answers: list[str | int], requests: int, papers: Papers, model: Site
 ) -> None:
     """Two are reserved, since the answer may need a retry."""
@@ -362,14 +362,14 @@ def test_the_model_is_asked_and_its_true_number_of_requests_is_charged(
     document = Document.objects.get()
     assert (document.method, document.requests) == ("model:m-1", requests)
     assert document.analysis["title"] == "On gates"
-    assert model.asked == ["/v1/chat/completions"] * requests
+    assert model.requested == ["/v1/chat/completions"] * requests
     assert (spent(), Attempt.objects.get(step="analyse").cost) == (requests, requests)
 
 
 @pytest.mark.parametrize(
     ("answers", "kind"), [([500], "server_error"), (["no JSON", "still none"], "bad_answer")]
 )
-def test_an_analysis_that_fails_is_charged_what_it_asked(
+def test_a_failed_analysis_is_charged_the_requests_it_sent(
     answers: list[str | int], kind: str, papers: Papers, model: Site
 ) -> None:
     model.answers = list(answers)

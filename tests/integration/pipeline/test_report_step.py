@@ -57,7 +57,7 @@ def read(document: Document, form: str) -> str:
         return str(stored.read().decode())
 
 
-def test_a_report_has_three_forms_that_tell_the_same(reporter: Reporter) -> None:
+def test_a_report_has_three_formats_with_the_same_content(reporter: Reporter) -> None:
     grant = reporter.begun()
     references = [{"text": "[1] On seals.", "doi": "10.1000/182", "arxiv_id": ""}]
     lines = "".join(json.dumps(line) + "\n" for line in references)
@@ -68,13 +68,13 @@ def test_a_report_has_three_forms_that_tell_the_same(reporter: Reporter) -> None
     )  # fmt: skip
     reporter.worker.end(grant, run_step(grant))
     document = Document.objects.get()
-    said = json.loads(read(document, "report_json"))
-    assert said["references"]["list"] == references
-    assert said["pages"]["read"] == [{"source": "pypdf", "numbers": [1, 2, 3, 4, 5], "reason": ""}]
+    report = json.loads(read(document, "report_json"))
+    assert report["references"]["list"] == references
+    assert report["pages"]["read"] == [{"source": "pypdf", "numbers": [1, 2, 3, 4, 5], "reason": ""}]
     for form in ("report_markdown", "report_html"):
         text = read(document, form)
-        for told in ("Ada Brook", "CC BY", "10.5555/1", "crossref", "found: yes", "On seals."):
-            assert told in text, form
+        for fact in ("Ada Brook", "CC BY", "10.5555/1", "crossref", "found: yes", "On seals."):
+            assert fact in text, form
     assert "https://doi.org/10.1000/182" in read(document, "report_html")
 
 

@@ -50,10 +50,10 @@ def test_each_lease_asks_one_source_under_its_limit_only(papers: Papers, sources
     say(sources, CROSSREF, {"message": {"resource": {"primary": {"URL": "https://p.org/x"}}}})
     papers.parse_item(DOI)
     assert resolve(papers) == ["", "resolver:unpaywall", "resolver:crossref"]
-    assert sources.asked == [UNPAYWALL, CROSSREF]
+    assert sources.requested == [UNPAYWALL, CROSSREF]
     document = Document.objects.get()
     assert (document.pdf_url, document.title, document.open_access) == ("https://p.org/x", "T", "closed")
-    assert [(said["source"], said["outcome"]) for said in document.lookups] == [
+    assert [(lookup["source"], lookup["outcome"]) for lookup in document.lookups] == [
         ("unpaywall", "no address"), ("crossref", "found"), ("resolve", "found"),
     ]  # fmt: skip
     context = Execution.objects.get().context
@@ -80,10 +80,10 @@ def test_a_source_that_fails_throttles_its_own_limit_and_the_rest_is_kept_for_th
     let_time_pass(Execution.objects.all())
     dispatch()
     assert resolve(papers) == ["", "resolver:unpaywall"]
-    assert sources.asked.count(CROSSREF) == 1, "its answer is still fresh"
+    assert sources.requested.count(CROSSREF) == 1, "its answer is still fresh"
 
 
-def test_a_source_that_answers_closes_its_breaker_though_the_step_goes_on_elsewhere(
+def test_a_source_that_answers_closes_its_breaker_though_the_step_continues_elsewhere(
     papers: Papers, sources: Site
 ) -> None:
     papers.parse_item(DOI)
@@ -102,7 +102,7 @@ def test_a_retry_by_a_person_asks_every_source_again(papers: Papers, sources: Si
     executions.retry([execution], Actor("ann", "test", "found at last"))
     resolve(papers)
     assert Document.objects.get().pdf_url == "https://p.org/x"
-    assert sources.asked == [UNPAYWALL, CROSSREF] * 2
+    assert sources.requested == [UNPAYWALL, CROSSREF] * 2
 
 
 def test_a_cached_answer_is_not_requested_again(papers: Papers, sources: Site) -> None:
@@ -113,11 +113,11 @@ def test_a_cached_answer_is_not_requested_again(papers: Papers, sources: Site) -
     Execution.objects.all().delete()
     papers.parse_item(DOI)
     assert resolve(papers) == [""]
-    assert sources.asked.count(UNPAYWALL) == 1
+    assert sources.requested.count(UNPAYWALL) == 1
     assert Document.objects.get().lookups[0]["cached"] is True
 
 
-def test_the_version_asked_for_is_the_one_fetched(papers: Papers, site: Site) -> None:
+def test_the_requested_version_is_the_one_fetched(papers: Papers, site: Site) -> None:
     papers.parse_item("2101.00001v2")
     assert resolve(papers) == ["", "resolver:arxiv"]
     document = Document.objects.get()

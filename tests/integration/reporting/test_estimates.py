@@ -26,7 +26,7 @@ def _limits_and_nothing_sent(transactional_db: None, sent: list[Any]) -> None:
     limit_rows.sync()
 
 
-def place(key: str) -> tuple[int, bool]:
+def position(key: str) -> tuple[int, bool]:
     """Its position, and whether that is a lower bound."""
     found = queue_position.estimate(Execution.objects.get(key=key), explain.reasons())
     assert found is not None
@@ -61,8 +61,8 @@ def test_of_one_route_the_oldest_is_first_and_work_of_other_queues_does_not_coun
     probes(3, priority=HIGH, prefix="high")
     probes(3, phase="wrap", prefix="wrap")
     probes(3)
-    assert [place(f"p{n}")[0] for n in range(3)] == [1, 2, 3]
-    assert place("p2") == (3, False)
+    assert [position(f"p{n}")[0] for n in range(3)] == [1, 2, 3]
+    assert position("p2") == (3, False)
 
 
 def test_routes_take_turns_so_a_long_one_counts_no_more_than_a_turn_each(probes: Any) -> None:
@@ -71,8 +71,8 @@ def test_routes_take_turns_so_a_long_one_counts_no_more_than_a_turn_each(probes:
     now = database_now()
     Route.objects.filter(limit_keys="host:a").update(served_at=now)
     Route.objects.filter(limit_keys="host:b").update(served_at=now - timedelta(minutes=1))
-    assert [place(f"b{n}")[0] for n in range(3)] == [1, 3, 5]
-    assert [place(f"a{n}")[0] for n in range(5)] == [2, 4, 6, 7, 8]
+    assert [position(f"b{n}")[0] for n in range(3)] == [1, 3, 5]
+    assert [position(f"a{n}")[0] for n in range(5)] == [2, 4, 6, 7, 8]
 
 
 def test_resumed_work_is_before_new_work_and_what_is_parked_elsewhere_is_passed_over(probes: Any) -> None:
@@ -82,8 +82,8 @@ def test_resumed_work_is_before_new_work_and_what_is_parked_elsewhere_is_passed_
     Route.objects.filter(limit_keys="host:r").update(resumed=True)
     Route.objects.filter(limit_keys="host:q").update(parked_on="host:q")
     Route.objects.filter(limit_keys="").update(served_at=database_now())
-    assert place("p0") == (3, False)
-    assert place("r0") == (1, False)
+    assert position("p0") == (3, False)
+    assert position("r0") == (1, False)
 
 
 def test_beyond_what_is_counted_the_position_is_at_least_that(
@@ -91,8 +91,8 @@ def test_beyond_what_is_counted_the_position_is_at_least_that(
 ) -> None:
     monkeypatch.setattr(queue_position, "MAX_OLDER", 3)
     probes(9)
-    assert place("p1") == (2, False)
-    assert place("p8") == (4, True)
+    assert position("p1") == (2, False)
+    assert position("p8") == (4, True)
 
 
 def test_a_start_is_expected_by_the_speed_of_late_and_an_end_by_the_steps_left(
@@ -107,10 +107,10 @@ def test_a_start_is_expected_by_the_speed_of_late_and_an_end_by_the_steps_left(
     wait = (found.starts_at - database_now()).total_seconds()
     assert wait == pytest.approx(120, abs=15), "six, at three a minute"
     assert found.finishes_at - found.starts_at == timedelta(seconds=10)
-    said = queue("why", "p6").lines
-    assert "is busy" in said[0]
-    assert said[1].startswith("position 6 in prep.normal, starts about ")
-    assert "UTC (30 started in the last 10 minutes), done about " in said[1]
+    output = queue("why", "p6").lines
+    assert "is busy" in output[0]
+    assert output[1].startswith("position 6 in prep.normal, starts about ")
+    assert "UTC (30 started in the last 10 minutes), done about " in output[1]
     (record,) = queue("why", "p6", "--json").records
     assert (record["position"], record["started_lately"], record["unknown"]) == (6, 30, "")
     assert record["reasons"][0]["kind"] == "workers"
@@ -132,8 +132,8 @@ def test_a_budget_moves_the_start_past_its_reset_and_says_when_that_is(
 def test_with_nothing_measured_no_time_is_made_up(played: Any, probes: Any) -> None:
     played(slots=1)
     probes(2)
-    said = queue("why", "p1").lines
-    assert said[1] == (
+    output = queue("why", "p1").lines
+    assert output[1] == (
         "position 1 in prep.normal; no start to expect: nothing started in prep.normal in the last hour"
     )
     (record,) = queue("why", "p1", "--json").records
@@ -183,8 +183,8 @@ def test_a_forecast_says_when_a_budget_ends_and_when_a_phase_is_done(probes: Any
     (phase,) = found["phases"]
     assert (phase["phase"], phase["unfinished"]) == ("prep", 4)
     assert phase["done_at"] is not None
-    said = queue("stats").out
-    assert "fleet budget spent" in said and "prep done" in said
+    output = queue("stats").out
+    assert "fleet budget spent" in output and "prep done" in output
 
 
 def test_a_forecast_of_nothing_measured_says_so(probes: Any) -> None:

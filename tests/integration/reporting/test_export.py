@@ -114,15 +114,15 @@ def test_chunks_leave_nothing_out_and_tell_nothing_twice(monkeypatch: pytest.Mon
     assert keys() == made
 
 
-def test_rows_that_come_and_go_meanwhile_spoil_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_inserted_or_deleted_during_an_export_affect_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "CHUNK", 2)
     for number in range(6):
         ended(f"k{number}")
     found = export.exported(export.chosen())
-    told = [next(found)["key"] for _ in range(2)]
+    first_two = [next(found)["key"] for _ in range(2)]
     Execution.objects.filter(key__in=["k0", "k2"]).delete()
     ended("late")
-    assert [*told, *(line["key"] for line in found)] == ["k0", "k1", "k3", "k4", "k5", "late"]
+    assert [*first_two, *(line["key"] for line in found)] == ["k0", "k1", "k3", "k4", "k5", "late"]
 
 
 def test_memory_does_not_grow_with_the_number_of_executions(
@@ -195,15 +195,15 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_hostile_text_steers_no_terminal_and_ends_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Escape codes, marks that turn text round, and what some readers take for a line's end."""
-    said = "\x1b[31m\x9b31m\u202e\u2028\x85\u2066é漢"
-    ended("k", State.FAILED, error_kind="unexpected", error_message=said)
+    """Escape codes, marks that reverse text, and characters some readers take for a line break."""
+    message = "\x1b[31m\x9b31m\u202e\u2028\x85\u2066é漢"
+    ended("k", State.FAILED, error_kind="unexpected", error_message=message)
     out = io.StringIO()
     call_command("queue", "export", "--jsonl", stdout=out)
     assert len(out.getvalue().splitlines()) == 1
     assert not set(out.getvalue()) & set("\x1b\x9b\u202e\u2028\x85\u2066")
     assert "é漢" in out.getvalue()
-    assert json.loads(out.getvalue())["error"] == said
+    assert json.loads(out.getvalue())["error"] == message
 
 
 # As a process of its own
@@ -214,13 +214,13 @@ def database(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
     """A data directory with 3,000 executions."""
     directory = tmp_path_factory.mktemp("data")
     (directory / "list").write_text("".join(f"2101.{n:05}\n" for n in range(1, 3001)))
-    for words in (["migrate", "--verbosity", "0"], ["queue", "import", str(directory / "list")]):
-        done = shell(directory, *words)
+    for arguments in (["migrate", "--verbosity", "0"], ["queue", "import", str(directory / "list")]):
+        done = shell(directory, *arguments)
         assert done.returncode == 0, done.stderr
     return directory
 
 
-def test_standard_output_holds_data_only_and_a_line_at_the_end_is_all_that_is_said(
+def test_standard_output_contains_only_data_and_one_summary_goes_to_stderr(
     database: Path, shell: Shell
 ) -> None:
     done = shell(database, "queue", "export", "--jsonl")

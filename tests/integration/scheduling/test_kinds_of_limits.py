@@ -1,4 +1,4 @@
-"""Every kind of limit, in rows: rates, several keys, tokens, closings, budgets, turns, full queues."""
+"""Every kind of limit, in rows: rates, several keys, tokens, breakers, budgets, fair shares, full queues."""
 
 from __future__ import annotations
 

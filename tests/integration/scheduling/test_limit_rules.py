@@ -20,7 +20,7 @@ from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_l
 
 pytestmark = pytest.mark.django_db
 
-NAMES = ("host:ruled", "host:met", "host:both", "host:neither")
+NAMES = ("host:ruled", "host:used", "host:both", "host:neither")
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def _world() -> None:
     limit_rows.sync()
     Limit.objects.create(name="host:ruled", max_running=3)
     Limit.objects.create(name="host:both", max_running=4)
-    LimitState.objects.create(name="host:met", rate_clock=7.0)
+    LimitState.objects.create(name="host:used", rate_clock=7.0)
     LimitState.objects.create(name="host:both", rate_clock=8.0, half_open_starts=2)
 
 
@@ -45,7 +45,7 @@ def test_a_key_may_have_a_rule_a_state_both_or_neither(named: bool) -> None:
     now = timezone.now()
     states = limit_states_of(NAMES, now) if named else read_limit_states(now, keys=True)
     assert caps(states) == {"host:ruled": 3, "host:both": 4}
-    assert clocks(states) == {"host:met": 7.0, "host:both": 8.0}
+    assert clocks(states) == {"host:used": 7.0, "host:both": 8.0}
     assert states.breaker_states["host:both"].half_open_starts == 2
 
 
@@ -67,7 +67,7 @@ def test_a_paused_queue_pauses_no_limit_of_its_name() -> None:
     assert [r.text for r in states.paused_queues.values()] == ["prep.high paused by ada: rest"]
 
 
-def test_a_limits_pause_and_the_end_of_it_come_with_its_rule() -> None:
+def test_a_limit_rule_is_read_with_its_pause_and_when_that_ends() -> None:
     now, until = timezone.now(), timezone.now() + timedelta(hours=1)
     Limit.objects.filter(name="host:ruled").update(paused_at=now, paused_until=until)
     rule = limit_states_of(NAMES, now).rules["host:ruled"]
@@ -76,8 +76,8 @@ def test_a_limits_pause_and_the_end_of_it_come_with_its_rule() -> None:
 
 def test_the_virtual_time_of_tenants_is_read_and_of_no_other_key() -> None:
     LimitState.objects.create(name=f"{TENANT}acme", virtual_time=2.5)
-    LimitState.objects.filter(name="host:met").update(virtual_time=1.0)
-    assert limit_states_of(["host:met", f"{TENANT}acme"], timezone.now()).virtual_times == {
+    LimitState.objects.filter(name="host:used").update(virtual_time=1.0)
+    assert limit_states_of(["host:used", f"{TENANT}acme"], timezone.now()).virtual_times == {
         f"{TENANT}acme": 2.5
     }
 
@@ -98,7 +98,7 @@ def fully_parked(queue: str) -> set[bool]:
     return {resumed for name, resumed in states.fully_parked if name == queue}
 
 
-def test_what_is_due_on_a_fully_parked_queue_starts_though_every_other_one_is_paused(
+def test_due_work_on_a_fully_parked_queue_starts_though_every_other_queue_is_paused(
     played: Any, probes: Any
 ) -> None:
     (due,) = probes(1, limit_key="host:a")

@@ -43,9 +43,7 @@ def test_work_that_fell_due_in_a_full_phase_does_not_hide_what_fell_due_elsewher
 
 
 @pytest.mark.parametrize("key", ["tenant:acme.low", "host:files.high"])
-def test_a_key_named_like_a_queue_is_parked_on_like_any_other(
-    played: Played, probes: Probes, key: str
-) -> None:
+def test_a_route_can_be_parked_on_a_key_named_like_a_queue(played: Played, probes: Probes, key: str) -> None:
     """Were it taken for a queue, its being full would hide all the other work of its queue."""
     played(slots=3)
     controls.edit_limit(key, ANN, max_running=1)

@@ -28,7 +28,9 @@ SettingsGroup = Callable[..., None]
 ANN = Actor("ann", "admin")
 
 
-def test_high_starts_before_normal_before_low_whatever_came_first(played: Played, probes: Probes) -> None:
+def test_high_starts_before_normal_before_low_whatever_was_enqueued_first(
+    played: Played, probes: Probes
+) -> None:
     """The order of the names is what is promised; numbers and a broker's steps play no part."""
     for name in ("low", "normal", "high"):
         probes(10, priority=PRIORITIES[name], prefix=f"{name}-")
@@ -44,7 +46,7 @@ def test_high_starts_before_normal_before_low_whatever_came_first(played: Played
 
 
 @pytest.mark.parametrize("name", ["urgent", "", "0", "HIGH"])
-def test_an_unknown_priority_is_refused_with_those_there_are(name: str) -> None:
+def test_an_unknown_priority_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(BadInput, match=f"priority {name!r} is not one of high, normal, low"):
         priority_of(name)
     with pytest.raises(CommandError, match=r"high.*normal.*low"):
@@ -145,7 +147,7 @@ def test_a_phase_capped_at_0_has_no_cap_as_its_setting_says(
 
 
 def test_a_reserve_as_large_as_its_limit_is_refused_at_startup_by_name(configure: SettingsGroup) -> None:
-    """Normal work could never fit, and would be said to wait for a busy fleet."""
+    """Normal work could never fit, and would be reported as waiting for a busy fleet."""
     configure(max_workers=4, high_priority_reserved=4)
     with pytest.raises(ConfigurationError, match=r"SLUICE_HIGH_PRIORITY_RESERVED=4.*SLUICE_MAX_WORKERS=4"):
         limit_rows.sync()

@@ -1,4 +1,4 @@
-"""Flower as `up` starts it: behind the admin's login, for looking only; and what it is told of a step."""
+"""Flower as `up` starts it: behind the admin's login, read-only; and the events it gets of a step."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from queuemgr.local.private_servers import wait_for_port
 from queuemgr.models import Outcome
 
 LOGIN = ("admin", "only-for-this-test")
-STEERS = (
+WRITE_PATHS = (
     "worker/shutdown/w", "worker/pool/restart/w", "worker/pool/grow/w", "worker/pool/shrink/w",
     "worker/pool/autoscale/w", "worker/queue/add-consumer/w", "worker/queue/cancel-consumer/w",
     "task/apply/probe.run", "task/async-apply/probe.run", "task/send-task/probe.run",
     "task/abort/x", "task/timeout/probe.run", "task/rate-limit/probe.run", "task/revoke/x",
 )  # fmt: skip
-SEEN = ("", "tasks", "api/tasks", "api/workers", "api/queues/length")
+READ_PATHS = ("", "tasks", "api/tasks", "api/workers", "api/queues/length")
 
 
 @pytest.fixture(scope="module")
 def flower() -> Iterator[str]:
-    """The address of one that was also told, by its surroundings, to open its API."""
+    """The address of one whose environment also asks for an open API."""
     served = _flower(LOGIN)
     environment = {
         **os.environ, "FLOWER_UNAUTHENTICATED_API": "true", **served.program.environment
@@ -59,7 +59,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 def status(address: str, login: tuple[str, str] | None = None, **headers: str) -> int:
     """What it answers to a GET, or to a POST where it would steer."""
-    method = "POST" if address.split("api/")[-1] in STEERS else "GET"
+    method = "POST" if address.split("api/")[-1] in WRITE_PATHS else "GET"
     if login:
         headers["Authorization"] = f"Basic {base64.b64encode(':'.join(login).encode()).decode()}"
     try:
@@ -69,23 +69,23 @@ def status(address: str, login: tuple[str, str] | None = None, **headers: str) -
         return error.code
 
 
-def test_nothing_is_seen_or_steered_without_the_login(flower: str) -> None:
+def test_nothing_is_readable_or_writable_without_the_login(flower: str) -> None:
     """Mher/flower#1217, even with its API switched on."""
-    for path in (*SEEN, *(f"api/{path}" for path in STEERS)):
+    for path in (*READ_PATHS, *(f"api/{path}" for path in WRITE_PATHS)):
         assert status(flower + path) == 401, path
         assert status(flower + path, ("admin", "guessed")) == 401, path
 
 
-def test_who_has_the_login_looks_and_cannot_steer(flower: str) -> None:
+def test_the_login_allows_reading_and_no_changes(flower: str) -> None:
     """No task can be enqueued through it, nor from a page of another origin."""
     assert status(flower, LOGIN) == 200
-    for path in STEERS:
+    for path in WRITE_PATHS:
         assert status(f"{flower}api/{path}", LOGIN) == 403, path
         assert status(f"{flower}api/{path}", LOGIN, Origin="https://evil.example") == 403, path
 
 
-class Told:
-    """Stands where events are sent, and keeps them."""
+class RecordedEvents:
+    """Replaces the event dispatcher, and keeps what it is sent."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -101,18 +101,18 @@ def a_grant(key: str) -> Grant:
     )  # fmt: skip
 
 
-def test_a_monitor_is_told_the_document_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the name and arguments of a step, and in the words it ended with."""
+def test_events_name_the_document_and_contain_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the name and arguments of a step, and in the message it ended with."""
     register_secret("a-token-of-the-tests")
-    told = Told()
-    monkeypatch.setattr(task_events, "EventDispatcher", lambda *given, **how: told)
+    recorded = RecordedEvents()
+    monkeypatch.setattr(task_events, "EventDispatcher", lambda *given, **how: recorded)
     sender = task_events.StepEvents("w@test", enabled=True)
     grant = a_grant("url:https://user:hunter22@example.org/a.pdf?t=a-token-of-the-tests")
     sender.began([grant])
     sender.ended(str(grant.lease_id), Outcome.FAILED, Failed("x", "a-token-of-the-tests"), 1.0)
-    assert told.events[0]["name"] == publish.task_of(grant)
-    assert "example.org/a.pdf" in told.events[0]["args"]
-    assert "prep" in told.events[0]["kwargs"]
-    everything = str(told.events)
+    assert recorded.events[0]["name"] == publish.task_of(grant)
+    assert "example.org/a.pdf" in recorded.events[0]["args"]
+    assert "prep" in recorded.events[0]["kwargs"]
+    everything = str(recorded.events)
     assert "hunter22" not in everything
     assert "a-token-of-the-tests" not in everything

@@ -1,4 +1,4 @@
-"""Health: alive asks nobody, ready names what is missing, progress sees work that stands still."""
+"""Health: alive queries nothing, ready names what is missing, progress detects stalled work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask(what: str) -> tuple[int, dict[str, Any]]:
     return response.status_code, response.json()
 
 
-def test_alive_asks_neither_the_database_nor_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alive_queries_neither_the_database_nor_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage elsewhere is no reason to restart this process."""
     monkeypatch.setattr(current_app.conf, "broker_url", "redis://127.0.0.1:1/0")
     with CaptureQueriesContext(connection) as seen:
@@ -54,7 +54,7 @@ def test_not_ready_without_the_broker_which_is_named_without_its_password(
     assert ask("live")[0] == 200
 
 
-def test_not_ready_with_a_migration_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_ready_with_a_pending_migration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_migrated", set())
     newest = MigrationLoader(connection).graph.leaf_nodes("queuemgr")[0]
     MigrationRecorder(connection).record_unapplied(*newest)
@@ -83,7 +83,7 @@ def wait_since_long() -> None:
     Lease.objects.update(due_at=database_now() - LONG_AGO)
 
 
-def test_no_progress_when_work_waits_slots_are_free_and_nothing_started(played: Any, probes: Any) -> None:
+def test_work_that_waits_beside_free_slots_is_no_progress(played: Any, probes: Any) -> None:
     """The messages of its leases were lost: the workers are idle and hear of nothing."""
     played(slots=4)
     probes(2)
@@ -113,7 +113,7 @@ def test_a_pause_an_empty_queue_and_work_not_due_are_no_lack_of_progress(played:
     assert ask("progress")[0] == 200
 
 
-def test_a_start_a_moment_ago_is_progress(played: Any, probes: Any) -> None:
+def test_a_recent_start_is_progress(played: Any, probes: Any) -> None:
     worker = played(slots=2)
     probes(2)
     wait_since_long()

@@ -11,39 +11,39 @@ from tests.integration.pipeline.steps.faulty_server import MIB, Answer, Request,
 SIZE = 600_000
 CUT = 250_000
 
-asked: Counter[str] = Counter()
-"""How often each `id` was asked for: a test takes an id of its own."""
+request_counts: Counter[str] = Counter()
+"""How often each `id` was requested; each test uses an id of its own."""
 
 
 def numbered(size: int = SIZE, mark: bytes = b"a") -> bytes:
-    """A PDF no two places of which are alike, so that a wrong join shows."""
+    """A PDF without repetition, so that a wrong join shows."""
     lines = b"".join(b"%%%s%09d\n" % (mark, n) for n in range(size // 12 + 1))
     return (b"%PDF-1.7\n" + lines)[: size - 7] + b"\n%%EOF\n"
 
 
 @at("/ranged")
 async def _ranged(request: Request, answer: Answer) -> None:
-    """Cuts the first `cuts` answers after `cut` bytes each; the second request meets the lie `then`."""
-    asked[request.get("id")] += 1
-    turn = asked[request.get("id")]
+    """Cuts the first `cuts` answers after `cut` bytes each; the second gets the wrong answer `then`."""
+    request_counts[request.get("id")] += 1
+    nth = request_counts[request.get("id")]
     etag, body = request.get("etag", '"one"'), numbered()
     start = _start(request, etag)
-    if start and turn == 2 and request.get("then"):
+    if start and nth == 2 and request.get("then"):
         await _lie(request.get("then"), start, body, etag, answer)
         return
     kind = [("ETag", etag)] if etag else []
     if start:
         kind.append(("Content-Range", f"bytes {start}-{SIZE - 1}/{SIZE}"))
     await answer.head(206 if start else 200, ("Content-Length", SIZE - start), *kind)
-    whole, cut = turn > int(request.get("cuts", "1")), int(request.get("cut", str(CUT)))
+    whole, cut = nth > int(request.get("cuts", "1")), int(request.get("cut", str(CUT)))
     await answer.send(body[start:] if whole else body[start : start + cut])
     answer.keep = whole
 
 
 def _start(request: Request, etag: str) -> int:
-    """The first byte asked for, where the condition holds."""
-    wanted = request.headers.get("range", "").removeprefix("bytes=").removesuffix("-")
-    return int(wanted) if wanted and request.headers.get("if-range") == etag else 0
+    """The first byte requested, if the condition holds."""
+    first = request.headers.get("range", "").removeprefix("bytes=").removesuffix("-")
+    return int(first) if first and request.headers.get("if-range") == etag else 0
 
 
 async def _lie(lie: str, start: int, body: bytes, etag: str, answer: Answer) -> None:
@@ -78,7 +78,7 @@ async def _lie(lie: str, start: int, body: bytes, etag: str, answer: Answer) -> 
 
 @at("/part")
 async def _part(request: Request, answer: Answer) -> None:
-    """A part nobody asked for."""
+    """A part that was not requested."""
     head = ("Content-Range", f"bytes 0-99999/{SIZE}"), ("Content-Length", 100_000)
     await answer.head(206, *head)
     await answer.send(numbered()[:100_000])
@@ -128,8 +128,8 @@ async def _slow(request: Request, answer: Answer) -> None:
     piece = int(request.get("bytes"))
     await answer.head(200, ("Content-Length", times * piece))
     body = numbered(times * piece) if times < 1000 else numbered()
-    for turn in range(times):
-        await answer.send(body[turn * piece : (turn + 1) * piece])
+    for nth in range(times):
+        await answer.send(body[nth * piece : (nth + 1) * piece])
         await asyncio.sleep(0.05)
 
 

@@ -26,7 +26,7 @@ from tests.pdf_builder import pdf_of, stream
 WIDTH, HEIGHT = 400, 1288
 
 FACTS = (
-    "---\nprimary_language: en\nis_rotation_valid: {valid}\nrotation_correction: {turn}\n"
+    "---\nprimary_language: en\nis_rotation_valid: {valid}\nrotation_correction: {rotation}\n"
     "is_table: False\nis_diagram: False\n---\n"
 )
 
@@ -75,7 +75,7 @@ def noisy_pages(count: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """One request as the endpoint received it; `at`: seconds of a monotonic clock."""
 
     page: int
@@ -86,7 +86,7 @@ class Asked:
     size: tuple[int, int]
 
 
-Says = Callable[[Asked], "Answer"]
+Respond = Callable[[PageRequest], "Answer"]
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ class Answer:
     delay: float = 0.0
 
 
-def text(said: str, *, valid: bool = True, turn: int = 0, delay: float = 0.0) -> Answer:
+def text(content: str, *, valid: bool = True, rotation: int = 0, delay: float = 0.0) -> Answer:
     """A complete answer in olmOCR's format."""
-    return plain(FACTS.format(valid=valid, turn=turn) + said, delay=delay)
+    return plain(FACTS.format(valid=valid, rotation=rotation) + content, delay=delay)
 
 
 def plain(content: Any, finish: str = "stop", delay: float = 0.0, **message: Any) -> Answer:
@@ -119,10 +119,10 @@ class VisionEndpoint:
     were running at once."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[PageRequest] = []
         self.most_at_once = 0
         self.next_for: dict[int, list[Answer]] = defaultdict(list)
-        self.usual: Says = lambda asked: text(f"page {asked.page}")
+        self.usual: Respond = lambda request: text(f"page {request.page}")
         self._under_way = 0
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), self._handler())
@@ -140,20 +140,20 @@ class VisionEndpoint:
             thread.join()
 
     def pages(self) -> list[int]:
-        return [asked.page for asked in self.asked]
+        return [request.page for request in self.requests]
 
-    def said_to(self, page: int) -> list[Asked]:
-        return [asked for asked in self.asked if asked.page == page]
+    def requests_for(self, page: int) -> list[PageRequest]:
+        return [request for request in self.requests if request.page == page]
 
     def _answer(self, raw: bytes) -> Answer:
-        asked = seen(json.loads(raw))
+        request = parse_request(json.loads(raw))
         with self._lock:
-            self.asked.append(asked)
-            waiting = self.next_for[asked.page]
+            self.requests.append(request)
+            waiting = self.next_for[request.page]
             answer = waiting.pop(0) if waiting else None
             self._under_way += 1
             self.most_at_once = max(self.most_at_once, self._under_way)
-        answer = answer or self.usual(asked)
+        answer = answer or self.usual(request)
         time.sleep(answer.delay)
         with self._lock:
             self._under_way -= 1
@@ -175,7 +175,7 @@ class VisionEndpoint:
                     self.end_headers()
                     self.wfile.write(raw)
                 except OSError:
-                    self.close_connection = True  # whoever asked has gone, as told to
+                    self.close_connection = True  # the client hung up, as the test wants
 
             def log_message(self, format: str, *args: object) -> None:
                 pass
@@ -188,13 +188,13 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 256
 
 
-def seen(body: dict[str, Any]) -> Asked:
+def parse_request(body: dict[str, Any]) -> PageRequest:
     """Which page a request is about, from its picture."""
-    words, picture = body["messages"][0]["content"]
-    assert words["type"] == "text"
+    prompt, picture = body["messages"][0]["content"]
+    assert prompt["type"] == "text"
     head, _, data = picture["image_url"]["url"].partition(";base64,")
     image = Image.open(io.BytesIO(base64.b64decode(data)))
     turned = image.width > image.height
     page = (image.height if turned else image.width) - WIDTH
     form = head.removeprefix("data:image/")
-    return Asked(page, turned, body, time.monotonic(), form, image.size)
+    return PageRequest(page, turned, body, time.monotonic(), form, image.size)

@@ -15,7 +15,7 @@ from pipeline.steps.analyse.chunks import tokens_in
 from pipeline.steps.llm.endpoint import Endpoint
 from queuemgr.base.errors import Aborted, StepFailed
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
-from tests.fake_llm import GOOD, FakeLlm, Said, is_merge, said, text_of
+from tests.fake_llm import GOOD, FakeLlm, Reply, completion, is_merge, text_of
 from tests.papers import SECRET
 
 SECTION = "We counted every gate on canal {n} near " + SECRET + " twice and found a leak in it.\n"
@@ -33,10 +33,10 @@ def model() -> Iterator[FakeLlm]:
     made.close()
 
 
-def notes_then_analysis(request: dict[str, Any]) -> Said:
+def notes_then_analysis(request: dict[str, Any]) -> Reply:
     if is_merge(request):
-        return said(GOOD)
-    return said("canals " + " ".join(sorted(set(re.findall(r"canal (\d)", text_of(request))))))
+        return completion(GOOD)
+    return completion("canals " + " ".join(sorted(set(re.findall(r"canal (\d)", text_of(request))))))
 
 
 def by(model: FakeLlm, learnt: KnownLimits | None = None, **changes: Any) -> AnalyseOptions:
@@ -80,7 +80,7 @@ def test_only_so_many_chunks_are_requested_at_once(model: FakeLlm, inflight: int
     """No answer is sent before `count` requests wait, or ten seconds have passed."""
     usual, as_many_as_may = model.reply, threading.Event()
 
-    def reply(request: dict[str, Any]) -> Said:
+    def reply(request: dict[str, Any]) -> Reply:
         if model.most_at_once >= inflight:
             as_many_as_may.set()
         as_many_as_may.wait(10)
@@ -106,8 +106,8 @@ def test_a_rate_limit_met_by_a_chunk_keeps_its_wait(model: FakeLlm) -> None:
     assert (error.kind, error.retry_after) == ("rate_limited", 7)
 
 
-def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: FakeLlm) -> None:
-    model.answers.append(said("canals of gold", "length"))
+def test_truncated_notes_are_requested_once_more_and_never_merged(model: FakeLlm) -> None:
+    model.answers.append(completion("canals of gold", "length"))
     options = by(model, chunks_inflight=1)
     analyse(PAPER, "", options, NEVER)
     first, second = model.requests[:2]
@@ -118,13 +118,13 @@ def test_notes_cut_off_are_asked_for_once_more_and_never_merged(model: FakeLlm) 
 
 
 def test_a_second_fault_ends_it_and_no_request_is_made_beyond_those_reserved(model: FakeLlm) -> None:
-    model.reply = lambda request: said("cut", "length") if not is_merge(request) else said(GOOD)
+    model.reply = lambda request: completion("cut", "length") if not is_merge(request) else completion(GOOD)
     options = by(model, chunks_inflight=4)
     assert failure(options).kind == "cut_off"
     assert len(model.requests) <= options.known.requests
 
 
-def test_a_paper_longer_than_was_reserved_for_asks_for_more_before_anything_is_sent(model: FakeLlm) -> None:
+def test_a_paper_longer_than_its_reservation_asks_for_more_before_anything_is_sent(model: FakeLlm) -> None:
     with pytest.raises(Reschedule) as caught:
         analyse(PAPER, "", by(model, KnownLimits()), NEVER)
     assert model.requests == []
@@ -151,7 +151,7 @@ ALLOWED = 1_500
 def takes(tokens: int) -> Any:
     """A model that counts a tenth more tokens than we do, and accepts `tokens`."""
 
-    def reply(request: dict[str, Any]) -> Said:
+    def reply(request: dict[str, Any]) -> Reply:
         sent = int(1.1 * tokens_in(request["messages"][-1]["content"], 100_000))
         if sent > tokens:
             said_it = f"maximum context length is {tokens} tokens, you sent {sent}"

@@ -1,4 +1,4 @@
-"""arXiv: its feed read, its silences told from its answers, and its 403 taken seriously."""
+"""arXiv: reading its feed, telling an empty feed from an outage, and obeying its 403."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ENTRY = """<entry><id>http://arxiv.org/abs/{id}</id><published>1999-01-04T10:00:
 <arxiv:doi xmlns:arxiv="http://arxiv.org/schemas/atom">10.1000/ABC</arxiv:doi></entry>"""
 
 
-def hear(text: str, body: str, faulty: FaultyServer, http: HttpClient) -> tuple[Inquiry, Answer]:
+def query(text: str, body: str, faulty: FaultyServer, http: HttpClient) -> tuple[Inquiry, Answer]:
     options = ResolveOptions(arxiv_url=faulty.url(f"/body?text={quote(body)}&rest="), deadline=5)
     inquiry, answer = query_source(ARXIV, identify(text), options, http, NEVER)
     return inquiry, answer or Answer(inquiry.outcome)
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "url"),
+    ("text", "arxiv_id", "url"),
     [
         ("2101.00001", "2101.00001v3", "http://m.org/pdf/2101.00001v3"),
         ("arXiv:2101.00001v2", "2101.00001v2", "http://m.org/pdf/2101.00001v2"),
@@ -43,9 +43,9 @@ def hear(text: str, body: str, faulty: FaultyServer, http: HttpClient) -> tuple[
     ],
 )  # fmt: skip
 def test_a_paper_is_returned_with_the_version_found(
-    text: str, told: str, url: str, faulty: FaultyServer, http: HttpClient
+    text: str, arxiv_id: str, url: str, faulty: FaultyServer, http: HttpClient
 ) -> None:
-    inquiry, answer = hear(text, FEED.format(ENTRY.format(id=told)), faulty, http)
+    inquiry, answer = query(text, FEED.format(ENTRY.format(id=arxiv_id)), faulty, http)
     found = conclude(
         identify(text),
         ResolveOptions(arxiv_url="http://m.org/"),
@@ -54,14 +54,14 @@ def test_a_paper_is_returned_with_the_version_found(
     assert [address.url for address in found.addresses] == [url]
     paper = found.paper
     assert (paper.title, paper.authors, paper.year) == ("On sluices", ("A. Gate", "B. Lock"), 1999)
-    assert (paper.doi, paper.arxiv_id) == ("10.1000/abc", told)
+    assert (paper.doi, paper.arxiv_id) == ("10.1000/abc", arxiv_id)
 
 
 def test_an_empty_feed_is_no_answer_so_it_is_asked_once_more_and_the_pdf_fetched_by_rule(
     faulty: FaultyServer, http: HttpClient
 ) -> None:
     paper, options = identify("2101.00001v2"), ResolveOptions()
-    inquiry, answer = hear("2101.00001v2", FEED.format(""), faulty, http)
+    inquiry, answer = query("2101.00001v2", FEED.format(""), faulty, http)
     assert inquiry.outcome == Outcome.UNSURE
     so_far = ResolveState().with_inquiry(inquiry, answer)
     assert next_source(paper, options, so_far) is ARXIV
@@ -87,16 +87,16 @@ def test_an_empty_feed_is_no_answer_so_it_is_asked_once_more_and_the_pdf_fetched
 def test_what_is_no_feed_about_this_paper_is_no_answer(
     body: str, kind: str, faulty: FaultyServer, http: HttpClient
 ) -> None:
-    assert hear("2101.00001", body, faulty, http)[0].kind == kind
+    assert query("2101.00001", body, faulty, http)[0].kind == kind
 
 
 def test_an_error_in_a_feed_is_an_answer(faulty: FaultyServer, http: HttpClient) -> None:
     error = "<entry><id>http://arxiv.org/api/errors#incorrect_id</id><title>Error</title></entry>"
-    assert hear("2101.00001", FEED.format(error), faulty, http)[0].outcome == Outcome.NOT_KNOWN
+    assert query("2101.00001", FEED.format(error), faulty, http)[0].outcome == Outcome.NOT_KNOWN
 
 
 @pytest.mark.parametrize(("code", "wait"), [(403, REFUSED_SECONDS), (429, None), (503, None)])
-def test_a_403_asks_for_hours_of_silence(
+def test_a_403_of_arxiv_is_a_rate_limit_of_hours(
     code: int, wait: float | None, faulty: FaultyServer, http: HttpClient
 ) -> None:
     options = ResolveOptions(arxiv_url=faulty.url(f"/status?code={code}&rest="))
@@ -105,7 +105,7 @@ def test_a_403_asks_for_hours_of_silence(
     assert inquiry.retry_after == wait
 
 
-def test_without_its_metadata_nobody_is_asked() -> None:
+def test_without_arxiv_metadata_no_source_is_queried() -> None:
     options = ResolveOptions(arxiv_metadata=False)
     assert next_source(identify("2101.00001"), options, ResolveState()) is None
     found = conclude(identify("2101.00001"), options, ResolveState())

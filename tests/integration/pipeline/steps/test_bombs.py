@@ -86,7 +86,7 @@ def test_a_bomb_ends_in_time_with_a_named_outcome_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("kind", ["resource_limit", "damaged", "encrypted", "no_pages", "not_pdf"])
-def test_a_file_at_fault_is_not_tried_again(kind: str) -> None:
+def test_a_faulty_file_is_not_retried(kind: str) -> None:
     """Not retried more than its policy."""
     assert all_error_kinds()[kind].max_attempts == 1
 

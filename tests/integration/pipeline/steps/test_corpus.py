@@ -18,7 +18,7 @@ OPTIONS = replace(ExtractOptions(), page_seconds=8.0)
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=[fact["file"] for fact in FACTS])
-def test_a_file_ends_as_its_facts_say(fact: dict[str, Any]) -> None:
+def test_a_file_ends_with_the_expected_outcome(fact: dict[str, Any]) -> None:
     assert outcome(CORPUS / fact["file"], OPTIONS).ending in expected(fact)
 
 

@@ -70,14 +70,14 @@ def test_a_forged_page_mark_does_not_pass_for_ours(tmp_path: Path) -> None:
     assert with_page_marks(found.pages).count("[PAGE ") == 1
 
 
-def test_more_pages_than_allowed_are_left_unread_and_said_so(tmp_path: Path) -> None:
+def test_pages_beyond_the_limit_are_not_read_and_this_is_reported(tmp_path: Path) -> None:
     content = document([text_content(SENTENCE)] * 5)
     found = read(tmp_path, content, replace(DEFAULTS, max_pages=2))
     assert (len(found.pages), found.page_count) == (2, 5)
     assert found.problem == "Only the first 2 of 5 pages were read."
 
 
-def test_more_text_than_allowed_is_cut_and_said_so(tmp_path: Path) -> None:
+def test_text_beyond_the_limit_is_cut_and_this_is_reported(tmp_path: Path) -> None:
     content = document([text_content(SENTENCE)] * 3)
     found = read(tmp_path, content, replace(DEFAULTS, max_chars=100))
     assert sum(len(page.text) for page in found.pages) == 100
@@ -99,7 +99,7 @@ def test_a_document_of_a_thousand_empty_pages_is_read(tmp_path: Path) -> None:
 # ---- cleaning
 
 
-def test_text_from_a_page_bears_utf8_and_has_no_nul(tmp_path: Path) -> None:
+def test_text_from_a_page_is_valid_utf8_without_nul(tmp_path: Path) -> None:
     """PostgreSQL refuses NUL, which 1 in 18 real papers holds."""
     found = read(tmp_path, document([text_content(SENTENCE + "\\000 and\x00 more")]))
     with_page_marks(found.pages).encode()
@@ -149,7 +149,7 @@ def test_an_empty_file_is_not_a_pdf(tmp_path: Path) -> None:
     assert refused(tmp_path, b"").kind == "not_pdf"
 
 
-def test_a_missing_file_is_a_matter_of_storage(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_storage_failure(tmp_path: Path) -> None:
     with pytest.raises(StepFailed, match="could not be opened") as caught:
         extract(tmp_path / "none.pdf", DEFAULTS, NEVER)
     assert caught.value.kind == "storage"

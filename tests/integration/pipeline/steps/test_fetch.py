@@ -80,7 +80,7 @@ def test_cookies_live_as_long_as_one_chain_of_redirects(
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "words"),
+    ("body", "kind", "message"),
     [
         (HTML, "application/pdf", "an HTML page titled 'Sign in'"),
         (HTML, "text/html", "an HTML page titled 'Sign in'"),
@@ -91,12 +91,12 @@ def test_cookies_live_as_long_as_one_chain_of_redirects(
     ],
 )
 def test_what_is_no_pdf_is_refused_and_described(
-    faulty: FaultyServer, http: HttpClient, into: Path, body: str, kind: str, words: str
+    faulty: FaultyServer, http: HttpClient, into: Path, body: str, kind: str, message: str
 ) -> None:
     url = faulty.url(f"/body?type={kind}&text={quote(body)}&token=s3cret")
     failure = refused(url, into, http)
     assert failure.kind == "not_pdf"
-    assert words in failure.message
+    assert message in failure.message
     assert faulty.url("/body") in failure.message
     assert repr(body[:20].encode())[:-1] in failure.message
     assert "s3cret" not in failure.message
@@ -237,7 +237,7 @@ def test_a_status_is_a_kind_of_failure(
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_wait_asked_for_is_passed_on_in_either_form(
+def test_a_retry_after_is_passed_on_in_either_form(
     faulty: FaultyServer, http: HttpClient, into: Path, status: int
 ) -> None:
     """Seconds, a date by the server's own clock, and the longer of two."""

@@ -75,7 +75,7 @@ def test_unpacking_gives_small_pieces_and_every_byte() -> None:
 
 
 @pytest.mark.parametrize("path", ["/stall", "/stall-body", "/drip", "/drip-head"])
-def test_a_server_that_never_ends_meets_the_deadline(
+def test_an_endless_response_ends_at_the_deadline(
     faulty: FaultyServer, http: HttpClient, into: Path, path: str
 ) -> None:
     """One byte at a time never exceeds the timeout of a single read."""
@@ -85,7 +85,7 @@ def test_a_server_that_never_ends_meets_the_deadline(
     assert time.monotonic() - began < 30
 
 
-def test_a_silent_server_meets_the_time_out_of_one_read(faulty: FaultyServer, into: Path) -> None:
+def test_a_silent_server_ends_at_the_read_timeout(faulty: FaultyServer, into: Path) -> None:
     client = HttpClient(HttpOptions(timeout=0.3))
     assert refused(faulty.url("/stall"), into, client).kind == "timeout"
     client.close()
@@ -130,14 +130,12 @@ def test_a_slow_body_above_the_least_speed_is_kept(
     assert fetch(faulty.url("/slow?bytes=100&times=50"), into, options, http, NEVER).size == 5000
 
 
-def test_any_speed_is_enough_where_none_is_asked_for(
-    faulty: FaultyServer, http: HttpClient, into: Path
-) -> None:
+def test_any_speed_is_enough_without_a_minimum(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     options = FetchOptions(allow_private=True, deadline=1.0, speed=MinimumSpeed(0, 0.1))
     assert "total time allowed" in refused(faulty.url("/drip"), into, http, options).message
 
 
-def test_a_slow_name_server_meets_the_deadline_and_others_go_on(
+def test_a_slow_name_server_ends_at_the_deadline_and_others_continue(
     faulty: FaultyServer, http: HttpClient, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slow DNS."""

@@ -1,4 +1,4 @@
-"""A page instead of a PDF is followed to the PDF it names, once; each host is asked only under its limit."""
+"""A page instead of a PDF is followed to the PDF it names, once; each host only under its limit."""
 
 from __future__ import annotations
 
@@ -122,11 +122,11 @@ def test_redirects_count_on_through_hosts_and_cookies_go_along(
     """The next run continues the chain that one run stored as JSON."""
     start = RedirectChain(host_key(faulty.url("/")))
     fetch(faulty.url("/give-cookie"), into, LOCAL, http, NEVER, start)
-    told = start.to_context()
-    assert (told["redirects"], told["from_page"]) == (1, False)
-    later = RedirectChain.from_context(start.host, told)
+    context = start.to_context()
+    assert (context["redirects"], context["from_page"]) == (1, False)
+    later = RedirectChain.from_context(start.host, context)
     assert fetch(faulty.url("/want-cookie"), into, LOCAL, http, NEVER, later).size == 4096
-    tired = RedirectChain.from_context(start.host, {**told, "redirects": 5})
+    tired = RedirectChain.from_context(start.host, {**context, "redirects": 5})
     with pytest.raises(StepFailed, match="more than 5 redirects"):
         fetch(faulty.url("/loop"), into, LOCAL, http, NEVER, tired)
 

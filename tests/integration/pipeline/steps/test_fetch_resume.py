@@ -25,8 +25,8 @@ _ids = count()
 
 
 def ranged(faulty: FaultyServer, **query: object) -> str:
-    said = "".join(f"&{name}={value}" for name, value in query.items())
-    return faulty.url(f"/ranged?id={next(_ids)}{said}")
+    parameters = "".join(f"&{name}={value}" for name, value in query.items())
+    return faulty.url(f"/ranged?id={next(_ids)}{parameters}")
 
 
 def whole(url: str, into: Path, http: HttpClient) -> bytes:
@@ -46,7 +46,7 @@ def left(into: Path) -> list[int]:
 # Within one download
 
 
-def test_a_cut_download_goes_on_where_it_stopped(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
+def test_a_cut_download_resumes_where_it_stopped(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     assert whole(ranged(faulty, cuts=2), into, http) == numbered()
     ranges = [seen.get("range") for seen in faulty.seen]
     assert ranges == [None, f"bytes={CUT}-", f"bytes={2 * CUT}-"]
@@ -91,7 +91,7 @@ def test_a_range_that_ends_early_is_cut_off(faulty: FaultyServer, http: HttpClie
 # Across tries
 
 
-def test_a_later_try_goes_on_with_what_an_earlier_one_left(
+def test_a_later_attempt_resumes_the_partial_file_of_an_earlier_one(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     url = ranged(faulty, then="503")
@@ -103,7 +103,7 @@ def test_a_later_try_goes_on_with_what_an_earlier_one_left(
     assert [seen.get("range") for seen in faulty.seen] == [None, *[f"bytes={CUT}-"] * 2]
 
 
-def test_a_file_no_single_try_could_bring_is_brought_by_several(
+def test_a_file_no_single_attempt_could_download_is_downloaded_by_several(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     """Five cuts: one attempt resumes three times."""
@@ -114,7 +114,7 @@ def test_a_file_no_single_try_could_bring_is_brought_by_several(
     assert whole(url, into, http) == numbered()
 
 
-def test_two_workers_who_want_what_was_left_both_get_the_whole_file(
+def test_two_workers_that_resume_the_same_partial_file_both_get_the_whole_file(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     """One claims the partial file by renaming it; the other starts from the first byte."""
@@ -128,7 +128,7 @@ def test_two_workers_who_want_what_was_left_both_get_the_whole_file(
     assert [seen.get("range") for seen in faulty.seen].count(f"bytes={CUT}-") == 2
 
 
-def test_what_was_left_of_another_address_is_not_touched(
+def test_a_partial_file_of_another_address_is_not_touched(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     with pytest.raises(StepFailed):
@@ -137,11 +137,11 @@ def test_what_was_left_of_another_address_is_not_touched(
     assert left(into) == [CUT]
 
 
-def test_too_little_to_be_worth_it_is_not_left(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
+def test_a_very_small_partial_file_is_not_kept(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
     refused(ranged(faulty, then="503", cut=resume.LEAST - 1), into, http)
 
 
-def test_what_is_left_survives_a_file_that_may_not_be_written(
+def test_a_partial_file_that_cannot_be_kept_does_not_hide_the_error_of_the_download(
     faulty: FaultyServer, http: HttpClient, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeping a partial file is optional: if it fails, the error is still the download's own."""
@@ -153,7 +153,7 @@ def test_what_is_left_survives_a_file_that_may_not_be_written(
     assert refused(ranged(faulty, then="503"), into, http).kind == "server_error"
 
 
-# A copy we have
+# Stored copies
 
 
 @pytest.mark.parametrize(
@@ -167,20 +167,20 @@ def test_what_is_left_survives_a_file_that_may_not_be_written(
 def test_a_stored_copy_that_has_not_changed_is_not_sent_again(
     stored: StoredCopy, faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    asked = PdfRequest(faulty.url("/conditional"), stored=stored)
-    assert fetch(asked, into, LOCAL, http, NEVER) == Unchanged()
+    request = PdfRequest(faulty.url("/conditional"), stored=stored)
+    assert fetch(request, into, LOCAL, http, NEVER) == Unchanged()
     assert list(into.iterdir()) == []
 
 
-def test_a_copy_that_has_changed_is_brought_with_its_new_names(
+def test_a_changed_copy_is_downloaded_with_its_new_validators(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
-    asked = PdfRequest(faulty.url("/conditional"), stored=StoredCopy('"six"'))
-    got = fetch(asked, into, LOCAL, http, NEVER)
+    request = PdfRequest(faulty.url("/conditional"), stored=StoredCopy('"six"'))
+    got = fetch(request, into, LOCAL, http, NEVER)
     assert (got.etag, got.last_modified) == ('W/"seven"', "Sun, 01 Mar 2026 12:00:00 GMT")
 
 
-def test_not_changed_is_no_answer_to_whoever_has_nothing(
+def test_a_304_without_a_stored_copy_is_an_http_error(
     faulty: FaultyServer, http: HttpClient, into: Path
 ) -> None:
     assert refused(faulty.url("/status?code=304"), into, http).kind == "http_error"

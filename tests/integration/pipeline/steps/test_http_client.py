@@ -53,7 +53,9 @@ def test_an_abort_ends_a_download_at_once_and_leaves_no_file(
     timer.join()
 
 
-def test_an_abort_before_the_start_asks_nobody(faulty: FaultyServer, http: HttpClient, into: Path) -> None:
+def test_an_abort_before_the_start_sends_no_request(
+    faulty: FaultyServer, http: HttpClient, into: Path
+) -> None:
     signal = AbortSignal()
     signal.abort("stopping")
     with pytest.raises(Aborted):

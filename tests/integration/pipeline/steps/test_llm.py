@@ -183,10 +183,10 @@ def test_no_key_means_no_header(liar: Liar) -> None:
     ],
 )
 def test_each_status_is_its_kind(liar: Liar, status: int, kind: str) -> None:
-    liar.say({"error": {"message": "as told"}}, status)
+    liar.say({"error": {"message": "as scripted"}}, status)
     error = failed(liar.base_url)
     assert (error.kind, error.http_status) == (kind, status)
-    assert "as told" in error.message
+    assert "as scripted" in error.message
     assert len(liar.requests) == 1
 
 
@@ -214,8 +214,8 @@ def test_a_wait_in_seconds_or_milliseconds_or_as_a_date_is_kept(liar: Liar) -> N
 
 def test_a_prompt_that_is_too_long_fails_with_the_numbers(liar: Liar) -> None:
     """The error states counted and allowed tokens."""
-    said = "This model's maximum context length is 8192 tokens, you sent 9001."
-    liar.say({"error": {"code": "context_length_exceeded", "message": said}}, 400)
+    message = "This model's maximum context length is 8192 tokens, you sent 9001."
+    liar.say({"error": {"code": "context_length_exceeded", "message": message}}, 400)
     error = failed(liar.base_url)
     assert isinstance(error, PromptTooLong)
     assert error.kind == "too_long"
@@ -317,7 +317,7 @@ def test_a_server_that_drips_bytes_ends_at_the_time_limit(liar: Liar) -> None:
 
 
 @pytest.mark.parametrize("base_url", ["ftp://127.0.0.1/v1", "127.0.0.1:80", "http://[::1", ""])
-def test_an_address_that_is_none_is_a_matter_of_configuration(base_url: str) -> None:
+def test_an_invalid_address_is_a_configuration_error(base_url: str) -> None:
     assert failed(base_url).kind == "bad_request"
 
 
@@ -357,7 +357,7 @@ def with_retries(call: Callable[[], Answer]) -> Answer | StepFailed:
     raise AssertionError("it never ended")
 
 
-def test_a_judge_finds_no_fault_with_client_and_policy(mock: LLMockServer) -> None:
+def test_an_independent_judge_finds_no_fault_with_client_and_policy(mock: LLMockServer) -> None:
     """Under the queue's policy waits are respected and nothing final is repeated."""
     mock.state.scenarios.add(
         Fail(429, retry_after=1.0), Fail(429, retry_after=0.3), Reply(text="It says this.")

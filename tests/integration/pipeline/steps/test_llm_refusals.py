@@ -41,7 +41,7 @@ def test_every_name_of_a_length_limit_is_a_cut_off(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ["error", "insufficient_system_resource", "abort", "RECITATION", "never heard of", 7]
+    "reason", ["error", "insufficient_system_resource", "abort", "RECITATION", "unknown reason", 7]
 )
 def test_an_answer_that_ended_otherwise_never_passes_as_whole(reason: object) -> None:
     error = failed(ended_by(reason))
@@ -82,7 +82,7 @@ CARD = "Limit: 3 / min. Visit account/billing to add a payment method."
         ({"code": "insufficient_credits", "message": "rate limit 0 per minute"}, {}, "quota"),
     ],
 )
-def test_words_about_billing_open_no_breaker_for_the_day_where_a_rate_is_meant(
+def test_a_rate_limit_that_mentions_billing_does_not_open_the_breaker_for_the_day(
     error: dict[str, str], headers: dict[str, str], kind: str
 ) -> None:
     assert failed({"error": error}, 429, **headers).kind == kind

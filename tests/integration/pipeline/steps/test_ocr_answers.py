@@ -38,7 +38,7 @@ def line(vision: VisionEndpoint, folder: Path) -> dict[str, Any]:
 
 
 def always(vision: VisionEndpoint, answer: Answer) -> None:
-    vision.usual = lambda asked: answer
+    vision.usual = lambda request: answer
 
 
 ERROR = {"error": {"code": 429, "message": "Rate limit reached"}}
@@ -66,12 +66,12 @@ def test_an_error_that_comes_with_status_200_is_read_as_what_it_is(
     always(vision, Answer(body))
     found = line(vision, tmp_path)
     assert (found["status"], found["error_kind"]) == ("error", kind)
-    assert (found["attempts"], len(vision.asked)) == (tries, tries)
+    assert (found["attempts"], len(vision.requests)) == (tries, tries)
     assert 0 < len(found["error_message"]) < 600
 
 
 @pytest.mark.parametrize(
-    ("answer", "said", "tries"),
+    ("answer", "message", "tries"),
     [
         (Answer({"model": "m"}), "has no choices", 3),
         (Answer({"choices": []}), "has no choices", 3),
@@ -86,13 +86,13 @@ def test_an_error_that_comes_with_status_200_is_read_as_what_it_is(
     ],
 )
 def test_empty_null_refused_and_filtered_answers_are_distinguished_and_none_is_a_page(
-    answer: Answer, said: str, tries: int, vision: VisionEndpoint, tmp_path: Path
+    answer: Answer, message: str, tries: int, vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     always(vision, answer)
     found = line(vision, tmp_path)
     assert (found["status"], found["error_kind"]) == ("error", "ParseError")
-    assert said in found["error_message"]
-    assert len(vision.asked) == tries
+    assert message in found["error_message"]
+    assert len(vision.requests) == tries
 
 
 def test_content_in_parts_is_put_together(vision: VisionEndpoint, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_truncated_answer_is_named_and_asked_for_once_more_with_more_room(
     found = line(vision, tmp_path)
     assert "truncated" in found["error_message"]
     assert "16000" in found["error_message"]
-    assert [asked.body["max_tokens"] for asked in vision.asked] == [8000, 16000]
+    assert [request.body["max_tokens"] for request in vision.requests] == [8000, 16000]
 
 
 def test_an_answer_truncated_in_circles_is_asked_for_warmer_and_no_longer(
@@ -120,7 +120,7 @@ def test_an_answer_truncated_in_circles_is_asked_for_warmer_and_no_longer(
     always(vision, plain(LOOP, "length"))
     found = line(vision, tmp_path)
     assert "repeating itself" in found["error_message"]
-    sent = [(asked.body["max_tokens"], asked.body["temperature"]) for asked in vision.asked]
+    sent = [(request.body["max_tokens"], request.body["temperature"]) for request in vision.requests]
     assert sent == [(8000, 0.0), (8000, 0.2), (8000, 0.5)]
 
 
@@ -130,13 +130,13 @@ def test_no_two_requests_after_an_unusable_answer_are_the_same(
     vision.next_for[1] = [plain("---\nno end"), text(LOOP), text("Water rose.")]
     found = line(vision, tmp_path)
     assert (found["text"], found["attempts"]) == ("Water rose.", 3)
-    assert [asked.body["temperature"] for asked in vision.asked] == [0.0, 0.2, 0.5]
+    assert [request.body["temperature"] for request in vision.requests] == [0.0, 0.2, 0.5]
 
 
 def test_a_server_fault_is_answered_by_the_same_request(vision: VisionEndpoint, tmp_path: Path) -> None:
     vision.next_for[1] = [Answer({"error": {"message": "overloaded"}}, 503)]
     assert line(vision, tmp_path)["status"] == "ok"
-    assert vision.asked[0].body == vision.asked[1].body
+    assert vision.requests[0].body == vision.requests[1].body
 
 
 def test_nul_and_forged_page_marks_do_not_get_into_the_text(vision: VisionEndpoint, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_the_verdict_is_clean_under_429_503_and_stalls_with_32_in_flight(
     assert judged.attempts == sum(outcome.attempts for outcome in found.outcomes) == 48 + 10
 
 
-def test_a_page_that_meets_one_fault_after_another_is_read_in_the_end(
+def test_a_page_is_read_in_the_end_despite_one_fault_after_another(
     mock: LLMockServer, tmp_path: Path
 ) -> None:
     mock.state.scenarios.add(Fail(503), Fail(429, retry_after=1.2), Fail(502))
@@ -72,18 +72,18 @@ def test_a_page_that_meets_one_fault_after_another_is_read_in_the_end(
 
 
 def test_a_retry_after_of_one_page_delays_those_not_yet_sent(mock: LLMockServer, tmp_path: Path) -> None:
-    """The wait applies to the endpoint, not to the page: the first of 80 pages is told to wait."""
+    """The wait applies to the endpoint, not to the page: the first of 80 pages gets a Retry-After."""
     mock.state.scenarios.add(Fail(429, retry_after=1.5), Delay(0.3, times=None))
     began = time.time()
     read(mock, tmp_path, 80)
     verdict(mock).assert_ok(strict=True)
     records = sorted(mock.state.journal.records(wait=30), key=lambda record: record.started_at)
-    (told,) = [record for record in records if record.status == 429]
-    during = [r for r in records if told.ended_at + 0.2 < r.started_at < told.ended_at + 1.4]
+    (throttled,) = [record for record in records if record.status == 429]
+    during = [r for r in records if throttled.ended_at + 0.2 < r.started_at < throttled.ended_at + 1.4]
     assert (during, time.time() - began > 1.5) == ([], True)
 
 
-def test_what_is_refused_for_good_is_asked_once(mock: LLMockServer, tmp_path: Path) -> None:
+def test_a_permanently_refused_request_is_sent_once(mock: LLMockServer, tmp_path: Path) -> None:
     mock.state.scenarios.add(Fail(400), Fail(422), Fail(413))
     found = read(mock, tmp_path, 12)
     judged = verdict(mock)

@@ -66,7 +66,7 @@ def only(result: OcrResult) -> PageOutcome:
 
 def test_pages_come_out_in_order_however_long_each_takes(vision: VisionEndpoint, tmp_path: Path) -> None:
     rng = random.Random(7)
-    vision.usual = lambda asked: text(f"page {asked.page}", delay=rng.uniform(0, 0.1))
+    vision.usual = lambda request: text(f"page {request.page}", delay=rng.uniform(0, 0.1))
     found = read(vision, tmp_path, 60)
     assert [outcome.page for outcome in found.outcomes] == list(range(1, 61))
     assert [outcome.text for outcome in found.outcomes] == [f"page {n}" for n in range(1, 61)]
@@ -79,11 +79,11 @@ def test_no_more_requests_are_under_way_than_allowed_and_that_many_are(
     rendering a page may take longer than any delay a test would choose."""
     as_many_as_may = threading.Event()
 
-    def usual(asked: Any) -> Answer:
+    def usual(request: Any) -> Answer:
         if vision.most_at_once >= QUICK.inflight:
             as_many_as_may.set()
         as_many_as_may.wait(10)
-        return text(f"page {asked.page}", delay=0.1)
+        return text(f"page {request.page}", delay=0.1)
 
     vision.usual = usual
     read(vision, tmp_path, 24, timeout=30.0)
@@ -97,10 +97,10 @@ def test_nothing_is_sent_that_lies_a_window_ahead_of_the_oldest_page_unfinished(
     vision.next_for[1] = [text("late", delay=1.5)]
     beyond: list[int] = []
 
-    def usual(asked: Any) -> Answer:
-        if asked.page > 16 and time.monotonic() < vision.said_to(1)[0].at + 1.4:
-            beyond.append(asked.page)
-        return text(f"page {asked.page}")
+    def usual(request: Any) -> Answer:
+        if request.page > 16 and time.monotonic() < vision.requests_for(1)[0].at + 1.4:
+            beyond.append(request.page)
+        return text(f"page {request.page}")
 
     vision.usual = usual
     found = read(vision, tmp_path, 40)
@@ -112,14 +112,14 @@ def test_nothing_is_sent_that_lies_a_window_ahead_of_the_oldest_page_unfinished(
 def test_several_children_render_every_page_once_and_rotated_ones_too(
     vision: VisionEndpoint, tmp_path: Path, loop_stays_quiet: None
 ) -> None:
-    vision.next_for[8] = [text("sideways", valid=False, turn=90)]
+    vision.next_for[8] = [text("sideways", valid=False, rotation=90)]
     found = read(vision, tmp_path, 41, renderers=3)
     assert [outcome.text for outcome in found.outcomes] == [f"page {n}" for n in range(1, 42)]
     assert sorted(vision.pages()) == sorted([*range(1, 42), 8])
-    assert [asked.turned for asked in vision.said_to(8)] == [False, True]
+    assert [request.turned for request in vision.requests_for(8)] == [False, True]
 
 
-def test_a_reader_who_stops_reading_stops_the_sending(vision: VisionEndpoint, tmp_path: Path) -> None:
+def test_a_reader_that_stops_reading_stops_the_requests(vision: VisionEndpoint, tmp_path: Path) -> None:
     pdf = written(tmp_path, numbered_pages(60))
 
     async def read_five_and_wait() -> int:
@@ -146,7 +146,7 @@ def test_a_blank_page_is_never_sent(vision: VisionEndpoint, tmp_path: Path) -> N
 def test_an_abort_ends_it_at_once_and_leaves_nothing_running(
     vision: VisionEndpoint, tmp_path: Path, loop_stays_quiet: None
 ) -> None:
-    vision.usual = lambda asked: text("late", delay=5.0)
+    vision.usual = lambda request: text("late", delay=5.0)
     signal = AbortSignal()
     pdf = written(tmp_path, numbered_pages(30))
 
@@ -170,12 +170,12 @@ def test_a_request_names_the_model_and_shows_the_page_as_webp_1288_high(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     read(vision, tmp_path)
-    (asked,) = vision.asked
-    assert (asked.form, asked.size) == ("webp", (401, 1288))
-    assert asked.body["model"] == "m"
-    assert (asked.body["max_tokens"], asked.body["temperature"]) == (8000, 0)
-    words = asked.body["messages"][0]["content"][0]["text"]
-    assert "rotation_correction" in words
+    (request,) = vision.requests
+    assert (request.form, request.size) == ("webp", (401, 1288))
+    assert request.body["model"] == "m"
+    assert (request.body["max_tokens"], request.body["temperature"]) == (8000, 0)
+    prompt = request.body["messages"][0]["content"][0]["text"]
+    assert "rotation_correction" in prompt
 
 
 def test_the_front_matter_is_no_part_of_the_text(vision: VisionEndpoint, tmp_path: Path) -> None:
@@ -186,16 +186,16 @@ def test_the_front_matter_is_no_part_of_the_text(vision: VisionEndpoint, tmp_pat
 def test_a_rotated_page_is_rendered_upright_once_and_requested_again(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    vision.next_for[1] = [text("sideways", valid=False, turn=90), text("upright")]
+    vision.next_for[1] = [text("sideways", valid=False, rotation=90), text("upright")]
     outcome = only(read(vision, tmp_path))
     assert (outcome.text, outcome.attempts) == ("upright", 2)
-    assert [asked.turned for asked in vision.asked] == [False, True]
+    assert [request.turned for request in vision.requests] == [False, True]
 
 
 def test_a_page_the_model_never_finds_upright_is_not_rotated_endlessly(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    vision.next_for[1] = [text(f"try {n}", valid=False, turn=90) for n in range(9)]
+    vision.next_for[1] = [text(f"try {n}", valid=False, rotation=90) for n in range(9)]
     outcome = only(read(vision, tmp_path))
     assert (outcome.text, outcome.attempts) == ("try 1", 2)
 
@@ -204,30 +204,30 @@ def test_a_page_the_model_never_finds_upright_is_not_rotated_endlessly(
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 408, 409, 425])
-def test_what_may_pass_is_tried_again(status: int, vision: VisionEndpoint, tmp_path: Path) -> None:
+def test_transient_failures_are_retried(status: int, vision: VisionEndpoint, tmp_path: Path) -> None:
     vision.next_for[1] = [error(status), error(status)]
     outcome = only(read(vision, tmp_path))
     assert (outcome.text, outcome.attempts) == ("page 1", 3)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-def test_what_will_not_pass_is_tried_once(status: int, vision: VisionEndpoint, tmp_path: Path) -> None:
+def test_permanent_failures_are_not_retried(status: int, vision: VisionEndpoint, tmp_path: Path) -> None:
     vision.next_for[1] = [error(status)]
     line = only(read(vision, tmp_path)).as_line()
     assert (line["error_kind"], line["http_status"], line["attempts"]) == ("HttpError", status, 1)
 
 
 def test_a_page_is_tried_one_and_max_retries_times_at_most(vision: VisionEndpoint, tmp_path: Path) -> None:
-    vision.usual = lambda asked: error(503)
+    vision.usual = lambda request: error(503)
     line = only(read(vision, tmp_path)).as_line()
     assert (line["error_kind"], line["http_status"], line["attempts"]) == ("HttpError", 503, 4)
-    assert len(vision.asked) == 4
+    assert len(vision.requests) == 4
 
 
 def test_an_answer_that_does_not_come_is_a_timeout_and_a_dead_port_a_network_error(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    vision.usual = lambda asked: text("late", delay=1.5)
+    vision.usual = lambda request: text("late", delay=1.5)
     once = replace(QUICK, max_retries=0)
     slow = only(read(vision, tmp_path, pacing=once, timeout=0.5)).as_line()
     assert (slow["error_kind"], "http_status" in slow) == ("Timeout", False)
@@ -241,33 +241,35 @@ def test_an_answer_that_does_not_come_is_a_timeout_and_a_dead_port_a_network_err
 def test_a_retry_after_holds_back_every_page_of_the_document(
     header: dict[str, str], vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    """One page is told to wait while others are running: no request is sent until then."""
-    vision.usual = lambda asked: text(f"page {asked.page}", delay=0.2)
+    """One page gets a Retry-After while others are running: no request is sent until then."""
+    vision.usual = lambda request: text(f"page {request.page}", delay=0.2)
     vision.next_for[1] = [error(429, **header)]
     found = read(vision, tmp_path, 24)
-    told_at = vision.said_to(1)[0].at
-    during = [a.page for a in vision.asked if told_at + 0.6 < a.at < told_at + 1.95]
+    throttled_at = vision.requests_for(1)[0].at
+    during = [a.page for a in vision.requests if throttled_at + 0.6 < a.at < throttled_at + 1.95]
     assert during == []
     assert len(found.pages) == 24
 
 
-def test_a_wait_beyond_patience_is_left_to_whoever_tries_again_later(
+def test_a_wait_too_long_for_the_step_is_left_to_a_later_attempt(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
-    vision.usual = lambda asked: error(429, Retry_After="3600")
+    vision.usual = lambda request: error(429, Retry_After="3600")
     found = read(vision, tmp_path, 30, max_wait=60.0)
     assert len(found.failed) == 30
-    assert len(vision.asked) <= QUICK.inflight
+    assert len(vision.requests) <= QUICK.inflight
     with pytest.raises(StepFailed) as caught:
         raise_for_outage(found, "llm:ocr")
     assert (caught.value.kind, caught.value.limit) == ("rate_limited", "llm:ocr")
     assert 3500 < (caught.value.retry_after or 0) <= 3600
 
 
-def test_one_refusal_of_the_key_ends_the_asking_for_all_pages(vision: VisionEndpoint, tmp_path: Path) -> None:
-    vision.usual = lambda asked: error(401, f"bad key {KEY}")
+def test_one_refusal_of_the_key_ends_the_requests_for_all_pages(
+    vision: VisionEndpoint, tmp_path: Path
+) -> None:
+    vision.usual = lambda request: error(401, f"bad key {KEY}")
     found = read(vision, tmp_path, 30)
-    assert len(vision.asked) <= QUICK.inflight
+    assert len(vision.requests) <= QUICK.inflight
     assert {failed.http_status for failed in found.failed.values()} == {401}
     assert all(KEY not in failed.message for failed in found.failed.values())
 
@@ -283,23 +285,23 @@ def test_a_few_failed_pages_are_no_outage(vision: VisionEndpoint, tmp_path: Path
 # ---- requests are booked
 
 
-def test_every_request_is_said_before_it_is_sent(vision: VisionEndpoint, tmp_path: Path) -> None:
+def test_every_request_is_charged_before_it_is_sent(vision: VisionEndpoint, tmp_path: Path) -> None:
     booked: list[int] = []
 
     async def book() -> None:
-        booked.append(len(vision.asked))
+        booked.append(len(vision.requests))
 
     vision.next_for[1] = [error(503), plain("", "length")]
     read(vision, tmp_path, before_request=book)
     assert booked == [0, 1, 2]
 
 
-def test_second_tries_end_with_what_is_spare_and_first_ones_do_not(
+def test_retries_end_with_the_spare_requests_and_first_attempts_do_not(
     vision: VisionEndpoint, tmp_path: Path
 ) -> None:
     vision.next_for.update({n: [error(503)] * 9 for n in (1, 2, 3)})
     found = read(vision, tmp_path, 10, spare=2)
-    assert len(vision.asked) == 12
+    assert len(vision.requests) == 12
     assert sorted(found.failed) == [1, 2, 3]
 
 
@@ -309,4 +311,4 @@ def test_a_refused_charge_ends_the_run_and_not_just_a_page(vision: VisionEndpoin
 
     with pytest.raises(StepFailed, match="no request is left"):
         read(vision, tmp_path, 3, before_request=book)
-    assert vision.asked == []
+    assert vision.requests == []

@@ -47,7 +47,7 @@ def options(faulty: FaultyServer) -> ResolveOptions:
 def ask(options: ResolveOptions, http: HttpClient) -> Ask:
     """Ask the sources one after another, as the step does over several leases."""
 
-    def asked(identifier: Identifier = DOI, **changed: Any) -> tuple[ResolveState, Resolved]:
+    def ask_all(identifier: Identifier = DOI, **changed: Any) -> tuple[ResolveState, Resolved]:
         with_these = replace(options, **changed)
         so_far = ResolveState(unavailable_sources(identifier, with_these))
         while due := next_source(identifier, with_these, so_far):
@@ -55,7 +55,7 @@ def ask(options: ResolveOptions, http: HttpClient) -> Ask:
             so_far = so_far.with_inquiry(*query_source(due, identifier, with_these, http, NEVER, path))
         return so_far, conclude(identifier, with_these, so_far)
 
-    return asked
+    return ask_all
 
 
 def urls_of(found: Resolved) -> list[str]:
@@ -70,7 +70,7 @@ def link(url: str, kind: str = "application/pdf", use: str = "text-mining") -> d
     return {"URL": url, "content-type": kind, "intended-application": use}
 
 
-# What nobody is asked about
+# Identifiers that need no lookup
 
 
 def test_a_url_is_its_own_address_and_a_page_unless_it_names_a_pdf() -> None:
@@ -157,7 +157,7 @@ def test_sources_are_asked_in_order_and_their_addresses_ordered_by_who_may_read_
     assert (found.paper.open_access, found.paper.arxiv_id) == ("green", "2101.00001")
 
 
-def test_keys_and_the_address_to_write_to_go_where_each_service_asks(faulty: FaultyServer, ask: Ask) -> None:
+def test_keys_and_contact_address_are_sent_as_each_service_expects(faulty: FaultyServer, ask: Ask) -> None:
     with pytest.raises(StepFailed) as failure:
         ask(openalex_api_key="oa-secret", semanticscholar_api_key="s2-secret")
     by_path = {hit.partition("?")[0]: (hit, seen) for hit, seen in zip(faulty.hits, faulty.seen, strict=True)}
@@ -168,7 +168,7 @@ def test_keys_and_the_address_to_write_to_go_where_each_service_asks(faulty: Fau
     assert "secret" not in failure.value.message + repr(ResolveOptions(openalex_api_key="secret1"))
 
 
-def test_when_nobody_knows_a_pdf_the_failure_says_who_was_asked_and_what_each_said(
+def test_when_no_source_knows_a_pdf_the_failure_lists_each_source_and_its_answer(
     faulty: FaultyServer, ask: Ask
 ) -> None:
     """A 404 is an answer: this source does not know the DOI."""
@@ -176,11 +176,11 @@ def test_when_nobody_knows_a_pdf_the_failure_says_who_was_asked_and_what_each_sa
     with pytest.raises(StepFailed) as failure:
         ask(contact_email="")
     assert failure.value.kind == "unresolvable"
-    for said in (
+    for text in (
         "doi:10.1000/182", "Unpaywall: not asked: no contact email is set",
         "Crossref: does not know the paper", "OpenAlex: does not", "Semantic Scholar: does not",
     ):  # fmt: skip
-        assert said in failure.value.message
+        assert text in failure.value.message
     assert UNPAYWALL not in " ".join(faulty.hits)
 
 
@@ -220,7 +220,7 @@ def test_a_publishers_page_alone_does_not_stand_in_for_a_source_that_was_down(
 @pytest.mark.parametrize(
     ("asks", "wait"), [("7", 7.0), ("Sat, 28 Nov 2026 10:01:30 GMT", 90.0)], ids=["seconds", "date"]
 )
-def test_a_wait_a_source_asks_for_is_kept_in_both_forms(
+def test_a_retry_after_of_a_source_is_obeyed_in_both_forms(
     asks: str, wait: float, faulty: FaultyServer, options: ResolveOptions, http: HttpClient
 ) -> None:
     answer = f"/status?code=429&date=Sat, 28 Nov 2026 10:00:00 GMT&retry-after={asks}&rest="
@@ -265,14 +265,14 @@ def test_what_is_no_json_is_a_bad_answer_and_the_address_is_not_repeated(
     assert "papers" not in inquiry.detail
 
 
-def test_a_silent_source_meets_the_deadline(
+def test_a_silent_source_ends_at_the_deadline(
     faulty: FaultyServer, options: ResolveOptions, http: HttpClient
 ) -> None:
     silent = replace(options, crossref_url=faulty.url("/stall?"), deadline=0.3)
     assert query_source(SOURCES["crossref"], DOI, silent, http, NEVER)[0].kind == "timeout"
 
 
-def test_a_doi_cannot_climb_out_of_the_path_it_is_asked_under(faulty: FaultyServer, ask: Ask) -> None:
+def test_a_doi_cannot_escape_the_path_of_the_lookup(faulty: FaultyServer, ask: Ask) -> None:
     with pytest.raises(StepFailed):
         ask(identify("10.1000/../../admin?x=1#y"))
     assert faulty.hits[1].startswith("/works/10.1000%2F..%2F..%2Fadmin%3Fx%3D1%23y?")
@@ -293,7 +293,7 @@ def test_a_redirect_is_requested_by_another_lease_and_never_leaves_the_service(
     assert inquiry.outcome == Outcome.FOUND
 
 
-def test_an_abort_ends_the_question(options: ResolveOptions, http: HttpClient) -> None:
+def test_an_abort_ends_a_lookup(options: ResolveOptions, http: HttpClient) -> None:
     signal = AbortSignal()
     signal.abort("stopping")
     with pytest.raises(Aborted):

@@ -92,18 +92,18 @@ def test_pages_both_engines_find_empty_are_pypdfs(tmp_path: Path) -> None:
 
 
 def test_only_doubtful_pages_are_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, object]] = []
+    calls: list[tuple[str, object]] = []
     reading_by = step.reading_by
 
     def noted(child: Path, *args: object) -> object:
-        asked.append((child.name, args[4] if len(args) > 4 else None))
+        calls.append((child.name, args[4] if len(args) > 4 else None))
         return reading_by(child, *args)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(step, "reading_by", noted)
     read(tmp_path, document([text_content(SENTENCE)] * 3))
-    assert asked == [("pypdf_child.py", None)]
+    assert calls == [("pypdf_child.py", None)]
     read(tmp_path, document([text_content(SENTENCE), b"", text_content(SENTENCE)]))
-    assert asked[1:] == [("pypdf_child.py", None), ("pdfium_child.py", [2])]
+    assert calls[1:] == [("pypdf_child.py", None), ("pdfium_child.py", [2])]
 
 
 def test_pdfium_is_never_loaded_in_the_worker(tmp_path: Path) -> None:

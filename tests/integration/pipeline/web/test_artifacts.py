@@ -62,7 +62,7 @@ def refused(response: HttpResponse) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whoever_is_not_logged_in_is_sent_to_the_login_and_back(
+def test_an_anonymous_user_is_sent_to_the_login_and_back(
     kind: str, document: Document, client: Client
 ) -> None:
     address = reverse("artifact", args=[document.pk, kind])
@@ -71,7 +71,7 @@ def test_whoever_is_not_logged_in_is_sent_to_the_login_and_back(
 
 
 @pytest.mark.parametrize("staff", [True, False])
-def test_whoever_may_not_see_documents_sees_none_of_their_files(staff: bool, document: Document) -> None:
+def test_a_user_who_may_not_see_documents_sees_none_of_their_files(staff: bool, document: Document) -> None:
     client = browser_of(User.objects.create_user("sam", is_staff=staff), "view_execution")
     assert client.get(reverse("artifact", args=[document.pk, "pdf"])).status_code == 403
 
@@ -87,7 +87,7 @@ def test_whoever_may_not_see_documents_sees_none_of_their_files(staff: bool, doc
         ("json", "application/json"),
     ],
 )
-def test_each_file_comes_as_what_it_is_and_never_as_a_page_that_may_run_scripts(
+def test_each_file_has_its_own_content_type_and_may_run_no_scripts(
     kind: str, content_type: str, document: Document, reader: Client
 ) -> None:
     response = reader.get(reverse("artifact", args=[document.pk, kind]))
@@ -109,11 +109,11 @@ def test_any_other_kind_is_not_found(kind: str, document: Document, reader: Clie
 
 
 @pytest.mark.parametrize("pk", ["999999", "0", "-1", "1e3", "99999999999999999999999", "x"])
-def test_a_document_that_is_not_there_is_not_found(pk: str, reader: Client) -> None:
+def test_an_unknown_document_is_404(pk: str, reader: Client) -> None:
     assert refused(reader.get(f"/documents/{pk}/pdf"))
 
 
-def test_a_file_that_is_not_made_yet_or_was_removed_is_not_found(document: Document, reader: Client) -> None:
+def test_a_missing_or_removed_file_is_404(document: Document, reader: Client) -> None:
     default_storage.delete(document.pdf.name)
     Document.objects.update(report_json="")
     for kind in ("pdf", "json"):

@@ -80,12 +80,12 @@ def keys(client: Client, address: str = "/papers/") -> list[str]:
 # Live
 
 
-def test_whoever_is_not_logged_in_is_sent_to_the_login_and_back(client: Client) -> None:
+def test_an_anonymous_user_is_sent_to_the_login_and_back(client: Client) -> None:
     response = client.get("/papers/")
     assert (response.status_code, response["Location"]) == (302, "/admin/login/?next=/papers/")
 
 
-def test_whoever_may_not_see_documents_sees_no_collection(client: Client) -> None:
+def test_a_user_who_may_not_see_documents_sees_no_collection(client: Client) -> None:
     client.force_login(User.objects.create_user("sam", is_staff=True))
     assert client.get("/papers/").status_code == 403
 
@@ -108,7 +108,7 @@ def test_it_counts_papers_by_status_and_failures_by_kind_with_what_they_mean(
 
 
 @pytest.mark.parametrize(
-    ("asked", "listed"),
+    ("query", "listed"),
     [
         ("sort=title&status=done", "a b"),
         ("sort=-title&status=done", "b a"),
@@ -124,24 +124,24 @@ def test_it_counts_papers_by_status_and_failures_by_kind_with_what_they_mean(
         ("status=%3Cscript%3E", "later y x a b"),
     ],
 )
-def test_it_is_sorted_and_filtered_by_its_address(
-    asked: str, listed: str, papers: None, reader: Client
+def test_the_collection_is_sorted_and_filtered_by_its_query_string(
+    query: str, listed: str, papers: None, reader: Client
 ) -> None:
     """Missing values come last, the newest first."""
-    assert keys(reader, f"/papers/?{asked}") == listed.split()
+    assert keys(reader, f"/papers/?{query}") == listed.split()
 
 
 def test_documents_without_an_execution_can_be_listed(papers: None, reader: Client) -> None:
     assert keys(reader, "/papers/?status=not+enqueued") == ["later"]
 
 
-def test_a_heading_sorts_the_other_way_when_it_is_sorted_by_already(papers: None, reader: Client) -> None:
+def test_the_heading_of_the_sorted_column_reverses_the_order(papers: None, reader: Client) -> None:
     shown = reader.get("/papers/?sort=year").content.decode()
     assert 'aria-sort="ascending"><a href="?sort=-year">Year</a>' in shown
     assert '<a href="?sort=pages">Pages</a>' in shown
 
 
-def test_long_collections_come_in_pages_that_keep_what_was_asked(
+def test_pages_of_a_long_collection_keep_the_query(
     papers: None, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collection_view, "PAGE_SIZE", 2)
@@ -161,24 +161,24 @@ def test_more_papers_than_are_sorted_come_newest_first_and_say_so(
 
 
 @pytest.mark.parametrize(
-    ("asked", "listed"),
+    ("query", "listed"),
     [
         ("status=done", "a b"), ("status=failed", "y x"), ("kind=not_pdf", "y x"),
         ("status=failed&q=doi:10.1/y", "y"),
     ],
 )  # fmt: skip
 def test_papers_of_a_frequent_status_are_found_without_collecting_all_their_keys(
-    asked: str, listed: str, papers: None, reader: Client, monkeypatch: pytest.MonkeyPatch
+    query: str, listed: str, papers: None, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite used to collect 600,000 keys for a hundred rows, which took seconds."""
     monkeypatch.setattr(collection_view, "MAX_SORTED", 1)
     with CaptureQueriesContext(connection) as sent:
-        assert keys(reader, f"/papers/?{asked}") == listed.split()
+        assert keys(reader, f"/papers/?{query}") == listed.split()
     assert any("EXISTS" in query["sql"] for query in sent)
     assert not any('"key" IN (SELECT' in query["sql"] for query in sent)
 
 
-def test_a_page_asks_the_database_a_fixed_number_of_times(
+def test_a_page_costs_a_fixed_number_of_queries(
     papers: None, reader: Client, django_assert_max_num_queries: Callable[..., Any]
 ) -> None:
     for number in range(60):
@@ -189,11 +189,11 @@ def test_a_page_asks_the_database_a_fixed_number_of_times(
 
 @pytest.mark.only_on("sqlite", why="asks SQLite for its plan")
 @pytest.mark.parametrize("count", [collection.counts, stats.counts])
-def test_all_work_is_counted_in_an_index_without_its_rows(count: Callable[[], Any], papers: None) -> None:
+def test_counting_all_work_reads_an_index_and_no_rows(count: Callable[[], Any], papers: None) -> None:
     """Rows contain payloads; an index of three short columns is a twentieth of their size."""
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as captured:
         count()
-    (counting,) = (query["sql"] for query in asked if "COUNT(" in query["sql"])
+    (counting,) = (query["sql"] for query in captured if "COUNT(" in query["sql"])
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {counting}")
         plan = " ".join(str(step[-1]) for step in cursor.fetchall())

@@ -50,7 +50,7 @@ def make_old(document: Document) -> None:
     document.save()
 
 
-def test_neither_the_key_nor_the_record_of_a_document_holds_it(document: Document) -> None:
+def test_neither_the_key_nor_the_record_of_a_document_contains_the_signature(document: Document) -> None:
     assert SECRET not in document.key + document.file_stem + json.dumps(document.lookups)
     assert [line["url"].rpartition("/")[2] for line in document.lookups] == ["status", "pdf"]
     assert SECRET in document.pdf_url, "it is kept to fetch with"
@@ -58,23 +58,23 @@ def test_neither_the_key_nor_the_record_of_a_document_holds_it(document: Documen
 
 @pytest.mark.parametrize("render", [render_markdown, render_json, render_html])
 @pytest.mark.parametrize("old", [False, True])
-def test_no_form_of_a_report_tells_it(render: Any, old: bool, document: Document) -> None:
+def test_no_format_of_a_report_contains_the_signature(render: Any, old: bool, document: Document) -> None:
     if old:
         make_old(document)
     facts = report_facts(document)
     text = render(facts)
     assert "/status" in text
     assert SECRET not in text
-    told = " ".join(lookup.result for lookup in facts.lookups)
-    assert "round:" not in told and "failed:" not in told, "what only steps need"
+    results = " ".join(lookup.result for lookup in facts.lookups)
+    assert "round:" not in results and "failed:" not in results, "what only steps need"
 
 
-def test_a_report_of_a_url_nothing_was_found_for_does_not_tell_it(document: Document) -> None:
+def test_a_report_of_an_unresolved_url_does_not_contain_the_signature(document: Document) -> None:
     document.pdf_url = ""
     assert SECRET not in render_json(report_facts(document))
 
 
-def test_an_export_does_not_tell_it(document: Document) -> None:
+def test_an_export_does_not_contain_the_signature(document: Document) -> None:
     out = io.StringIO()
     call_command("queue", "export", "--jsonl", stdout=out)
     (line,) = out.getvalue().splitlines()
@@ -83,7 +83,9 @@ def test_an_export_does_not_tell_it(document: Document) -> None:
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_the_admin_does_not_show_it(old: bool, document: Document, client: Client, settings: Any) -> None:
+def test_the_admin_does_not_show_the_signature(
+    old: bool, document: Document, client: Client, settings: Any
+) -> None:
     if old:
         make_old(document)
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
@@ -92,8 +94,8 @@ def test_the_admin_does_not_show_it(old: bool, document: Document, client: Clien
         reverse("admin:pipeline_document_changelist"),
         reverse("admin:pipeline_document_change", args=[document.pk]),
     ):
-        said = client.get(page).content.decode()
-        assert document.key in said
-        assert SECRET not in said
-    assert "/spare" in said, "what is still to be tried is listed"
+        html = client.get(page).content.decode()
+        assert document.key in html
+        assert SECRET not in html
+    assert "/spare" in html, "what is still to be tried is listed"
     assert SECRET in fresh(document).pdf_url, "and nothing was changed"

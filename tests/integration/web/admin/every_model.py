@@ -1,6 +1,6 @@
 """A row of every model there is, with one text wherever a text goes; and every page that shows them.
 
-Made from the models themselves, so that a new column or a new page is met without being named here.
+Made from the models themselves, so that a new column or a new page is covered without being named here.
 """
 
 from __future__ import annotations

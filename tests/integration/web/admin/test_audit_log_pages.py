@@ -91,9 +91,7 @@ def test_the_list_costs_the_same_queries_for_two_rows_and_for_forty(operator: Cl
     assert queries() == few
 
 
-def test_what_the_filters_leave_is_downloaded_as_csv_and_as_lines_of_json(
-    operator: Client, three: None
-) -> None:
+def test_filtered_changes_are_downloaded_as_csv_and_as_json_lines(operator: Client, three: None) -> None:
     def downloaded(kind: str) -> str:
         url = reverse("admin:queuemgr_auditentry_export", args=[kind])
         response = operator.get(url, {"actor": "bob"})
@@ -130,7 +128,7 @@ def test_a_change_is_undone_from_its_page_with_a_reason(operator: Client) -> Non
     assert "by sam" in text_of(operator.get(page("auditentry")))
 
 
-def test_a_change_that_cannot_be_undone_says_so_on_its_page_and_when_asked(operator: Client) -> None:
+def test_a_change_that_cannot_be_undone_says_so_on_its_page_and_when_tried(operator: Client) -> None:
     controls.edit_limit("host:*", ANN, max_running=9)
     change = AuditEntry.objects.get()
     controls.edit_limit("host:*", BOB, max_running=5)
@@ -144,7 +142,7 @@ def test_a_change_that_cannot_be_undone_says_so_on_its_page_and_when_asked(opera
 @pytest.mark.parametrize(
     "held", [("undo_auditentry",), ("change_limit",), ("undo_auditentry", "pause_limit", "change_queue")]
 )
-def test_who_could_not_have_made_the_change_cannot_undo_it(
+def test_a_person_without_the_permission_for_a_change_cannot_undo_it(
     staff: Callable[..., Client], held: tuple[str, ...]
 ) -> None:
     controls.edit_limit("host:*", ANN, max_running=9)
@@ -156,17 +154,17 @@ def test_who_could_not_have_made_the_change_cannot_undo_it(
     assert Limit.objects.get(name="host:*").max_running == 9
 
 
-def test_an_undo_is_never_asked_for_by_a_link(operator: Client) -> None:
+def test_an_undo_needs_a_post_never_a_link(operator: Client) -> None:
     controls.edit_limit("host:*", ANN, max_running=9)
     assert operator.get(undo_page(AuditEntry.objects.get())).status_code == 405
 
 
-def test_files_are_for_those_who_may_see_changes(staff: Callable[..., Client]) -> None:
+def test_downloads_need_the_permission_to_see_changes(staff: Callable[..., Client]) -> None:
     url = reverse("admin:queuemgr_auditentry_export", args=["csv"])
     assert staff("view_limit").get(url).status_code == 403
 
 
-def test_a_file_of_an_unknown_kind_is_not_there(operator: Client) -> None:
+def test_a_download_of_an_unknown_format_is_404(operator: Client) -> None:
     assert operator.get(reverse("admin:queuemgr_auditentry_export", args=["xls"])).status_code == 404
 
 
@@ -177,7 +175,7 @@ def test_the_page_of_a_change_shows_all_that_was_kept(operator: Any) -> None:
     assert "&quot;pause_reason&quot;: &quot;slow disks&quot;" in text
 
 
-def test_a_filter_that_cannot_be_is_refused_for_files_as_for_the_list(superuser: Client) -> None:
+def test_an_invalid_filter_is_refused_for_downloads_as_for_the_list(superuser: Client) -> None:
     for kind in ("csv", "jsonl"):
         address = reverse("admin:queuemgr_auditentry_export", args=[kind], query={"id": "abc"})
         answer = superuser.get(address)
@@ -185,7 +183,7 @@ def test_a_filter_that_cannot_be_is_refused_for_files_as_for_the_list(superuser:
         assert "invalid filter" in answer.content.decode()
 
 
-def test_changes_can_be_filtered_by_who_did_what_through_what(operator: Client) -> None:
+def test_changes_can_be_filtered_by_actor_action_and_source(operator: Client) -> None:
     controls.pause("prep.high", Actor("ann", "command"))
     controls.resume("prep.high", Actor("bob", "api"))
     for query in ("actor=ann", "action=pause", "source=command"):

@@ -72,10 +72,10 @@ def test_cancelling_and_closing_take_a_post_the_permission_and_keep_the_reason(
     close, cancel = (reverse(f"admin:batch_{verb}", args=[batch.pk]) for verb in ("close", "cancel"))
     assert client.get(cancel).status_code == 405
     assert "Closed: nothing more" in text_of(client.post(close, {"reason": "all in"}, follow=True))
-    said = text_of(client.post(cancel, {"reason": "wrong list"}, follow=True))
-    assert "Cancelled: 2 unfinished executions." in said
-    assert "cancelled: by sam: wrong list" in said
-    assert "Cancel the batch" not in said
+    text = text_of(client.post(cancel, {"reason": "wrong list"}, follow=True))
+    assert "Cancelled: 2 unfinished executions." in text
+    assert "cancelled: by sam: wrong list" in text
+    assert "Cancel the batch" not in text
     recorded = AuditEntry.objects.exclude(action="open batch").order_by("pk")
     assert list(recorded.values_list("action", "actor", "source", "reason")) == [
         ("close batch", "sam", "admin", "all in"), ("cancel batch", "sam", "admin", "wrong list"),
@@ -91,7 +91,7 @@ def test_who_may_only_look_cancels_nothing(staff: Callable[..., Client]) -> None
     assert batch.closed_at is None
 
 
-def test_batches_can_be_found_by_name_and_by_what_has_become_of_them(staff: Callable[..., Client]) -> None:
+def test_batches_can_be_found_by_name_and_by_state(staff: Callable[..., Client]) -> None:
     client = staff(*MAY_SEE)
     made("nightly"), batches.cancel(made("weekly"), ANN)
     assert "weekly" not in text_of(client.get(page("batch"), {"q": "night"}))

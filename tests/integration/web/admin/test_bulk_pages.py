@@ -58,8 +58,8 @@ def test_a_preview_shows_count_and_sample_and_changes_nothing(retrier: Client) -
     assert Execution.objects.failed().count() == 3
 
 
-def test_what_was_previewed_is_started_with_its_reason_and_shown(retrier: Client) -> None:
-    """And what came in since the preview is not met."""
+def test_a_previewed_bulk_action_is_started_with_its_reason_and_shown(retrier: Client) -> None:
+    """Also: work enqueued after the preview is not changed."""
     some_failed(3)
     seen = bulk.preview(BulkRequest("retry", FAILED))
     some_failed(1, prefix="late")
@@ -78,7 +78,7 @@ def test_what_was_previewed_is_started_with_its_reason_and_shown(retrier: Client
 def test_an_action_needs_its_own_permission_besides_that_of_bulk_actions(
     action: str, staff: Callable[..., Client]
 ) -> None:
-    """Asked of the server, whatever the form offers."""
+    """Checked by the server, whatever the form offers."""
     some_failed(1)
     client = staff(*MAY, "retry_execution") if action != "restart" else staff(*MAY)
     answer = post(client, verb=action, to_priority="high", to_run_after="2031-01-01", reason="x")
@@ -128,7 +128,7 @@ def test_a_viewer_sees_progress_and_no_button_and_cannot_act(staff: Callable[...
     assert bulk.get_or_error(action.pk).state == ActionState.RUNNING
 
 
-def test_the_part_that_moves_asks_again_until_it_has_ended(retrier: Client) -> None:
+def test_the_progress_part_refreshes_until_the_action_has_ended(retrier: Client) -> None:
     some_failed(4)
     action = started()
     chunk.change_next(action.pk, rows=1)
@@ -141,7 +141,7 @@ def test_the_part_that_moves_asks_again_until_it_has_ended(retrier: Client) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         ({"colour": "red"}, "no filter is called &#x27;colour&#x27;"),
         ({"state": "fialed"}, "state &#x27;fialed&#x27; is not one of"),
@@ -151,12 +151,12 @@ def test_the_part_that_moves_asks_again_until_it_has_ended(retrier: Client) -> N
         ({"key": HOSTILE}, "Nothing would change"),
     ],
 )
-def test_a_filter_nobody_knows_is_named_and_never_means_everything(
-    given: dict[str, str], said: str, retrier: Client
+def test_an_unknown_filter_is_refused_by_name_and_never_means_everything(
+    given: dict[str, str], expected: str, retrier: Client
 ) -> None:
     some_failed(2)
     shown = text_of(retrier.get(new(verb="retry", **given)))
-    assert said in shown
+    assert expected in shown
     assert HOSTILE not in shown
     text_of(post(retrier, verb="retry", **given))
     assert not BulkAction.objects.exists()
@@ -196,7 +196,7 @@ def test_failures_are_grouped_by_cause_largest_first_with_a_way_to_retry_just_th
     assert {row.error_fingerprint for row in rows} == {"bbbb"}
 
 
-def test_no_kind_hides_the_others_and_a_large_group_is_counted_so_far(
+def test_no_kind_hides_the_others_and_a_large_group_has_a_lower_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("queuemgr.reporting.failure_groups.PER_KIND", 3)
@@ -219,7 +219,7 @@ def test_a_group_says_when_its_last_execution_failed() -> None:
     assert groups()[0].last_at == last
 
 
-def test_the_trend_of_a_kind_is_told_by_the_hour_from_the_rolled_up_minutes(retrier: Client) -> None:
+def test_the_trend_of_a_kind_is_shown_per_hour_from_the_rolled_up_minutes(retrier: Client) -> None:
     hour = database_now().replace(minute=0, second=0, microsecond=0)
     for ago, n in ((0, 2), (3, 5), (23, 1), (24, 9)):
         MinuteStats.objects.create(
@@ -249,13 +249,13 @@ def test_pages_cost_the_same_queries_for_one_row_and_for_many(address: str, retr
     assert queries() == few
 
 
-def test_the_preview_of_a_filter_that_meets_everything_says_so(retrier: Client) -> None:
+def test_the_preview_of_a_filter_that_matches_everything_says_so(retrier: Client) -> None:
     some_failed(1)
     assert "this matches every execution" in text_of(retrier.get(new(verb="retry")))
     assert Execution.objects.get().state == State.FAILED
 
 
-def test_what_priorities_in_bulk_did_is_undone_from_its_page_once(staff: Callable[..., Client]) -> None:
+def test_a_bulk_change_of_priorities_is_undone_from_its_page_once(staff: Callable[..., Client]) -> None:
     some_failed(3)
     action = carried_out(started("priority", FAILED, arguments={"priority": "high"}))
     own = page("bulkaction", action.pk, view="change")

@@ -66,7 +66,7 @@ def check(name: str) -> Any:
     return next(check for check in read().checks if check.name == name)
 
 
-def test_each_queue_shows_what_waits_runs_and_is_on_its_way(fleet: Worker) -> None:
+def test_each_queue_shows_how_much_waits_is_leased_and_runs(fleet: Worker) -> None:
     """By phase and priority, and the sums of all."""
     prep, paid = cell("prep", "normal"), cell("expensive", "normal")
     assert (prep.waiting, prep.running, prep.unstarted) == (3, 3, 1)
@@ -75,7 +75,7 @@ def test_each_queue_shows_what_waits_runs_and_is_on_its_way(fleet: Worker) -> No
     assert (found.waiting, found.running, found.unstarted) == (5, 4, 1)
 
 
-def test_work_nobody_consumes_is_counted_by_phase_and_priority() -> None:
+def test_work_without_a_consumer_is_counted_by_phase_and_priority() -> None:
     """Workers off; 30 high, 50 normal and 20 low in two phases."""
     for phase in ("prep", "expensive"):
         for count, priority in ((15, HIGH), (25, 1), (10, LOW)):
@@ -85,9 +85,7 @@ def test_work_nobody_consumes_is_counted_by_phase_and_priority() -> None:
     assert read().waiting == 100
 
 
-def test_the_oldest_wait_stands_against_the_wait_after_which_it_goes_first(
-    configure: Callable[..., None],
-) -> None:
+def test_the_oldest_wait_is_compared_with_the_starvation_time(configure: Callable[..., None]) -> None:
     configure(starvation_seconds=3_600)
     for number, priority in enumerate((HIGH, 1, LOW)):
         enqueue(2, f"q{number}:", priority)
@@ -166,14 +164,14 @@ def test_the_busiest_limits_are_shown_and_the_others_counted() -> None:
     assert read().limits.others >= 8
 
 
-def test_reasons_say_why_work_waits_most_waited_on_first(fleet: Worker) -> None:
+def test_reasons_for_waiting_are_listed_by_how_much_work_they_hold(fleet: Worker) -> None:
     whys = {why.text: why.waiting for why in read().wait_reasons.shown}
     assert whys["phase:prep 4/4"] == 3
     assert whys["phase:expensive 1/1"] == 2
     assert [why.waiting for why in read().wait_reasons.shown] == sorted(whys.values(), reverse=True)
 
 
-def test_workers_show_slots_busy_lanes_and_whether_they_live(
+def test_workers_show_busy_slots_lanes_and_whether_they_are_alive(
     fleet: Worker, make_worker: Callable[..., Worker]
 ) -> None:
     now = database_now()
@@ -274,7 +272,7 @@ def test_the_numbers_add_up(fleet: Worker) -> None:
         (lambda: DailyUsage.objects.filter(limit="fleet").update(spent=29), "Requests today", 1),
     ],
 )
-def test_a_sum_that_does_not_come_out_names_the_difference(
+def test_a_sum_that_does_not_add_up_names_the_difference(
     fleet: Worker, broken: Callable[[], Any], name: str, difference: int
 ) -> None:
     broken()
@@ -289,7 +287,7 @@ def test_slots_of_a_phase_no_flow_knows_any_more_are_shown_and_counted(fleet: Wo
     assert check("Slots").is_right
 
 
-def test_pauses_are_told_with_who_and_why(fleet: Worker) -> None:
+def test_pauses_are_shown_with_who_and_why(fleet: Worker) -> None:
     controls.pause("prep.high", SAM)
     controls.pause("expensive", SAM)
     assert "prep.high paused by sam: the disk is full" in texts()
@@ -297,12 +295,12 @@ def test_pauses_are_told_with_who_and_why(fleet: Worker) -> None:
     assert cell("prep", "high").paused
 
 
-def test_work_without_a_live_worker_is_the_first_thing_said() -> None:
+def test_work_without_a_live_worker_is_the_first_alarm() -> None:
     enqueue(3, "w")
     assert read().alarms[0].text == "No worker is live, and 3 executions wait"
 
 
-def test_nothing_to_tell_is_said_as_such() -> None:
+def test_an_idle_fleet_has_no_alarms() -> None:
     assert read().alarms == ()
 
 
@@ -345,7 +343,7 @@ def grow(begin: int, end: int) -> None:
         a_minute(timedelta(minutes=n), outcome="failed", error_kind=f"kind{n}")
 
 
-def test_a_look_costs_the_same_statements_for_10_rows_and_for_1000(fleet: Worker) -> None:
+def test_the_dashboard_costs_the_same_queries_for_10_rows_and_for_1000(fleet: Worker) -> None:
     grow(0, 10)
     few = statements()
     grow(10, 1000)

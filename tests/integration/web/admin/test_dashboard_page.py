@@ -88,7 +88,7 @@ def test_the_front_page_is_the_dashboard_and_leads_to_every_list(viewer: Client,
     assert reverse("admin:queuemgr_execution_changelist") in text
 
 
-def test_who_may_not_see_executions_has_the_lists_alone(staff: Callable[..., Client]) -> None:
+def test_a_user_who_may_not_see_executions_gets_only_the_lists(staff: Callable[..., Client]) -> None:
     client = staff("view_limit")
     text = text_of(client.get(front()))
     assert 'id="dashboard"' not in text
@@ -96,7 +96,7 @@ def test_who_may_not_see_executions_has_the_lists_alone(staff: Callable[..., Cli
     assert client.get(parts()).status_code == 403
 
 
-def test_the_refreshed_parts_take_a_login_and_are_only_ever_read(viewer: Client) -> None:
+def test_the_refreshed_parts_need_a_login_and_accept_only_get(viewer: Client) -> None:
     answer = Client().get(parts())
     assert answer.status_code == 302
     assert "login" in answer["Location"]
@@ -104,7 +104,7 @@ def test_the_refreshed_parts_take_a_login_and_are_only_ever_read(viewer: Client)
     assert "no-store" in viewer.get(parts())["Cache-Control"]
 
 
-def test_looking_changes_nothing(viewer: Client, world: None) -> None:
+def test_reading_the_dashboard_changes_nothing(viewer: Client, world: None) -> None:
     viewer.get(front())
     with CaptureQueriesContext(connection) as captured:
         for address in (front(), parts()):
@@ -113,7 +113,7 @@ def test_looking_changes_nothing(viewer: Client, world: None) -> None:
     assert [q["sql"] for q in captured.captured_queries if writes.match(q["sql"])] == []
 
 
-def test_every_figure_leads_to_a_page_that_opens(superuser: Client, world: None) -> None:
+def test_every_number_links_to_a_page_that_opens(superuser: Client, world: None) -> None:
     links = links_of(text_of(superuser.get(front())))
     assert len(links) > 20
     for address in sorted({address for address, _ in links}):
@@ -121,7 +121,7 @@ def test_every_figure_leads_to_a_page_that_opens(superuser: Client, world: None)
         assert answer.status_code == 200, address
 
 
-def test_a_number_of_executions_leads_to_a_list_of_so_many(superuser: Client, world: None) -> None:
+def test_a_count_of_executions_links_to_a_list_of_as_many(superuser: Client, world: None) -> None:
     changelist = reverse("admin:queuemgr_execution_changelist")
     links = links_of(text_of(superuser.get(front())))
     counted = [(a, n) for a, n in links if a.startswith(f"{changelist}?") and n.isdigit()]
@@ -136,7 +136,7 @@ def test_a_viewer_is_offered_nothing_they_may_not_do(viewer: Client, world: None
     assert "<form" not in text
 
 
-def test_who_may_retry_is_led_to_the_preview_of_a_bulk_retry(
+def test_a_user_who_may_retry_gets_a_link_to_the_preview_of_a_bulk_retry(
     staff: Callable[..., Client], world: None
 ) -> None:
     text = text_of(staff(*VIEWER, "retry_execution", "add_bulkaction").get(parts()))
@@ -146,7 +146,7 @@ def test_who_may_retry_is_led_to_the_preview_of_a_bulk_retry(
         assert given in address
 
 
-def test_nothing_a_row_says_is_more_than_text(viewer: Client, world: None) -> None:
+def test_everything_from_a_row_is_escaped_as_text(viewer: Client, world: None) -> None:
     """Names of limits, errors, workers, pauses and reasons."""
     a_failed("bad", HOSTILE[:32], HOSTILE)
     Limit.objects.create(name=f"host:{HOSTILE}", max_running=1)
@@ -162,7 +162,7 @@ def test_nothing_a_row_says_is_more_than_text(viewer: Client, world: None) -> No
 
 
 @pytest.mark.parametrize(("window", "shown"), [("1h", "1 h"), ("7d", "7 d"), ("x", "1 h"), ("", "1 h")])
-def test_the_chart_is_of_the_window_asked_for(viewer: Client, window: str, shown: str) -> None:
+def test_the_chart_covers_the_requested_window(viewer: Client, window: str, shown: str) -> None:
     text = text_of(viewer.get(parts(), {"window": window}))
     assert re.search(rf'aria-current="true">last {shown}<', text)
 

@@ -101,7 +101,7 @@ def test_no_text_of_any_row_is_markup_on_any_page(superuser: Client, text: str) 
         assert markup_in(shown) == [] or "html" not in response["Content-Type"], url
 
 
-def test_what_is_hostile_is_still_there_to_be_read(superuser: Client, staff: Callable[..., Client]) -> None:
+def test_hostile_text_is_still_readable(superuser: Client, staff: Callable[..., Client]) -> None:
     """Escaped, not left out."""
     made = every_model.make(HOSTILE)
     for page in admin_pages(made):

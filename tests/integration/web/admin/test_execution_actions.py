@@ -23,7 +23,7 @@ def _queues() -> None:
     limit_rows.sync()
 
 
-def test_retry_lets_failed_work_go_on_and_is_recorded(operator: Client) -> None:
+def test_retry_requeues_failed_work_and_is_recorded(operator: Client) -> None:
     failed = a_failed("doc:1")
     assert "1 execution was retried" in text_of(act(operator, "execution", "retry", failed))
     failed.refresh_from_db()
@@ -33,7 +33,7 @@ def test_retry_lets_failed_work_go_on_and_is_recorded(operator: Client) -> None:
     assert change.target == "probe/doc:1"
 
 
-def test_cancel_stops_what_waits_and_leaves_what_ended(operator: Client) -> None:
+def test_cancel_ends_waiting_work_and_leaves_ended_work(operator: Client) -> None:
     failed = a_failed("doc:1")
     enqueue("probe", "doc:2")
     waiting = Execution.objects.get(key="doc:2")
@@ -47,7 +47,9 @@ def test_cancel_stops_what_waits_and_leaves_what_ended(operator: Client) -> None
 @pytest.mark.parametrize(
     ("action", "after"), [("raise_priority", [HIGH, HIGH, NORMAL]), ("lower_priority", [NORMAL, LOW, LOW])]
 )
-def test_priority_moves_one_rung_each(operator: Client, action: str, after: list[int]) -> None:
+def test_raising_or_lowering_priority_moves_one_level(
+    operator: Client, action: str, after: list[int]
+) -> None:
     for priority in (HIGH, NORMAL, LOW):
         enqueue("probe", f"doc:{priority}", priority=priority)
     text = text_of(act_on_all(operator, action))

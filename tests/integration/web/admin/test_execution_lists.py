@@ -58,7 +58,9 @@ def test_the_list_costs_the_same_queries_for_five_rows_and_for_a_hundred(operato
 
 
 @pytest.mark.parametrize("model", ["queue", "limit", "worker", "attempt", "retrypolicy"])
-def test_no_list_asks_once_a_row(operator: Client, model: str, make_worker: Callable[..., WorkerRow]) -> None:
+def test_no_list_runs_a_query_per_row(
+    operator: Client, model: str, make_worker: Callable[..., WorkerRow]
+) -> None:
     make_worker()
     enqueue("probe", "doc:1", {"limit_key": "host:a.example:443"})
     an_attempt(Execution.objects.get())
@@ -73,7 +75,7 @@ def test_no_list_asks_once_a_row(operator: Client, model: str, make_worker: Call
 
 
 @pytest.mark.parametrize("query", ["", "?status=failed", "?q=doc", "?priority=high", "?age=older"])
-def test_no_query_of_a_list_counts_without_an_end(operator: Client, query: str) -> None:
+def test_no_query_of_a_list_counts_without_a_bound(operator: Client, query: str) -> None:
     a_failed("doc:1")
     for model in ("execution", "attempt"):
         url = page(model) + (query if model == "execution" else "")
@@ -93,9 +95,7 @@ def test_no_query_of_a_list_counts_without_an_end(operator: Client, query: str) 
         ("outcome__in=done,skipped", 1),
     ],
 )
-def test_errors_of_attempts_that_ended_well_are_not_looked_for(
-    operator: Client, query: str, found: int
-) -> None:
+def test_errors_of_successful_attempts_are_not_queried(operator: Client, query: str, found: int) -> None:
     an_attempt(a_failed("doc:1"), Outcome.DONE)
     operator.get(page("attempt"))  # what a process remembers is known from here on
     statements = queries_of(operator, f"{page('attempt')}?{query}")
@@ -130,7 +130,7 @@ def test_a_count_past_the_bound_says_so(operator: Client, monkeypatch: pytest.Mo
         ("age=older", {"failed"}),
     ],
 )
-def test_filters_find_what_they_name(operator: Client, query: str, found: set[str]) -> None:
+def test_filters_find_the_rows_they_name(operator: Client, query: str, found: set[str]) -> None:
     a_failed("failed")
     Execution.objects.update(created_at=timezone.now() - timedelta(days=2))
     enqueue("probe", "waits")
@@ -158,7 +158,7 @@ def test_search_finds_keys_by_their_beginning(operator: Client, term: str, found
 
 
 @pytest.mark.only_on("sqlite", why="PostgreSQL uses no index on a table as small as a test's")
-def test_search_goes_by_the_unique_index(operator: Client) -> None:
+def test_search_uses_the_unique_index(operator: Client) -> None:
     enqueue("probe", "arxiv:1")
     queries = queries_of(operator, page("execution") + "?q=arxiv")
     listing = next(q for q in queries if "arxiv" in q and "COUNT(" not in q)
@@ -168,7 +168,7 @@ def test_search_goes_by_the_unique_index(operator: Client) -> None:
     assert "(flow=? AND key>? AND key<?)" in plan
 
 
-def test_hostile_text_is_shown_and_never_run(operator: Client) -> None:
+def test_hostile_text_is_shown_and_never_executed(operator: Client) -> None:
     execution = a_failed(HOSTILE, "x<b>", HOSTILE)
     Execution.objects.update(payload={HOSTILE: HOSTILE}, context={HOSTILE: HOSTILE})
     controls.pause("prep.high", Actor(HOSTILE, "command", HOSTILE))

@@ -1,4 +1,4 @@
-"""An execution's own page: its story, what it shows to whom, and its buttons."""
+"""An execution's own page: its timeline, what it shows to whom, and its buttons."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_page_costs_the_same_queries_whatever_happened(failed: Execution, oper
     assert statements_of(operator, failed) == few
 
 
-def test_a_waiting_page_costs_the_same_queries_for_two_in_line_and_for_thirty(
+def test_a_waiting_page_costs_the_same_queries_for_two_ahead_of_it_and_for_thirty(
     probes: Any, operator: Client, make_worker: Any
 ) -> None:
     make_worker()
@@ -73,7 +73,7 @@ def statements_of(operator: Client, execution: Execution) -> int:
     return len(captured)
 
 
-def test_a_waiting_page_says_why_where_it_stands_and_what_stops_it(
+def test_a_waiting_page_shows_its_reason_position_and_blocking_limits(
     probes: Any, operator: Client, make_worker: Any
 ) -> None:
     make_worker()
@@ -87,16 +87,16 @@ def test_a_waiting_page_says_why_where_it_stands_and_what_stops_it(
     assert taken.address in text
 
 
-def test_a_running_page_tells_worker_lease_and_who_asked_it_to_stop(
+def test_a_running_page_shows_worker_lease_and_who_cancelled_it(
     played: Any, probes: Any, operator: Client
 ) -> None:
     worker = played(slots=1, name="w@one")
     (execution,) = probes(1)
     worker.begin_all()
     assert "Runs on" in text_of(operator.get(own_page(execution)))
-    said = press(operator, execution, "cancel", reason="wrong paper")
-    assert "was cancelled or asked to stop" in said
-    assert "Asked to stop by sam" in said
+    text = press(operator, execution, "cancel", reason="wrong paper")
+    assert "was cancelled or asked to stop" in text
+    assert "Asked to stop by sam" in text
 
 
 def test_payloads_are_shown_only_to_those_who_may_read_them(
@@ -109,7 +109,7 @@ def test_payloads_are_shown_only_to_those_who_may_read_them(
     assert "with the permission" in text
 
 
-def test_what_was_edited_of_a_payload_is_told_only_to_those_who_may_read_payloads(
+def test_edits_of_a_payload_are_shown_only_to_those_who_may_read_payloads(
     failed: Execution, staff: Callable[..., Client]
 ) -> None:
     executions.retry_with_payload(failed, {"url": "https://b.example/"}, ANN)
@@ -121,7 +121,7 @@ def test_what_was_edited_of_a_payload_is_told_only_to_those_who_may_read_payload
     assert "b.example" not in text_of(refused)
 
 
-def test_a_signed_links_query_is_never_shown(failed: Execution, operator: Client) -> None:
+def test_the_query_of_a_signed_link_is_never_shown(failed: Execution, operator: Client) -> None:
     signed = "see https://a.example/p.pdf?X-Amz-Signature=hidden1&y=2#z and https://b.example/x"
     Execution.objects.update(context={"fetch": {"url": signed}}, payload={signed: [signed]})
     text = text_of(operator.get(own_page(failed)))
@@ -151,8 +151,8 @@ def test_an_edited_payload_keeps_what_was_masked_and_is_recorded(failed: Executi
     shown = json.loads(form.initial["payload"])
     assert "hidden1" not in shown["url"]
     typed = json.dumps({**shown, "limit_key": "host:b"})
-    said = press(operator, failed, "retry_with_payload", payload=typed, reason="another host")
-    assert "retried with another payload" in said
+    text = press(operator, failed, "retry_with_payload", payload=typed, reason="another host")
+    assert "retried with another payload" in text
     again = Execution.objects.get()
     assert again.payload == {"limit_key": "host:b", "url": secret}
     assert not AuditEntry.objects.filter(after__icontains="hidden1").exists()
@@ -181,14 +181,14 @@ def test_a_payload_that_cannot_be_used_is_refused_and_stays_as_typed(
     assert Execution.objects.get().state == State.FAILED
 
 
-def test_a_destructive_button_without_a_reason_asks_for_it(failed: Execution, operator: Client) -> None:
+def test_a_destructive_button_requires_a_reason(failed: Execution, operator: Client) -> None:
     assert "This field is required" in press(operator, failed, "skip")
     assert Execution.objects.get().state == State.FAILED
     press(operator, failed, "skip", reason="nobody wants it")
     assert Execution.objects.get().wait_reason == "skipped by sam: nobody wants it"
 
 
-def test_buttons_put_off_prioritise_and_begin_anew(failed: Execution, probes: Any, operator: Client) -> None:
+def test_buttons_reschedule_prioritise_and_restart(failed: Execution, probes: Any, operator: Client) -> None:
     press(operator, failed, "retry_from_start", reason="again")
     assert Execution.objects.get().state in (State.WAITING, State.LEASED)
     press(operator, failed, "set_priority", priority="0")
@@ -201,7 +201,7 @@ def test_buttons_put_off_prioritise_and_begin_anew(failed: Execution, probes: An
     ]  # fmt: skip
 
 
-def test_a_button_pressed_too_late_says_what_became_of_it(failed: Execution, operator: Client) -> None:
+def test_a_button_pressed_too_late_shows_the_current_state(failed: Execution, operator: Client) -> None:
     Execution.objects.update(state=State.DONE, finished_at=database_now())
     assert "Nothing was changed: probe/p0 is done now" in press(operator, failed, "retry")
 

@@ -53,7 +53,7 @@ def test_filters_of_the_list_find_what_they_name(failed: Execution, probes: Any,
 
 
 @pytest.mark.parametrize("query", ["status=ready", "batch=winter", "age=young", "limit=" + "x" * 300])
-def test_a_filter_that_means_nothing_is_named_and_shows_no_rows(
+def test_an_invalid_filter_is_reported_by_name_and_shows_no_rows(
     probes: Any, operator: Client, query: str
 ) -> None:
     probes(1)
@@ -80,7 +80,7 @@ def test_ended_work_is_looked_for_among_the_newest_attempts_only(
     assert listed(operator, limit="host:a") == []
 
 
-def test_ages_go_by_ids_in_a_long_table_and_meet_the_same(
+def test_filters_by_age_use_ids_in_a_long_table_and_find_the_same_rows(
     operator: Client, sent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Times have no index; ids, which grow with them, do."""
@@ -101,7 +101,7 @@ def test_the_filter_in_the_address_is_the_bulk_actions(probes: Any, operator: Cl
     assert "Act on all that match" in text_of(page_of)
 
 
-def test_more_than_a_page_can_wait_for_is_handed_to_a_bulk_action(
+def test_a_large_selection_is_handed_to_a_bulk_action(
     probes: Any, staff: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No page times out, and nothing is half done."""
@@ -132,7 +132,7 @@ def test_many_chosen_across_pages_pass_the_page_between_without_naming_each(
 
 
 @pytest.mark.parametrize("name", ["cancel", "skip", "retry_from_start", "reschedule"])
-def test_what_needs_an_answer_asks_first_and_does_nothing_until_then(
+def test_an_action_that_needs_input_asks_first_and_changes_nothing_until_then(
     probes: Any, operator: Client, name: str
 ) -> None:
     (execution,) = probes(1)
@@ -143,7 +143,9 @@ def test_what_needs_an_answer_asks_first_and_does_nothing_until_then(
 
 
 @pytest.mark.parametrize("act_of", EXECUTION_ACTIONS, ids=lambda act_of: act_of.name)
-def test_every_act_needs_its_own_permission(probes: Any, staff: Callable[..., Client], act_of: Any) -> None:
+def test_every_action_needs_its_own_permission(
+    probes: Any, staff: Callable[..., Client], act_of: Any
+) -> None:
     """Posted directly, from the list and from the page, by someone who may do all the others."""
     (execution,) = probes(1)
     if act_of.states == UNSUCCESSFUL:

@@ -47,7 +47,7 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
         ("host:*", {"reserved_for_high_percent": 101}, "Percents must be 0 to 100"),
     ],
 )
-def test_impossible_figures_are_refused_with_the_reason(
+def test_impossible_values_are_refused_with_the_reason(
     operator: Client, name: str, figures: dict[str, Any], complaint: str
 ) -> None:
     limit = Limit.objects.get(name=name)
@@ -95,7 +95,7 @@ def test_a_limit_no_work_could_run_under_is_not_added(operator: Client, name: st
     assert Limit.objects.count() == before
 
 
-def test_limits_say_how_full_they_are_and_who_waits(
+def test_limits_show_their_usage_and_who_waits(
     operator: Client, make_worker: Callable[..., WorkerRow], sent: list[Any]
 ) -> None:
     from queuemgr.lifecycle.dispatch import dispatch

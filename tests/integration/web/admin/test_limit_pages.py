@@ -64,7 +64,7 @@ def probe(key: str = "doc:1", **payload: Any) -> Execution:
     return Execution.objects.get(key=key)
 
 
-def test_a_limits_page_sets_every_figure_and_keeps_the_reason(operator: Client) -> None:
+def test_a_limits_page_sets_every_field_and_records_the_reason(operator: Client) -> None:
     limit = Limit.objects.get(name="host:*")
     figures = {
         "max_running": 9, "reserved_high": 3, "rate": "50/s burst 100", "daily_budget": 1000,
@@ -92,7 +92,7 @@ def test_the_list_says_when_a_rate_lets_the_next_start_through(
     assert listed(operator, "limit")[HOST].limit_status.rate() == "1/30s"
 
 
-def test_a_budget_is_told_with_its_reset_even_when_nothing_runs_or_waits(operator: Client) -> None:
+def test_a_budget_is_shown_with_its_reset_even_when_nothing_runs_or_waits(operator: Client) -> None:
     zone = "Pacific/Kiritimati"
     controls.edit_limit(HOST, ANN, daily_budget=100, budget_zone=zone)
     today = (database_now() + timedelta(hours=14)).date()
@@ -130,7 +130,7 @@ def test_a_patterns_page_shows_its_keys_the_fullest_first(
 
 
 @pytest.mark.parametrize("name", ["fleet", "phase:prep", "cpu", HOST])
-def test_a_limits_page_shows_what_holds_it(
+def test_a_limits_page_shows_the_executions_that_use_it(
     operator: Client, make_worker: Callable[..., WorkerRow], name: str
 ) -> None:
     Limit.objects.create(name=HOST)
@@ -180,7 +180,7 @@ def test_closing_the_breaker_of_a_pattern_closes_those_of_its_own_keys_only(oper
 
 
 @pytest.mark.django_db(transaction=True)
-def test_work_parked_on_a_limit_goes_on_once_its_breaker_is_reset(
+def test_work_parked_on_a_limit_starts_once_its_breaker_is_reset(
     operator: Client, make_worker: Callable[..., WorkerRow]
 ) -> None:
     limit = Limit.objects.create(name=HOST)
@@ -194,7 +194,7 @@ def test_work_parked_on_a_limit_goes_on_once_its_breaker_is_reset(
     assert not Wakeup.objects.exists()
 
 
-def test_who_may_only_view_sees_how_limits_stand_and_resets_no_breaker(staff: Callable[..., Client]) -> None:
+def test_a_viewer_sees_the_status_of_limits_and_resets_no_breaker(staff: Callable[..., Client]) -> None:
     viewer = staff("view_limit")
     limit = Limit.objects.create(name=HOST)
     open_breaker(HOST)
@@ -203,7 +203,7 @@ def test_who_may_only_view_sees_how_limits_stand_and_resets_no_breaker(staff: Ca
     assert LimitState.objects.get().open_until is not None
 
 
-def test_hostile_keys_are_shown_and_never_run(
+def test_hostile_keys_are_shown_and_never_executed(
     operator: Client, make_worker: Callable[..., WorkerRow]
 ) -> None:
     make_worker()
@@ -234,7 +234,7 @@ def test_a_policy_is_edited_with_its_reason(operator: Client) -> None:
     assert (change.before, change.after) == ({"max_attempts": 6}, {"max_attempts": 2})
 
 
-def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase(operator: Client) -> None:
+def test_empty_fields_of_a_policy_for_one_phase_come_from_the_general_one(operator: Client) -> None:
     posted = {"kind": "network", "phase": "prep", "max_attempts": 9, "base": "", "ceiling": "",
               "jitter": "", "reason": "flaky line"}  # fmt: skip
     text_of(operator.post(page("retrypolicy", view="add"), posted, follow=True))
@@ -256,16 +256,14 @@ def test_a_policy_for_a_phase_takes_what_is_left_empty_from_that_for_every_phase
         ({"ceiling": 1}, "the ceiling at least base"),
     ],
 )
-def test_a_policy_nothing_could_go_by_is_refused(
-    operator: Client, posted: dict[str, Any], complaint: str
-) -> None:
+def test_an_impossible_policy_is_refused(operator: Client, posted: dict[str, Any], complaint: str) -> None:
     given = {"kind": "network", "phase": "prep", "max_attempts": 3, "reason": ""}
     text = text_of(operator.post(page("retrypolicy", view="add"), {**given, **posted}))
     assert complaint in text
     assert not AuditEntry.objects.exists()
 
 
-def test_a_policy_for_a_phase_may_go_and_one_for_every_phase_stays(operator: Client) -> None:
+def test_a_policy_for_one_phase_can_be_deleted_and_a_general_one_cannot(operator: Client) -> None:
     row = controls.edit_policy("network", "prep", ANN, max_attempts=2)
     stays = RetryPolicy.objects.get(kind="network", phase="")
     url = page("retrypolicy", stays.pk, view="delete")
@@ -309,7 +307,7 @@ def test_a_queues_cap_is_set_with_its_reason_and_shown_beside_its_depth(operator
     assert "greater than or equal to 0" in text_of(operator.post(url, {"max_pending": -1}))
 
 
-def test_an_execution_tells_its_keys_and_the_earliest_time_it_could_start(
+def test_an_execution_shows_its_keys_and_the_earliest_time_it_could_start(
     operator: Client, make_worker: Callable[..., WorkerRow]
 ) -> None:
     make_worker()
@@ -328,9 +326,7 @@ def test_an_execution_tells_its_keys_and_the_earliest_time_it_could_start(
     assert "at any time" in page_of(operator, execution)
 
 
-def test_an_attempt_tells_what_it_took_whether_it_was_a_retry_and_how_long_it_waited(
-    operator: Client,
-) -> None:
+def test_an_attempt_shows_its_usage_whether_it_was_a_retry_and_how_long_it_waited(operator: Client) -> None:
     now = timezone.now()
     execution = probe()
     attempt = Attempt.objects.create(

@@ -67,7 +67,7 @@ def test_resume_undoes_a_pause(operator: Client, model: str, name: str) -> None:
     assert "None of these was paused" in text_of(act(operator, model, "resume", row))
 
 
-def test_queues_say_what_waits_and_what_is_held(
+def test_queues_show_how_much_waits_and_how_much_is_leased(
     operator: Client, make_worker: Callable[..., WorkerRow], sent: list[Any]
 ) -> None:
     make_worker(slots=2)

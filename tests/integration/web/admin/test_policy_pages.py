@@ -56,7 +56,7 @@ def test_a_new_override_is_previewed_with_what_it_takes_from_every_phase(operato
     assert not RetryPolicy.objects.filter(phase="wrap").exists()
 
 
-def test_a_preview_of_what_cannot_be_says_why(operator: Client, network: RetryPolicy) -> None:
+def test_a_preview_of_an_invalid_policy_says_why(operator: Client, network: RetryPolicy) -> None:
     typed = {"max_attempts": 4, "base": 30, "ceiling": 20, "jitter": 1, "_preview": "1"}
     text = text_of(operator.post(page("retrypolicy", network.pk, view="change"), typed))
     assert "the ceiling at least base" in text
@@ -76,7 +76,7 @@ def test_the_list_says_who_changed_a_policy_last_and_how_many_retries_may_start(
     assert "100 more may start now" in text
 
 
-def test_the_list_of_policies_asks_once_however_many_were_changed(operator: Client) -> None:
+def test_the_list_of_policies_costs_one_query_however_many_were_changed(operator: Client) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             text_of(operator.get(page("retrypolicy")))
@@ -93,10 +93,10 @@ ODD = ("", "-1", "0", "1.5", "nan", "1e400", "9" * 30, "\x00")
 
 
 @pytest.mark.parametrize("first", ODD)
-def test_no_figures_however_odd_end_in_an_error_page(
+def test_no_values_however_odd_lead_to_an_error_page(
     operator: Client, network: RetryPolicy, first: str
 ) -> None:
-    """A figure that cannot be is told beside its field, also where two contradict each other."""
+    """An invalid value is reported beside its field, also where two contradict each other."""
     limit, queue = Limit.objects.get(name="host:*"), Queue.objects.get(name="prep.low")
     forms: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
         (page("retrypolicy", network.pk, view="change"),
@@ -117,13 +117,13 @@ def test_no_figures_however_odd_end_in_an_error_page(
 
 
 @pytest.mark.parametrize("figures", [{"base": float("nan")}, {"jitter": float("inf")}])
-def test_a_wait_no_clock_could_be_set_by_is_refused(figures: dict[str, float]) -> None:
+def test_an_unrepresentable_delay_is_refused(figures: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         controls.edit_policy("network", "", ANN, **figures)
     assert retry_policies.policy_for("network", "prep") == POLICIES["network"]
 
 
-def test_an_edit_that_another_made_impossible_in_between_is_told_on_the_form(
+def test_an_edit_made_invalid_by_a_concurrent_one_is_reported_on_the_form(
     operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another's edit is stored after this form was checked, and before it is saved."""
@@ -131,6 +131,6 @@ def test_an_edit_that_another_made_impossible_in_between_is_told_on_the_form(
     lower = partial(Limit.objects.filter(pk=limit.pk).update, max_running=2)
     monkeypatch.setattr(controls.limit_rows, "sync", lower)
     sent = figures_of(limit, reserved_high=3)
-    told = operator.post(page("limit", limit.pk, view="change"), sent, follow=True)
-    assert "Not saved: reserved_high must be smaller" in text_of(told)
+    response = operator.post(page("limit", limit.pk, view="change"), sent, follow=True)
+    assert "Not saved: reserved_high must be smaller" in text_of(response)
     assert not AuditEntry.objects.exists()

@@ -68,7 +68,9 @@ def test_not_even_a_superuser_deletes(
 
 
 @pytest.mark.parametrize("action", ["retry", "cancel", "raise_priority", "lower_priority"])
-def test_who_may_only_look_can_neither_see_nor_do(staff: Callable[..., Client], action: str) -> None:
+def test_a_user_with_view_permissions_neither_sees_nor_runs_actions(
+    staff: Callable[..., Client], action: str
+) -> None:
     viewer = staff("view_execution")
     before = a_failed("doc:1")
     enqueue("probe", "doc:2")
@@ -82,7 +84,9 @@ def test_who_may_only_look_can_neither_see_nor_do(staff: Callable[..., Client], 
 
 
 @pytest.mark.parametrize("model", ["queue", "limit"])
-def test_who_may_only_look_can_neither_pause_nor_edit(staff: Callable[..., Client], model: str) -> None:
+def test_a_user_with_view_permissions_can_neither_pause_nor_edit(
+    staff: Callable[..., Client], model: str
+) -> None:
     viewer = staff(f"view_{model}")
     row = viewer.get(page(model)).context["cl"].result_list[0]
     assert 'name="action"' not in text_of(viewer.get(page(model)))

@@ -134,13 +134,13 @@ def client_of(static_root: None) -> Callable[[str], Client]:
 
 
 def passed(response: Any) -> bool:
-    """Whether the page answered, rather than refused or asked who is there."""
+    """Whether the page answered, rather than refused or redirected to the login."""
     to_login = response.status_code == 302 and "/login/" in response["Location"]
     return response.status_code in (200, 302) and not to_login
 
 
 @pytest.mark.parametrize("person", PEOPLE)
-def test_every_page_opens_for_those_it_was_decided_for_and_takes_nothing_from_others(
+def test_every_page_opens_for_the_intended_roles_and_accepts_nothing_from_others(
     person: str, client_of: Callable[[str], Client]
 ) -> None:
     """Whoever may not act changes nothing by sending to any page, nor by any action's name."""
@@ -176,7 +176,7 @@ def act_on_all(client: Client, person: str, page: AdminPage) -> None:
 
 
 @pytest.mark.parametrize("person", PEOPLE)
-def test_every_button_of_an_execution_acts_for_those_it_was_decided_for_and_no_one_else(
+def test_every_button_of_an_execution_works_for_the_intended_roles_only(
     person: str, client_of: Callable[[str], Client]
 ) -> None:
     made, client = every_model.make(), client_of(person)
@@ -193,7 +193,7 @@ SENT = {"post": "yes", "reason": "x", "name": "host:b", "max_running": "1"}
 
 
 @pytest.mark.parametrize("person", [VIEWER, OPERATOR, ADMIN])
-def test_every_action_of_a_list_is_offered_to_those_it_was_decided_for(
+def test_every_action_of_a_list_is_offered_to_the_intended_roles(
     person: str, client_of: Callable[[str], Client], rf: Any
 ) -> None:
     client_of(person)
@@ -212,11 +212,11 @@ def held_by(role: str) -> set[str]:
     return {f"{app}.{name}" for app, name in held}
 
 
-def test_each_role_may_all_that_the_one_below_it_may() -> None:
+def test_each_role_includes_the_permissions_of_the_one_below() -> None:
     assert held_by(VIEWER) < held_by(OPERATOR) < held_by(ADMIN)
 
 
-def test_a_viewer_may_look_at_work_but_neither_into_payloads_nor_at_tokens_nor_people() -> None:
+def test_a_viewer_may_see_work_but_no_payloads_tokens_or_accounts() -> None:
     held = held_by(VIEWER)
     assert {"queuemgr.view_execution", "queuemgr.view_auditentry", "pipeline.view_document"} <= held
     assert all(".view_" in name for name in held)

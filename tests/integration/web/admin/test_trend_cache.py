@@ -39,7 +39,7 @@ def tries() -> list[int]:
     "postgres", why="the tests' SQLite is in memory, where a reader locks out whoever writes"
 )
 @pytest.mark.django_db(transaction=True)
-def test_all_of_one_look_is_of_one_moment(sent: list[object]) -> None:
+def test_a_consistent_read_sees_one_moment(sent: list[object]) -> None:
     limit_rows.sync()
     enqueue("probe", "before")
 
@@ -58,7 +58,7 @@ def test_all_of_one_look_is_of_one_moment(sent: list[object]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_look_that_fails_leaves_no_transaction_behind() -> None:
+def test_a_consistent_read_that_fails_leaves_no_transaction_open() -> None:
     with pytest.raises(RuntimeError, match="oh"), consistent_read():
         raise RuntimeError("oh")
     limit_rows.sync()
@@ -66,7 +66,7 @@ def test_a_look_that_fails_leaves_no_transaction_behind() -> None:
 
 
 @pytest.mark.django_db
-def test_minutes_rolled_up_between_looks_are_added() -> None:
+def test_minutes_rolled_up_between_reads_are_added() -> None:
     a_minute(timedelta(hours=2), attempts=5)
     a_minute(timedelta(minutes=30), attempts=2)
     assert tries() == [2, 7, 7]
@@ -76,7 +76,7 @@ def test_minutes_rolled_up_between_looks_are_added() -> None:
 
 
 @pytest.mark.django_db
-def test_a_minute_that_grows_while_it_may_is_counted_as_it_is() -> None:
+def test_a_minute_that_still_grows_is_counted_as_it_is() -> None:
     newest = a_minute(timedelta(minutes=2), attempts=1)
     assert tries() == [1, 1, 1]
     MinuteStats.objects.filter(pk=newest.pk).update(attempts=4)
@@ -94,7 +94,7 @@ def test_minutes_rolled_up_hours_late_are_not_missed() -> None:
 
 
 @pytest.mark.django_db
-def test_a_week_is_read_back_some_rows_at_a_time_and_says_how_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_week_is_read_in_chunks_and_reports_how_far_it_got(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trend_cache, "ROWS", 4)
     for hours in range(2, 12):
         a_minute(timedelta(hours=hours), attempts=1)
@@ -109,7 +109,7 @@ def test_a_week_is_read_back_some_rows_at_a_time_and_says_how_far(monkeypatch: p
     assert sorted(seen) == seen
 
 
-def test_a_reading_is_kept_for_a_multiple_of_what_it_took_and_never_for_long(
+def test_a_read_is_cached_for_a_multiple_of_its_duration_up_to_a_maximum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter([0.0, 0.1, 0.0, 60.0, 0.0, 0.0])

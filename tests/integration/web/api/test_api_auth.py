@@ -31,20 +31,20 @@ def test_a_token_is_kept_as_a_digest_only_and_its_making_is_recorded_without_it(
     assert token.digest not in str(record.after)
 
 
-def test_without_a_token_the_answer_is_401_and_says_how_to_ask() -> None:
+def test_without_a_token_the_answer_is_401_and_says_how_to_authenticate() -> None:
     response = Client().get("/api/v1/stats")
     problem(response, "no-valid-token")
     assert response["WWW-Authenticate"] == 'Bearer realm="sluicegate"'
 
 
 @pytest.mark.parametrize("secret", ["", "x", "sluice_" + "A" * 43, "\x7f", "a b", "é"])
-def test_a_secret_of_no_token_is_401(secret: str) -> None:
+def test_an_unknown_token_is_401(secret: str) -> None:
     response = Api(secret).get("stats")
     problem(response, "no-valid-token")
     assert "WWW-Authenticate" in response
 
 
-def test_a_revoked_an_expired_and_an_inactive_owners_token_open_nothing() -> None:
+def test_revoked_expired_and_inactive_owners_tokens_are_refused() -> None:
     caller, (token, secret) = api(name="gone"), make_token(name="late")
     assert caller.get("executions").status_code == 200
     assert api_tokens.revoke(ApiToken.objects.filter(name="gone"), ANN) == ["gone"]
@@ -68,7 +68,7 @@ def test_a_token_without_the_scope_is_refused_by_its_name_before_the_body_is_rea
     assert body["scope"] == "enqueue"
 
 
-def test_a_scope_opens_nothing_its_owner_may_not_do() -> None:
+def test_a_scope_grants_nothing_its_owner_may_not_do() -> None:
     caller = api(permissions=["view_execution"])
     found = problem(caller.post("executions", {"flow": "probe", "key": "a"}), "permission-missing")
     assert found["permission"] == "queuemgr.add_execution"
@@ -76,7 +76,7 @@ def test_a_scope_opens_nothing_its_owner_may_not_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "scopes", "given", "said"),
+    ("name", "scopes", "given", "message"),
     [
         ("", ["read"], {}, "name"),
         ("a\nb", ["read"], {}, "printable"),
@@ -87,16 +87,16 @@ def test_a_scope_opens_nothing_its_owner_may_not_do() -> None:
         ("taken", ["read"], {}, "already exists"),
     ],
 )
-def test_a_token_that_could_not_work_is_refused_with_the_reason(
-    name: str, scopes: list[str], given: dict[str, Any], said: str
+def test_an_invalid_token_cannot_be_created_and_the_reason_is_given(
+    name: str, scopes: list[str], given: dict[str, Any], message: str
 ) -> None:
     make_token(name="taken")
     values = {key: value() if callable(value) else value for key, value in given.items()}
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         api_tokens.make(name, someone(), scopes, ANN, **values)
 
 
-def test_a_rate_lets_its_number_through_at_once_and_then_says_when_to_come_again() -> None:
+def test_a_rate_allows_its_burst_at_once_and_then_answers_with_retry_after() -> None:
     caller = api(rate="3/hour")
     statuses = [caller.get("executions").status_code for _ in range(5)]
     assert statuses == [200, 200, 200, 429, 429]
@@ -106,7 +106,7 @@ def test_a_rate_lets_its_number_through_at_once_and_then_says_when_to_come_again
     assert body["retry_after_seconds"] <= 1200
 
 
-def test_requests_that_are_refused_cost_no_more_of_the_rate() -> None:
+def test_refused_requests_do_not_count_against_the_rate() -> None:
     caller = api(rate="1/hour")
     caller.get("executions")
     before = ApiToken.objects.get().counted_until
@@ -123,9 +123,7 @@ def test_a_token_without_a_rate_is_never_counted() -> None:
 
 @needs_two_connections
 @pytest.mark.django_db(transaction=True)
-def test_of_requests_that_come_together_no_more_pass_than_the_rate_allows(
-    in_threads: Callable[..., list[Any]],
-) -> None:
+def test_concurrent_requests_do_not_exceed_the_rate(in_threads: Callable[..., list[Any]]) -> None:
     token, _ = make_token(rate="7/hour")
 
     def ask(_: int) -> int:
@@ -160,8 +158,8 @@ def test_a_change_names_the_owner_the_api_and_the_reason_of_the_header_or_the_bo
     caller = api()
     caller.post("pause", {"target": "prep.low"}, X_Reason="a header")
     caller.post("pause", {"target": "prep.high", "reason": "a body"}, X_Reason="a header")
-    said = AuditEntry.objects.filter(action="pause").order_by("pk")
-    assert [(c.actor, c.source, c.reason) for c in said] == [
+    entries = AuditEntry.objects.filter(action="pause").order_by("pk")
+    assert [(c.actor, c.source, c.reason) for c in entries] == [
         ("owner-of-robot", "api", "a header"), ("owner-of-robot", "api", "a body"),
     ]  # fmt: skip
 

@@ -32,7 +32,7 @@ def opened(caller: Api, count: int, **rules: Any) -> None:
     assert caller.post("batches/night/add", {"items": items}).json()["new"] == count
 
 
-def test_a_batch_is_opened_filled_closed_followed_and_handed_over_in_order(
+def test_a_batch_is_opened_filled_closed_and_its_results_are_read_in_order(
     caller: Api, transactional_db: None, played: Callable[..., Any]
 ) -> None:
     worker = played(slots=3)
@@ -55,7 +55,7 @@ def test_a_batch_is_opened_filled_closed_followed_and_handed_over_in_order(
     assert caller.get("batches/night").json()["ended_at"]
 
 
-def test_the_schema_promises_every_member_of_a_result() -> None:
+def test_the_schema_declares_every_field_of_a_result() -> None:
     result = v1.get_openapi_schema()["components"]["schemas"]["Result"]
     assert set(result["required"]) == set(result["properties"])
 
@@ -81,7 +81,7 @@ def test_a_cancelled_batch_cancels_what_waits_once(caller: Api) -> None:
     assert AuditEntry.objects.filter(action="cancel batch").count() == 1
 
 
-def test_what_cannot_be_a_batch_is_refused(caller: Api) -> None:
+def test_an_invalid_batch_is_refused(caller: Api) -> None:
     opened(caller, 1)
     problem(caller.post("batches", {"name": "night", "flow": "probe"}), "conflict")
     problem(caller.post("batches", {"name": "a/b", "flow": "probe"}), "invalid")
@@ -121,7 +121,7 @@ def test_a_bulk_action_is_previewed_without_changing_anything(caller: Api) -> No
     assert Execution.objects.failed().count() == 4
 
 
-def test_a_bulk_action_is_written_down_started_and_watched_to_its_end(caller: Api) -> None:
+def test_a_bulk_action_is_created_started_and_followed_to_its_end(caller: Api) -> None:
     failures(3)
     made = caller.post("bulk-actions", RETRY, Idempotency_Key="k").json()
     assert (made["state"], made["matched"], made["source"]) == ("previewed", 3, "api")
@@ -138,7 +138,7 @@ def test_a_bulk_action_is_written_down_started_and_watched_to_its_end(caller: Ap
     assert listed == done
 
 
-def test_a_bulk_action_is_stopped_and_gone_on_with(caller: Api) -> None:
+def test_a_bulk_action_is_stopped_and_resumed(caller: Api) -> None:
     failures(2)
     pk = caller.post("bulk-actions", RETRY).json()["id"]
     caller.post(f"bulk-actions/{pk}/start")
@@ -149,7 +149,7 @@ def test_a_bulk_action_is_stopped_and_gone_on_with(caller: Api) -> None:
     assert (rest["state"], rest["matched"]) == ("running", 2)
 
 
-def test_whoever_may_not_do_it_to_one_may_not_do_it_to_many() -> None:
+def test_a_permission_missing_for_one_is_missing_for_many() -> None:
     failures(1)
     caller = api(permissions=["add_bulkaction", "view_execution", "cancel_execution"])
     refused = problem(caller.post("bulk-actions", RETRY), "permission-missing")
@@ -168,12 +168,12 @@ def test_whoever_may_not_do_it_to_one_may_not_do_it_to_many() -> None:
         {"verb": "priority"},
     ],
 )
-def test_a_bulk_action_that_cannot_be_is_refused(caller: Api, wrong: dict[str, Any]) -> None:
+def test_an_invalid_bulk_action_is_refused(caller: Api, wrong: dict[str, Any]) -> None:
     failures(1)
     problem(caller.post("bulk-actions", wrong), "invalid")
     problem(caller.post("bulk-actions/preview", wrong), "invalid")
 
 
-def test_a_bulk_action_nobody_wrote_down_is_404(caller: Api) -> None:
+def test_an_unknown_bulk_action_is_404(caller: Api) -> None:
     problem(caller.get("bulk-actions/9"), "not-found")
     problem(caller.post("bulk-actions/9/start"), "not-found")

@@ -34,28 +34,28 @@ class Example:
 
 
 def examples() -> list[Example]:
-    """Every command of the page with the lines it is said to print."""
+    """Every command of the page with the lines it should print."""
     parts = [part for block in BLOCKS for part in re.split(r"^\$ ", block, flags=re.MULTILINE)]
     split = [part.partition("\n") for part in parts if part]
     return [Example(command, answer.strip()) for command, _, answer in split]
 
 
 def curl(command: str, values: dict[str, str]) -> Any:
-    """What this `curl` would ask, asked in-process."""
+    """The response to the request of this `curl`, made in-process."""
     for name, value in values.items():
         command = command.replace(f"${name}", value)
-    words, method, headers, body, url = shlex.split(command)[1:], "GET", {}, "", ""
-    while words:
-        word = words.pop(0)
-        if word == "-X":
-            method = words.pop(0)
-        elif word == "-H":
-            name, _, value = words.pop(0).partition(": ")
+    arguments, method, headers, body, url = shlex.split(command)[1:], "GET", {}, "", ""
+    while arguments:
+        argument = arguments.pop(0)
+        if argument == "-X":
+            method = arguments.pop(0)
+        elif argument == "-H":
+            name, _, value = arguments.pop(0).partition(": ")
             headers[name] = value
-        elif word == "-d":
-            body = words.pop(0)
-        elif word != "-s":
-            url = word
+        elif argument == "-d":
+            body = arguments.pop(0)
+        elif argument != "-s":
+            url = argument
     kind = headers.pop("Content-Type", "")
     return Client().generic(method, url, body.encode(), kind, headers=headers)
 

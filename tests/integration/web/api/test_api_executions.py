@@ -49,7 +49,7 @@ def test_the_same_key_twice_is_one_execution_and_the_second_answer_says_so(calle
     assert first.json()["id"] == second.json()["id"] == Execution.objects.get().pk
 
 
-def test_a_paper_is_enqueued_by_what_names_it(caller: Api) -> None:
+def test_a_paper_is_enqueued_by_its_identifier(caller: Api) -> None:
     made = caller.post("executions", {"item": "arXiv:2101.00001v2"}).json()
     assert (made["flow"], made["new"]) == ("papers", True)
     assert Document.objects.get(key=made["key"])
@@ -61,17 +61,17 @@ def test_a_path_of_the_server_is_not_taken_from_the_network(caller: Api, item: s
     assert not Document.objects.exists()
 
 
-def test_many_are_told_in_the_order_given_and_each_key_is_new_once(caller: Api) -> None:
+def test_many_are_answered_in_the_order_given_and_each_key_is_new_once(caller: Api) -> None:
     items = [{"key": key} for key in ("b", "a", "b", "c")]
     caller.post("executions", {"flow": "probe", "key": "c"})
-    told = caller.post("executions/many", {"flow": "probe", "items": items}).json()
-    assert (told["new"], told["already"]) == (2, 2)
-    assert [(one["key"], one["new"]) for one in told["executions"]] == [
+    response = caller.post("executions/many", {"flow": "probe", "items": items}).json()
+    assert (response["new"], response["already"]) == (2, 2)
+    assert [(one["key"], one["new"]) for one in response["executions"]] == [
         ("b", True), ("a", True), ("b", False), ("c", False),
     ]  # fmt: skip
 
 
-def test_one_bad_item_of_many_is_named_and_nothing_of_the_call_is_kept(caller: Api) -> None:
+def test_one_bad_item_of_many_is_named_and_nothing_is_stored(caller: Api) -> None:
     response = caller.post("executions/many", {"items": ["arXiv:2101.00001", "no such thing"]})
     assert problem(response, "invalid")["item"] == 1
     assert not Document.objects.exists()
@@ -114,7 +114,7 @@ def test_a_full_queue_is_429_with_its_depth_and_cap_and_loses_nothing(caller: Ap
         {"flow": "\u0000", "key": "a"},
     ],
 )
-def test_what_cannot_be_enqueued_is_422_on_both_databases(caller: Api, body: Any) -> None:
+def test_an_invalid_enqueue_is_422_on_both_databases(caller: Api, body: Any) -> None:
     """PostgreSQL refuses a NUL in text and JSON, SQLite takes it; here both do alike."""
     problem(caller.post("executions", body), "invalid")
     assert not Execution.objects.exists()
@@ -127,20 +127,20 @@ def test_work_that_could_never_start_is_refused(caller: Api) -> None:
     assert "host:small" in problem(caller.post("executions", body), "never-fits")["detail"]
 
 
-def test_pages_by_cursor_meet_every_row_once_whatever_is_enqueued_meanwhile(caller: Api) -> None:
+def test_pages_by_cursor_contain_every_row_once_whatever_is_enqueued_meanwhile(caller: Api) -> None:
     here = probes(7)
-    met, cursor = list[int](), ""
+    seen, cursor = list[int](), ""
     for number in range(10):
         page = caller.get("executions", rows=3, cursor=cursor).json()
-        met += [row["id"] for row in page["executions"]]
+        seen += [row["id"] for row in page["executions"]]
         probes(2, f"new{number}-")
         if page["next"] is None:
             break
         cursor = page["next"]
-    assert met == [execution.pk for execution in reversed(here)]
+    assert seen == [execution.pk for execution in reversed(here)]
 
 
-def test_a_page_reads_a_constant_number_of_statements(caller: Api) -> None:
+def test_a_page_costs_a_constant_number_of_queries(caller: Api) -> None:
     counts = []
     for prefix in ("a", "b"):
         probes(20, prefix)
@@ -151,11 +151,11 @@ def test_a_page_reads_a_constant_number_of_statements(caller: Api) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "0", "-1", "1.5", "01", "9" * 30])
-def test_a_cursor_that_is_none_of_ours_is_refused(caller: Api, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(caller: Api, cursor: str) -> None:
     problem(caller.get("executions", cursor=cursor), "invalid")
 
 
-def test_a_filter_narrows_and_one_nobody_knows_is_refused(caller: Api) -> None:
+def test_a_filter_selects_rows_and_an_unknown_one_is_refused(caller: Api) -> None:
     probes(2)
     enqueue_many("probe", [NewExecution("low")], priority=LOW)
     assert [row["key"] for row in caller.get("executions", priority="low").json()["executions"]] == ["low"]
@@ -164,18 +164,18 @@ def test_a_filter_narrows_and_one_nobody_knows_is_refused(caller: Api) -> None:
         problem(caller.get("executions", **wrong), "invalid")
 
 
-def test_an_execution_says_why_it_waits_its_place_and_what_may_be_expected(caller: Api) -> None:
+def test_an_execution_shows_why_it_waits_its_position_and_its_expected_start(caller: Api) -> None:
     limit_rows.sync()
     first, second = probes(2)
     controls.pause("prep.normal", Actor("ann", "admin", "moving"))
-    told = caller.get(f"executions/{second.pk}/why").json()
-    assert "paused by ann: moving" in told["why"]
-    assert ("paused", "prep.normal") in {(r["kind"], r["limit"]) for r in told["reasons"]}
-    assert (told["queue"], told["position"]) == ("prep.normal", 2)
+    explanation = caller.get(f"executions/{second.pk}/why").json()
+    assert "paused by ann: moving" in explanation["why"]
+    assert ("paused", "prep.normal") in {(r["kind"], r["limit"]) for r in explanation["reasons"]}
+    assert (explanation["queue"], explanation["position"]) == ("prep.normal", 2)
     assert caller.get(f"executions/{first.pk}/why").json()["position"] == 1
 
 
-def test_attempts_are_told_newest_first(caller: Api) -> None:
+def test_attempts_are_listed_newest_first(caller: Api) -> None:
     (execution,) = probes(1)
     now = timezone.now()
     for number in range(3):
@@ -204,7 +204,7 @@ def test_links_name_the_pages_of_an_execution_and_of_its_paper(caller: Api) -> N
     assert caller.get(f"executions/{probe.pk}/links").json()["item"] is None
 
 
-def test_retry_cancel_skip_priority_and_time_change_one_execution_and_are_recorded(caller: Api) -> None:
+def test_retry_cancel_skip_priority_and_reschedule_change_one_execution_and_are_recorded(caller: Api) -> None:
     broken, (first, second, third, fourth) = failed(), probes(4)
     later = (timezone.now() + timedelta(hours=1)).isoformat()
     for pk, verb, body in (
@@ -242,7 +242,7 @@ def test_a_retry_with_another_payload_needs_the_right_to_edit_payloads() -> None
 
 
 @pytest.mark.parametrize("path", ["", "/why", "/attempts", "/links"])
-def test_what_is_not_there_is_404(caller: Api, path: str) -> None:
+def test_an_unknown_execution_is_404(caller: Api, path: str) -> None:
     problem(caller.get(f"executions/{2**62}{path}"), "not-found")
     problem(caller.get(f"executions/0{path}"), "invalid")
     problem(caller.get(f"executions/{10**30}{path}"), "invalid")

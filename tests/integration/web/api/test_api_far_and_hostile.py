@@ -28,20 +28,20 @@ def caller() -> Api:
 
 
 @pytest.mark.parametrize("until", FAR)
-def test_a_pause_ends_within_years_a_database_and_a_person_can_read(caller: Api, until: str) -> None:
+def test_a_pause_cannot_end_beyond_the_years_a_database_stores(caller: Api, until: str) -> None:
     problem(caller.post("pause", {"target": "prep.low", "until": until}), "invalid")
     assert not Queue.objects.filter(paused_at__isnull=False).exists()
     assert caller.get("stats").status_code == 200
 
 
 @pytest.mark.parametrize("when", FAR)
-def test_work_is_put_off_by_ten_years_at_most(caller: Api, when: str) -> None:
+def test_work_is_rescheduled_by_ten_years_at_most(caller: Api, when: str) -> None:
     body = {"flow": "probe", "key": "x", "run_after": when}
     problem(caller.post("executions", body), "invalid")
     assert not Execution.objects.exists()
 
 
-def test_a_far_time_is_refused_to_every_caller() -> None:
+def test_a_time_too_far_ahead_is_refused_for_every_caller() -> None:
     far = timezone.now() + enqueue.MAX_HORIZON * 2
     with pytest.raises(BadInput, match="more than ten years ahead"):
         enqueue.enqueue("probe", "x", run_after=far)
@@ -50,7 +50,7 @@ def test_a_far_time_is_refused_to_every_caller() -> None:
 
 
 @pytest.mark.parametrize("payload", [{"trace": "/tmp/x"}, {"die": True}])
-def test_a_probe_is_told_no_more_by_a_retry_than_when_it_was_enqueued(
+def test_a_retry_accepts_no_payload_fields_that_enqueue_would_refuse(
     caller: Api, payload: dict[str, Any]
 ) -> None:
     enqueue.enqueue("probe", "x")
@@ -61,7 +61,7 @@ def test_a_probe_is_told_no_more_by_a_retry_than_when_it_was_enqueued(
 
 
 @pytest.mark.parametrize("to", ["executions/many", "batches/b/add"])
-def test_one_that_never_fits_refuses_all(caller: Api, to: str) -> None:
+def test_one_item_that_never_fits_refuses_all(caller: Api, to: str) -> None:
     batches.open_batch("b", "probe", ANN)
     controls.edit_limit("host:a", ANN, max_running=2)
     items: list[Any] = [{"key": f"k{n}"} for n in range(600)]
@@ -72,7 +72,7 @@ def test_one_that_never_fits_refuses_all(caller: Api, to: str) -> None:
     assert not AuditEntry.objects.filter(action="enqueue").exists()
 
 
-def test_a_batch_named_like_the_number_of_another_is_the_one_that_is_met() -> None:
+def test_a_batch_named_like_the_number_of_another_is_found_by_its_name() -> None:
     other = batches.open_batch("other", "probe", ANN)
     batches.add(other, [NewExecution("theirs", {})])
     named = batches.open_batch(str(other.pk), "probe", ANN)

@@ -1,4 +1,4 @@
-"""Every operation met with requests made from the schema, and with ones that break it.
+"""Every operation called with requests made from the schema, and with ones that break it.
 
 Whatever comes, the answer is one the schema names, problems included, and never our fault.
 """

@@ -29,7 +29,7 @@ def probe(key: str) -> dict[str, Any]:
     return {"flow": "probe", "key": key}
 
 
-def test_the_same_request_again_gets_the_same_answer_and_has_no_second_effect(caller: Api) -> None:
+def test_a_repeated_request_gets_the_same_answer_and_has_no_second_effect(caller: Api) -> None:
     first = caller.post("executions", probe("a"), Idempotency_Key="k")
     again = caller.post("executions", probe("a"), Idempotency_Key="k")
     assert (first.status_code, again.status_code) == (201, 201), "without a key it would be 200"
@@ -44,26 +44,28 @@ def test_a_pause_sent_twice_under_one_key_is_recorded_once(caller: Api) -> None:
     assert AuditEntry.objects.filter(action="pause").count() == 1
 
 
-def test_another_request_under_the_same_key_is_422_and_takes_no_effect(caller: Api) -> None:
+def test_a_different_request_under_the_same_key_is_422_and_has_no_effect(caller: Api) -> None:
     caller.post("executions", probe("a"), Idempotency_Key="k")
     problem(caller.post("executions", probe("b"), Idempotency_Key="k"), "key-reused")
     problem(caller.post("executions/many", probe("a"), Idempotency_Key="k"), "invalid")
     assert list(Execution.objects.values_list("key", flat=True)) == ["a"]
 
 
-def test_keys_of_one_token_are_none_of_another_tokens_business(caller: Api) -> None:
+def test_keys_of_one_token_do_not_affect_another_token(caller: Api) -> None:
     caller.post("executions", probe("a"), Idempotency_Key="k")
     made = api(name="other").post("executions", probe("b"), Idempotency_Key="k")
     assert (made.status_code, REPLAYED in made) == (201, False)
 
 
-def test_a_refused_request_keeps_no_key_and_no_effect(caller: Api) -> None:
+def test_a_refused_request_stores_no_key_and_has_no_effect(caller: Api) -> None:
     problem(caller.post("executions/99/cancel", {}, Idempotency_Key="k"), "not-found")
     problem(caller.post("limits/reset-breaker", {"limits": []}, Idempotency_Key="k"), "invalid")
     assert not IdempotencyRecord.objects.exists()
 
 
-def test_a_full_queue_keeps_what_went_in_and_lets_the_same_key_go_on_when_there_is_room(caller: Api) -> None:
+def test_a_full_queue_keeps_what_was_enqueued_and_the_same_key_continues_when_there_is_room(
+    caller: Api,
+) -> None:
     limit_rows.sync()
     controls.edit_queue("prep.normal", ANN, max_pending=1)
     body = {"flow": "probe", "items": [{"key": "a"}, {"key": "b"}]}
@@ -75,12 +77,12 @@ def test_a_full_queue_keeps_what_went_in_and_lets_the_same_key_go_on_when_there_
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "a\x01", "é", "k" * 201])
-def test_a_key_that_cannot_be_kept_is_refused(caller: Api, key: str) -> None:
+def test_an_idempotency_key_that_cannot_be_stored_is_refused(caller: Api, key: str) -> None:
     problem(caller.post("executions", probe("a"), Idempotency_Key=key), "invalid")
     assert not Execution.objects.exists()
 
 
-def test_a_session_has_no_keys_and_is_told_so(client: Any) -> None:
+def test_idempotency_keys_are_refused_for_a_session(client: Any) -> None:
     client.force_login(someone())
     response = client.post(
         "/api/v1/executions", probe("a"), "application/json", headers={"Idempotency-Key": "k"}
@@ -88,7 +90,7 @@ def test_a_session_has_no_keys_and_is_told_so(client: Any) -> None:
     assert "token" in problem(response, "invalid")["detail"]
 
 
-def test_answers_are_forgotten_after_a_day(caller: Api) -> None:
+def test_stored_answers_are_deleted_after_a_day(caller: Api) -> None:
     caller.post("executions", probe("a"), Idempotency_Key="old")
     IdempotencyRecord.objects.update(at=database_now() - timedelta(hours=25))
     caller.post("executions", probe("b"), Idempotency_Key="new")
@@ -98,7 +100,7 @@ def test_answers_are_forgotten_after_a_day(caller: Api) -> None:
 
 @pytest.mark.only_on("postgres", why="needs two connections")
 @pytest.mark.django_db(transaction=True)
-def test_of_requests_in_flight_together_under_one_key_exactly_one_takes_effect(
+def test_of_concurrent_requests_under_one_key_exactly_one_takes_effect(
     in_threads: Callable[..., list[Any]], sent: list[Any]
 ) -> None:
     limit_rows.sync()

@@ -23,7 +23,7 @@ def caller() -> Api:
     return api()
 
 
-def test_a_limit_shows_its_figures_use_and_what_waits_on_it(caller: Api) -> None:
+def test_a_limit_shows_its_fields_usage_and_what_waits_on_it(caller: Api) -> None:
     enqueue("probe", "a", {"limit_key": "host:a"})
     caller.post("pause", {"target": "host:a", "reason": "they asked"})
     found = caller.get("limits/host:a").json()
@@ -34,7 +34,7 @@ def test_a_limit_shows_its_figures_use_and_what_waits_on_it(caller: Api) -> None
     assert {"fleet", "phase:prep", "host:*", "host:a"} <= names
 
 
-def test_figures_are_set_and_recorded_and_those_not_given_stay(caller: Api) -> None:
+def test_given_fields_are_set_and_recorded_and_the_others_stay(caller: Api) -> None:
     body = {"max_running": 7, "rate": "10/m burst 3", "reason": "a new contract"}
     edited = caller.patch("limits/host:b", body).json()
     assert (edited["max_running"], edited["rate"], edited["breaker_after"]) == (7, "10/m burst 3", 10)
@@ -59,16 +59,14 @@ def test_figures_are_set_and_recorded_and_those_not_given_stay(caller: Api) -> N
         ("hots:a", {"max_running": 3}),
     ],
 )
-def test_figures_that_cannot_be_are_422_and_change_nothing(
-    caller: Api, name: str, body: dict[str, Any]
-) -> None:
+def test_invalid_fields_are_422_and_change_nothing(caller: Api, name: str, body: dict[str, Any]) -> None:
     before = list(Limit.objects.order_by("pk").values())
     problem(caller.patch(f"limits/{name}", body), "invalid")
     assert list(Limit.objects.order_by("pk").values()) == before
     assert not AuditEntry.objects.filter(source="api").exists()
 
 
-def test_a_limit_nobody_knows_is_404(caller: Api) -> None:
+def test_an_unknown_limit_is_404(caller: Api) -> None:
     assert "fleet" in problem(caller.get("limits/flet"), "not-found")["detail"]
 
 
@@ -83,7 +81,7 @@ def test_breakers_are_reset_by_name_or_pattern(caller: Api) -> None:
 
 
 @pytest.mark.parametrize("target", ["everything", "prep.low", "prep", "host:a"])
-def test_a_pause_holds_until_it_is_resumed(caller: Api, target: str) -> None:
+def test_a_pause_lasts_until_it_is_resumed(caller: Api, target: str) -> None:
     assert caller.post("pause", {"target": target}).json() == {"target": target, "paused": True}
     rows = [*Queue.objects.filter(paused_at__isnull=False), *Limit.objects.filter(paused_at__isnull=False)]
     assert len(rows) == 1
@@ -92,13 +90,13 @@ def test_a_pause_holds_until_it_is_resumed(caller: Api, target: str) -> None:
     assert not Limit.objects.filter(paused_at__isnull=False).exists()
 
 
-def test_a_pause_of_nothing_or_until_the_past_is_refused(caller: Api) -> None:
+def test_a_pause_of_an_unknown_target_or_until_the_past_is_refused(caller: Api) -> None:
     problem(caller.post("pause", {"target": "nothing"}), "invalid")
     past = {"target": "prep.low", "until": "2020-01-01T00:00:00Z"}
     assert "passed" in problem(caller.post("pause", past), "invalid")["detail"]
 
 
-def test_whoever_may_pause_queues_may_not_pause_limits_by_it() -> None:
+def test_the_permission_to_pause_queues_does_not_allow_pausing_limits() -> None:
     limit_rows.sync()
     caller = api(permissions=["view_queue", "pause_queue"])
     assert caller.post("pause", {"target": "prep.low"}).status_code == 200
@@ -117,7 +115,7 @@ def test_queues_show_what_waits_and_their_caps_can_be_set(caller: Api) -> None:
 
 def test_stats_are_those_of_the_command(caller: Api) -> None:
     enqueue("probe", "a")
-    told, stats = caller.get("stats").json(), current_stats()
-    assert set(told) == set(stats)
-    assert told["statuses"] == {"pending": 1}
-    assert {limit["limit"] for limit in told["limits"]} == {one["limit"] for one in stats["limits"]}
+    reported, stats = caller.get("stats").json(), current_stats()
+    assert set(reported) == set(stats)
+    assert reported["statuses"] == {"pending": 1}
+    assert {limit["limit"] for limit in reported["limits"]} == {one["limit"] for one in stats["limits"]}

@@ -1,4 +1,4 @@
-"""Whatever goes wrong below /api/ is a problem (RFC 9457), and tells no secret."""
+"""Whatever goes wrong below /api/ is a problem (RFC 9457), and reveals no secret."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_hostile_json_is_refused_and_never_reaches_a_database(caller: Api, body:
 @pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999", b"1" + b"0" * 5000])
 def test_a_number_that_cannot_be_stored_is_refused_in_plain_words(caller: Api, number: bytes) -> None:
     response = caller.raw("executions", b'{"key": "a", "payload": {"seconds": ' + number + b"}}")
-    said = "a number is NaN, infinite, or too large to be stored"
-    assert problem(response, "invalid")["detail"] == said
+    detail = "a number is NaN, infinite, or too large to be stored"
+    assert problem(response, "invalid")["detail"] == detail
 
 
-def test_json_may_be_nested_as_deep_as_is_said(caller: Api) -> None:
+def test_json_may_be_nested_up_to_the_documented_depth(caller: Api) -> None:
     body = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert "deeper" not in problem(caller.raw("executions", body), "invalid")["detail"]
     assert "deeper" in problem(caller.raw("executions", b"[" + body + b"]"), "invalid")["detail"]
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "text/json", ""])
-def test_a_body_that_does_not_call_itself_json_is_415(caller: Api, kind: str) -> None:
+def test_a_body_without_the_json_content_type_is_415(caller: Api, kind: str) -> None:
     problem(caller.raw("executions", b'{"flow": "probe", "key": "a"}', kind), "not-json")
 
 
@@ -73,7 +73,7 @@ def test_a_body_beyond_the_limit_is_413(caller: Api, settings: Any) -> None:
     problem(caller.raw("executions", b" " * 1001), "too-large")
 
 
-def test_no_such_path_and_no_such_method_are_problems_too(caller: Api) -> None:
+def test_unknown_paths_and_methods_are_problems_too(caller: Api) -> None:
     problem(caller.get("nothing/here"), "not-found")
     refused = caller.patch("stats", {})
     problem(refused, "method-not-allowed")
@@ -89,7 +89,7 @@ def test_head_answers_what_get_does_without_its_body(caller: Api, path: str) -> 
     }  # fmt: skip
 
 
-def test_head_is_let_in_by_the_scope_of_get_and_works_on_no_other_route(caller: Api) -> None:
+def test_head_needs_the_scope_of_get_and_works_on_no_other_route(caller: Api) -> None:
     assert Client().head("/api/v1/stats").status_code == 401
     assert api("limits", name="narrow").head("stats").status_code == 403
     assert caller.head("executions/1/retry").status_code == 405
@@ -102,13 +102,13 @@ def test_pages_for_people_keep_their_own_errors() -> None:
     assert response["Content-Type"].startswith("text/html")
 
 
-def test_every_wrong_member_is_told_by_its_place(caller: Api) -> None:
+def test_every_invalid_member_is_reported_by_its_path(caller: Api) -> None:
     body = problem(caller.post("executions", {"flow": 1, "priority": "x"}), "invalid")
     places = {error["where"] for error in body["errors"]}
     assert places == {"body.given.flow", "body.given.priority"}
 
 
-def test_what_breaks_on_our_side_tells_nothing_of_it(caller: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_reveals_no_details(caller: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """No message, no traceback, no setting of ours."""
 
     def broken() -> None:
@@ -121,7 +121,7 @@ def test_what_breaks_on_our_side_tells_nothing_of_it(caller: Api, monkeypatch: p
     assert b"Traceback" not in response.content
 
 
-def test_a_database_that_is_away_is_503_and_worth_another_try(
+def test_an_unavailable_database_is_503_with_retry_after(
     caller: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:

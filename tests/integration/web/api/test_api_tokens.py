@@ -50,7 +50,7 @@ def test_the_command_makes_json_with_the_secret_once() -> None:
     assert (made["name"], made["owner"], made["rate"]) == ("ci", "ann", "600/minute")
 
 
-def test_the_command_revokes_by_name_and_refuses_names_nobody_has() -> None:
+def test_the_command_revokes_by_name_and_refuses_unknown_names() -> None:
     make_token(name="a")
     assert queue("token", "revoke", "a", "b").code == 3
     assert ApiToken.objects.get().revoked_at is None
@@ -60,7 +60,7 @@ def test_the_command_revokes_by_name_and_refuses_names_nobody_has() -> None:
 
 
 @pytest.mark.parametrize("more", [("--owner", "nobody"), ("--owner", "ann", "--rate", "often")])
-def test_the_command_refuses_what_could_not_work(more: tuple[str, ...]) -> None:
+def test_the_command_refuses_invalid_tokens(more: tuple[str, ...]) -> None:
     someone("ann")
     result = queue("token", "create", "ci", "--scope", "read", *more)
     assert (result.code, ApiToken.objects.count()) == (3, 0)
@@ -96,7 +96,7 @@ def test_the_admin_shows_the_secret_once_and_keeps_no_copy(superuser: Client) ->
     "wrong", [{"name": ""}, {"scopes": []}, {"scopes": ["root"]}, {"rate": "often"},
               {"expires_at": "2020-01-01T00:00"}],
 )  # fmt: skip
-def test_the_admin_refuses_what_could_not_work(superuser: Client, wrong: dict[str, Any]) -> None:
+def test_the_admin_refuses_invalid_tokens(superuser: Client, wrong: dict[str, Any]) -> None:
     root = User.objects.get(username="root")
     answer = superuser.post(page("apitoken", view="add"), form(root, **wrong))
     assert "error" in text_of(answer)

@@ -33,8 +33,8 @@ class Scrape:
 
     def total(self, name: str, **labels: Any) -> float:
         """The sum of all series of this name with these labels."""
-        wanted = set(labels.items())
-        return sum(v for (found, has), v in self.samples.items() if found == name and wanted <= has)
+        selected = set(labels.items())
+        return sum(v for (found, has), v in self.samples.items() if found == name and selected <= has)
 
 
 def scrape(**headers: str) -> Scrape:

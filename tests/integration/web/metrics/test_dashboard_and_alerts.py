@@ -49,13 +49,13 @@ def tokens(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def metrics_in(expression: str) -> dict[str, set[str]]:
-    """The metrics an expression asks for, and the labels it picks them by."""
-    asked: dict[str, set[str]] = {}
+    """The metrics an expression uses, and the labels it selects them by."""
+    used: dict[str, set[str]] = {}
     for kind, text in tokens(expression):
         name, _, picks = text.partition("{")
         if kind in ("selector", "word") and (name.startswith("sluicegate_") or name == "up"):
-            asked.setdefault(name, set()).update(re.findall(r'(\w+)\s*(?:=~|!~|!=|=)"', picks))
-    return asked
+            used.setdefault(name, set()).update(re.findall(r'(\w+)\s*(?:=~|!~|!=|=)"', picks))
+    return used
 
 
 def grouped_by(expression: str) -> set[str]:
@@ -64,7 +64,7 @@ def grouped_by(expression: str) -> set[str]:
 
 
 @pytest.fixture
-def there(played: Callable[..., Any], probes: Callable[..., list[Execution]]) -> dict[str, set[str]]:
+def scraped(played: Callable[..., Any], probes: Callable[..., list[Execution]]) -> dict[str, set[str]]:
     """Each name a busy fleet's scrape has, with the labels of its series."""
     worker = played(slots=2)
     probes(4, requests=1)
@@ -79,27 +79,27 @@ def there(played: Callable[..., Any], probes: Callable[..., list[Execution]]) ->
     return found
 
 
-def test_every_metric_and_label_asked_for_is_in_a_scrape(there: dict[str, set[str]]) -> None:
+def test_every_metric_and_label_used_is_in_a_scrape(scraped: dict[str, set[str]]) -> None:
     for expression in EXPRESSIONS:
-        asked = metrics_in(expression)
-        assert asked or expression == "time()", expression
-        for name, labels in asked.items():
-            assert name in there, f"{name} in {expression}"
-            assert labels <= there[name], f"{labels} of {name} in {expression}"
-        known = set[str]().union(*(there[name] for name in asked))
+        used = metrics_in(expression)
+        assert used or expression == "time()", expression
+        for name, labels in used.items():
+            assert name in scraped, f"{name} in {expression}"
+            assert labels <= scraped[name], f"{labels} of {name} in {expression}"
+        known = set[str]().union(*(scraped[name] for name in used))
         assert grouped_by(expression) <= known, expression
 
 
-def test_every_metric_is_shown_or_watched(there: dict[str, set[str]]) -> None:
+def test_every_metric_is_in_a_panel_or_an_alert(scraped: dict[str, set[str]]) -> None:
     """What nobody looks at need not be read at each scrape."""
-    asked = {name.removesuffix("_bucket") for e in EXPRESSIONS for name in metrics_in(e)}
-    unused = {metric.name for metric in DECLARED} - asked
-    assert unused == {"sluicegate_build_info", "sluicegate_queue_due"} - asked
-    assert {metric.name for metric in DECLARED} - {n.removesuffix("_bucket") for n in there} == set()
+    used = {name.removesuffix("_bucket") for e in EXPRESSIONS for name in metrics_in(e)}
+    unused = {metric.name for metric in DECLARED} - used
+    assert unused == {"sluicegate_build_info", "sluicegate_queue_due"} - used
+    assert {metric.name for metric in DECLARED} - {n.removesuffix("_bucket") for n in scraped} == set()
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_expressions_can_be_read(expression: str) -> None:
+def test_expressions_can_be_parsed(expression: str) -> None:
     depth, parts = 0, list(tokens(expression))
     for kind, text in parts:
         depth += (kind == "open") - (kind == "close")
@@ -119,7 +119,7 @@ def _ranged(expression: str) -> list[str]:
     return re.findall(r"(\w+)(?:\{[^}]*\})?\[\d+", expression)
 
 
-def test_counters_are_read_by_their_growth_and_gauges_as_they_are() -> None:
+def test_counters_are_used_with_rate_or_increase_and_gauges_directly() -> None:
     counters = {metric.name for metric in DECLARED if metric.kind == "counter"}
     for expression in EXPRESSIONS:
         grown = set(_ranged(expression))
@@ -142,13 +142,13 @@ def test_alerts_are_named_once_and_say_what_to_do() -> None:
         assert used <= grouped_by(rule["expr"])
 
 
-def test_panels_are_told_apart_explained_and_do_not_overlap() -> None:
+def test_panels_have_distinct_titles_descriptions_and_do_not_overlap() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        columns = range(place["x"], place["x"] + place["w"])
-        cells = {(x, y) for x in columns for y in range(place["y"], place["y"] + place["h"])}
+        grid = panel["gridPos"]
+        columns = range(grid["x"], grid["x"] + grid["w"])
+        cells = {(x, y) for x in columns for y in range(grid["y"], grid["y"] + grid["h"])}
         assert not cells & taken, panel["title"]
         assert max(columns) < 24
         taken |= cells
@@ -156,12 +156,12 @@ def test_panels_are_told_apart_explained_and_do_not_overlap() -> None:
     assert all(target["datasource"]["uid"] == "${datasource}" for target in TARGETS)
 
 
-def test_prometheus_asks_where_the_web_service_answers() -> None:
-    told = yaml.safe_load((COMPOSE / "prometheus" / "prometheus.yml").read_text())
-    (job,) = told["scrape_configs"]
+def test_prometheus_scrapes_the_address_of_the_web_service() -> None:
+    config = yaml.safe_load((COMPOSE / "prometheus" / "prometheus.yml").read_text())
+    (job,) = config["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["web:8000"]}]
     assert job["job_name"] == "sluicegate"
-    assert told["rule_files"] == ["alerts.yml"]
+    assert config["rule_files"] == ["alerts.yml"]
     assert "web" in services()["web"]["environment"]["SLUICE_ALLOWED_HOSTS"].split(",")
     (script,) = services()["prometheus"]["command"]
     assert f"> {job['authorization']['credentials_file']}\n" in script

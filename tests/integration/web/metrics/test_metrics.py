@@ -99,7 +99,7 @@ def test_depth_follows_work_from_waiting_to_its_end(played: Played, probes: Prob
     assert depths() == [0, 0, 0, 3, 0]
 
 
-def test_the_oldest_wait_is_that_of_what_is_due(probes: Probes) -> None:
+def test_the_oldest_wait_is_that_of_due_work(probes: Probes) -> None:
     probes(1, phase="wrap")
     Execution.objects.update(run_after=database_now() - timedelta(seconds=100))
     probes(1, priority=HIGH, prefix="later")
@@ -140,15 +140,15 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
 ) -> None:
     worker = played()
     seen, began = [scrape()], database_now()
-    for turn in range(4):
-        probes(3, prefix=f"t{turn}-")
+    for round_number in range(4):
+        probes(3, prefix=f"t{round_number}-")
         grants = worker.begin_all()
         seen.append(scrape())
         for grant in grants:
             worker.end(grant, next_too=False)
         seen.append(scrape())
-        ended = minute_stats.whole_minute(began) - timedelta(minutes=9 - turn)
-        Attempt.objects.filter(execution__key__startswith=f"t{turn}-").update(ended_at=ended)
+        ended = minute_stats.whole_minute(began) - timedelta(minutes=9 - round_number)
+        Attempt.objects.filter(execution__key__startswith=f"t{round_number}-").update(ended_at=ended)
         minute_stats.roll_up(began)
         seen.append(scrape())
     configure(keep_attempts_days=1e-9, keep_minutes_days=1)
@@ -164,7 +164,7 @@ def test_counters_never_fall_while_minutes_are_rolled_up_and_attempts_and_minute
     assert seen[-1]("sluicegate_starts_total", phase="prep", priority="normal") == 12
 
 
-def test_an_attempt_written_late_leaves_no_dent_in_a_counter(played: Played, probes: Probes) -> None:
+def test_an_attempt_written_late_makes_no_counter_decrease(played: Played, probes: Probes) -> None:
     """It bears a minute that is rolled up already, and its lease is gone: it counts all the same."""
     worker = played()
     probes(2)
@@ -180,7 +180,7 @@ def test_an_attempt_written_late_leaves_no_dent_in_a_counter(played: Played, pro
     assert scrape().total("sluicegate_starts_total") == 2
 
 
-def test_counters_are_left_out_while_rolling_up_is_far_behind(
+def test_counters_are_omitted_while_the_roll_up_is_far_behind(
     played: Played, probes: Probes, later: Callable[[float], None]
 ) -> None:
     """Rather than counting millions of attempts at each scrape, or falling."""
@@ -227,7 +227,7 @@ def test_second_deliveries_and_endings_after_the_lease_are_counted(played: Playe
     assert minute_stats.rolled_up_to() is None
 
 
-def test_lease_health_shows_renewals_missed_and_leases_run_out(played: Played, probes: Probes) -> None:
+def test_lease_metrics_show_missed_renewals_and_expired_leases(played: Played, probes: Probes) -> None:
     worker = played()
     probes(3)
     worker.begin_all()
@@ -242,7 +242,7 @@ def test_lease_health_shows_renewals_missed_and_leases_run_out(played: Played, p
     assert seen("sluicegate_lease_seconds") == 90
 
 
-def test_limits_show_use_caps_reserve_budget_pauses_and_breakers(
+def test_limits_show_usage_caps_reserve_budget_pauses_and_breakers(
     played: Played, probes: Probes, configure: Callable[..., None]
 ) -> None:
     configure(max_workers=10, high_priority_reserved=2, daily_budget=100)
@@ -299,7 +299,7 @@ def test_ten_thousand_hosts_errors_and_workers_make_no_series(played: Played, pr
     with CaptureQueriesContext(connection) as many:
         after = scrape()
     assert len(few) == len(many) < 30
-    assert len(after.samples) - len(before.samples) <= 3, "an outcome not met before"
+    assert len(after.samples) - len(before.samples) <= 3, "a new outcome"
     assert after("sluicegate_limit_breaker_open", limit="host:*") == 10_000
     failed = after.total("sluicegate_attempts_total", outcome="failed", error_kind="other")
     assert failed == 500
@@ -315,7 +315,7 @@ def test_keys_payloads_and_messages_are_in_no_metric(played: Played, probes: Pro
     assert Route.objects.count() > 0
 
 
-def test_an_ending_beside_others_is_refused_alone(played: Played, probes: Probes) -> None:
+def test_a_refused_finish_in_a_batch_affects_no_other(played: Played, probes: Probes) -> None:
     worker = played()
     probes(2)
     one, other = worker.begin_all()

@@ -18,24 +18,24 @@ TOKEN = "0123456789abcdef-token"
 SettingsGroup = Callable[..., None]
 
 
-def test_this_machine_reads_them_without_a_token(client: Client) -> None:
+def test_metrics_are_readable_from_this_machine_without_a_token(client: Client) -> None:
     for address in ("127.0.0.1", "127.8.8.8", "::1"):
         assert client.get("/metrics", REMOTE_ADDR=address).status_code == 200
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "192.0.2.1", "2001:db8::1", "", "nonsense"])
-def test_elsewhere_is_told_to_set_a_token(client: Client, address: str) -> None:
+def test_other_machines_are_refused_and_asked_to_set_a_token(client: Client, address: str) -> None:
     answer = client.get("/metrics", REMOTE_ADDR=address)
     assert (answer.status_code, b"SLUICE_METRICS_TOKEN" in answer.content) == (403, True)
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
-def test_what_comes_through_a_proxy_is_not_taken_for_this_machine(client: Client, header: str) -> None:
+def test_a_request_through_a_proxy_does_not_count_as_this_machine(client: Client, header: str) -> None:
     assert client.get("/metrics", headers={header: "127.0.0.1"}).status_code == 403
 
 
 @pytest.mark.parametrize("given", [None, "", TOKEN, f"Bearer {TOKEN}x", "Bearer ", "Basic x", "Bearer é"])
-def test_with_a_token_set_nobody_reads_them_without_it(
+def test_with_a_token_set_metrics_need_it(
     client: Client, configure: SettingsGroup, given: str | None
 ) -> None:
     configure(metrics_token=TOKEN)
@@ -45,7 +45,7 @@ def test_with_a_token_set_nobody_reads_them_without_it(
     assert TOKEN.encode() not in answer.content
 
 
-def test_with_the_token_anyone_reads_them(client: Client, configure: SettingsGroup) -> None:
+def test_with_the_token_metrics_are_readable_from_anywhere(client: Client, configure: SettingsGroup) -> None:
     configure(metrics_token=TOKEN)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     answer = client.get("/metrics", headers=headers, REMOTE_ADDR="10.0.0.7")
@@ -53,17 +53,17 @@ def test_with_the_token_anyone_reads_them(client: Client, configure: SettingsGro
     assert clean(f"with {TOKEN}") == "with ***"
 
 
-def test_turned_off_there_are_none(client: Client, configure: SettingsGroup) -> None:
+def test_metrics_can_be_turned_off(client: Client, configure: SettingsGroup) -> None:
     configure(metrics="false")
     assert client.get("/metrics").status_code == 404
 
 
-def test_nothing_is_changed_by_reading_and_nothing_else_is_answered(client: Client) -> None:
+def test_metrics_accept_only_reads_and_change_nothing(client: Client) -> None:
     assert client.head("/metrics").status_code == 200
     assert client.post("/metrics").status_code == 405
 
 
-def test_a_database_that_does_not_answer_is_said(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_database_is_reported(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def away() -> None:
         raise OperationalError("connection refused to db:5432")
 
