@@ -55,7 +55,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=100_000, help="failed ones (default 10^5)")
     parser.add_argument("--waiting", type=int, default=10_000, help="waiting ones (default 10^4)")
     parser.add_argument("--leases", type=int, default=50, help="busy slots (default 50)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds in turn (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, alternating (default 3)")
     parser.add_argument("--seconds", type=float, default=5, help="of each part (default 5)")
     parser.add_argument("--database", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--whole", action="store_true", help="then retry all, to the end")
@@ -83,7 +83,7 @@ def measure(database: Database, options: argparse.Namespace) -> tuple[list[str],
 
 def run_whole(database: Database, options: argparse.Namespace) -> tuple[Any, Any, Any]:
     """What the preview took, the result of the retry of all, and the times of pages opened during it."""
-    before = _child(database, options, do="ask_first")
+    before = _child(database, options, do="first_reads")
     with ThreadPoolExecutor(2) as pool:
         pages = pool.submit(_child, database, options, do="look")
         result = _child(database, options, do="carry_out")

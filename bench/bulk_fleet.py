@@ -97,13 +97,13 @@ def retry(seconds: float) -> Any:
     return {"changed": changed, "seconds": took, "counted": counted}
 
 
-def ask_first() -> Any:
-    """Milliseconds of what a person opens first: the failure groups, and the preview of all."""
+def first_reads() -> Any:
+    """Milliseconds of what a person opens first: the failure groups, and the preview of all executions."""
     from queuemgr.operations import bulk
     from queuemgr.reporting import failure_groups
 
-    asked = (failure_groups.groups, lambda: bulk.preview(bulk.BulkRequest("retry", FILTER)))
-    return [_milliseconds(ask) for ask in asked]
+    reads = (failure_groups.groups, lambda: bulk.preview(bulk.BulkRequest("retry", FILTER)))
+    return [_milliseconds(read) for read in reads]
 
 
 def carry_out() -> Any:
@@ -147,16 +147,16 @@ def look() -> Any:
     return took
 
 
-def _milliseconds(ask: Callable[[], object]) -> float:
+def _milliseconds(read: Callable[[], object]) -> float:
     began = time.perf_counter()
-    ask()
+    read()
     return (time.perf_counter() - began) * 1000
 
 
 if __name__ == "__main__":
     set_up_django()
     verbs: dict[str, Callable[..., Any]] = {
-        "load": load, "finish": finish, "retry": retry, "ask_first": ask_first, "carry_out": carry_out,
+        "load": load, "finish": finish, "retry": retry, "first_reads": first_reads, "carry_out": carry_out,
         "look": look,
     }  # fmt: skip
     answer(verbs)

@@ -111,7 +111,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--keys", type=int, default=2000, help=f"keys, all but {OPEN_KEYS} saturated (default 2000)"
     )
-    parser.add_argument("--rounds", type=int, default=5, help="rounds in turn (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds, alternating (default 5)")
     parser.add_argument(
         "--repetitions", type=int, default=300, help="of each measure, in all rounds (default 300)"
     )

@@ -46,7 +46,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.downloads", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds in turn (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, alternating (default 3)")
     parser.add_argument("--count", type=int, default=4000, help="downloads a run (default 4000)")
     parser.add_argument("--size", type=int, default=200_000, help="bytes each (default 200000)")
     parser.add_argument("--connections", type=int, default=128, help="at once (default 128)")

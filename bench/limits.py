@@ -118,7 +118,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds in turn (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, alternating (default 3)")
     parser.add_argument("--count", type=int, default=5000, help="probes a run (default 5000)")
     parser.add_argument(
         "--seconds", type=float, default=0, help="seconds each takes, such as 0.005 (default 0)"

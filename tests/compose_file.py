@@ -22,23 +22,23 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def command(service: Mapping[str, Any]) -> list[str]:
-    """The words of a service's command, as compose hands them to the container."""
-    said = service["command"]
-    words = shlex.split(said) if isinstance(said, str) else said
-    return [word.replace("$$", "$") for word in words]
+    """The arguments of a service's command, as compose passes them to the container."""
+    command_line = service["command"]
+    arguments = shlex.split(command_line) if isinstance(command_line, str) else command_line
+    return [argument.replace("$$", "$") for argument in arguments]
 
 
 def health_check(service: Mapping[str, Any]) -> list[str]:
     """The command of a service's health check."""
-    kind, *words = service["healthcheck"]["test"]
-    words = [word.replace("$$", "$") for word in words]
-    return ["sh", "-c", *words] if kind == "CMD-SHELL" else words
+    kind, *arguments = service["healthcheck"]["test"]
+    arguments = [argument.replace("$$", "$") for argument in arguments]
+    return ["sh", "-c", *arguments] if kind == "CMD-SHELL" else arguments
 
 
 def workers() -> dict[str, list[str]]:
     """The commands of the services that are Celery workers."""
     commands = {name: command(s) for name, s in services().items() if "command" in s}
-    return {name: words for name, words in commands.items() if words[:4] == [*CELERY, "worker"]}
+    return {name: arguments for name, arguments in commands.items() if arguments[:4] == [*CELERY, "worker"]}
 
 
 CELERY = ["celery", "-A", "project"]

@@ -55,7 +55,7 @@ class File(Protocol):
 
 
 class ForkServer:
-    """The server, as its client sees it; `start` takes the place of `subprocess.Popen`."""
+    """The server, as its client sees it; `start` replaces `subprocess.Popen`."""
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -98,7 +98,7 @@ class ForkedProcess:
     """A program the server has started, with the part of `subprocess.Popen` that tests use."""
 
     returncode: int | None = None
-    """The exit code, once asked for after its end; negative: the signal that ended it."""
+    """The exit code, once polled after its end; negative: the signal that ended it."""
 
     def __init__(self, args: list[str], status: socket.socket) -> None:
         self.args, self._status = args, status

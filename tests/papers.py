@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SECRET = "Zanzibar"  # stands in the paper, and must stand in no log and no error
+SECRET = "Zanzibar"  # is in the paper, and must be in no log and no error
 
 PAPER = f"""[PAGE 1]
 Sluices in Practice

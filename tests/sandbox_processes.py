@@ -8,7 +8,7 @@ import psutil
 
 
 def family(of: int | None = None) -> list[psutil.Process]:
-    """The sandboxed children of a process (ours unless told), and their own children."""
+    """The sandboxed children of a process (ours by default), and their own children."""
     found: list[psutil.Process] = []
     for child in psutil.Process(of).children():
         with suppress(psutil.NoSuchProcess):

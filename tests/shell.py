@@ -25,11 +25,11 @@ class Shell:
     def __init__(self, server: ForkServer) -> None:
         self.server = server
 
-    def __call__(self, directory: Path, *words: object, **variables: str) -> subprocess.CompletedProcess[str]:
-        started = self.start(directory, *words, **variables)
+    def __call__(self, directory: Path, *args: object, **variables: str) -> subprocess.CompletedProcess[str]:
+        started = self.start(directory, *args, **variables)
         out, err = started.communicate(timeout=180)
         code = started.process.wait()
-        return subprocess.CompletedProcess(words, code, out.decode(), err.decode())
+        return subprocess.CompletedProcess(args, code, out.decode(), err.decode())
 
-    def start(self, directory: Path, *words: object, **variables: str) -> PipedProcess:
-        return self.server.start_piped(["manage.py", *map(str, words)], alone(directory, **variables))
+    def start(self, directory: Path, *args: object, **variables: str) -> PipedProcess:
+        return self.server.start_piped(["manage.py", *map(str, args)], alone(directory, **variables))

@@ -62,25 +62,25 @@ RULES = {
 """The databases the tests of a module or a folder run on; the first entry that fits counts."""
 
 ON = re.compile(r"[\[-]on-(\w+)[\]-]")
-"""The part of a test's name that says which database it wants."""
+"""The part of a test's name that says which database it runs on."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    wanted = _wanted(metafunc.definition)
-    if wanted and PROCESS and not ONE_FOR_ALL:
-        metafunc.fixturenames.append("wanted_database")
-        ids = [f"on-{database}" for database in wanted]
-        metafunc.parametrize("wanted_database", wanted, ids=ids)
+    databases = _databases_of(metafunc.definition)
+    if databases and PROCESS and not ONE_FOR_ALL:
+        metafunc.fixturenames.append("database_of_test")
+        ids = [f"on-{database}" for database in databases]
+        metafunc.parametrize("database_of_test", databases, ids=ids)
 
 
-def _wanted(test: pytest.Item) -> tuple[str, ...]:
+def _databases_of(test: pytest.Item) -> tuple[str, ...]:
     only_on = test.get_closest_marker("only_on")
     return only_on.args if only_on else RULES[_rule(test.path)]
 
 
 @cache
 def _rule(path: Path) -> str:
-    return next(place for place in RULES if path.is_relative_to(HERE / place))
+    return next(folder for folder in RULES if path.is_relative_to(HERE / folder))
 
 
 @pytest.hookimpl(trylast=True)
@@ -128,7 +128,7 @@ class FilesByDatabase(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, test = nodeid.partition("::")
-        return f"{path} {wanted[1]}" if (wanted := ON.search(test)) else path
+        return f"{path} {match[1]}" if (match := ON.search(test)) else path
 
     def _assign_work_unit(self, node: Any) -> None:
         if scope := self._next_for(node):

@@ -44,4 +44,4 @@ class ShiftedDatetime(REAL, metaclass=_AnyDatetime):
 if SHIFT:
     time.time = lambda: REAL_TIME() + SHIFT
     time.time_ns = lambda: REAL_TIME_NS() + int(SHIFT * 1e9)
-    datetime.datetime = ShiftedDatetime  # type: ignore[misc]  # the whole process is told another time
+    datetime.datetime = ShiftedDatetime  # type: ignore[misc]  # the whole process sees another time

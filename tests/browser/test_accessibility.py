@@ -33,7 +33,7 @@ def page(pages: list[str], live_server: Any, open_page: OpenPage) -> Page:
     return open_page()
 
 
-def complaints(page: Page) -> list[str]:
+def problems_of(page: Page) -> list[str]:
     """What axe finds on the page, in both schemes and widths, and whether the page scrolls sideways."""
     found = []
     page.evaluate(AXE_SCRIPT)
@@ -42,7 +42,7 @@ def complaints(page: Page) -> list[str]:
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             where = f"{page.url} {'dark' if dark else 'light'} {width}"
-            found += [f"{where}: {said}" for said in _violations(page, only_colours=dark)]
+            found += [f"{where}: {violation}" for violation in _violations(page, only_colours=dark)]
             wide = page.evaluate("document.documentElement.scrollWidth")
             found += [f"{where}: {wide} pixels wide"] if wide > width else []
     return found
@@ -61,25 +61,27 @@ def _violations(page: Page, *, only_colours: bool) -> list[str]:
 
 
 def look_at(page: Page, server: str, addresses: list[str]) -> list[str]:
-    """Log in, open each page, and return every complaint, and every request to another host."""
-    elsewhere: list[str] = []
+    """Log in, open each page, and return every problem, and every request to another host."""
+    other_hosts: list[str] = []
     page.on(
         "request",
-        lambda asked: elsewhere.append(asked.url) if not asked.url.startswith((server, "data:")) else None,
+        lambda request: (
+            other_hosts.append(request.url) if not request.url.startswith((server, "data:")) else None
+        ),
     )
     page.goto(f"{server}/admin/")
-    found = complaints(page)
+    found = problems_of(page)
     log_in(page, server, "sam")
     for address in addresses:
         page.goto(server + address)
-        found += complaints(page)
-    return [*found, *elsewhere]
+        found += problems_of(page)
+    return [*found, *other_hosts]
 
 
-def test_the_login_page_and_those_most_used_can_be_read_by_everyone(page: Page, live_server: Any) -> None:
+def test_the_login_page_and_the_most_used_pages_are_accessible(page: Page, live_server: Any) -> None:
     assert look_at(page, live_server.url, [*FEW]) == []
 
 
 @pytest.mark.slow_proof
-def test_every_page_can_be_read_by_everyone(page: Page, pages: list[str], live_server: Any) -> None:
+def test_every_page_is_accessible(page: Page, pages: list[str], live_server: Any) -> None:
     assert look_at(page, live_server.url, pages) == []

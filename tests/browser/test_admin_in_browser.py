@@ -76,7 +76,7 @@ def test_an_operator_retries_a_failure_and_pauses_a_queue_with_a_reason(page: Pa
     expect(why).to_contain_text(re.compile(r"prep\.normal paused by sam: the disk is full"))
 
 
-def test_an_operator_sets_a_rate_which_is_refused_misspelt_and_kept_when_right(page: Page) -> None:
+def test_an_operator_sets_a_rate_that_is_refused_if_misspelt_and_saved_if_valid(page: Page) -> None:
     page.get_by_role("link", name="Limits").first.click()
     page.get_by_role("link", name="host:*").click()
     expect(page.locator(".field-waits_now")).to_contain_text("nothing")

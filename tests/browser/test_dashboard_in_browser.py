@@ -47,7 +47,7 @@ def page(work: str, open_page: OpenPage) -> Page:
     return page
 
 
-def test_the_dashboard_shows_a_change_without_being_loaded_again(page: Page) -> None:
+def test_the_dashboard_shows_a_change_without_a_reload(page: Page) -> None:
     alarms = page.locator("#dashboard-alerts")
     expect(alarms).to_contain_text("No worker is live, and 2 executions wait")
     page.evaluate("window.loadedOnce = true")
@@ -77,7 +77,7 @@ def test_the_dashboard_is_not_refreshed_while_refreshing_is_stopped(page: Page) 
     expect(moment).not_to_have_text(held, timeout=SOON)
 
 
-def test_who_is_signed_out_is_told_and_sees_no_more(page: Page) -> None:
+def test_a_signed_out_user_is_notified_and_sees_no_more(page: Page) -> None:
     page.context.clear_cookies()
     expect(page.locator("#dashboard-state")).to_contain_text("signed out", timeout=SOON)
     expect(page.locator("#dashboard-headline")).to_be_visible()
@@ -111,5 +111,5 @@ def test_the_dashboard_fits_its_window_and_is_accessible(page: Page) -> None:
         expect(page.locator("#dashboard-limits")).to_contain_text("long-name")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         found = axe.run(page, context="#dashboard").response["violations"]
-        said = [(v["id"], [node["html"] for node in v["nodes"]][:3]) for v in found]
-        assert said == [], (width, scheme)
+        violations = [(v["id"], [node["html"] for node in v["nodes"]][:3]) for v in found]
+        assert violations == [], (width, scheme)

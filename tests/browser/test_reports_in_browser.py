@@ -35,10 +35,10 @@ LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtenges
 
 
 class Elsewhere:
-    """A server no page of ours may speak to; it notes who does."""
+    """A server no page of ours may request anything from; it logs all requests."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self.attack = ATTACK.replace("ELSEWHERE", self.url)
@@ -53,7 +53,7 @@ class Elsewhere:
     def _handler(elsewhere) -> type[BaseHTTPRequestHandler]:  # `self` is the handler
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                elsewhere.asked.append(self.path)
+                elsewhere.requests.append(self.path)
                 self.send_error(404)
 
             def log_message(self, format: str, *args: object) -> None:
@@ -103,17 +103,17 @@ def click_whatever_it_offers(page: Page) -> None:
     "address", ["/documents/{pk}/page", "/admin/pipeline/document/{pk}/change/", "/papers/",
                 "/admin/pipeline/document/"],
 )  # fmt: skip
-def test_nothing_a_paper_says_runs_loads_or_leads_away(
+def test_no_text_of_a_paper_runs_loads_or_links_elsewhere(
     address: str, page: Page, document: Document, live_server: Any, elsewhere: Elsewhere
 ) -> None:
     """Not even in a report whose escaping had failed, since its policy forbids it."""
     page.goto(live_server.url + address.format(pk=document.pk))
     click_whatever_it_offers(page)
     assert page.title() != "run"
-    assert elsewhere.asked == []
+    assert elsewhere.requests == []
 
 
-def test_a_report_is_of_no_origin_so_our_cookies_are_out_of_its_reach(
+def test_a_report_has_an_opaque_origin_and_cannot_read_our_cookies(
     page: Page, document: Document, live_server: Any
 ) -> None:
     page.goto(f"{live_server.url}/documents/{document.pk}/page")
@@ -132,7 +132,7 @@ def test_a_report_opened_from_a_disk_runs_and_loads_nothing(
     expect(page.get_by_role("heading", name="Summary")).to_be_visible()
     click_whatever_it_offers(page)
     assert page.title() != "run"
-    assert elsewhere.asked == []
+    assert elsewhere.requests == []
 
 
 @pytest.mark.parametrize("width", [400, 1280])

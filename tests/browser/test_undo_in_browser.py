@@ -37,8 +37,8 @@ def page(request: Any, work: None, live_server: Any, open_page: OpenPage) -> Pag
 def test_a_limit_change_is_undone_from_its_page_and_nothing_is_refused_by_the_policy(
     page: Page, live_server: Any
 ) -> None:
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
+    logged: list[str] = []
+    page.on("console", lambda message: logged.append(message.text))
     for address in ("", "queuemgr/limit/", "queuemgr/execution/", "queuemgr/auditentry/"):
         page.goto(f"{live_server.url}/admin/{address}")
     row = page.locator("#result_list tbody tr").first
@@ -53,4 +53,4 @@ def test_a_limit_change_is_undone_from_its_page_and_nothing_is_refused_by_the_po
     newest = page.locator("#result_list tbody tr").first
     expect(newest).to_contain_text("it was meant for another host")
     assert page.title() != "run"
-    assert [text for text in said if "Content Security Policy" in text] == []
+    assert [text for text in logged if "Content Security Policy" in text] == []

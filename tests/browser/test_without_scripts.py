@@ -31,7 +31,7 @@ def follow(page: Page, entry: str) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_all_an_operator_does_is_done_without_a_script(
+def test_every_operator_action_works_without_javascript(
     width: int, rows: None, live_server: Any, open_page: OpenPage
 ) -> None:
     page = open_page(scripts=False, width=width)
@@ -81,7 +81,7 @@ def _edits_a_limit(page: Page) -> None:
     expect(page.locator("#result_list")).to_contain_text("/ 7")
 
 
-def test_the_keyboard_passes_the_menu_by_and_opens_it(
+def test_the_keyboard_can_skip_the_menu_and_open_it(
     rows: None, live_server: Any, open_page: OpenPage
 ) -> None:
     page = open_page(scripts=False, width=400)
@@ -99,7 +99,7 @@ def test_the_keyboard_passes_the_menu_by_and_opens_it(
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
-def test_a_person_who_asks_for_the_dark_gets_it(
+def test_the_preferred_dark_scheme_is_used(
     scripts: bool, rows: None, live_server: Any, open_page: OpenPage
 ) -> None:
     page = open_page(scripts=scripts, color_scheme="dark")

@@ -22,7 +22,7 @@ from queuemgr.scheduling.routes import kind_of
 
 @dataclass
 class Taken:
-    """What stands against one limit, and the leases that do."""
+    """What counts against one limit, and the leases that do."""
 
     running: int = 0
     below_high: int = 0
@@ -32,7 +32,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Books:
-    """All limits as the rows tell at one moment."""
+    """All limits as the rows have them at one moment."""
 
     taken: Mapping[str, Taken]
     rules: Mapping[str, LimitRule]
@@ -77,7 +77,7 @@ def books(now: datetime) -> Books:
 
 
 def no_limit_is_passed(before: Books, after: Books) -> None:
-    """A limit lowered below what stands against it only drains: it may be over, and never more so."""
+    """A limit lowered below what counts against it only drains: it may be over, and never more so."""
     for name, taken in after.taken.items():
         rule, had = rule_for(after.rules, name), before.of(name)
         new = taken.leases - had.leases

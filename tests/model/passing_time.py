@@ -1,4 +1,4 @@
-"""Time that passes in a moment: every moment a row tells is set back, so that now is later.
+"""Time that passes at once: every time stored in a row is set back, so that now is later.
 
 The clocks of the machine and of the database stay what they are; nothing is patched.
 """

@@ -336,7 +336,7 @@ class FleetMachine(RuleBasedStateMachine):
             Lease.objects.filter(pk=lease.pk).update(spent=spent)
 
     @rule(group=st.sampled_from(GROUPS), which=ANY)
-    def one_worker_comes_and_one_is_told_to_stop(self, group: tuple[str, ...], which: int) -> None:
+    def one_worker_registers_and_one_starts_draining(self, group: tuple[str, ...], which: int) -> None:
         self._enter(group, 1 + which % 3)
         workers = list(Worker.objects.filter(draining_at__isnull=True).order_by("pk"))
         stopped = workers[which % len(workers)]
@@ -351,7 +351,7 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from((1, 8, 33, 33, 66, 66, 100, 140, 700, DAY)), endings=ENDINGS)
     def time_passes(self, seconds: int, endings: Endings) -> None:
-        """And whoever was told to look again at some time looks."""
+        """And every scheduled redispatch that is due runs."""
         self._meanwhile(endings)
         if seconds == DAY:
             next_day()
@@ -496,7 +496,7 @@ def around(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_whatever_happens_in_whatever_order_limits_hold_and_nothing_startable_waits(
+def test_limits_hold_and_nothing_startable_waits_whatever_happens_in_whatever_order(
     around: Surroundings, configure: Callable[..., None]
 ) -> None:
     configure(max_workers=12, max_per_host=2, starvation_seconds=120, heavy_wait_seconds=60, daily_budget=0)

@@ -59,7 +59,7 @@ def ordered(watch: Watch, signal: AbortSignal = NEVER) -> Any:
 
 @many
 @given(CASE)
-def test_a_run_at_best_effort_ends_as_a_plain_loop_over_the_items_would(case: Case):
+def test_a_best_effort_run_ends_like_a_plain_loop_over_the_items(case: Case):
     watch, calls = Watch(case), Callbacks(case)
     expected = one_after_another(case, callbacks=True)
     failing = [seq for seq, (_, how) in enumerate(expected) if how != "ok"]
@@ -72,7 +72,9 @@ def test_a_run_at_best_effort_ends_as_a_plain_loop_over_the_items_would(case: Ca
     assert sorted(failed) == sorted(one.seq for one in calls.errors) == failing
     assert results == [f"result {s}" if h == "ok" else None for s, (_, h) in enumerate(expected)]
     assert [watch.tries[seq] for seq in range(len(expected))] == [count for count, _ in expected]
-    assert {type(e).__name__.lower() for e in failed.values()} == {expected[seq][1].lower() for seq in failing}
+    assert {type(e).__name__.lower() for e in failed.values()} == {
+        expected[seq][1].lower() for seq in failing
+    }
     assert watch.most_running <= case.lane.concurrency
 
 
@@ -150,7 +152,7 @@ def test_a_reader_that_leaves_early_leaves_nothing_running(case: Case, reads: in
 
 @many
 @given(CASE, st.booleans(), st.sampled_from([0, 0.5, 1, 2, 3.5, 8]))
-def test_an_abort_at_any_moment_is_raised_and_calls_nobody_back_after_it(
+def test_an_abort_at_any_moment_is_raised_and_no_callback_runs_after_it(
     case: Case, best_effort: bool, at: float
 ):
     watch, calls, signal = Watch(case), Callbacks(case), AbortSignal()

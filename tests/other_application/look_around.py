@@ -45,15 +45,15 @@ def _helps(name: str, parser: Any) -> Any:
 
 def commands() -> dict[str, str]:
     """What commands that show the queue print."""
-    asked = (
+    command_lines = (
         "stats", "limits", "why leaflet-1", "show leaflet-1", "limit phase:fold", "policy out_of_ink",
         "roles", "attempts",
     )  # fmt: skip
     found = {}
-    for words in asked:
+    for line in command_lines:
         out = io.StringIO()
-        call_command("queue", *words.split(), stdout=out)
-        found[words] = out.getvalue()
+        call_command("queue", *line.split(), stdout=out)
+        found[line] = out.getvalue()
     return found
 
 

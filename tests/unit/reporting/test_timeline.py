@@ -1,4 +1,4 @@
-"""The story of an execution, told from its rows."""
+"""The timeline of an execution, made from its rows."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
 
 
 class Standing:
-    """What stands against every limit at the start of a decision, and after each of its starts."""
+    """What counts against every limit at the start of a decision, and after each of its starts."""
 
     def __init__(self, seen: Snapshot, starts: Iterable[int] = ()) -> None:
         self.seen = seen

@@ -104,8 +104,8 @@ def test_a_full_key_is_skipped_and_leaves_no_slot_idle() -> None:
 def test_the_rule_of_a_key_is_its_own_row_else_the_longest_pattern_that_matches() -> None:
     rules = {"host:*": LimitRule(4), "host:slow*": LimitRule(1), "host:slow.org:443": LimitRule(9)}
     seen = snapshot(rules=rules)
-    asked = ("host:fast.org:443", "host:slow.net:443", "host:slow.org:443", "tenant:x")
-    assert [seen.rule(name).max_running for name in asked] == [4, 1, 9, 0]
+    names = ("host:fast.org:443", "host:slow.net:443", "host:slow.org:443", "tenant:x")
+    assert [seen.rule(name).max_running for name in names] == [4, 1, 9, 0]
 
 
 def test_a_limit_lowered_below_what_runs_only_drains_and_says_by_how_much_it_is_over() -> None:

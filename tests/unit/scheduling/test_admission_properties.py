@@ -152,7 +152,7 @@ def test_nothing_of_its_level_or_below_takes_the_capacity_reserved_for_heavy_wor
 @given(snapshots(), st.randoms(use_true_random=False))
 @often
 def test_the_decision_depends_only_on_the_snapshot(seen: Snapshot, rng: Random) -> None:
-    """The same again, and with everything told in another order."""
+    """The same snapshot again, and one in another order, give the same decision."""
     routes, idle = list(seen.routes), list(seen.idle.items())
     rng.shuffle(routes)
     rng.shuffle(idle)
