@@ -320,7 +320,7 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request", "message"),
+    ("bulk_request", "message"),
     [
         (BulkRequest("destroy", FAILED), "no bulk action is called 'destroy'; there are: retry"),
         (BulkRequest("priority", FAILED), "priority wants priority: high, normal or low"),
@@ -332,10 +332,10 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
         (BulkRequest("cancel", FAILED), "there is nothing to cancel"),
     ],
 )
-def test_an_invalid_bulk_request_is_refused_with_the_remedy(request: BulkRequest, message: str) -> None:
+def test_an_invalid_bulk_request_is_refused_with_the_remedy(bulk_request: BulkRequest, message: str) -> None:
     some_failed(1)
     with pytest.raises(BadInput, match=message):
-        bulk.create(request, ANN)
+        bulk.create(bulk_request, ANN)
     assert not BulkAction.objects.exists()
 
 
