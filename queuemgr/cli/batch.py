@@ -24,7 +24,7 @@ from queuemgr.lifecycle import batch_window
 from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.enqueueing import choose_flow
-from queuemgr.reporting.batch_progress import Progress, progress_of
+from queuemgr.reporting.batch_progress import BatchProgress, progress_of
 from queuemgr.reporting.batch_results import Result
 
 NAME = option("name", help="the batch's name")
@@ -138,7 +138,7 @@ def show_one(options: Options, out: Any) -> int | None:
     return None
 
 
-def _as_dict(batch: Batch, progress: Progress) -> dict[str, Any]:
+def _as_dict(batch: Batch, progress: BatchProgress) -> dict[str, Any]:
     """A batch and its progress, by stable names."""
     return {
         "batch": batch.name,
@@ -160,7 +160,7 @@ def _first_failures(batch: Batch) -> list[dict[str, Any]]:
     return [dict(row) for row in failed.values("key", "error_kind", "error_message")]
 
 
-def _summary(batch: Batch, progress: Progress) -> Group:
+def _summary(batch: Batch, progress: BatchProgress) -> Group:
     rows = [
         ["batch", batch.name],
         ["flow", batch.flow],
@@ -191,7 +191,7 @@ def _watch(batch: Batch, options: Options, out: Any) -> int:
     return _exit_code(progress)
 
 
-def _progress_until_end(batch: Batch, interval: float) -> Iterator[Progress]:
+def _progress_until_end(batch: Batch, interval: float) -> Iterator[BatchProgress]:
     """The progress every `interval` seconds; the last one is of the batch when it had ended."""
     while True:
         batch.refresh_from_db()
@@ -202,7 +202,7 @@ def _progress_until_end(batch: Batch, interval: float) -> Iterator[Progress]:
         time.sleep(interval)
 
 
-def _exit_code(progress: Progress) -> int:
+def _exit_code(progress: BatchProgress) -> int:
     """As of `queue run --drain`: did a member fail or get cancelled?"""
     return SOME_FAILED if progress.failed or progress.cancelled else FINE
 
@@ -222,7 +222,7 @@ def show_list(options: Options, out: Any) -> None:
     show(out, table("", columns, (_row(batch, progress[batch.pk]) for batch in newest)))
 
 
-def _row(batch: Batch, progress: Progress) -> list[Any]:
+def _row(batch: Batch, progress: BatchProgress) -> list[Any]:
     return [
         batch.name, batch.flow, batches.status_of(batch), progress.ended, progress.total,
         progress.failed, clock(progress.eta),

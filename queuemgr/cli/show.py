@@ -74,9 +74,9 @@ def why(options: Options, out: Any) -> None:
     if options["json"]:
         out.write(as_json(queue_position.serialize(execution)))
         return
-    seen = explain.reasons()
-    estimate = queue_position.estimate(execution, seen)
-    out.write(seen.of(execution))
+    route_reasons = explain.reasons()
+    estimate = queue_position.estimate(execution, route_reasons)
+    out.write(route_reasons.of(execution))
     if estimate:
         out.write(str(estimate))
     if estimate and estimate.can_change_at:

@@ -21,7 +21,7 @@ from queuemgr.reporting import explain, queue_position, throughput
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """Members by state; `eta` is when the last is likely to end. Where it is None though some have not
     ended, `unknown` says why."""
 
@@ -58,7 +58,7 @@ class Progress:
         return f"{said}; {left}" if left else said
 
 
-def progress(batch: Batch) -> Progress:
+def progress(batch: Batch) -> BatchProgress:
     """The progress with the best estimate."""
     found = progress_of([batch])[batch.pk]
     if not found.unfinished:
@@ -67,7 +67,7 @@ def progress(batch: Batch) -> Progress:
     return _with_last(found, last) if last else found
 
 
-def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
+def progress_of(batches: Iterable[Batch]) -> Mapping[int, BatchProgress]:
     """The progress of each by its id, in three statements; estimates are by their own rate only."""
     ids = [batch.pk for batch in batches]
     counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
@@ -79,8 +79,8 @@ def progress_of(batches: Iterable[Batch]) -> Mapping[int, Progress]:
     return {pk: _progress(states, speeds.get(pk, 0.0), now) for pk, states in counts.items()}
 
 
-def _progress(states: Counter[str], speed: float, now: datetime) -> Progress:
-    found = Progress(
+def _progress(states: Counter[str], speed: float, now: datetime) -> BatchProgress:
+    found = BatchProgress(
         total=states.total(),
         waiting=states[State.WAITING],
         running=sum(states[state] for state in HELD),
@@ -97,16 +97,18 @@ def _progress(states: Counter[str], speed: float, now: datetime) -> Progress:
     return replace(found, eta=now + timedelta(seconds=seconds))
 
 
-def _with_last(found: Progress, last: Execution) -> Progress:
+def _with_last(found: BatchProgress, last: Execution) -> BatchProgress:
     """With the estimate of the last waiting member: none when it is stopped until a person acts, and used
     where the batch has no rate of its own."""
-    seen = explain.reasons()
-    stopped = queue_position.stopped_for_good(last, seen.by_route.get(last.route_id or 0, ()), seen.now)
+    route_reasons = explain.reasons()
+    stopped = queue_position.stopped_for_good(
+        last, route_reasons.by_route.get(last.route_id or 0, ()), route_reasons.now
+    )
     if stopped:
         return replace(found, eta=None, unknown=stopped)
     if found.eta:
         return found
-    estimate = queue_position.estimate(last, seen)
+    estimate = queue_position.estimate(last, route_reasons)
     return replace(found, eta=estimate.finishes_at, unknown=estimate.unknown) if estimate else found
 
 
@@ -121,7 +123,7 @@ _ENDED = f"""
 """
 
 
-class _Ended(NamedTuple):
+class _EndedMembers(NamedTuple):
     batch_id: int
     members: int
     first_at: datetime
@@ -133,7 +135,7 @@ def _speeds(batches: list[int], now: datetime) -> dict[int, float]:
         return {}
     since = now - throughput.HOUR
     statement = _ENDED.format(ids=sql.marks(len(batches)))
-    ended = sql.rows(_Ended, statement, [since, throughput.MAX_ATTEMPTS, since, *batches])
+    ended = sql.rows(_EndedMembers, statement, [since, throughput.MAX_ATTEMPTS, since, *batches])
     return {
         row.batch_id: row.members / max(throughput.MIN_WINDOW, now - row.first_at).total_seconds()
         for row in ended

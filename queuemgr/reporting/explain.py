@@ -12,9 +12,9 @@ from queuemgr.base import sql
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.lifecycle.batch_window import WindowPositions
 from queuemgr.models import HELD, Execution, State
-from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.decision_input import Reason, Snapshot
+from queuemgr.scheduling.snapshot import read_snapshot
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ def _not_waiting(execution: Execution) -> str:
     return f"{execution.state}: {because}" if because else str(execution.state)
 
 
-def reasons(seen: Snapshot | None = None) -> RouteReasons:
+def reasons(snapshot: Snapshot | None = None) -> RouteReasons:
     """What stops each waiting route now, or in this snapshot, by admission."""
-    seen = seen or snapshot.read(database_now())
-    decision = admit(seen)
-    return RouteReasons(decision.reasons, seen.now, len(decision.starts))
+    snapshot = snapshot or read_snapshot(database_now())
+    decision = admit(snapshot)
+    return RouteReasons(decision.reasons, snapshot.now, len(decision.starts))
 
 
 _WAITING = """
@@ -101,13 +101,15 @@ class Stopped:
 
 
 def what_stops_work(
-    phases: Sequence[str] = (), seen: RouteReasons | None = None, counts: Mapping[int, int] | None = None
+    phases: Sequence[str] = (),
+    route_reasons: RouteReasons | None = None,
+    counts: Mapping[int, int] | None = None,
 ) -> list[Stopped]:
     """The reasons that stop waiting work (of these phases; none: all), most waited on first.
 
     `counts` is the result of `waiting_by_route`, if already read.
     """
-    by_route = (seen or reasons()).by_route
+    by_route = (route_reasons or reasons()).by_route
     counts = waiting_by_route(phases) if counts is None else counts
     totals: Counter[Reason] = Counter()
     for route, stopped in by_route.items():

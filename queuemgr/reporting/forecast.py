@@ -51,32 +51,32 @@ class Budget:
 _PLAIN = ("limit", "left", "per_hour", "ends_at", "resets_at", "because")
 
 
-def forecast(seen: Snapshot, unfinished: Mapping[str, int]) -> dict[str, Any]:
+def forecast(snapshot: Snapshot, unfinished: Mapping[str, int]) -> dict[str, Any]:
     """As plain data with stable names; `unfinished` counts the executions in each phase."""
-    measured = throughput(seen.now)
+    measured = throughput(snapshot.now)
     return {
         "measured_seconds": round(measured.seconds),
-        "budgets": [{name: getattr(b, name) for name in _PLAIN} for b in budgets(seen, measured)],
+        "budgets": [{name: getattr(b, name) for name in _PLAIN} for b in budgets(snapshot, measured)],
         "phases": [
-            _phase(phase, unfinished[phase], seen.now, measured)
+            _phase(phase, unfinished[phase], snapshot.now, measured)
             for phase in all_phases()
             if unfinished.get(phase)
         ],
     }
 
 
-def budgets(seen: Snapshot, measured: Throughput) -> list[Budget]:
+def budgets(snapshot: Snapshot, measured: Throughput) -> list[Budget]:
     """The budgets of limits with a rule of their own and of keys in use, by name."""
-    names = {*seen.use, *(name for name in seen.rules if not name.endswith("*"))}
-    limited = (name for name in sorted(names) if seen.rule(name).daily_budget is not None)
-    return [_budget(name, seen, measured) for name in limited]
+    names = {*snapshot.use, *(name for name in snapshot.rules if not name.endswith("*"))}
+    limited = (name for name in sorted(names) if snapshot.rule(name).daily_budget is not None)
+    return [_budget(name, snapshot, measured) for name in limited]
 
 
-def _budget(name: str, seen: Snapshot, measured: Throughput) -> Budget:
-    rule, use = seen.rule(name), seen.use.get(name, Usage())
+def _budget(name: str, snapshot: Snapshot, measured: Throughput) -> Budget:
+    rule, use = snapshot.rule(name), snapshot.use.get(name, Usage())
     left = max(0, rule.usable_budget(HIGH) - use.spent - use.reserved)
     per_second = _per_second(measured.requests.get(name, 0), measured)
-    ends_at = _after(seen.now, left, per_second)
+    ends_at = _after(snapshot.now, left, per_second)
     if ends_at and rule.day_ends and ends_at >= rule.day_ends:
         ends_at = None
     because = "" if ends_at else "lasts until it resets"

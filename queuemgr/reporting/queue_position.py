@@ -75,18 +75,18 @@ def _clock(moment: datetime) -> str:
     return f"{moment:%H:%M} UTC" if moment.date() == today else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def estimate(execution: Execution, seen: RouteReasons) -> Estimate | None:
+def estimate(execution: Execution, route_reasons: RouteReasons) -> Estimate | None:
     """The estimate for one execution; None for one that does not wait."""
     if execution.state != State.WAITING or execution.route is None:
         return None
     route = execution.route
-    reasons = seen.by_route.get(route.pk, ())
-    position, at_least = _position(execution, route, seen.now)
-    lately = throughput.starts(route.phase, route.priority, seen.now)
-    start, end = _start(execution, position, lately, reasons, seen.now), Estimated()
+    reasons = route_reasons.by_route.get(route.pk, ())
+    position, at_least = _position(execution, route, route_reasons.now)
+    lately = throughput.starts(route.phase, route.priority, route_reasons.now)
+    start, end = _start(execution, position, lately, reasons, route_reasons.now), Estimated()
     if start.at:
         end = _finish(execution, start.at, throughput.step_paces())
-    later = execution.run_after if execution.run_after and execution.run_after > seen.now else None
+    later = execution.run_after if execution.run_after and execution.run_after > route_reasons.now else None
     return Estimate(
         queue=queue_name(route.phase, route.priority),
         position=position,

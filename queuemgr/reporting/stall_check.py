@@ -11,8 +11,8 @@ from django.db.models import Max, Min
 
 from queuemgr.base.scheduler_lock import database_now
 from queuemgr.models import Attempt, Execution, Lease, Worker
-from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.admission import Decision, admit
+from queuemgr.scheduling.snapshot import read_snapshot
 
 MAX_ROUTES = 200
 """Routes read for the work that waited longest."""
@@ -45,7 +45,7 @@ class Movement:
 
 def movement() -> Movement:
     now = database_now()
-    seen = snapshot.read(now)
+    snapshot = read_snapshot(now)
     # A lease no worker has started: its message may be lost.
     on_its_way_since = Lease.objects.unstarted().aggregate(since=Min("due_at"))["since"]
     running_since = Lease.objects.aggregate(last=Max("started_at"))["last"]
@@ -53,8 +53,8 @@ def movement() -> Movement:
     return Movement(
         now=now,
         workers=Worker.objects.available(now).count(),
-        idle=sum(seen.idle.values()),
-        waiting_since=min(filter(None, (_waiting_since(admit(seen)), on_its_way_since)), default=None),
+        idle=sum(snapshot.idle.values()),
+        waiting_since=min(filter(None, (_waiting_since(admit(snapshot)), on_its_way_since)), default=None),
         last_start=max(filter(None, (running_since, ended)), default=None),
     )
 

@@ -17,10 +17,10 @@ from queuemgr.models import FINAL, Batch, DailyUsage, Execution, Lease, Limit, S
 from queuemgr.reporting import explain, queue_depths
 from queuemgr.reporting.batch_progress import progress_of
 from queuemgr.reporting.forecast import forecast
-from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot
 from queuemgr.scheduling.limit_rows import pattern_of
+from queuemgr.scheduling.snapshot import read_snapshot
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
     later = Execution.objects.waiting().filter(run_after__gt=database_now())
     if Lease.objects.exists() or later.exists():
         return []
-    seen = explain.reasons()
-    stopped = explain.what_stops_work(phases, seen)
+    route_reasons = explain.reasons()
+    stopped = explain.what_stops_work(phases, route_reasons)
     moving = not all(map(_takes_long, stopped))
-    return [] if moving or seen.could_start or Lease.objects.exists() else stopped
+    return [] if moving or route_reasons.could_start or Lease.objects.exists() else stopped
 
 
 def _takes_long(stopped: explain.Stopped) -> bool:
@@ -89,19 +89,19 @@ def _takes_long(stopped: explain.Stopped) -> bool:
 def stats() -> dict[str, Any]:
     """All statistics as plain data with stable names: `queue stats --json` and the API."""
     now = database_now()
-    counted, seen = counts(), snapshot.read(now)
+    counted, snapshot = counts(), read_snapshot(now)
     return {
         "at": now,
         "total": counted.total,
         "statuses": dict(counted.by_status),
         "queues": [q for q in queue_depths.queue_counts(now) if q["waiting"] or q["leased"] or q["running"]],
-        "limits": limits(seen),
-        "budget": _budget(seen),
+        "limits": limits(snapshot),
+        "budget": _budget(snapshot),
         "workers": _workers(now),
         "waiting_on": _waiting_on(),
         "failures": _failures(),
         "batches": _batches(),
-        "forecast": forecast(seen, counted.unfinished_by_phase),
+        "forecast": forecast(snapshot, counted.unfinished_by_phase),
     }
 
 
@@ -132,24 +132,24 @@ def _batches() -> list[dict[str, Any]]:
     return [{"batch": b.name, **asdict(found[b.pk])} for b in unfinished]
 
 
-def limits(seen: Snapshot | None = None) -> list[dict[str, Any]]:
+def limits(snapshot: Snapshot | None = None) -> list[dict[str, Any]]:
     """Every limit with a row, and every key in use or with a breaker that is open or half-open."""
-    seen = seen or snapshot.read(database_now())
+    snapshot = snapshot or read_snapshot(database_now())
     rows = {limit.name: limit for limit in Limit.objects.all()}
-    stopped = (name for name, state in seen.breaker_states.items() if _holds_back(state, seen))
-    return [_limit(name, seen, rows.get(name)) for name in sorted({*rows, *seen.use, *stopped})]
+    stopped = (name for name, state in snapshot.breaker_states.items() if _holds_back(state, snapshot))
+    return [_limit(name, snapshot, rows.get(name)) for name in sorted({*rows, *snapshot.use, *stopped})]
 
 
 def limit(name: str) -> dict[str, Any] | None:
     """One limit with all its fields, the name of the rule that applies to it, and what waits on it; None when
     there is no such limit: neither a row, nor usage, nor a pattern that matches."""
-    seen, row = snapshot.read(database_now()), Limit.objects.filter(name=name).first()
+    snapshot, row = read_snapshot(database_now()), Limit.objects.filter(name=name).first()
     pattern = "" if row else pattern_of(name)
-    if row is None and not pattern and name not in seen.use and name not in seen.breaker_states:
+    if row is None and not pattern and name not in snapshot.use and name not in snapshot.breaker_states:
         return None
-    rule, fields = seen.rule(name), row or Limit.objects.filter(name=pattern).first() or Limit()
+    rule, fields = snapshot.rule(name), row or Limit.objects.filter(name=pattern).first() or Limit()
     return {
-        **_limit(name, seen, row),
+        **_limit(name, snapshot, row),
         "budget_zone": rule.budget_zone,
         "reserved_for_high_percent": fields.reserved_for_high_percent,
         "blocked_for_low_percent": fields.blocked_for_low_percent,
@@ -160,14 +160,14 @@ def limit(name: str) -> dict[str, Any] | None:
     }
 
 
-def _holds_back(state: BreakerState, seen: Snapshot) -> bool:
-    return state.is_open(seen.now) or state.is_half_open(seen.now)
+def _holds_back(state: BreakerState, snapshot: Snapshot) -> bool:
+    return state.is_open(snapshot.now) or state.is_half_open(snapshot.now)
 
 
-def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
-    rule, use = seen.rule(name), seen.use.get(name, NO_USE)
-    state = seen.breaker_states.get(name, CLOSED)
-    is_open = state.is_open(seen.now)
+def _limit(name: str, snapshot: Snapshot, row: Limit | None) -> dict[str, Any]:
+    rule, use = snapshot.rule(name), snapshot.use.get(name, NO_USE)
+    state = snapshot.breaker_states.get(name, CLOSED)
+    is_open = state.is_open(snapshot.now)
     rate = f"1/{rule.rate.interval:g}s burst {rule.rate.burst}" if rule.rate else ""
     return {
         "limit": name,
@@ -182,15 +182,15 @@ def _limit(name: str, seen: Snapshot, row: Limit | None) -> dict[str, Any]:
         "paused": rule.paused,
         "paused_until": rule.paused_until,
         "open_until": state.open_until if is_open else None,
-        "open_reason": state.open_reason if _holds_back(state, seen) else "",
+        "open_reason": state.open_reason if _holds_back(state, snapshot) else "",
         "half_open_starts": 0 if is_open else state.half_open_starts,
     }
 
 
-def _budget(seen: Snapshot) -> dict[str, Any]:
+def _budget(snapshot: Snapshot) -> dict[str, Any]:
     """The fleet's budget on the day of its time zone, and what each phase spent of it."""
-    rule, use = seen.rule(FLEET), seen.use.get(FLEET, NO_USE)
-    today = day_of(seen.now, rule.budget_zone)
+    rule, use = snapshot.rule(FLEET), snapshot.use.get(FLEET, NO_USE)
+    today = day_of(snapshot.now, rule.budget_zone)
     spent = DailyUsage.on(today)
     prefix = "phase:"
     return {

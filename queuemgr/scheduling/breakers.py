@@ -52,9 +52,9 @@ _rng = random.SystemRandom()
 # Rates: the clock of a limit advances as leases start.
 
 
-def rate_debits(seen: Snapshot, route: WaitingRoute) -> dict[str, float]:
+def rate_debits(snapshot: Snapshot, route: WaitingRoute) -> dict[str, float]:
     """The limits whose rate clock a start of this route advances, and by how many seconds."""
-    rates = ((name, seen.rule(name).rate) for name, _ in route.claims)
+    rates = ((name, snapshot.rule(name).rate) for name, _ in route.claims)
     return {name: rate.interval for name, rate in rates if rate}
 
 

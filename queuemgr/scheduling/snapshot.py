@@ -26,7 +26,7 @@ from queuemgr.scheduling.limit_rules import LimitStates, limit_states_of, read_l
 from queuemgr.scheduling.limit_usage import FleetLeases
 
 
-def read(now: datetime) -> Snapshot:
+def read_snapshot(now: datetime) -> Snapshot:
     """Everything, parked or not: what explanations, forecasts and pages are made of."""
     fleet = read_fleet(now, keys=True)
     waiting = route_heads.read_all(fleet, max(free_slots(fleet), 1))

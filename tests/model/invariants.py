@@ -167,7 +167,7 @@ def left_unstarted(now: datetime) -> dict[str, int]:
 
     Retries held back by the retry budget are looked at every few seconds and no sooner.
     """
-    seen = snapshot.read(now)
+    seen = snapshot.read_snapshot(now)
     starts = Counter(admit(seen).starts)
     held_back = Route.objects.filter(parked_on="retries", parked_until__gt=now)
     for pk in held_back.values_list("pk", flat=True):

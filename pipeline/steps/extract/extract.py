@@ -12,7 +12,7 @@ from pipeline.steps.extract.engine_choice import EngineText, choose_text, engine
 from pipeline.steps.extract.legibility import ENOUGH_LETTERS, letters
 from pipeline.steps.extract.page_text import PageText, with_page_marks
 from pipeline.steps.pdf.errors import refuse_other_files, refuse_unread
-from pipeline.steps.pdf.sandbox import Limits, ReadResult, output_limit, read_pages
+from pipeline.steps.pdf.sandbox import ReadResult, ResourceLimits, output_limit, read_pages
 from queuemgr import AbortSignal
 
 __all__ = ["ExtractOptions", "Extracted", "PageText", "clean", "extract", "letters", "with_page_marks"]
@@ -97,7 +97,9 @@ def reading_by(
         "max_page_chars": options.max_page_chars,
         "max_pages": options.max_pages,
     }
-    limits = Limits(options.page_seconds, seconds, options.memory_bytes, output_limit(options.max_chars))
+    limits = ResourceLimits(
+        options.page_seconds, seconds, options.memory_bytes, output_limit(options.max_chars)
+    )
     return read_pages(child, job, limits, signal, pages=pages, max_pages=options.max_pages)
 
 

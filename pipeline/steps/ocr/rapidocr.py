@@ -17,8 +17,8 @@ from pipeline.steps.pdf.sandbox import (
     Child,
     Ending,
     LimitExceeded,
-    Limits,
     Line,
+    ResourceLimits,
     describe,
     died,
     output_limit,
@@ -61,7 +61,7 @@ def read_by_rapidocr(
     if the document cannot be opened, and `Aborted`.
     """
     job = {"pdf": str(pdf.resolve()), "threads": options.threads, "longest_px": options.longest_px}
-    limits = Limits(
+    limits = ResourceLimits(
         options.page_seconds,
         options.document_seconds,
         options.memory_bytes,
@@ -94,7 +94,7 @@ class OneChild:
         self,
         job: Mapping[str, Any],
         pages: Sequence[int],
-        limits: Limits,
+        limits: ResourceLimits,
         deadline: float,
         signal: AbortSignal,
     ) -> None:

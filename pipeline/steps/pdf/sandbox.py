@@ -58,7 +58,7 @@ SENTENCES = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class ResourceLimits:
     """The limits of one document. Seconds are wall time; `memory_bytes` is address space."""
 
     page_seconds: float
@@ -111,7 +111,7 @@ class LimitExceeded(Exception):
 class Child:
     """One child process and its process group, killed when the block ends."""
 
-    def __init__(self, script: Path, job: Mapping[str, Any], limits: Limits) -> None:
+    def __init__(self, script: Path, job: Mapping[str, Any], limits: ResourceLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._reaped = False
@@ -198,7 +198,7 @@ def child_environment(threads: int) -> dict[str, str]:
     return passed_on | dict.fromkeys(THREAD_VARIABLES, str(threads))
 
 
-def own_limits(limits: Limits) -> dict[str, int]:
+def own_limits(limits: ResourceLimits) -> dict[str, int]:
     """The limits the child sets on itself; CPU time is the backup in case the parent hangs."""
     cpu = math.ceil(limits.document_seconds * limits.threads) + 5
     return {"memory_bytes": limits.memory_bytes, "cpu_seconds": cpu}
@@ -218,7 +218,7 @@ def parsed(raw: bytes) -> Line:
 def read_pages(
     script: Path,
     job: Mapping[str, Any],
-    limits: Limits,
+    limits: ResourceLimits,
     signal: AbortSignal,
     *,
     pages: Sequence[int] | None = None,
@@ -272,7 +272,7 @@ def blame_next_page(reading: ReadResult, pages: Sequence[int] | None, max_pages:
 def run_once(
     script: Path,
     job: Mapping[str, Any],
-    limits: Limits,
+    limits: ResourceLimits,
     deadline: float,
     signal: AbortSignal,
     reading: ReadResult,

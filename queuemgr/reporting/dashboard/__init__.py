@@ -24,22 +24,22 @@ from queuemgr.models import FINAL, BulkAction, DailyUsage, Lease
 from queuemgr.reporting import explain
 from queuemgr.reporting.dashboard.alarms import Alarm, alarms
 from queuemgr.reporting.dashboard.budget_burndown import Budgets, budgets_today
-from queuemgr.reporting.dashboard.limit_bars import LimitBar, Limits, WaitReasons, limit_bars, wait_reasons
+from queuemgr.reporting.dashboard.limit_bars import LimitBar, LimitBars, WaitReasons, limit_bars, wait_reasons
 from queuemgr.reporting.dashboard.phase_table import Held, PhaseRow, QueueCell, Sums, phase_rows
 from queuemgr.reporting.dashboard.reconciliation import AllExecutions, SumCheck, all_executions, checks
 from queuemgr.reporting.dashboard.trend_cache import recent
 from queuemgr.reporting.dashboard.trends import ALL, Speed, Window
-from queuemgr.reporting.dashboard.worker_table import Workers, workers
+from queuemgr.reporting.dashboard.worker_table import WorkerTable, workers
 from queuemgr.reporting.failure_groups import FailureGroup, groups
-from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.claims import FLEET
 from queuemgr.scheduling.decision_input import Snapshot
+from queuemgr.scheduling.snapshot import read_snapshot
 
 FAILURES = 8
 ACTIONS = 5
 
 
-class Ended(NamedTuple):
+class StateCount(NamedTuple):
     state: str
     executions: int
 
@@ -52,11 +52,11 @@ class Dashboard(Sums):
     phases: tuple[PhaseRow, ...]
     cells: Sequence[QueueCell]
     fleet: LimitBar
-    limits: Limits
+    limits: LimitBars
     wait_reasons: WaitReasons
     windows: tuple[Window, ...]
     budgets: Budgets
-    workers: Workers
+    workers: WorkerTable
     failures: list[FailureGroup]
     actions: tuple[BulkAction, ...]
     counted: AllExecutions
@@ -78,8 +78,8 @@ class Dashboard(Sums):
         return self.windows[0].speeds[ALL]
 
     @property
-    def ended(self) -> tuple[Ended, ...]:
-        return tuple(Ended(str(state), self.counted.by_state[state]) for state in FINAL)
+    def ended(self) -> tuple[StateCount, ...]:
+        return tuple(StateCount(str(state), self.counted.by_state[state]) for state in FINAL)
 
 
 _counted: TimedCache[AllExecutions] = TimedCache()
@@ -95,13 +95,13 @@ def read() -> Dashboard:
 
 
 def _read(now: datetime) -> Dashboard:
-    seen, waiting, held = snapshot.read(now), explain.waiting_by_route(), _held()
-    reasons = explain.reasons(seen)
-    stopped = explain.what_stops_work(seen=reasons, counts=waiting)
-    phases = phase_rows(seen, waiting, held)
-    trends, spent = recent(now), _spent_today(seen)
+    snapshot, waiting, held = read_snapshot(now), explain.waiting_by_route(), _held()
+    reasons = explain.reasons(snapshot)
+    stopped = explain.what_stops_work(route_reasons=reasons, counts=waiting)
+    phases = phase_rows(snapshot, waiting, held)
+    trends, spent = recent(now), _spent_today(snapshot)
     counted = _counted.get_or_compute(now, lambda: all_executions(now, sum(waiting.values()), held.total()))
-    limits = limit_bars(seen, reasons.by_route, waiting)
+    limits = limit_bars(snapshot, reasons.by_route, waiting)
     return Dashboard(
         at=now,
         phases=phases,
@@ -110,13 +110,13 @@ def _read(now: datetime) -> Dashboard:
         limits=limits,
         wait_reasons=wait_reasons(stopped, reasons.could_start),
         windows=trends.windows(),
-        budgets=budgets_today(seen, trends, spent),
+        budgets=budgets_today(snapshot, trends, spent),
         workers=workers(now, held),
         failures=_failed.get_or_compute(now, lambda: groups(limit=FAILURES)),
         actions=tuple(BulkAction.objects.running()[:ACTIONS]),
         counted=counted,
-        checks=tuple(checks(counted, seen, phases, held, spent)),
-        snapshot=seen,
+        checks=tuple(checks(counted, snapshot, phases, held, spent)),
+        snapshot=snapshot,
     )
 
 
@@ -125,10 +125,10 @@ def _held() -> Held:
     return Held({(phase, rank, worker): n for phase, rank, worker, n in rows})
 
 
-def _spent_today(seen: Snapshot) -> dict[str, int]:
+def _spent_today(snapshot: Snapshot) -> dict[str, int]:
     """Requests today of the fleet and of each phase, by the day of each one's time zone."""
     names = [FLEET, *(f"phase:{phase}" for phase in all_phases())]
-    days = {name: day_of(seen.now, seen.rule(name).budget_zone) for name in names}
+    days = {name: day_of(snapshot.now, snapshot.rule(name).budget_zone) for name in names}
     rows = DailyUsage.objects.filter(day__in={*days.values()}, limit__in=names)
     found = rows.values_list("limit", "day", "spent")
     return {name: spent for name, day, spent in found if day == days[name]}

@@ -52,9 +52,9 @@ class Budgets:
         return next((budget for budget in self.shown if budget.limit == FLEET), None)
 
 
-def budgets_today(seen: Snapshot, recent: Trends, spent: Mapping[str, int]) -> Budgets:
+def budgets_today(snapshot: Snapshot, recent: Trends, spent: Mapping[str, int]) -> Budgets:
     """The budgets now; `spent` are the requests of today by limit."""
-    found = sorted(budgets(seen, throughput(seen.now)), key=_nearest_end_first)
+    found = sorted(budgets(snapshot, throughput(snapshot.now)), key=_nearest_end_first)
     fleet = next((budget for budget in found if budget.limit == FLEET), None)
     return Budgets(
         shown=tuple(found[:SHOWN]),

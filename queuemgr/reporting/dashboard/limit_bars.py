@@ -124,26 +124,28 @@ def pace_text(interval: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LimitBars:
     """The bars shown, widest limits first and then the busiest; `others` are those left out."""
 
     shown: tuple[LimitBar, ...]
     others: int
 
 
-def limit_bars(seen: Snapshot, reasons: Mapping[int, Sequence[Reason]], waiting: Mapping[int, int]) -> Limits:
+def limit_bars(
+    snapshot: Snapshot, reasons: Mapping[int, Sequence[Reason]], waiting: Mapping[int, int]
+) -> LimitBars:
     """The fleet's and the phases' bars, and of all other limits the busiest; from the reasons that stop each
     route, and how many executions wait on it, whatever else they wait on."""
     on: Counter[str] = Counter()
     for route, stopped in reasons.items():
         for name in {reason.limit for reason in stopped}:
             on[name] += waiting.get(route, 0)
-    names = {FLEET, *seen.rules, *seen.use, *seen.breaker_states} - {GLOBAL_VIRTUAL_TIME}
-    owner = rule_resolver(seen.rules)
-    bars = [_bar(name, owner(name) or name, seen, on[name]) for name in names]
+    names = {FLEET, *snapshot.rules, *snapshot.use, *snapshot.breaker_states} - {GLOBAL_VIRTUAL_TIME}
+    owner = rule_resolver(snapshot.rules)
+    bars = [_bar(name, owner(name) or name, snapshot, on[name]) for name in names]
     wide = sorted((bar for bar in bars if _is_wide(bar.name)), key=_widest)
     narrow = sorted((b for b in bars if not _is_wide(b.name) and _belongs(b)), key=_busiest)
-    return Limits((*wide, *narrow[:LIMITS]), max(0, len(narrow) - LIMITS))
+    return LimitBars((*wide, *narrow[:LIMITS]), max(0, len(narrow) - LIMITS))
 
 
 def _is_wide(name: str) -> bool:
@@ -168,12 +170,12 @@ def _busiest(bar: LimitBar) -> tuple[bool, int, float, int, str]:
     return not bar.is_stopped, -bar.waiting, -(bar.fullness or 0.0), -bar.use.running, bar.name
 
 
-def _bar(name: str, defined_by: str, seen: Snapshot, waiting: int) -> LimitBar:
-    rule, use = seen.rule(name), seen.use.get(name, NO_USE)
-    state = seen.breaker_states.get(name, CLOSED)
-    wait = state.rate_wait(rule.rate, use.unstarted, seen.now)
-    next_start = seen.now + timedelta(seconds=wait) if wait > 0.05 else None
-    return LimitBar(name, defined_by, rule, use, state, waiting, seen.now, next_start)
+def _bar(name: str, defined_by: str, snapshot: Snapshot, waiting: int) -> LimitBar:
+    rule, use = snapshot.rule(name), snapshot.use.get(name, NO_USE)
+    state = snapshot.breaker_states.get(name, CLOSED)
+    wait = state.rate_wait(rule.rate, use.unstarted, snapshot.now)
+    next_start = snapshot.now + timedelta(seconds=wait) if wait > 0.05 else None
+    return LimitBar(name, defined_by, rule, use, state, waiting, snapshot.now, next_start)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,32 +85,32 @@ class PhaseRow(Sums):
     cells: Sequence[QueueCell]
 
 
-def phase_rows(seen: Snapshot, waiting: Mapping[int, int], held: Held) -> tuple[PhaseRow, ...]:
+def phase_rows(snapshot: Snapshot, waiting: Mapping[int, int], held: Held) -> tuple[PhaseRow, ...]:
     """The matrix, from a snapshot, how many wait on each route, and the leases.
 
     A phase no flow knows any more has a row as long as work waits or runs in it.
     """
     by_queue: Counter[tuple[str, int]] = Counter()
-    for route in seen.routes:
+    for route in snapshot.routes:
         by_queue[route.phase, route.priority] += waiting.get(route.id, 0)
     known = all_phases()
     others = {phase for phase, _ in by_queue} | {phase for phase, *_ in held}
     rows = []
     for phase in (*known, *sorted(others - known.keys())):
-        cells = (_cell(seen, phase, rank, by_queue[phase, rank], held) for rank in sorted(PRIORITY_NAMES))
+        cells = (_cell(snapshot, phase, rank, by_queue[phase, rank], held) for rank in sorted(PRIORITY_NAMES))
         words = known.get(phase)
         waits_as, runs_as = (words.waiting, words.running) if words else ("waiting", "running")
         rows.append(PhaseRow(phase, waits_as, runs_as, tuple(cells)))
     return tuple(rows)
 
 
-def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Held) -> QueueCell:
+def _cell(snapshot: Snapshot, phase: str, rank: int, waiting: int, held: Held) -> QueueCell:
     leases = sum(n for (*queue, _), n in held.items() if queue == [phase, rank])
-    heads = (route.head_at for route in seen.routes if (route.phase, route.priority) == (phase, rank))
-    due = [head for head in heads if head and head <= seen.now]
-    starvation = seen.ordering.starvation
+    heads = (route.head_at for route in snapshot.routes if (route.phase, route.priority) == (phase, rank))
+    due = [head for head in heads if head and head <= snapshot.now]
+    starvation = snapshot.ordering.starvation
     name = queue_name(phase, rank)
-    paused = seen.paused_queues.get(name)
+    paused = snapshot.paused_queues.get(name)
     return QueueCell(
         queue=name,
         phase=phase,
@@ -118,7 +118,7 @@ def _cell(seen: Snapshot, phase: str, rank: int, waiting: int, held: Held) -> Qu
         waiting=waiting,
         running=leases - held[phase, rank, None],
         unstarted=held[phase, rank, None],
-        oldest=seen.now - min(due) if due else None,
+        oldest=snapshot.now - min(due) if due else None,
         # One priority level for every starvation time waited, until there is none better.
         aged_after=starvation * (rank - HIGH) if starvation and rank > HIGH else None,
         paused=paused.text if paused else "",

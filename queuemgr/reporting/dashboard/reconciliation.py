@@ -63,7 +63,11 @@ class SumCheck:
 
 
 def checks(
-    counted: AllExecutions, seen: Snapshot, phases: Sequence[PhaseRow], held: Held, spent: Mapping[str, int]
+    counted: AllExecutions,
+    snapshot: Snapshot,
+    phases: Sequence[PhaseRow],
+    held: Held,
+    spent: Mapping[str, int],
 ) -> Iterator[SumCheck]:
     """Each sum that must add up; `spent` are the requests of today by limit."""
     yield SumCheck(
@@ -73,10 +77,10 @@ def checks(
     )
     in_held_states = Execution.objects.filter(state__in=HELD).count()
     yield SumCheck("Leases", (("leases", held.total()),), ("executions a worker holds", in_held_states))
-    fleet = seen.use.get(FLEET, NO_USE)
-    slots = tuple((row.phase, seen.use.get(f"phase:{row.phase}", NO_USE).running) for row in phases)
+    fleet = snapshot.use.get(FLEET, NO_USE)
+    slots = tuple((row.phase, snapshot.use.get(f"phase:{row.phase}", NO_USE).running) for row in phases)
     yield SumCheck("Slots", slots, ("the fleet's", fleet.running))
     # The requests of phases add up to the fleet's only where all have one time zone, and so one day.
-    if len({seen.rule(name).budget_zone for name in (FLEET, *map("phase:{}".format, all_phases()))}) == 1:
+    if len({snapshot.rule(name).budget_zone for name in (FLEET, *map("phase:{}".format, all_phases()))}) == 1:
         by_phase = tuple((phase, spent.get(f"phase:{phase}", 0)) for phase in all_phases())
         yield SumCheck("Requests today", by_phase, ("the fleet's", spent.get(FLEET, 0)))

@@ -90,7 +90,7 @@ def hour_of(moment: datetime) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedAttempts:
     """Attempts that ended: done, to be tried again, failed for good."""
 
     done: int
@@ -108,7 +108,7 @@ def _ended(outcomes: Counter[str]) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Speed(Ended):
+class Speed(EndedAttempts):
     """Throughput over one window. Median and 95th percentile are seconds; None without attempts."""
 
     waited: tuple[float | None, float | None]
@@ -129,7 +129,7 @@ NOTHING = speed(())
 
 
 @dataclass(frozen=True, slots=True)
-class Bar(Ended):
+class Bar(EndedAttempts):
     """One bar of the chart: what ended in the time from `start`."""
 
     start: datetime

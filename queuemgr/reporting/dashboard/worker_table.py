@@ -37,7 +37,7 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class WorkerTable:
     """The workers shown, those in trouble first and then the busiest; totals are of all live ones."""
 
     shown: tuple[WorkerRow, ...]
@@ -48,7 +48,7 @@ class Workers:
     gone: int
 
 
-def workers(now: datetime, held: Held) -> Workers:
+def workers(now: datetime, held: Held) -> WorkerTable:
     """Every worker that is live, has a lease, or was live within `SHOWN_FOR`."""
     busy = Counter[int]()
     for (_, _, worker_id), count in held.items():
@@ -63,7 +63,7 @@ def workers(now: datetime, held: Held) -> Workers:
     live = [row for row in rows if row.condition == "live"]
     order = {"gone": 0, "draining": 1, "live": 2, "left": 3}
     ranked = sorted(rows, key=lambda row: (order[row.condition], -row.busy, row.worker.name))
-    return Workers(
+    return WorkerTable(
         shown=tuple(ranked[:SHOWN]),
         others=max(0, len(ranked) - SHOWN),
         live=len(live),

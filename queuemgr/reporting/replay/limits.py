@@ -19,7 +19,7 @@ from queuemgr.scheduling.decision_input import (
 )
 
 
-class Limits:
+class ReplayLimits:
     """Usage, rate clocks, requests spent by day and the retry budget, as attempts start and end."""
 
     def __init__(self, rules: Mapping[str, LimitRule], retry_percent: int) -> None:

@@ -20,7 +20,7 @@ Group = tuple[str, bool, str]
 
 
 @dataclass(slots=True)
-class Route:
+class ReplayedRoute:
     """Work of one kind: when each piece fell due and its index, oldest first."""
 
     id: int
@@ -54,17 +54,17 @@ class ReadyRoutes:
 
     def __init__(self) -> None:
         self._groups: defaultdict[Group, list[tuple[datetime, int]]] = defaultdict(list)
-        self._routes: dict[int, Route] = {}
+        self._routes: dict[int, ReplayedRoute] = {}
 
     def __bool__(self) -> bool:
         return bool(self._routes)
 
-    def add(self, route: Route) -> None:
+    def add(self, route: ReplayedRoute) -> None:
         if route.id not in self._routes:
             self._routes[route.id] = route
             insort(self._groups[route.group], (route.served_at, route.id))
 
-    def discard(self, route: Route) -> None:
+    def discard(self, route: ReplayedRoute) -> None:
         if self._routes.pop(route.id, None):
             group = self._groups[route.group]
             del group[bisect_left(group, (route.served_at, route.id))]
@@ -75,7 +75,7 @@ class ReadyRoutes:
 
     def candidates(
         self, open_queues: Collection[str], at_most: int, aged_since: datetime | None
-    ) -> Iterator[Route]:
+    ) -> Iterator[ReplayedRoute]:
         """The routes a decision reads: so many of each group of an open queue, and of those aged."""
         for (queue, _, _), group in self._groups.items():
             if queue in open_queues:

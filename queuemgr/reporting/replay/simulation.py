@@ -19,9 +19,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from queuemgr.flows.flow import all_phases, queue_name
-from queuemgr.reporting.replay.limits import Limits
+from queuemgr.reporting.replay.limits import ReplayLimits
 from queuemgr.reporting.replay.recording import Recording
-from queuemgr.reporting.replay.routes import ReadyRoutes, Route
+from queuemgr.reporting.replay.routes import ReadyRoutes, ReplayedRoute
 from queuemgr.scheduling.admission import admit
 from queuemgr.scheduling.candidates import RouteScan, decide, parking_spot_for, stopped_queues
 from queuemgr.scheduling.claims import FLEET, RouteKind, route_keys
@@ -82,10 +82,10 @@ class _Simulation:
         self._ends: Timers = []
         self._parking_timers: Timers = []
         self._next_wakeup: datetime | None = None
-        self._limits = Limits(fleet.rules, fleet.retry_percent)
+        self._limits = ReplayLimits(fleet.rules, fleet.retry_percent)
         self._virtual_times: dict[str, float] = {}
-        self._routes: list[Route] = []
-        self._route_of: dict[RouteKind, Route] = {}
+        self._routes: list[ReplayedRoute] = []
+        self._route_of: dict[RouteKind, ReplayedRoute] = {}
         self._ready = ReadyRoutes()
         self._parked: defaultdict[str, set[int]] = defaultdict(set)
         at = {(piece.kind.phase, piece.kind.priority) for piece in recording.pieces}
@@ -133,12 +133,12 @@ class _Simulation:
                 self._ready.add(route)
         return len(arrived)
 
-    def _route(self, kind: RouteKind) -> Route:
+    def _route(self, kind: RouteKind) -> ReplayedRoute:
         route = self._route_of.get(kind)
         if route is None:
             phases = all_phases()
             rank = phases[kind.phase].rank if kind.phase in phases else len(phases)
-            route = self._route_of[kind] = Route(len(self._routes), kind, rank, self._now)
+            route = self._route_of[kind] = ReplayedRoute(len(self._routes), kind, rank, self._now)
             self._routes.append(route)
         return route
 
@@ -191,7 +191,7 @@ class _Simulation:
             virtual_times=self._virtual_times,
         )
 
-    def _start_oldest(self, route: Route) -> None:
+    def _start_oldest(self, route: ReplayedRoute) -> None:
         _, index = route.waiting.pop(0)
         self._ready.discard(route)
         route.served_at = self._runs[index].started_at = self._now
@@ -216,7 +216,7 @@ class _Simulation:
             for _, index in route.waiting:
                 self._runs[index].stopped_by_budget = True
 
-    def _unpark(self, route: Route) -> None:
+    def _unpark(self, route: ReplayedRoute) -> None:
         if route.parked:
             self._parked[route.parked.on].discard(route.id)
         route.parked, route.out_of_budget = None, False
@@ -227,8 +227,8 @@ class _Simulation:
         """A sentence for each attempt that still waits."""
         free = self._fleet.slots - len(self._ends)
         waiting = {route.id: route for route in self._routes if route.waiting}
-        seen = tuple(route.as_waiting(free, None) for route in waiting.values())
-        for pk, reasons in admit(self._snapshot(seen, free)).reasons.items():
+        routes = tuple(route.as_waiting(free, None) for route in waiting.values())
+        for pk, reasons in admit(self._snapshot(routes, free)).reasons.items():
             text = "; ".join(reason.text for reason in reasons)
             yield from [text] * len(waiting[pk].waiting)
 

@@ -22,9 +22,9 @@ from queuemgr.models import HELD, Attempt, AuditEntry, Execution, Lease, Limit, 
 from queuemgr.reporting import explain, queue_position
 from queuemgr.reporting.explain import RouteReasons
 from queuemgr.reporting.timeline import Entry, timeline
-from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.claims import claims_of, rule_resolver
 from queuemgr.scheduling.decision_input import NO_USE, Snapshot
+from queuemgr.scheduling.snapshot import read_snapshot
 from queuemgr.web.admin.execution_actions import PAGE_ACTIONS, ActionForm, ExecutionAction
 from queuemgr.web.links import address
 
@@ -59,8 +59,8 @@ def context(
     execution: Execution, user: User | AnonymousUser, typed: OfferedAction | None = None
 ) -> dict[str, Any]:
     """The template's context; `typed`: a submitted form with errors."""
-    seen = snapshot.read(database_now())
-    reasons = explain.reasons(seen)
+    snapshot = read_snapshot(database_now())
+    reasons = explain.reasons(snapshot)
     lease: Lease | None = getattr(execution, "lease", None)  # Django raises where there is none
     newest = list(Attempt.objects.filter(execution=execution).order_by("-pk")[: SHOWN + 1])
     attempts, older = newest[:SHOWN][::-1], len(newest) > SHOWN
@@ -72,9 +72,9 @@ def context(
         "why": reasons.of(execution),
         "not_before": reasons.not_before(execution),
         "estimate": queue_position.estimate(execution, reasons),
-        "limits": _limits(execution, lease, attempts, seen, reasons),
+        "limits": _limits(execution, lease, attempts, snapshot, reasons),
         "lease": lease,
-        "lease_left": lease and duration_text((lease.expires_at - seen.now).total_seconds()),
+        "lease_left": lease and duration_text((lease.expires_at - snapshot.now).total_seconds()),
         "worker": lease and lease.worker and address("queuemgr_worker_change", lease.worker.pk),
         "history": list(map(_line, timeline(attempts, changes, None if older else execution.created_at))),
         "older": older,
@@ -139,7 +139,7 @@ def _limits(
     execution: Execution,
     lease: Lease | None,
     attempts: Sequence[Attempt],
-    seen: Snapshot,
+    snapshot: Snapshot,
     reasons: RouteReasons,
 ) -> list[LimitRow]:
     """The limits it holds, waits for, or held last."""
@@ -157,8 +157,8 @@ def _limits(
         LimitRow(
             name,
             weight,
-            seen.use.get(name, NO_USE).running,
-            seen.rule(name).max_running,
+            snapshot.use.get(name, NO_USE).running,
+            snapshot.rule(name).max_running,
             address("queuemgr_limit_change", rows[row]) if (row := owner(name)) else "",
             blocking.get(name, "") if waiting else "",
         )

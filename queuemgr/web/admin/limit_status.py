@@ -15,9 +15,9 @@ from queuemgr.base.time_text import moment_text
 from queuemgr.models import DailyUsage, Limit
 from queuemgr.reporting import explain
 from queuemgr.reporting.explain import Stopped
-from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.claims import rule_resolver
 from queuemgr.scheduling.decision_input import CLOSED, NO_USE, BreakerState, Snapshot, Usage
+from queuemgr.scheduling.snapshot import read_snapshot
 
 NAMED = 3
 """Keys or reasons that a cell of a list names; further ones are counted."""
@@ -106,24 +106,24 @@ class LimitStatus:
 
 def limit_statuses(limits: Iterable[Limit]) -> list[LimitStatus]:
     """The current status of these limits."""
-    rows, seen = list(limits), snapshot.read(database_now())
+    rows, snapshot = list(limits), read_snapshot(database_now())
     owner = rule_resolver(Limit.objects.values_list("name", flat=True))
     uses: defaultdict[str, dict[str, Usage]] = defaultdict(dict)
     states: defaultdict[str, dict[str, BreakerState]] = defaultdict(dict)
     waits: defaultdict[str, list[Stopped]] = defaultdict(list)
-    for key, use in seen.use.items():
+    for key, use in snapshot.use.items():
         uses[owner(key) or key][key] = use
-    for key, state in seen.breaker_states.items():
+    for key, state in snapshot.breaker_states.items():
         states[owner(key) or key][key] = state
-    for stop in explain.what_stops_work(seen=explain.reasons(seen)):
+    for stop in explain.what_stops_work(route_reasons=explain.reasons(snapshot)):
         waits[owner(stop.limit) or stop.limit].append(stop)
-    _add_spent(rows, uses, seen)
-    return [LimitStatus(row, seen.now, uses[row.name], states[row.name], waits[row.name]) for row in rows]
+    _add_spent(rows, uses, snapshot)
+    return [LimitStatus(row, snapshot.now, uses[row.name], states[row.name], waits[row.name]) for row in rows]
 
 
-def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], seen: Snapshot) -> None:
+def _add_spent(rows: Iterable[Limit], uses: Mapping[str, dict[str, Usage]], snapshot: Snapshot) -> None:
     """Add requests spent today on limits without leases or waiting work: a snapshot omits them."""
-    today = {row.name: day_of(seen.now, _zone_of(row)) for row in rows if row.daily_budget is not None}
+    today = {row.name: day_of(snapshot.now, _zone_of(row)) for row in rows if row.daily_budget is not None}
     usage = DailyUsage.objects.filter(day__in={*today.values()}, limit__in=today)
     for day, name, spent in usage.values_list("day", "limit", "spent"):
         if day == today[name]:

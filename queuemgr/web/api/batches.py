@@ -14,7 +14,7 @@ from queuemgr.lifecycle.enqueue import atomically, priority_of
 from queuemgr.models import Batch
 from queuemgr.operations import batches
 from queuemgr.operations.enqueueing import audited_enqueue, choose_flow
-from queuemgr.reporting.batch_progress import Progress
+from queuemgr.reporting.batch_progress import BatchProgress
 from queuemgr.reporting.batch_results import Result
 from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import actor_of, requires
@@ -72,7 +72,7 @@ class OneBatch(BatchOut):
         return batches.ended_at(batch)
 
     @staticmethod
-    def resolve_progress(batch: Batch) -> Progress:
+    def resolve_progress(batch: Batch) -> BatchProgress:
         return batches.progress(batch)
 
 

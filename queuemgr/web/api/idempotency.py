@@ -27,7 +27,7 @@ from queuemgr.web.api.problems import Problem
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 MAX_KEY = 200
-Route = Callable[..., Any]
+View = Callable[..., Any]
 
 
 def _header(name: str, description: str, **text: Any) -> dict[str, Any]:
@@ -47,10 +47,10 @@ PARAMETERS = [
 ]  # fmt: skip
 
 
-def idempotent(route: Route) -> Route:
-    """Decorator for a route that changes something, to be placed below the router's."""
-    contribute_operation_callback(route, _wrap)
-    return route
+def idempotent(view: View) -> View:
+    """Decorator for a view that changes something, to be placed below the router's."""
+    contribute_operation_callback(view, _wrap)
+    return view
 
 
 def _wrap(operation: Operation) -> None:

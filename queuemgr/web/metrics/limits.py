@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from queuemgr.flows.flow import all_phases
-from queuemgr.scheduling import snapshot
 from queuemgr.scheduling.decision_input import LimitRule, Snapshot, Usage
 from queuemgr.scheduling.limit_rules import read_rules
+from queuemgr.scheduling.snapshot import read_limits
 from queuemgr.web.metrics.definitions import Sample
 
 SUMMED = (
@@ -48,15 +48,15 @@ def label_of(limit: str, own: Collection[str]) -> str:
 def samples(now: datetime) -> Iterator[Sample]:
     rules = read_rules(now)
     own = own_labels(rules, all_phases())
-    seen = snapshot.read_limits(now, own)
-    yield from _sums(seen, own)
+    snapshot = read_limits(now, own)
+    yield from _sums(snapshot, own)
     for name in sorted(own):
-        yield from _fields(name, rules[name], seen.use.get(name, Usage()))
+        yield from _fields(name, rules[name], snapshot.use.get(name, Usage()))
 
 
-def _sums(seen: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
+def _sums(snapshot: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
     sums: dict[str, Counter[str]] = {name: Counter() for name in own}
-    for name, values in _each(seen):
+    for name, values in _each(snapshot):
         sums.setdefault(label_of(name, own), Counter()).update(values)
     for label, values in sorted(sums.items()):
         for name in SUMMED:
@@ -65,15 +65,15 @@ def _sums(seen: Snapshot, own: frozenset[str]) -> Iterator[Sample]:
             yield Sample(f"sluicegate_limit_{name}", (label,), values[name])
 
 
-def _each(seen: Snapshot) -> Iterator[tuple[str, Mapping[str, int]]]:
-    for name, use in seen.use.items():
+def _each(snapshot: Snapshot) -> Iterator[tuple[str, Mapping[str, int]]]:
+    for name, use in snapshot.use.items():
         values = {"running": use.running, "running_high": use.running - use.below_high}
-        is_full = use.leases > 0 and 0 < seen.rule(name).max_running <= use.running
+        is_full = use.leases > 0 and 0 < snapshot.rule(name).max_running <= use.running
         yield name, {**values, "keys_in_use": int(use.leases > 0), "keys_full": int(is_full)}
-    for name, state in seen.breaker_states.items():
-        is_open, is_half_open = state.is_open(seen.now), state.is_half_open(seen.now)
+    for name, state in snapshot.breaker_states.items():
+        is_open, is_half_open = state.is_open(snapshot.now), state.is_half_open(snapshot.now)
         yield name, {"breaker_open": int(is_open), "breaker_half_open": int(is_half_open)}
-    for name, rule in seen.rules.items():
+    for name, rule in snapshot.rules.items():
         if rule.paused or name.endswith("*"):
             yield name, {"paused": int(bool(rule.paused))}
 

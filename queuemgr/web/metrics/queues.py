@@ -31,12 +31,12 @@ _WORKERS = """
 """
 
 
-class _Ended(NamedTuple):
+class _StateCount(NamedTuple):
     state: str
     executions: int
 
 
-class _Workers(NamedTuple):
+class _WorkerState(NamedTuple):
     state: str
     workers: int = 0
     slots: int = 0
@@ -55,7 +55,7 @@ def samples(now: datetime) -> Iterator[Sample]:
         yield Sample("sluicegate_queue_paused", (queue,), queue in paused)
     yield Sample("sluicegate_starvation_seconds", (), queue_settings().starvation_seconds)
     yield from _renewals(now)
-    ended = {row.state: row.executions for row in sql.rows(_Ended, _ENDED)}
+    ended = {row.state: row.executions for row in sql.rows(_StateCount, _ENDED)}
     for state in FINAL:
         yield Sample("sluicegate_executions_ended", (state.value,), ended.get(state.value, 0))
     yield from _workers(now)
@@ -80,8 +80,8 @@ def _renewals(now: datetime) -> Iterator[Sample]:
 
 
 def _workers(now: datetime) -> Iterator[Sample]:
-    found = {row.state: row for row in sql.rows(_Workers, _WORKERS, [live_since(now)])}
-    alive, draining = (found.get(state, _Workers(state)) for state in ("alive", "draining"))
+    found = {row.state: row for row in sql.rows(_WorkerState, _WORKERS, [live_since(now)])}
+    alive, draining = (found.get(state, _WorkerState(state)) for state in ("alive", "draining"))
     for group in (alive, draining):
         yield Sample("sluicegate_workers", (group.state,), group.workers)
     yield Sample("sluicegate_worker_slots", (), int(alive.slots))

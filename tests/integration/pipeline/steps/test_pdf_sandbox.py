@@ -15,12 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.steps.pdf.sandbox import Limits, describe, read_pages
+from pipeline.steps.pdf.sandbox import ResourceLimits, describe, read_pages
 from queuemgr.base.errors import Aborted
 from queuemgr.flows.abort_signal import NEVER, AbortSignal
 from tests.sandbox_processes import family
 
-ROOMY = Limits(page_seconds=20, document_seconds=60, memory_bytes=1 << 30, output_bytes=1 << 20, threads=1)
+ROOMY = ResourceLimits(
+    page_seconds=20, document_seconds=60, memory_bytes=1 << 30, output_bytes=1 << 20, threads=1
+)
 # START_SECONDS of grace apply to a child's first line, so hanging children count their pages first.
 HASTY = replace(ROOMY, page_seconds=1.0)
 
@@ -207,9 +209,9 @@ def test_a_killed_worker_leaves_no_orphan(script: Script) -> None:
     hangs = script('yield {"count": 1}\ntime.sleep(600)')
     program = (
         "from pathlib import Path\n"
-        "from pipeline.steps.pdf.sandbox import Limits, read_pages\n"
+        "from pipeline.steps.pdf.sandbox import ResourceLimits, read_pages\n"
         "from queuemgr.flows.abort_signal import NEVER\n"
-        f"read_pages(Path({str(hangs)!r}), {{}}, Limits(60, 60, 1 << 30, 1 << 20), NEVER)\n"
+        f"read_pages(Path({str(hangs)!r}), {{}}, ResourceLimits(60, 60, 1 << 30, 1 << 20), NEVER)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], cwd=os.getcwd()) as worker:
         wait_until(lambda: family(worker.pid))
