@@ -48,7 +48,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Figures:
+class Measured:
     """The results of several rounds.
 
     `share` is relative to pages at once / latency, but no more than one wave of pages after another can
@@ -95,7 +95,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measured(options: argparse.Namespace) -> Figures:
+def measured(options: argparse.Namespace) -> Measured:
     """Round by round: many pages at once, a few one at a time, and many without latency."""
     ideal = ideal_rate(options.pages, options.inflight, options.latency)
     many, single, drawing = [], [], []
@@ -107,7 +107,7 @@ def measured(options: argparse.Namespace) -> Figures:
                 single.append(run(pdf, options.single, 1, slow).rate)
                 drawing.append(run(pdf, options.pages, options.inflight, fast, options.renderers).rate)
     rates = [each.rate for each in many]
-    return Figures(
+    return Measured(
         spread(rates),
         spread([rate / ideal for rate in rates]),
         spread([rate / one for rate, one in zip(rates, single, strict=True)]),

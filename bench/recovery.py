@@ -181,7 +181,7 @@ def _with_messages_out(site: Site, worker: Process) -> set[str]:
 
 FAULTS: dict[str, Fault] = {
     "worker killed, started again": worker_restarted,
-    "worker killed, another goes on": worker_gone,
+    "worker killed, another takes over": worker_gone,
     "broker flushed": broker_flushed,
     "broker killed, started again": broker_restarted,
 }

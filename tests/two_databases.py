@@ -48,7 +48,7 @@ RULES = {
     "integration/reporting/test_export.py": SQLITE,
     "integration/reporting": DATABASES,
     "integration/scheduling": DATABASES,
-    "integration/web/admin/test_dashboard_figures.py": DATABASES,
+    "integration/web/admin/test_dashboard_values.py": DATABASES,
     "integration/web/admin": POSTGRES,
     "integration/web/api": POSTGRES,
     "integration/web/metrics/test_metrics.py": DATABASES,

@@ -24,7 +24,7 @@ def test_two_beats_do_no_harm_and_one_alone_carries_on(make_fleet: MakeFleet) ->
     fleet.wait_until_done(60)
     first.kill_group()
     ticks = len(fleet.database.rows(TASK_RESULTS))
-    fleet.wait_until("ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 1)
+    fleet.wait_until("ticks continue", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 1)
 
     assert fleet.outcomes() == {"done": 60}
     assert fleet.trace().started_again() == []

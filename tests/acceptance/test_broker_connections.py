@@ -14,7 +14,7 @@ from tests.acceptance.fleet import Fleet, probes
 pytestmark = pytest.mark.slow_proof
 
 CONSUMES_AGAIN = 60
-"""Seconds after the fault within which work must go on."""
+"""Seconds after the fault within which work must continue."""
 
 MOST_PER_WORKER = 12
 """Connections a worker with threads may hold; about ten, says docs/operate.md."""

@@ -75,7 +75,7 @@ def _check_spent(fleet: Fleet, spent: int, *, done: int, waiting: int) -> None:
 
 
 def test_a_cap_lowered_while_busy_drains_and_starts_nothing_above_it(fleet: Fleet) -> None:
-    """10 run, the cap becomes 4; starts wait until fewer than 4 run, other phases go on."""
+    """10 run, the cap becomes 4; starts wait until fewer than 4 run, other phases continue."""
     fleet.start_worker(12, wait=False)
     fleet.enqueue(24, key_prefix="capped", seconds=0.5, trace=fleet.trace_file)
     fleet.wait_until("all slots busy", lambda: fleet.states()["running"] == 12)

@@ -1,4 +1,4 @@
-"""An upgrade beside the work: rows survive, writers go on, a killed migration is run again."""
+"""An upgrade beside the work: rows survive, writers keep writing, a killed migration is run again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.acceptance.conftest import MakeFleet
 from tests.acceptance.fleet import Fleet
 
 LONGEST_STALL = 5.0
-"""Seconds a writer may be kept waiting (the scenario's own figure)."""
+"""Seconds a writer may be kept waiting (the number of the scenario)."""
 
 
 def upgrade(fleet: Fleet, *killed_at: int) -> str:

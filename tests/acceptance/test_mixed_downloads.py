@@ -12,7 +12,7 @@ from tests.acceptance.fleet import Fleet
 
 PER_HOST = 4
 WORD_GETS_ROUND = 1.0
-"""Seconds after which no start may follow a Retry-After: steps begun before it go on."""
+"""Seconds after which no start may follow a Retry-After: steps begun before it continue."""
 
 
 @pytest.fixture

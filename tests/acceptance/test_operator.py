@@ -67,7 +67,7 @@ def test_an_operator_operates_a_fleet_from_the_dashboard(fleet: Fleet, page: Pag
     expect(running(page)).to_have_text("2", timeout=SOON)
     keep(page, "dashboard")
     pause_the_phase(page)
-    assert fleet.states()["waiting"] > 300, "what waits goes on waiting"
+    assert fleet.states()["waiting"] > 300, "waiting work keeps waiting"
     open_list(page, "Executions")
     expect(page.locator("#result_list")).to_contain_text("paused by ada: the publisher is down")
     keep(page, "executions", whole=False)

@@ -62,7 +62,7 @@ def test_periodic_jobs_sent_while_no_worker_ran_are_done_once_and_user_work_star
 
 
 def test_a_beat_without_a_schedule_file_sends_what_is_due_at_once(make_fleet: MakeFleet) -> None:
-    """A sweep every ten minutes runs within seconds of a start on another host."""
+    """A job every ten minutes runs within seconds of a start on another host."""
     fleet = make_fleet(poll_interval=600)
     housekeeping = fleet.start_housekeeping()
     fleet.wait_for_workers(housekeeping)
@@ -81,7 +81,7 @@ def test_beat_and_workers_recover_by_themselves_after_a_database_outage(fleet: F
     with fleet.database.away():
         time.sleep(8)
     ticks = len(fleet.database.rows(TASK_RESULTS))
-    fleet.wait_until("ticks go on", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2, within=60)
+    fleet.wait_until("ticks continue", lambda: len(fleet.database.rows(TASK_RESULTS)) > ticks + 2, within=60)
     fleet.command(*probes(5, key_prefix="after"))
     fleet.wait_until_done(45, within=60)
     assert all(process.alive for process in (beat, housekeeping, worker))

@@ -36,6 +36,6 @@ def test_a_stopping_worker_returns_unstarted_work_and_interrupts_long_steps_for_
 
     fleet.start_worker(5, pool, name="elsewhere")
     fleet.wait_until_done(3, "unstarted-%")
-    fleet.wait_until("long goes on", lambda: fleet.states("long-%") == {"running": 2})
+    fleet.wait_until("long steps resumed", lambda: fleet.states("long-%") == {"running": 2})
     kinds = fleet.database.rows("SELECT DISTINCT error_kind FROM queuemgr_execution")
     assert kinds == [("",)], "an interruption is no failure"

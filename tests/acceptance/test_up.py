@@ -192,7 +192,7 @@ def test_a_run_that_cannot_start_exits_with_3_and_one_line_that_says_why(
     assert home.states() == {}
 
 
-# Stopped at the budget, then by a person in the middle, then started to keep serving: each run goes on
+# Stopped at the budget, then by a person in the middle, then started to keep serving: each run resumes
 # where the one before stopped.
 
 
@@ -354,8 +354,8 @@ def test_without_a_terminal_progress_is_plain_lines_up_to_the_end(finished: Run)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_each_document_has_a_line_of_its_own_in_the_table(name: str, finished: Run) -> None:
     pages, references, _ = SAMPLES[name]
-    *figures, seconds, status, _report = finished.table[name]
-    assert (figures, status) == ([pages, references, "1"], "done")
+    *counts, seconds, status, _report = finished.table[name]
+    assert (counts, status) == ([pages, references, "1"], "done")
     assert 0 < float(seconds) < 120
 
 

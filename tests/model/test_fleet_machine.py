@@ -286,7 +286,7 @@ class FleetMachine(RuleBasedStateMachine):
         self.running += [(grant, worker) for grant in begin.begin(leases, worker).grants]
 
     def _meanwhile(self, endings: Endings) -> None:
-        """Whatever else happens, work goes on: messages come, steps end, their slots take the next.
+        """Whatever else happens, work continues: messages come, steps end, their slots take the next.
 
         Of a lease lost meanwhile nothing is stored.
         """
@@ -389,15 +389,15 @@ class FleetMachine(RuleBasedStateMachine):
         else:
             executions.set_priority(some, priority, ANN)
 
-    def _edit(self, name: str, figures: dict[str, Any]) -> None:
+    def _edit(self, name: str, fields: dict[str, Any]) -> None:
         known = Limit.objects.filter(name=name).first()
-        if "reserved_high" not in figures and known and known.reserved_high:
-            figures = {"reserved_high": 0, **figures}
-        if "rate" in figures:
+        if "reserved_high" not in fields and known and known.reserved_high:
+            fields = {"reserved_high": 0, **fields}
+        if "rate" in fields:
             known_leases = {*Lease.objects.values_list("pk", flat=True)}
             ended = {*Attempt.objects.values_list("lease_id", flat=True)}
-            self.rates[name] = (figures["rate"], known_leases | ended)
-        controls.edit_limit(name, ANN, **figures)
+            self.rates[name] = (fields["rate"], known_leases | ended)
+        controls.edit_limit(name, ANN, **fields)
 
     def _some(self, which: int, count: int) -> list[Execution]:
         everything = list(Execution.objects.order_by("pk"))

@@ -34,6 +34,6 @@ def test_the_lock_of_a_process_frozen_while_deciding_is_released_with_its_sessio
             assert scheduler_lock.try_acquire(milliseconds=5_000)
         with pytest.raises(DatabaseError) as ended, frozen.cursor() as cursor:
             cursor.execute("SELECT 1")
-        assert sql.is_away(ended.value), "a worker that wakes goes on with a new session"
+        assert sql.is_away(ended.value), "a worker that resumes gets a new session"
     finally:
         frozen.close()

@@ -1,4 +1,4 @@
-"""Messages are hints and worker rows are notes: work goes on whatever becomes of either."""
+"""Messages and worker rows are only hints: work continues whatever happens to either."""
 
 from __future__ import annotations
 

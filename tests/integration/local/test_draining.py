@@ -33,7 +33,7 @@ def test_draining_waits_for_what_a_bulk_action_may_still_enqueue() -> None:
         """What happens during the run: nothing at first, then the action, then the work."""
         nonlocal looks
         looks += 1
-        assert looks < 50, "the run goes on for ever"
+        assert looks < 50, "the run never ends"
         if looks == 3:
             chunk.change_next(action.pk, rows=1)
             bulk.stop(action.pk, ANN)

@@ -260,7 +260,7 @@ def test_best_effort_runs_everything(played: Callable[..., Any]) -> None:
 def test_no_member_of_a_cancelled_batch_starts_while_others_are_still_being_cancelled(
     played: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between one sweep and the next the fleet goes on deciding; another batch gets the slots."""
+    """Between two rounds of cancellation the fleet keeps dispatching; another batch gets the slots."""
     monkeypatch.setattr(batch_window, "CANCEL_BATCH_SIZE", 2)
     worker = played(slots=3)
     doomed = made("doomed", "a b c d e f g h i j", fail_fast=True)

@@ -1,4 +1,4 @@
-"""What a person may do with executions: skip, put off, begin anew, and retry with another payload."""
+"""What a person may do with executions: skip, reschedule, restart, and retry with another payload."""
 
 from __future__ import annotations
 

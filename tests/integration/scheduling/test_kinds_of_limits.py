@@ -108,7 +108,7 @@ def test_tokens_are_counted_by_their_own_weights(played: Played, probes: Probes)
     probes(9, tokens={"cpu": 2}, prefix="big")
     assert leased() == 2
     probes(9, prefix="free")
-    assert leased() == 9, "work without tokens goes on"
+    assert leased() == 9, "work without tokens still starts"
     (first, *_) = [g for g in worker.begin_all() if g.key.startswith("big")]
     worker.end(first)
     assert Lease.objects.filter(tokens="cpu=2").count() == 2
@@ -146,7 +146,7 @@ def test_a_retry_after_throttles_the_limit_for_the_whole_fleet_and_then_it_half_
         worker.end(grant)
     assert leased() == 0
     probes(2, limit_key="host:b", prefix="b")
-    assert leased() == 2, "other limits go on"
+    assert leased() == 2, "other limits still start work"
     Lease.objects.filter(limit_keys="host:b").delete()
     LimitState.objects.update(open_until=database_now())
     wakeups.post(limits=["host:a"])

@@ -58,7 +58,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def status(address: str, login: tuple[str, str] | None = None, **headers: str) -> int:
-    """What it answers to a GET, or to a POST where it would steer."""
+    """What it answers to a GET, or to a POST where it would change something."""
     method = "POST" if address.split("api/")[-1] in WRITE_PATHS else "GET"
     if login:
         headers["Authorization"] = f"Basic {base64.b64encode(':'.join(login).encode()).decode()}"

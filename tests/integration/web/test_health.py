@@ -84,7 +84,7 @@ def wait_since_long() -> None:
 
 
 def test_work_that_waits_beside_free_slots_is_no_progress(played: Any, probes: Any) -> None:
-    """The messages of its leases were lost: the workers are idle and hear of nothing."""
+    """The messages of its leases were lost: the workers are idle and receive nothing."""
     played(slots=4)
     probes(2)
     assert ask("progress")[0] == 200, "it waits for a moment only"

@@ -125,7 +125,7 @@ def test_a_new_beat_sends_every_job_at_once() -> None:
     for name, entry in list(scheduler.schedule.items()):
         scheduler.schedule[name] = next(entry)
     scheduler.merge_inplace(beat.beat_schedule())
-    assert not any(_due(scheduler).values()), "one that remembers goes on where it was"
+    assert not any(_due(scheduler).values()), "one with a stored schedule resumes it"
 
 
 def _due(scheduler: Scheduler) -> dict[str, bool]:

@@ -77,9 +77,9 @@ def test_a_spent_budget_stops_work_until_the_next_day() -> None:
     some = [attempt(n, cost=2) for n in range(3)]
     made, found, starts = replayed(*some, rules={"fleet": LimitRule(daily_budget=5)})
     assert starts == pytest.approx([0, 0, 12 * 3600], abs=0.001)
-    figures = summary.tally(made, "UTC", found)
-    assert figures.requests == {"2026-05-04": 4, "2026-05-05": 2}
-    assert figures.stopped_by_budget == 1
+    totals = summary.tally(made, "UTC", found)
+    assert totals.requests == {"2026-05-04": 4, "2026-05-05": 2}
+    assert totals.stopped_by_budget == 1
 
 
 def test_what_can_never_start_is_counted_by_reason_and_does_not_hang_the_replay() -> None:
@@ -152,11 +152,11 @@ def test_totals_of_the_recording_are_computed_from_its_attempts() -> None:
         for n, outcome in enumerate(["done", "skipped", "failed", "done"])
     ]
     made = recording(some, START)
-    figures = summary.tally(made, "UTC")
-    assert (made.max_running, figures.makespan, figures.attempts) == (4, 13, 4)
-    assert figures.per_hour == pytest.approx(3 * 3600 / 13)
-    assert figures.waits["normal"] == summary.Waits(4, 1.5, 3, 3)
-    assert (figures.requests, figures.stopped_by_budget) == ({"2026-05-04": 4}, None)
+    totals = summary.tally(made, "UTC")
+    assert (made.max_running, totals.makespan, totals.attempts) == (4, 13, 4)
+    assert totals.per_hour == pytest.approx(3 * 3600 / 13)
+    assert totals.waits["normal"] == summary.Waits(4, 1.5, 3, 3)
+    assert (totals.requests, totals.stopped_by_budget) == ({"2026-05-04": 4}, None)
 
 
 @given(

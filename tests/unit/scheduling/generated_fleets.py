@@ -1,6 +1,6 @@
 """Snapshots made at random, and what stops a start by a plain reading of the rules.
 
-The reading repeats no code of the product's: it counts everything anew, for one route, at one moment.
+This repeats no production code: it counts everything again, for one route, at one moment.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ RULES = st.sampled_from(
     [LimitRule(), *(LimitRule(most) for most in range(1, 7)), *(_rule() for _ in range(300))]
 )
 USES = st.sampled_from([Usage(), *(_use() for _ in range(300))])
-"""Drawn from tables, simple ones first: drawing each figure takes a hundred times as long."""
+"""Drawn from tables, simple ones first: drawing each number takes a hundred times as long."""
 
 BREAKER_STATES = st.builds(
     BreakerState,

@@ -15,7 +15,7 @@ ROWS = ["fleet", "phase:prep", "host:*", "tenant:*", "llm:chat", "cpu", "host:a.
 
 
 def test_named_limits_are_labelled_by_name_and_keys_of_a_pattern_by_the_pattern() -> None:
-    """A row made for one host gives it figures, not a label."""
+    """A row made for one host gives it limits, not a label."""
     own = own_labels(ROWS, ["prep"])
     assert own == {"fleet", "phase:prep", "cpu", "llm:chat"}
     assert label_of("llm:chat", own) == "llm:chat"

@@ -32,11 +32,11 @@ def text_of(response: Any) -> str:
     return response.content.decode()
 
 
-def figures_of(limit: Limit | None = None, **changed: Any) -> dict[str, Any]:
-    """What the form of a limit (none: a new one) posts, with these figures changed."""
+def limit_form(limit: Limit | None = None, **changed: Any) -> dict[str, Any]:
+    """What the form of a limit (none: a new one) posts, with these values changed."""
     row = limit or Limit()
-    figures = {figure: getattr(row, figure) for figure in LIMIT_FIELDS}
-    return {n: "" if v is None else v for n, v in {**figures, "reason": "", **changed}.items()}
+    values = {name: getattr(row, name) for name in LIMIT_FIELDS}
+    return {n: "" if v is None else v for n, v in {**values, "reason": "", **changed}.items()}
 
 
 def a_failed(key: str, kind: str = "not_pdf", message: str = "it is a web page") -> Execution:

@@ -1,4 +1,4 @@
-"""A small fleet made by hand, whose every figure is known."""
+"""A small fleet made by hand, in which every number is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits are edited and added on their pages, with figures that can be kept, and recorded."""
+"""Limits are edited and added on their pages, with valid values only, and recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows
-from tests.integration.web.admin.admin_pages import figures_of, page, text_of
+from tests.integration.web.admin.admin_pages import limit_form, page, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -26,8 +26,8 @@ def _queues() -> None:
 
 def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client) -> None:
     limit = Limit.objects.get(name="phase:prep")
-    figures = figures_of(limit, max_running=7, reserved_high=2, reason="slow disks")
-    text_of(operator.post(page("limit", limit.pk, view="change"), figures, follow=True))
+    values = limit_form(limit, max_running=7, reserved_high=2, reason="slow disks")
+    text_of(operator.post(page("limit", limit.pk, view="change"), values, follow=True))
     change = AuditEntry.objects.get()
     assert (change.actor, change.source, change.reason) == ("sam", "admin", "slow disks")
     assert change.before == {"max_running": 0, "reserved_high": 0}
@@ -37,7 +37,7 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
 
 
 @pytest.mark.parametrize(
-    ("name", "figures", "complaint"),
+    ("name", "values", "error"),
     [
         ("phase:prep", {"max_running": 2, "reserved_high": 2}, "reserved_high must be smaller"),
         ("phase:prep", {"max_running": -1}, "greater than or equal to 0"),
@@ -48,24 +48,24 @@ def test_editing_a_limit_is_recorded_with_before_after_and_why(operator: Client)
     ],
 )
 def test_impossible_values_are_refused_with_the_reason(
-    operator: Client, name: str, figures: dict[str, Any], complaint: str
+    operator: Client, name: str, values: dict[str, Any], error: str
 ) -> None:
     limit = Limit.objects.get(name=name)
-    posted = figures_of(limit, **{"max_running": 4, **figures})
-    assert complaint in text_of(operator.post(page("limit", limit.pk, view="change"), posted))
+    posted = limit_form(limit, **{"max_running": 4, **values})
+    assert error in text_of(operator.post(page("limit", limit.pk, view="change"), posted))
     assert not AuditEntry.objects.exists()
 
 
 def test_saving_a_limit_unchanged_records_nothing(operator: Client) -> None:
     limit = Limit.objects.get(name="host:*")
     url = page("limit", limit.pk, view="change")
-    text_of(operator.post(url, figures_of(limit), follow=True))
+    text_of(operator.post(url, limit_form(limit), follow=True))
     assert not AuditEntry.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["host:arxiv.org:443", "disk:*", "host:[::1]:80", "gpu"])
 def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_token(operator: Client, name: str) -> None:
-    posted = figures_of(name=name, max_running=3, reason="asked to")
+    posted = limit_form(name=name, max_running=3, reason="asked to")
     text_of(operator.post(page("limit", view="add"), posted, follow=True))
     assert Limit.objects.get(name=name).max_running == 3
     assert (AuditEntry.objects.get().target, AuditEntry.objects.get().reason) == (name, "asked to")
@@ -88,7 +88,7 @@ def test_a_limit_may_be_added_for_a_key_a_pattern_or_a_token(operator: Client, n
     ],
 )
 def test_a_limit_no_work_could_run_under_is_not_added(operator: Client, name: str) -> None:
-    posted = figures_of(name=name, max_running=3)
+    posted = limit_form(name=name, max_running=3)
     before = Limit.objects.count()
     text = text_of(operator.post(page("limit", view="add"), posted))
     assert "Not a limit" in text or "already exists" in text

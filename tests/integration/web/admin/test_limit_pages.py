@@ -1,4 +1,4 @@
-"""What the pages of limits, policies, queues and usage promise: every figure seen, set, and recorded."""
+"""What the pages of limits, policies, queues and usage promise: every field is shown, set, and recorded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from queuemgr.models import Worker as WorkerRow
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import breakers, limit_rows, retry_policies
-from tests.integration.web.admin.admin_pages import act, figures_of, page, text_of
+from tests.integration.web.admin.admin_pages import act, limit_form, page, text_of
 
 pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "test", "because")
@@ -66,15 +66,15 @@ def probe(key: str = "doc:1", **payload: Any) -> Execution:
 
 def test_a_limits_page_sets_every_field_and_records_the_reason(operator: Client) -> None:
     limit = Limit.objects.get(name="host:*")
-    figures = {
+    values = {
         "max_running": 9, "reserved_high": 3, "rate": "50/s burst 100", "daily_budget": 1000,
         "budget_zone": "Europe/Berlin", "reserved_for_high_percent": 20, "blocked_for_low_percent": 30,
         "share": 4, "breaker_after": 0,
     }  # fmt: skip
-    posted = figures_of(limit, **figures, reason="new contract")
+    posted = limit_form(limit, **values, reason="new contract")
     text_of(operator.post(page("limit", limit.pk, view="change"), posted, follow=True))
     limit.refresh_from_db()
-    assert {name: getattr(limit, name) for name in limit_rows.LIMIT_FIELDS} == figures
+    assert {name: getattr(limit, name) for name in limit_rows.LIMIT_FIELDS} == values
     change = AuditEntry.objects.get()
     assert (change.reason, change.after["rate"]) == ("new contract", "50/s burst 100")
 
@@ -248,7 +248,7 @@ def test_empty_fields_of_a_policy_for_one_phase_come_from_the_general_one(operat
 
 
 @pytest.mark.parametrize(
-    ("posted", "complaint"),
+    ("posted", "error"),
     [
         ({"kind": "netwrok"}, "no error kind is called &#x27;netwrok&#x27;; there are: bad_answer, "),
         ({"phase": "nowhere"}, "no phase is called &#x27;nowhere&#x27;; there are: "),
@@ -256,10 +256,10 @@ def test_empty_fields_of_a_policy_for_one_phase_come_from_the_general_one(operat
         ({"ceiling": 1}, "the ceiling at least base"),
     ],
 )
-def test_an_impossible_policy_is_refused(operator: Client, posted: dict[str, Any], complaint: str) -> None:
+def test_an_impossible_policy_is_refused(operator: Client, posted: dict[str, Any], error: str) -> None:
     given = {"kind": "network", "phase": "prep", "max_attempts": 3, "reason": ""}
     text = text_of(operator.post(page("retrypolicy", view="add"), {**given, **posted}))
-    assert complaint in text
+    assert error in text
     assert not AuditEntry.objects.exists()
 
 

@@ -18,7 +18,7 @@ from queuemgr.models import AuditEntry, Limit, Queue, RetryPolicy
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
 from queuemgr.scheduling import limit_rows, retry_policies
-from tests.integration.web.admin.admin_pages import figures_of, page, text_of
+from tests.integration.web.admin.admin_pages import limit_form, page, text_of
 
 pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "command", "slow to recover")
@@ -105,10 +105,10 @@ def test_no_values_however_odd_lead_to_an_error_page(
          {"kind": "network", "phase": "prep", "max_attempts": 3}, ("base", "ceiling")),
         (page("retrypolicy", view="add"), {"kind": "timeout", "phase": "prep"},
          ("max_attempts", "jitter")),
-        (page("limit", limit.pk, view="change"), figures_of(limit),
+        (page("limit", limit.pk, view="change"), limit_form(limit),
          ("max_running", "reserved_high")),
-        (page("limit", view="add"), figures_of(name="host:a"), ("reserved_high", "max_running")),
-        (page("limit", limit.pk, view="change"), figures_of(limit), ("daily_budget", "share")),
+        (page("limit", view="add"), limit_form(name="host:a"), ("reserved_high", "max_running")),
+        (page("limit", limit.pk, view="change"), limit_form(limit), ("daily_budget", "share")),
         (page("queue", queue.pk, view="change"), {}, ("max_pending", "reason")),
     ]  # fmt: skip
     for (url, sent, (one, other)), second in product(forms, ("2", "9" * 30, "inf")):
@@ -116,10 +116,10 @@ def test_no_values_however_odd_lead_to_an_error_page(
         assert response.status_code in (200, 302), (url, first, second)
 
 
-@pytest.mark.parametrize("figures", [{"base": float("nan")}, {"jitter": float("inf")}])
-def test_an_unrepresentable_delay_is_refused(figures: dict[str, float]) -> None:
+@pytest.mark.parametrize("values", [{"base": float("nan")}, {"jitter": float("inf")}])
+def test_an_unrepresentable_delay_is_refused(values: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
-        controls.edit_policy("network", "", ANN, **figures)
+        controls.edit_policy("network", "", ANN, **values)
     assert retry_policies.policy_for("network", "prep") == POLICIES["network"]
 
 
@@ -130,7 +130,7 @@ def test_an_edit_made_invalid_by_a_concurrent_one_is_reported_on_the_form(
     limit = Limit.objects.get(name="host:*")
     lower = partial(Limit.objects.filter(pk=limit.pk).update, max_running=2)
     monkeypatch.setattr(controls.limit_rows, "sync", lower)
-    sent = figures_of(limit, reserved_high=3)
+    sent = limit_form(limit, reserved_high=3)
     response = operator.post(page("limit", limit.pk, view="change"), sent, follow=True)
     assert "Not saved: reserved_high must be smaller" in text_of(response)
     assert not AuditEntry.objects.exists()

@@ -85,7 +85,7 @@ def test_a_minute_that_still_grows_is_counted_as_it_is() -> None:
 
 @pytest.mark.django_db
 def test_minutes_rolled_up_hours_late_are_not_missed() -> None:
-    """The chore was away: it goes on where it left off, whatever was looked at meanwhile."""
+    """The roll-up was away: it resumes where it stopped, whatever was read meanwhile."""
     a_minute(timedelta(hours=5), attempts=1)
     assert tries() == [0, 1, 1]
     for hours in (4, 3, 2):

@@ -1,4 +1,4 @@
-"""Limits, queues, pauses and figures through the API: the verbs of the commands, recorded alike."""
+"""Limits, queues, pauses and stats through the API: the verbs of the commands, recorded alike."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_limit_shows_its_use_its_cap_its_reserve_and_what_waits_on_it(fleet: W
 
 
 def test_a_cap_lowered_while_busy_shows_how_far_it_is_over(fleet: Worker) -> None:
-    """No free-slot figure is negative or hidden."""
+    """No number of free slots is negative or hidden."""
     Limit.objects.filter(name="phase:prep").update(max_running=3)
     assert (bar("phase:prep").over, bar("phase:prep").fullness) == (1, 1.0)
     assert "phase:prep is over its cap by 1 and drains" in texts()
