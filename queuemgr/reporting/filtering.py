@@ -1,13 +1,14 @@
 """Filters of executions: one registry for lists, bulk actions, the commands and the API.
 
 A filter is a plain mapping, as a row stores it: `{"phase": "print", "state": "failed"}`. Every name narrows
-further. Filters that read every row have a bounded variant for pages, which reads the newest rows only.
+further. Filters that read every row have a bounded variant for pages, which reads the newest rows only. What
+forms and the API say about each name, and the values they offer, is stated here too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from django.db.models.lookups import GreaterThan
 from queuemgr.base import sql
 from queuemgr.base.errors import BadInput
 from queuemgr.base.loose_index_scan import loose_index_scan
-from queuemgr.flows.flow import PRIORITIES, all_phases
+from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
 from queuemgr.models import (
     FINAL,
     HELD,
@@ -49,15 +50,21 @@ Filters = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Filter:
-    """How one value narrows executions.
+    """How one value narrows executions, and how it is asked for.
 
     `parse(name, value)` raises `BadInput` for an invalid value. `bounded` gets the parsed value and all
-    values of the filter; pages use it where `matches` would read every row.
+    values of the filter; pages use it where `matches` would read every row, and `bounded_help` says what it
+    reads. `choices`: the values to offer, where they are few.
     """
 
+    label: str
     parse: Callable[[str, Any], Any]
     matches: Callable[[Any], Q]
     bounded: Callable[[Any, Filters], Q] | None = None
+    _: KW_ONLY
+    help: str = ""
+    bounded_help: str = ""
+    choices: Callable[[], Iterable[str]] | None = None
 
 
 def executions_matching(
@@ -66,10 +73,7 @@ def executions_matching(
     """The executions (of `among`) that match every filter, in no order; `bounded`: in bounded time, which
     may leave old ones out.
 
-    Names: flow, phase, step, state, status (the operator's word), error_kind, error_fingerprint, key,
-    key_prefix, text (in the error message), limit (any limit's key), worker (by name), batch (id or
-    name), priority (by name), created_before, created_after (times, ISO 8601 when text; UTC where no
-    zone is given), ids. Raises `BadInput` for an unknown name or an invalid value.
+    The names are those of `FILTERS`. Raises `BadInput` for an unknown one or an invalid value.
     """
     if unknown := sorted(set(filters) - set(FILTERS)):
         raise BadInput(f"no filter is called {unknown[0]!r}; there are: {', '.join(FILTERS)}")
@@ -89,6 +93,15 @@ def with_key(key: str) -> ExecutionQuerySet:
 def _flows() -> list[str]:
     """For the unique index on flow and key, which has the flow first."""
     return loose_index_scan(Execution, "flow")["flow"]
+
+
+def _flow_names() -> list[str]:
+    """Declared flows, and those of the past that still have executions."""
+    return sorted({*_flows(), *(flow.name for flow in all_flows())})
+
+
+def _error_kinds() -> list[str]:
+    return loose_index_scan(Execution, "error_kind")["error_kind"]
 
 
 def statuses() -> Mapping[str, Q]:
@@ -155,7 +168,7 @@ def _error(**conditions: Any) -> Q:
 def _containing(text: str, filters: Filters) -> Q:
     """The newest failures whose message contains the text."""
     every_kind = "error_kind" not in filters
-    kinds = loose_index_scan(Execution, "error_kind")["error_kind"] if every_kind else [filters["error_kind"]]
+    kinds = _error_kinds() if every_kind else [filters["error_kind"]]
     found: list[int] = []
     for kind in kinds:
         failures = Execution.objects.filter(_error(error_kind=kind)).order_by("-pk")
@@ -242,30 +255,51 @@ def _ids_around(moment: datetime) -> tuple[int, int]:
     return low, high
 
 
+def _choice(label: str, known: Callable[[], Iterable[str]], matches: Callable[[Any], Q]) -> Filter:
+    """A filter that takes one of these values only."""
+    return Filter(label, _one_of(known), matches, choices=known)
+
+
+_AS_TIME = "Format: 2026-11-28 06:00, UTC."
+_AMONG_THE_LAST = f"Ended executions: among the last {MAX_ATTEMPTS_READ:,} attempts."
+
 FILTERS: Mapping[str, Filter] = {
-    "flow": Filter(_text, lambda flow: Q(flow=flow)),
-    "phase": Filter(_text, lambda phase: Q(phase=phase)),
-    "step": Filter(_text, lambda step: Q(step=step)),
-    "key": Filter(_text, lambda key: Q(key=key)),
-    "state": Filter(_one_of(lambda: State.values), lambda state: Q(state=state)),
-    "status": Filter(_one_of(statuses), lambda status: statuses()[status]),
-    "error_kind": Filter(_text, lambda kind: _error(error_kind=kind)),
-    "error_fingerprint": Filter(_text, lambda value: _error(error_fingerprint=value)),
-    "key_prefix": Filter(_text, lambda p: Q(sql.starts_with("key", p), flow__in=_flows())),
-    "text": Filter(_text, lambda text: _error(error_message__icontains=text), _containing),
-    "limit": Filter(_text, _under_limit, _lately_under_limit),
-    "worker": Filter(_text, _on_worker, _lately_on_worker),
-    "batch": Filter(_batch, lambda batch: Q(batch=batch)),
-    "priority": Filter(_one_of(lambda: PRIORITIES), lambda priority: Q(priority=PRIORITIES[priority])),
+    "flow": Filter("Flow", _text, lambda flow: Q(flow=flow), choices=_flow_names),
+    "phase": Filter("Phase", _text, lambda phase: Q(phase=phase), choices=all_phases),
+    "step": Filter("Step", _text, lambda step: Q(step=step)),
+    "key": Filter("Key", _text, lambda key: Q(key=key)),
+    "state": _choice("State", lambda: State.values, lambda state: Q(state=state)),
+    "status": _choice("Status", statuses, lambda status: statuses()[status]),
+    "error_kind": Filter("Error kind", _text, lambda kind: _error(error_kind=kind), choices=_error_kinds),
+    "error_fingerprint": Filter(
+        "Error fingerprint", _text, lambda value: _error(error_fingerprint=value)
+    ),
+    "key_prefix": Filter("Key prefix", _text, lambda p: Q(sql.starts_with("key", p), flow__in=_flows())),
+    "text": Filter(
+        "Words in its error", _text, lambda text: _error(error_message__icontains=text), _containing,
+        bounded_help=f"Searches the newest {MAX_FAILURES_READ:,} of each kind, {MAX_FOUND:,} at most.",
+    ),
+    "limit": Filter(
+        "Host, tenant or other limit", _text, _under_limit, _lately_under_limit,
+        help="As host:api.example.org:443, tenant:acme.", bounded_help=_AMONG_THE_LAST,
+    ),
+    "worker": Filter(
+        "Worker", _text, _on_worker, _lately_on_worker,
+        help="Its full name.", bounded_help=_AMONG_THE_LAST,
+    ),
+    "batch": Filter("Batch", _batch, lambda batch: Q(batch=batch), help="Its name or number."),
+    "priority": _choice(
+        "Priority", lambda: PRIORITIES, lambda priority: Q(priority=PRIORITIES[priority])
+    ),
     "created_before": Filter(
-        parse_time,
-        lambda at: Q(created_at__lt=at),
+        "Created before", parse_time, lambda at: Q(created_at__lt=at),
         lambda at, _: Q(created_at__lt=at, pk__lte=_ids_around(at + HOUR)[1]),
+        help=_AS_TIME,
     ),
     "created_after": Filter(
-        parse_time,
-        lambda at: Q(created_at__gte=at),
+        "Created after", parse_time, lambda at: Q(created_at__gte=at),
         lambda at, _: Q(created_at__gte=at, pk__gte=_ids_around(at - HOUR)[0]),
+        help=_AS_TIME,
     ),
-    "ids": Filter(_ids, lambda ids: Q(pk__in=ids)),
-}
+    "ids": Filter("Ids", _ids, lambda ids: Q(pk__in=ids), help="Comma-separated numbers."),
+}  # fmt: skip

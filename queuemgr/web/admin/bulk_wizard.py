@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
 
 from queuemgr.base.errors import BadInput, SluiceError
-from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
-from queuemgr.models import State
+from queuemgr.flows.flow import PRIORITIES
 from queuemgr.operations import bulk
 from queuemgr.operations.bulk.actions import ACTIONS, Action
 from queuemgr.reporting.filtering import FILTERS
+from queuemgr.web.admin.execution_filters import choice_field, filter_field
 from queuemgr.web.admin.read_only_admin import actor_of, render_page
 
 ARGUMENT = "to_"
@@ -26,16 +26,6 @@ FIXED = ("per_minute", "reason", "up_to", "csrfmiddlewaretoken")
 """Fields that are neither a filter nor an argument."""
 
 MAX_PER_MINUTE = 2_000_000
-
-_HELP = {
-    "key_prefix": "A prefix of the key.",
-    "limit": "As host:api.example.org:443, tenant:acme.",
-    "text": "Words in its error message.",
-    "batch": "Its name or number.",
-    "ids": "Comma-separated numbers.",
-    "created_before": "Format: 2026-11-28 06:00, UTC.",
-    "created_after": "Format: 2026-11-28 06:00, UTC.",
-}
 
 
 class BulkForm(forms.Form):
@@ -47,15 +37,14 @@ class BulkForm(forms.Form):
             "verb": forms.ChoiceField(
                 label="Action", choices=[(one.name, f"{one.name}: each {one.description}") for one in actions]
             ),
-            "to_priority": forms.ChoiceField(
-                label="New priority", help_text="Only for priority.", choices=_any_of(PRIORITIES),
-                required=False,
+            "to_priority": choice_field(
+                "New priority", [(name, name) for name in PRIORITIES], help_text="Only for priority."
             ),
             "to_run_after": forms.CharField(
                 label="Not before", required=False,
                 help_text="Only for reschedule. Format: 2026-11-28 06:00, UTC. A past time: now.",
             ),
-            **{name: _field(name) for name in FILTERS},
+            **{name: filter_field(name, given.get(name, "")) for name in FILTERS},
         }  # fmt: skip
 
     def action_fields(self) -> list[forms.BoundField]:
@@ -63,23 +52,6 @@ class BulkForm(forms.Form):
 
     def filter_fields(self) -> list[forms.BoundField]:
         return [self[name] for name in FILTERS]
-
-
-def _field(name: str) -> forms.Field:
-    label = name.replace("_", " ").capitalize()
-    offered: Mapping[str, Iterable[str]] = {
-        "flow": (flow.name for flow in all_flows()),
-        "phase": all_phases(),
-        "state": map(str, State),
-        "priority": PRIORITIES,
-    }
-    if name in offered:
-        return forms.ChoiceField(label=label, choices=_any_of(offered[name]), required=False)
-    return forms.CharField(label=label, help_text=_HELP.get(name, ""), required=False)
-
-
-def _any_of(values: Iterable[str]) -> list[tuple[str, str]]:
-    return [("", "any"), *((value, value) for value in values)]
 
 
 def read_request(given: Any) -> bulk.BulkRequest:

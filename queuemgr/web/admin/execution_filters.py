@@ -7,8 +7,7 @@ actions with the same filter read them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -16,26 +15,17 @@ from django.contrib import messages
 from django.http import HttpRequest
 
 from queuemgr.base.errors import BadInput
-from queuemgr.base.loose_index_scan import loose_index_scan
 from queuemgr.base.scheduler_lock import database_now
-from queuemgr.flows.flow import PRIORITIES, all_flows, all_phases
-from queuemgr.models import Execution
 from queuemgr.reporting import filtering
 from queuemgr.reporting.filtering import FILTERS
+from queuemgr.web.admin.filters import AGES
 from queuemgr.web.admin.read_only_admin import BulkReadList
 from queuemgr.web.links import address
 
 SEARCH, AGE = "q", "age"
 IN_ADDRESS = frozenset({*FILTERS, AGE} - {"ids"})
-
-AGES = {
-    "hour": ("last hour", timedelta(hours=1), "created_after"),
-    "day": ("last 24 hours", timedelta(days=1), "created_after"),
-    "week": ("last 7 days", timedelta(days=7), "created_after"),
-    "older": ("older than a day", timedelta(days=1), "created_before"),
-    "old": ("older than 7 days", timedelta(days=7), "created_before"),
-}
-"""Label, age, and the filter that takes the time so long ago."""
+OFFERED = ("flow", "status", "phase", "priority", "error_kind", "text", "limit", "worker", "batch")
+"""Filters that the form always has, besides the prefix of the key and the age."""
 
 
 def read_filters(request: HttpRequest) -> dict[str, Any]:
@@ -51,61 +41,46 @@ def read_filters(request: HttpRequest) -> dict[str, Any]:
     if age := given.get(AGE):
         if age not in AGES:
             raise BadInput(f"age {age[:60]!r} is not one of {', '.join(AGES)}")
-        _, ago, side = AGES[age]
-        filters[side] = (database_now() - ago).isoformat(timespec="seconds")
+        side = "created_after" if AGES[age].newer else "created_before"
+        filters[side] = (database_now() - AGES[age].ago).isoformat(timespec="seconds")
     return filters
 
 
 class ExecutionFilters(forms.Form):
-    """The form above the list, with the values as they were entered; `read_filters` reads them."""
+    """The form above the list, with the values as they were entered; `read_filters` reads them.
 
-    q = forms.CharField(label="Key prefix", max_length=255)
-    flow = forms.ChoiceField()
-    status = forms.ChoiceField()
-    phase = forms.ChoiceField()
-    priority = forms.ChoiceField()
-    error_kind = forms.ChoiceField(label="Error")
-    text = forms.CharField(
-        label="Words in its error", max_length=255,
-        help_text=f"Searches the newest {filtering.MAX_FAILURES_READ:,} of each kind, "
-        f"{filtering.MAX_FOUND:,} at most.",
-    )  # fmt: skip
-    limit = forms.CharField(
-        label="Host, tenant or other limit", max_length=255,
-        help_text="As host:a.example:443. Ended executions: among the last "
-        f"{filtering.MAX_ATTEMPTS_READ:,} attempts.",
-    )  # fmt: skip
-    worker = forms.CharField(max_length=150, help_text="Its full name.")
-    batch = forms.CharField(max_length=150, help_text="Its name or number.")
-    age = forms.ChoiceField(label="Enqueued")
+    A filter that it does not offer is shown when a link has it.
+    """
 
     def __init__(self, given: Any) -> None:
         super().__init__(given, label_suffix="")
-        found = loose_index_scan(Execution, "flow", "error_kind")
-        flows = {*found["flow"], *(flow.name for flow in all_flows())}
-        offered: Mapping[str, Iterable[str]] = {
-            "flow": sorted(flows),
-            "status": filtering.statuses(),
-            "phase": all_phases(),
-            "priority": PRIORITIES,
-            "error_kind": found["error_kind"],
+        linked = [name for name in FILTERS if name in IN_ADDRESS and name not in OFFERED and given.get(name)]
+        ages = [(name, age.label) for name, age in AGES.items()]
+        self.fields |= {
+            SEARCH: filter_field("key_prefix", bounded=True),
+            **{name: filter_field(name, given.get(name, ""), bounded=True) for name in OFFERED},
+            AGE: choice_field("Enqueued", ages, given.get(AGE, "")),
+            **{name: filter_field(name, given[name], bounded=True) for name in linked},
         }
-        for name, values in offered.items():
-            self._offer(name, [(value, value) for value in values])
-        self._offer(AGE, [(age, label) for age, (label, *_) in AGES.items()])
-        for field in self.fields.values():
-            field.required = False
 
-    def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
-        value = self.data.get(name, "")
-        unknown = [(value, value)] if value and value not in dict(choices) else []
-        field: Any = self.fields[name]
-        field.choices = [("", "any"), *choices, *unknown]
 
-    def others(self) -> list[tuple[str, str]]:
-        """Filters in the query string that the form does not have, from a link."""
-        others = [name for name in FILTERS if name not in self.fields]
-        return [(name, self.data[name]) for name in others if self.data.get(name)]
+def filter_field(name: str, value: str = "", *, bounded: bool = False) -> forms.Field:
+    """The field of a filter; `value`: what was entered; `bounded`: for a page that reads the newest rows."""
+    described = FILTERS[name]
+    help_text = " ".join(filter(None, (described.help, described.bounded_help if bounded else "")))
+    if described.choices is not None:
+        return choice_field(described.label, [(one, one) for one in described.choices()], value, help_text)
+    longest = None if name == "ids" else filtering.MAX_CHARACTERS
+    return forms.CharField(label=described.label, help_text=help_text, max_length=longest, required=False)
+
+
+def choice_field(
+    label: str, choices: list[tuple[str, str]], value: str = "", help_text: str = ""
+) -> forms.ChoiceField:
+    """A choice or none; a value that is none of them stays chosen, as it was entered."""
+    unknown = [(value, value)] if value and value not in dict(choices) else []
+    offered = [("", "any"), *choices, *unknown]
+    return forms.ChoiceField(label=label, choices=offered, help_text=help_text, required=False)
 
 
 class FilteredList(BulkReadList):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib import admin
 from django.db.models import Max, Q, QuerySet
@@ -60,20 +60,37 @@ class PriorityFilter(ChoiceFilter):
     conditions = {name: Q(priority=rank) for name, rank in PRIORITIES.items()}
 
 
+class Age(NamedTuple):
+    """`newer`: what is newer than `ago`; otherwise what is older."""
+
+    label: str
+    ago: timedelta
+    newer: bool
+
+
+AGES: Mapping[str, Age] = {
+    "hour": Age("last hour", timedelta(hours=1), newer=True),
+    "day": Age("last 24 hours", timedelta(days=1), newer=True),
+    "week": Age("last 7 days", timedelta(days=7), newer=True),
+    "older": Age("older than a day", timedelta(days=1), newer=False),
+    "old": Age("older than 7 days", timedelta(days=7), newer=False),
+}
+
+
 class AgeFilter(ChoiceFilter):
     """By the database's clock."""
 
     title = parameter_name = "age"
     column = "created_at"
-    labels = {"hour": "last hour", "day": "last 24 hours", "older": "older than a day"}
+    offered = ("hour", "day", "older")
+    labels = {name: age.label for name, age in AGES.items()}
 
     @property
     def conditions(self) -> Mapping[str, Q]:
-        now, since, before = database_now(), f"{self.column}__gte", f"{self.column}__lt"
+        now, ages = database_now(), {name: AGES[name] for name in self.offered}
         return {
-            "hour": Q((since, now - timedelta(hours=1))),
-            "day": Q((since, now - timedelta(days=1))),
-            "older": Q((before, now - timedelta(days=1))),
+            name: Q((f"{self.column}__{'gte' if age.newer else 'lt'}", now - age.ago))
+            for name, age in ages.items()
         }
 
 

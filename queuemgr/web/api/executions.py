@@ -15,7 +15,7 @@ from queuemgr.base.errors import UnknownFlow
 from queuemgr.flows.flow import get_flow
 from queuemgr.models import Execution, State
 from queuemgr.reporting import queue_position
-from queuemgr.reporting.filtering import executions_matching
+from queuemgr.reporting.filtering import FILTERS, executions_matching
 from queuemgr.web.api import schemas
 from queuemgr.web.api.auth import caller_of, requires
 from queuemgr.web.api.problems import Problem
@@ -131,8 +131,13 @@ class Why(Schema):
 Word = Annotated[str | None, Field(min_length=1, max_length=255, pattern=schemas.PRINTABLE)]
 
 
+def _in_lists(name: str) -> str:
+    """What a list reads for this filter; a bulk action reads every row."""
+    return f"In lists: {FILTERS[name].bounded_help[0].lower()}{FILTERS[name].bounded_help[1:]}"
+
+
 class ExecutionFilter(schemas.Input):
-    """Executions that match every given member."""
+    """Executions that match every given member. The names are those of `reporting.filtering.FILTERS`."""
 
     flow: Word = None
     phase: Word = None
@@ -143,8 +148,11 @@ class ExecutionFilter(schemas.Input):
     error_fingerprint: Word = None
     key: Word = None
     key_prefix: Word = None
-    limit: Annotated[Word, Field(description="It waits on this limit, or runs or last ran under it.")] = None
-    worker: Word = None
+    text: Annotated[Word, Field(description=f"Words in its error. {_in_lists('text')}")] = None
+    limit: Annotated[
+        Word, Field(description=f"It waits on this limit, or runs or last ran under it. {_in_lists('limit')}")
+    ] = None
+    worker: Annotated[Word, Field(description=f"It runs or last ran there. {_in_lists('worker')}")] = None
     batch: Word = None
     priority: schemas.PriorityName | None = None
     created_before: schemas.Timestamp | None = None

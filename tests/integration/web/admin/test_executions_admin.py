@@ -18,8 +18,11 @@ from queuemgr.models import UNSUCCESSFUL, Attempt, AuditEntry, Batch, Execution,
 from queuemgr.operations.bulk.actions import ACTIONS
 from queuemgr.operations.executions import cancel
 from queuemgr.reporting import filtering
+from queuemgr.reporting.filtering import FILTERS
 from queuemgr.web.admin import executions
+from queuemgr.web.admin.bulk_wizard import BulkForm
 from queuemgr.web.admin.execution_actions import EXECUTION_ACTIONS, LIST_ACTIONS
+from queuemgr.web.admin.execution_filters import ExecutionFilters
 from tests.integration.web.admin.admin_pages import act, page, text_of
 from tests.integration.web.admin.execution_pages import ANN, a_failed_one, listed, own_page
 
@@ -50,6 +53,20 @@ def test_filters_of_the_list_find_what_they_name(failed: Execution, probes: Any,
     Execution.objects.filter(pk=other.pk).update(batch=batch, batch_seq=0)
     Execution.objects.filter(pk=failed.pk).update(error_fingerprint="ab" * 8)
     assert [(query, listed(operator, **query)) for query, _ in FOUND] == [*FOUND]
+
+
+def test_both_forms_offer_every_filter_as_the_registry_describes_it() -> None:
+    """The list those that are used most, and any other once a link has it; the form of bulk actions all."""
+    offered_always = {*ExecutionFilters({}).fields} - {"q", "age"}
+    assert offered_always <= set(FILTERS)
+    of_list = ExecutionFilters(dict.fromkeys(FILTERS, "x")).fields
+    of_bulk = {name: BulkForm({}, ()).fields[name] for name in FILTERS}
+    assert {*of_list} - {"q", "age"} == {*FILTERS} - {"ids"}
+    for name, filter_ in FILTERS.items():
+        assert (of_bulk[name].label, of_bulk[name].help_text) == (filter_.label, filter_.help)
+        if name in of_list:
+            assert of_list[name].label == filter_.label
+            assert of_list[name].help_text == f"{filter_.help} {filter_.bounded_help}".strip()
 
 
 @pytest.mark.parametrize("query", ["status=ready", "batch=winter", "age=young", "limit=" + "x" * 300])

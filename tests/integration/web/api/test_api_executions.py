@@ -16,7 +16,9 @@ from queuemgr.lifecycle.enqueue import enqueue_many
 from queuemgr.models import Attempt, AuditEntry, Execution, Outcome, State
 from queuemgr.operations import controls
 from queuemgr.operations.controls import Actor
+from queuemgr.reporting.filtering import FILTERS
 from queuemgr.scheduling import limit_rows
+from queuemgr.web.api.executions import ExecutionFilter
 from tests.integration.web.api.api_client import ANN, Api, api, problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("static_root")]
@@ -160,8 +162,14 @@ def test_a_filter_selects_rows_and_an_unknown_one_is_refused(caller: Api) -> Non
     enqueue_many("probe", [NewExecution("low")], priority=LOW)
     assert [row["key"] for row in caller.get("executions", priority="low").json()["executions"]] == ["low"]
     assert len(caller.get("executions", key_prefix="p").json()["executions"]) == 2
+    broken = failed()
+    assert [row["id"] for row in caller.get("executions", text="REFUSED").json()["executions"]] == [broken.pk]
     for wrong in ({"fase": "prep"}, {"state": "gone"}, {"status": "gone"}, {"key": "\x00"}):
         problem(caller.get("executions", **wrong), "invalid")
+
+
+def test_every_filter_there_is_can_be_given_to_the_api() -> None:
+    assert set(ExecutionFilter.model_fields) == set(FILTERS)
 
 
 def test_an_execution_shows_why_it_waits_its_position_and_its_expected_start(caller: Api) -> None:
