@@ -56,9 +56,9 @@ def _open(client: Client, address: str, repetitions: int) -> Any:
 
     statements: list[str] = []
 
-    def counted(execute: Any, sql: str, *given: Any) -> Any:
+    def counted(execute: Any, sql: str, *args: Any) -> Any:
         statements.append(sql)
-        return execute(sql, *given)
+        return execute(sql, *args)
 
     with connection.execute_wrapper(counted):
         first = client.get(address)

@@ -31,16 +31,16 @@ class QueuemgrConfig(AppConfig):
             raise SystemExit(3) from None
 
 
-def make_missing_roles(sender: AppConfig, verbosity: int, **given: Any) -> None:
+def make_missing_roles(sender: AppConfig, verbosity: int, **kwargs: Any) -> None:
     """After `migrate` of all apps, not `flush`: a role's permissions come from every app."""
     migrated = [config for config in apps.get_app_configs() if config.models_module]
-    if sender is not migrated[-1] or "plan" not in given:
+    if sender is not migrated[-1] or "plan" not in kwargs:
         return
     from django.contrib.auth.management import create_permissions
 
     from queuemgr.operations import roles
 
-    create_permissions(sender, verbosity=0, using=given["using"])  # its own handler may run later
+    create_permissions(sender, verbosity=0, using=kwargs["using"])  # its own handler may run later
     made = roles.make()
     if made and verbosity:
-        given["stdout"].write(f"Roles made: {', '.join(made)}\n")
+        kwargs["stdout"].write(f"Roles made: {', '.join(made)}\n")

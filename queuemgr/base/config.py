@@ -72,10 +72,10 @@ class SettingsGroup(BaseSettings):
     @classmethod
     def load(cls, settings: Mapping[str, Any] | DjangoSettings | None = None) -> Self:
         """Read this group; raises `ConfigurationError` naming each bad setting, its value and the range."""
-        given = {name: (settings or {}).get(cls.variable(name)) for name in cls.model_fields}
-        given |= {name: value for name, value in from_command_line().items() if name in given}
+        values = {name: (settings or {}).get(cls.variable(name)) for name in cls.model_fields}
+        values |= {name: value for name, value in from_command_line().items() if name in values}
         try:
-            return cls(**{name: value for name, value in given.items() if value is not None})
+            return cls(**{name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
             problems = "; ".join(_sentence(cls, problem) for problem in error.errors())
             raise ConfigurationError(problems) from None

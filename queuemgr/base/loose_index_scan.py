@@ -31,10 +31,10 @@ def loose_index_scan(model: type[Model], *columns: str) -> Mapping[str, list[str
     error kinds: SQLite uses a partial index only for the same expression.
     """
     table = model._meta.db_table
-    found = ", ".join(_VALUES.format(column=column, table=table) for column in columns)
+    scans = ", ".join(_VALUES.format(column=column, table=table) for column in columns)
     each = (f"SELECT '{column}', value FROM {column}_found" for column in columns)
     values: dict[str, list[str]] = {column: [] for column in columns}
-    for row in sql.rows(_Found, f"WITH RECURSIVE {found} {' UNION ALL '.join(each)}"):
+    for row in sql.rows(_Found, f"WITH RECURSIVE {scans} {' UNION ALL '.join(each)}"):
         if row.value is not None:
             values[row.column].append(row.value)
     return {column: sorted(some) for column, some in values.items()}

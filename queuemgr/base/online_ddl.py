@@ -52,15 +52,15 @@ class AddConstraintNotValid(_Online, AddConstraint):
 
 def _is_valid_index(schema_editor: Any, name: str) -> bool:
     """Whether the index exists and is complete; an invalid one, left by a killed build, is dropped."""
-    found = _first(
+    index = _first(
         schema_editor,
         "SELECT i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid "
         "WHERE c.relname = %s AND pg_table_is_visible(c.oid)",
         name,
     )
-    if found and not found[0]:
+    if index and not index[0]:
         schema_editor.execute(f"DROP INDEX CONCURRENTLY {schema_editor.quote_name(name)}")
-    return bool(found and found[0])
+    return bool(index and index[0])
 
 
 def _exists_in_sqlite(schema_editor: Any, model: Any, added: Any) -> bool:

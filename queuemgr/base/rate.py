@@ -55,12 +55,12 @@ def parse_rate(text: str, *, at_once: bool = False) -> Rate | None:
     """
     if not text.strip():
         return None
-    found = _RATE.fullmatch(" ".join(text.lower().split()))
-    if found is None:
+    match = _RATE.fullmatch(" ".join(text.lower().split()))
+    if match is None:
         raise _not_understood(text)
-    starts, unit = int(found["starts"]), found["unit"]
-    seconds = int(found["count"] or 1) * (_SECONDS.get(unit) or _SECONDS[unit.removesuffix("s")])
-    burst = int(found["burst"] or (starts if at_once else 1))
+    starts, unit = int(match["starts"]), match["unit"]
+    seconds = int(match["count"] or 1) * (_SECONDS.get(unit) or _SECONDS[unit.removesuffix("s")])
+    burst = int(match["burst"] or (starts if at_once else 1))
     if min(starts, seconds, burst) < 1:
         raise _not_understood(text)
     return Rate(seconds / starts, burst)

@@ -24,8 +24,8 @@ def as_json(value: Any) -> str:
     return _UNPRINTED.sub(_escape, json.dumps(value, ensure_ascii=False, default=as_text))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def as_text(value: Any) -> str:

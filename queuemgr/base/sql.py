@@ -51,15 +51,15 @@ def column(statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
 
 def value(statement: str, parameters: Sequence[Any] = ()) -> Any:
     """The single value a statement returns; raises `ValueError` for another number of rows or columns."""
-    ((found,),) = _fetch(statement, parameters)
-    return found
+    ((result,),) = _fetch(statement, parameters)
+    return result
 
 
 def _fetch(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, _given(parameters))
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-    return found
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def _read(row: tuple[Any, ...], readers: Sequence[tuple[int, Callable[[Any], Any]]]) -> list[Any]:
@@ -73,12 +73,12 @@ def _read(row: tuple[Any, ...], readers: Sequence[tuple[int, Callable[[Any], Any
 @cache
 def _readers(row_type: type[NamedTuple]) -> list[tuple[int, Callable[[Any], Any]]]:
     """The columns of such a row that must be converted, and how."""
-    found = []
+    readers = []
     for index, annotation in enumerate(get_type_hints(row_type).values()):
         kinds = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
         origins = [get_origin(kind) or kind for kind in kinds]
-        found += [(index, _READERS[origin]) for origin in origins if origin in _READERS]
-    return found
+        readers += [(index, _READERS[origin]) for origin in origins if origin in _READERS]
+    return readers
 
 
 def run(statement: str, parameters: Sequence[Any] = ()) -> int:

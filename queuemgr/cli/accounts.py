@@ -36,12 +36,12 @@ def roles(options: Options, out: Any) -> None:
     if options["reset"]:
         for role in all_roles.ROLES:
             all_roles.reset(role, by_command(options["reason"]))
-    found = [_role_as_dict(role) for role in all_roles.ROLES]
+    roles = [_role_as_dict(role) for role in all_roles.ROLES]
     if options["json"]:
-        write_json(out, found)
+        write_json(out, roles)
     else:
-        rows = ([", ".join(v) if isinstance(v, list) else v for v in f.values()] for f in found)
-        show(out, table("", list(found[0]), rows))
+        rows = ([", ".join(v) if isinstance(v, list) else v for v in f.values()] for f in roles)
+        show(out, table("", list(roles[0]), rows))
 
 
 def _role_as_dict(role: str) -> dict[str, Any]:
@@ -146,9 +146,9 @@ def revoke_tokens(options: Options, out: Any) -> None:
 
     queue token revoke ci --reason "it leaked"
     """
-    found = {token.name: token for token in ApiToken.objects.filter(name__in=options["names"])}
-    unknown = [name for name in options["names"] if name not in found]
+    tokens = {token.name: token for token in ApiToken.objects.filter(name__in=options["names"])}
+    unknown = [name for name in options["names"] if name not in tokens]
     if unknown:
         raise BadInput(f"no token is called {', '.join(unknown)}; `queue token list` shows them")
-    revoked = api_tokens.revoke(found.values(), by_command(options["reason"]))
-    out.write(f"{len(revoked)} revoked, {len(found) - len(revoked)} were revoked already")
+    revoked = api_tokens.revoke(tokens.values(), by_command(options["reason"]))
+    out.write(f"{len(revoked)} revoked, {len(tokens) - len(revoked)} were revoked already")

@@ -37,8 +37,8 @@ def add(parser: Any, group: type[SettingsGroup], names: Iterable[str] | None = N
 
 def apply(options: dict[str, Any]) -> dict[str, Any]:
     """Apply the settings given, in this process and those it starts; returns them by name."""
-    given = {name: value for name, value in options.items() if value is not None}
-    chosen = {name.removeprefix(PREFIX): given[name] for name in given if name.startswith(PREFIX)}
+    values = {name: value for name, value in options.items() if value is not None}
+    chosen = {name.removeprefix(PREFIX): values[name] for name in values if name.startswith(PREFIX)}
     if chosen:
         apply_command_line(chosen)
     return chosen

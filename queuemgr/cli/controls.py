@@ -70,17 +70,17 @@ def limits(options: Options, out: Any) -> None:
     queue limits
     queue limits --json | jq -r 'select(.open_until != null) | .limit'
     """
-    found = stats.limits()
+    rows = stats.limits()
     if options["json"]:
-        write_json(out, found)
+        write_json(out, rows)
     else:
-        show(out, limits_table("", found))
+        show(out, limits_table("", rows))
 
 
-def limits_table(title: str, found: Iterable[Mapping[str, Any]]) -> Table:
+def limits_table(title: str, limits: Iterable[Mapping[str, Any]]) -> Table:
     """Limits as a table, one row each."""
     columns = ["limit", "running", "of", "reserved for high", "rate", "budget today", "state"]
-    return table(title, columns, map(_limit_row, found))
+    return table(title, columns, map(_limit_row, limits))
 
 
 def _limit_row(limit: Mapping[str, Any]) -> list[Any]:
@@ -131,33 +131,33 @@ def limit(options: Options, out: Any) -> None:
     """
     name = options["name"]
     name = f"phase:{name}" if name in all_phases() else name  # as in `queue pause`
-    given = {field: options[field] for field in LIMIT_FIELDS if options[field] is not None}
-    if given:
-        _edit(name, given, options["reason"], out)
-    if options["json"] or not given:
+    changes = {field: options[field] for field in LIMIT_FIELDS if options[field] is not None}
+    if changes:
+        _edit(name, changes, options["reason"], out)
+    if options["json"] or not changes:
         _show_limit(name, options["json"], out)
 
 
-def _edit(name: str, given: dict[str, str], reason: str, out: Any) -> None:
-    values = {field: limit_input.parse_limit_field(name, field, text) for field, text in given.items()}
+def _edit(name: str, changes: dict[str, str], reason: str, out: Any) -> None:
+    values = {field: limit_input.parse_limit_field(name, field, text) for field, text in changes.items()}
     row = limit_input.limit_to_edit(name)
     limit_input.validate(row, values)
     pattern = "" if row.pk else pattern_of(name)
     controls.edit_limit(name, by_command(reason), **values)
-    changed = ", ".join(f"{field}={text}" for field, text in given.items())
+    changed = ", ".join(f"{field}={text}" for field, text in changes.items())
     note = f" (a new row, with the other fields copied from {pattern})" if pattern else ""
     out.write(f"{name}: {changed}{note}")
 
 
 def _show_limit(name: str, json: bool, out: Any) -> None:
-    found = stats.limit(name)
-    if found is None:
+    limit = stats.limit(name)
+    if limit is None:
         raise BadInput(limit_input.no_limit(name))
     if json:
-        out.write(as_json(found))
+        out.write(as_json(limit))
         return
-    waits = found.pop("waiting_on_it")
-    show_fields(out, found)
+    waits = limit.pop("waiting_on_it")
+    show_fields(out, limit)
     waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in waits)
     show(out, table("\nWaiting on it", ["waiting", "reason", "until"], waiting))
 
@@ -182,9 +182,9 @@ def policy(options: Options, out: Any) -> None:
     """
     kind, phase = options["kind"], options["phase"]
     retry_policies.check(kind, phase)
-    given = {name: options[name] for name in POLICY_FIELDS if options[name] is not None}
-    if given:
-        values = {name: limit_input.parse_policy_field(kind, name, text) for name, text in given.items()}
+    changes = {name: options[name] for name in POLICY_FIELDS if options[name] is not None}
+    if changes:
+        values = {name: limit_input.parse_policy_field(kind, name, text) for name, text in changes.items()}
         row = RetryPolicy.objects.filter(kind=kind, phase=phase).first()
         limit_input.validate(row or retry_policies.new_row(kind, phase), values)
         controls.edit_policy(kind, phase, by_command(options["reason"]), **values)

@@ -43,9 +43,9 @@ def improve_errors(parser: argparse.ArgumentParser) -> None:
                 sub.parse_known_args = MethodType(_parse_all, sub)
 
 
-def _parse_all(parser: argparse.ArgumentParser, *given: Any, **named: Any) -> tuple[Any, list[str]]:
+def _parse_all(parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> tuple[Any, list[str]]:
     """Report unknown options in the subcommand: the top parser does not know its options."""
-    parsed, unknown = argparse.ArgumentParser.parse_known_args(parser, *given, **named)
+    parsed, unknown = argparse.ArgumentParser.parse_known_args(parser, *args, **kwargs)
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return parsed, unknown

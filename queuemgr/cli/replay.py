@@ -41,17 +41,17 @@ def replay(options: Options, out: Any) -> None:
     exit codes: 0 replayed, 3 nothing was recorded in the window, or a change is invalid
     """
     with busy("replaying"):
-        found = what_if.compare(options["since"], options["until"], options["changes"], options["slots"])
+        comparison = what_if.compare(options["since"], options["until"], options["changes"], options["slots"])
     if options["json"]:
-        out.write(as_json(asdict(found)))
+        out.write(as_json(asdict(comparison)))
         return
-    runs = {"recorded": found.recorded, "replayed with current limits": found.as_is}
-    if found.changed:
-        runs["replayed with the changes"] = found.changed
+    runs = {"recorded": comparison.recorded, "replayed with current limits": comparison.as_is}
+    if comparison.changed:
+        runs["replayed with the changes"] = comparison.changed
     cells = {name: dict(_lines(tally)) for name, tally in runs.items()}
     labels = list(dict.fromkeys(label for lines in cells.values() for label in lines))
     body = ([label, *(cells[name].get(label, "") for name in runs)] for label in labels)
-    title = f"{found.recorded.attempts} attempts on {found.slots} slots"
+    title = f"{comparison.recorded.attempts} attempts on {comparison.slots} slots"
     show(out, table(title, ["", *runs], body))
     for name, tally in runs.items():
         for reason, count in tally.never.items():

@@ -92,12 +92,12 @@ def _read(read: Callable[[], Any]) -> Any:
 
 def _summary_line() -> str:
     """The counts of executions by status, in one line."""
-    found = stats.counts().by_status
-    return "  ".join(f"{status} {count}" for status, count in sorted(found.items())) or "nothing"
+    counts = stats.counts().by_status
+    return "  ".join(f"{status} {count}" for status, count in sorted(counts.items())) or "nothing"
 
 
 def _overview() -> Group:
-    now, found = database_now(), stats.stats()
+    now, current = database_now(), stats.stats()
     queues = (
         [q["queue"], q["waiting"], q["due"], q["leased"] + q["running"], _oldest_wait(q)]
         for q in queue_counts(now)
@@ -105,10 +105,10 @@ def _overview() -> Group:
     return Group(
         Text(f"{now:%Y-%m-%d %H:%M:%S} UTC  {_summary_line()}"),
         table("\nQueues", ["queue", "waiting", "due", "running", "oldest wait"], queues),
-        limits_table("\nLimits", _busiest(found["limits"])),
-        Text(f"\n{_budget_line(found['budget'])}"),
-        _workers_table(found["workers"]),
-        _batches_table(found["batches"]),
+        limits_table("\nLimits", _busiest(current["limits"])),
+        Text(f"\n{_budget_line(current['budget'])}"),
+        _workers_table(current["workers"]),
+        _batches_table(current["batches"]),
         table("\nRecent failures", ["when", "key", "step", "kind", "error"], _failures()),
     )
 
@@ -178,29 +178,31 @@ def show_stats(options: Options, out: Any) -> None:
             return
 
 
-def _all_stats(found: Mapping[str, Any]) -> Group:
+def _all_stats(current: Mapping[str, Any]) -> Group:
     queue_columns = ["queue", "waiting", "leased", "running", "oldest wait"]
-    queues = ([q["queue"], q["waiting"], q["leased"], q["running"], _oldest_wait(q)] for q in found["queues"])
-    waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in found["waiting_on"])
-    failures = ([f["error_kind"], f["count"]] for f in found["failures"])
-    forecast = _forecast(found["forecast"])
+    queues = (
+        [q["queue"], q["waiting"], q["leased"], q["running"], _oldest_wait(q)] for q in current["queues"]
+    )
+    waiting = ([w["waiting"], w["reason"], clock(w["until"])] for w in current["waiting_on"])
+    failures = ([f["error_kind"], f["count"]] for f in current["failures"])
+    forecast = _forecast(current["forecast"])
     return Group(
-        table("Executions", ["status", "count"], sorted(found["statuses"].items())),
+        table("Executions", ["status", "count"], sorted(current["statuses"].items())),
         table("\nQueues", queue_columns, queues),
-        limits_table("\nLimits", found["limits"]),
-        f"\n{_budget_line(found['budget'])}",
-        _workers_table(found["workers"]),
+        limits_table("\nLimits", current["limits"]),
+        f"\n{_budget_line(current['budget'])}",
+        _workers_table(current["workers"]),
         table("\nWaiting on", ["waiting", "reason", "until"], waiting),
         table("\nFailures", ["kind", "count"], failures),
-        _batches_table(found["batches"]),
+        _batches_table(current["batches"]),
         table("\nForecast at the rate of the last hour", ["", "left", "per hour", "ETA", ""], forecast),
     )  # fmt: skip
 
 
-def _forecast(found: Mapping[str, Any]) -> Iterator[list[Any]]:
-    for b in found["budgets"]:
+def _forecast(forecast: Mapping[str, Any]) -> Iterator[list[Any]]:
+    for b in forecast["budgets"]:
         what = f"{b['limit']} budget spent"
         yield [what, b["left"], b["per_hour"], clock(b["ends_at"]), b["because"]]
-    for p in found["phases"]:
+    for p in forecast["phases"]:
         what = f"{p['phase']} done"
         yield [what, p["unfinished"], p["per_hour"], clock(p["done_at"]), p["because"]]

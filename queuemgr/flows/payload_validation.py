@@ -56,12 +56,12 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise BadInput(f"the name {twice!r} occurs twice in one object: keep one")
-    return found
+    return members
 
 
 MASK = "***"

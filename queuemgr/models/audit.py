@@ -20,13 +20,13 @@ class AuditQuerySet(models.QuerySet["AuditEntry"]):
     def delete(self) -> NoReturn:
         raise AuditLogIsImmutable
 
-    def bulk_update(self, *given: Any, **named: Any) -> NoReturn:
+    def bulk_update(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise AuditLogIsImmutable
 
-    def bulk_create(self, objs: Iterable[AuditEntry], *given: Any, **named: Any) -> list[AuditEntry]:
-        if named.get("update_conflicts"):
+    def bulk_create(self, objs: Iterable[AuditEntry], *args: Any, **kwargs: Any) -> list[AuditEntry]:
+        if kwargs.get("update_conflicts"):
             raise AuditLogIsImmutable
-        return super().bulk_create(objs, *given, **named)
+        return super().bulk_create(objs, *args, **kwargs)
 
 
 class AuditEntry(models.Model):
@@ -68,13 +68,13 @@ class AuditEntry(models.Model):
     def __str__(self) -> str:
         return f"{self.action} {self.target} by {self.actor}"
 
-    def save(self, *given: Any, **named: Any) -> None:
+    def save(self, *args: Any, **kwargs: Any) -> None:
         """Insert a new row; raises `AuditLogIsImmutable` for an existing one."""
         if not self._state.adding:
             raise AuditLogIsImmutable
-        super().save(*given, **{**named, "force_insert": True})
+        super().save(*args, **{**kwargs, "force_insert": True})
 
-    def delete(self, *given: Any, **named: Any) -> NoReturn:
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise AuditLogIsImmutable
 
 

@@ -63,12 +63,12 @@ def open_batch(name: str, flow: str, by: Actor, *, fail_fast: bool = False, wind
 
 def find(name: str) -> Batch:
     """The batch of this name; raises `BadInput` naming the newest when there is none."""
-    found = Batch.objects.filter(name=name).first()
-    if found is None:
+    batch = Batch.objects.filter(name=name).first()
+    if batch is None:
         newest = ", ".join(Batch.objects.values_list("name", flat=True)[:SUGGESTED])
         remedy = f"the newest are: {newest}" if newest else "open it first: queue batch open NAME"
         raise BadInput(f"no batch is called {name[:60]!r}; {remedy}")
-    return found
+    return batch
 
 
 def add(batch: Batch, intakes: Iterable[NewExecution], *, priority: int = NORMAL) -> Enqueued:

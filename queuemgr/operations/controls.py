@@ -104,11 +104,11 @@ def resume(target: str, by: Actor) -> None:
 def reset_breakers(names: Iterable[str], by: Actor) -> list[str]:
     """Close the breakers of these limits at once; a pattern stands for every key it applies to. Returns
     those that were open or half-open."""
-    wanted = set(names)
+    chosen = set(names)
     owner = claims.rule_resolver(Limit.objects.values_list("name", flat=True))
     not_closed = LimitState.objects.filter(Q(open_until__isnull=False) | Q(half_open_starts__gt=0))
-    found = not_closed.order_by("name").values_list("name", flat=True)
-    reset = _reset_breakers([name for name in found if name in wanted or owner(name) in wanted], by)
+    candidates = not_closed.order_by("name").values_list("name", flat=True)
+    reset = _reset_breakers([name for name in candidates if name in chosen or owner(name) in chosen], by)
     transaction.on_commit(dispatch)
     return reset
 

@@ -77,11 +77,11 @@ def difference(role: str) -> Differs:
 @transaction.atomic
 def reset(role: str, by: Actor) -> bool:
     """Reset a role's group to its own permissions; returns whether that changed anything."""
-    found = difference(role)
-    if not (found.lacks or found.besides):
+    differs = difference(role)
+    if not (differs.lacks or differs.besides):
         return False
     Group.objects.get_or_create(name=role)[0].permissions.set(permissions_of(role))
-    before, after = {"permissions": list(found.besides)}, {"permissions": list(found.lacks)}
+    before, after = {"permissions": list(differs.besides)}, {"permissions": list(differs.lacks)}
     by.record("reset role", f"group {role}", before, after)
     return True
 

@@ -60,11 +60,11 @@ class BatchProgress:
 
 def progress(batch: Batch) -> BatchProgress:
     """The progress with the best estimate."""
-    found = progress_of([batch])[batch.pk]
-    if not found.unfinished:
-        return found
+    counted = progress_of([batch])[batch.pk]
+    if not counted.unfinished:
+        return counted
     last = batch.executions.waiting().order_by("-batch_seq").first()
-    return _with_last(found, last) if last else found
+    return _with_last(counted, last) if last else counted
 
 
 def progress_of(batches: Iterable[Batch]) -> Mapping[int, BatchProgress]:
@@ -80,7 +80,7 @@ def progress_of(batches: Iterable[Batch]) -> Mapping[int, BatchProgress]:
 
 
 def _progress(states: Counter[str], speed: float, now: datetime) -> BatchProgress:
-    found = BatchProgress(
+    progress = BatchProgress(
         total=states.total(),
         waiting=states[State.WAITING],
         running=sum(states[state] for state in HELD),
@@ -89,15 +89,15 @@ def _progress(states: Counter[str], speed: float, now: datetime) -> BatchProgres
         skipped=states[State.SKIPPED],
         cancelled=states[State.CANCELLED],
     )
-    if not found.unfinished:
-        return found
-    seconds = found.unfinished / speed if speed else float("inf")
+    if not progress.unfinished:
+        return progress
+    seconds = progress.unfinished / speed if speed else float("inf")
     if seconds > queue_position.MAX_AHEAD.total_seconds():
-        return replace(found, unknown="no end to expect: none of it ended in the last hour")
-    return replace(found, eta=now + timedelta(seconds=seconds))
+        return replace(progress, unknown="no end to expect: none of it ended in the last hour")
+    return replace(progress, eta=now + timedelta(seconds=seconds))
 
 
-def _with_last(found: BatchProgress, last: Execution) -> BatchProgress:
+def _with_last(progress: BatchProgress, last: Execution) -> BatchProgress:
     """With the estimate of the last waiting member: none when it is stopped until a person acts, and used
     where the batch has no rate of its own."""
     route_reasons = explain.reasons()
@@ -105,11 +105,11 @@ def _with_last(found: BatchProgress, last: Execution) -> BatchProgress:
         last, route_reasons.by_route.get(last.route_id or 0, ()), route_reasons.now
     )
     if stopped:
-        return replace(found, eta=None, unknown=stopped)
-    if found.eta:
-        return found
+        return replace(progress, eta=None, unknown=stopped)
+    if progress.eta:
+        return progress
     estimate = queue_position.estimate(last, route_reasons)
-    return replace(found, eta=estimate.finishes_at, unknown=estimate.unknown) if estimate else found
+    return replace(progress, eta=estimate.finishes_at, unknown=estimate.unknown) if estimate else progress
 
 
 _LATELY = """

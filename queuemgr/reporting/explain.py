@@ -85,8 +85,8 @@ def waiting_by_route(phases: Sequence[str] = ()) -> dict[int, int]:
 
     Counted by the index admission uses; SQLite uses it only for a literal condition.
     """
-    found = sql.rows(_Waiting, _WAITING)
-    return {row.route_id: row.executions for row in found if not phases or row.phase in phases}
+    rows = sql.rows(_Waiting, _WAITING)
+    return {row.route_id: row.executions for row in rows if not phases or row.phase in phases}
 
 
 @dataclass(frozen=True)
@@ -115,5 +115,5 @@ def what_stops_work(
     for route, stopped in by_route.items():
         for reason in stopped:
             totals[reason] += counts.get(route, 0)
-    found = [Stopped(r.limit, r.text, n, r.kind, r.until) for r, n in totals.items() if n]
-    return sorted(found, key=lambda s: -s.waiting)
+    stops = [Stopped(r.limit, r.text, n, r.kind, r.until) for r, n in totals.items() if n]
+    return sorted(stops, key=lambda s: -s.waiting)

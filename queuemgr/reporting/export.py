@@ -35,8 +35,8 @@ def chosen(
     """
     if flow and not Execution.objects.filter(flow=flow).exists():
         get_flow(flow)
-    given = {"flow": flow, "error_kind": error_kind}
-    rows = executions_matching({name: value for name, value in given.items() if value})
+    filters = {"flow": flow, "error_kind": error_kind}
+    rows = executions_matching({name: value for name, value in filters.items() if value})
     if states:
         rows = rows.filter(state__in=states)
     if since:
@@ -78,7 +78,7 @@ def _attempts(some: Sequence[Execution]) -> dict[int, Mapping[str, Any]]:
     """By execution: attempts (not counting interrupted and snoozed ones), requests charged, seconds its steps
     ran, and when the first started."""
     attempts = Attempt.objects.filter(execution__in=[execution.pk for execution in some]).order_by()
-    found: Iterable[Any] = attempts.values("execution_id").annotate(
+    totals: Iterable[Any] = attempts.values("execution_id").annotate(
         tries=Count("pk", filter=~Q(outcome__in=NOT_COUNTED_AS_ATTEMPT)),
         requests=Sum("cost"),
         worked_seconds=Sum(F("ended_at") - F("started_at")),
@@ -86,7 +86,7 @@ def _attempts(some: Sequence[Execution]) -> dict[int, Mapping[str, Any]]:
     )
     return {
         row.pop("execution_id"): row | {"worked_seconds": round(row["worked_seconds"].total_seconds(), 3)}
-        for row in found
+        for row in totals
     }
 
 

@@ -110,14 +110,14 @@ def trends() -> list[Trend]:
     first."""
     last = database_now().replace(minute=0, second=0, microsecond=0)
     first = last - timedelta(hours=23)
-    found: Mapping[str, list[int]] = defaultdict(lambda: [0] * 24)
+    counts_of: Mapping[str, list[int]] = defaultdict(lambda: [0] * 24)
     failed = MinuteStats.objects.attempts_only().filter(minute__gte=first).exclude(error_kind="").order_by()
     by_hour = failed.values_list("error_kind", TruncHour("minute")).annotate(failed=Sum("attempts"))
     for kind, hour, count in by_hour:
         at = (hour - first) // timedelta(hours=1)
         if 0 <= at < 24:
-            found[kind][at] += count
-    return sorted((Trend(kind, counts) for kind, counts in found.items()), key=lambda t: -t.total)
+            counts_of[kind][at] += count
+    return sorted((Trend(kind, counts) for kind, counts in counts_of.items()), key=lambda t: -t.total)
 
 
 _HEADS = """

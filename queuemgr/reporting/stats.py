@@ -58,11 +58,11 @@ class Counts:
 
 
 def counts() -> Counts:
-    found, rows = Counts(), Execution.objects.order_by().values_list("phase", "state")
+    counted, rows = Counts(), Execution.objects.order_by().values_list("phase", "state")
     for phase, state, count in rows.annotate(n=Count("*")):
-        found.by_status[operator_status(state, phase)] += count
-        found.by_phase[phase, state] += count
-    return found
+        counted.by_status[operator_status(state, phase)] += count
+        counted.by_phase[phase, state] += count
+    return counted
 
 
 def stuck(phases: Sequence[str] = ()) -> list[explain.Stopped]:
@@ -127,9 +127,9 @@ BATCHES = 20
 def _batches() -> list[dict[str, Any]]:
     """The unfinished ones of the newest batches, with their progress."""
     newest = list(Batch.objects.all()[:BATCHES])
-    found = progress_of(newest)
-    unfinished = [b for b in newest if b.closed_at is None or found[b.pk].unfinished]
-    return [{"batch": b.name, **asdict(found[b.pk])} for b in unfinished]
+    progress = progress_of(newest)
+    unfinished = [b for b in newest if b.closed_at is None or progress[b.pk].unfinished]
+    return [{"batch": b.name, **asdict(progress[b.pk])} for b in unfinished]
 
 
 def limits(snapshot: Snapshot | None = None) -> list[dict[str, Any]]:

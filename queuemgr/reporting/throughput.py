@@ -52,8 +52,8 @@ class _Moment(NamedTuple):
 def starts(phase: str, priority: int, now: datetime) -> Starts:
     """Starts in a queue: in ten minutes where those are enough, else in the hour."""
     since, queue = now - HOUR, (phase, priority)
-    found = sql.rows(_Moment, _BEGAN, [since, since, *queue, MAX_ATTEMPTS, since, *queue])
-    began = [start.at for start in found if start.at]
+    rows = sql.rows(_Moment, _BEGAN, [since, since, *queue, MAX_ATTEMPTS, since, *queue])
+    began = [start.at for start in rows if start.at]
     lately = [moment for moment in began if moment > now - SHORT]
     if MIN_STARTS <= len(lately) < len(began):
         return Starts(len(lately), SHORT.total_seconds())

@@ -67,7 +67,7 @@ def open_queues(snapshot: Snapshot, queues: Iterable[tuple[str, int]]) -> dict[s
     """Reasons that block every route of a queue (phase, priority), found by testing a weight-1,
     zero-cost probe; empty: nothing does. Routes of a blocked queue need not be read."""
     capacity = LimitChecks(snapshot)
-    found: dict[str, tuple[Reason, ...]] = {}
+    reasons: dict[str, tuple[Reason, ...]] = {}
     for phase, priority in queues:
         probe = WaitingRoute(
             id=0, phase=phase, priority=priority, resumed=True, limit_keys="", cost=0, weight=1, due=1,
@@ -76,8 +76,8 @@ def open_queues(snapshot: Snapshot, queues: Iterable[tuple[str, int]]) -> dict[s
         stopped = capacity.limit_reasons(probe, priority)
         if not stopped and not capacity.is_consumed(probe.queue):
             stopped = (capacity.no_slot_reason(probe),)
-        found[probe.queue] = stopped
-    return found
+        reasons[probe.queue] = stopped
+    return reasons
 
 
 def _not_due(route: WaitingRoute) -> Reason:

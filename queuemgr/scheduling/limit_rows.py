@@ -67,11 +67,13 @@ def sync(forced: Collection[str] = ()) -> None:
             for priority in PRIORITIES:
                 _make_queue(phase, PRIORITIES[priority])
         places = _fields_of_settings()
-        given = {places[name] for name in forced if name in places}
+        forced_fields = {places[name] for name in forced if name in places}
         for name, values in from_settings(queue_settings()).items():
             made = {**values, "from_settings": dict(values)}
             limit, _ = Limit.objects.get_or_create(name=name, defaults=made)
-            if write_changed("edit limit", limit, values, {field for row, field in given if row == name}):
+            if write_changed(
+                "edit limit", limit, values, {field for row, field in forced_fields if row == name}
+            ):
                 wakeups.post(limits=[wakeups.EVERYTHING])
         retry_policies.sync()
 

@@ -37,11 +37,11 @@ def route_id(kind: RouteKind) -> int:
     Rows are never deleted, so the id is cached; but only once the transaction that may have inserted it
     has committed.
     """
-    found = _known.get(kind)
-    if found is None:
-        found = _get_or_insert(kind)
-        transaction.on_commit(partial(_cache, kind, found))
-    return found
+    pk = _known.get(kind)
+    if pk is None:
+        pk = _get_or_insert(kind)
+        transaction.on_commit(partial(_cache, kind, pk))
+    return pk
 
 
 @transaction.atomic

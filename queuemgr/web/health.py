@@ -49,16 +49,16 @@ def ready(request: HttpRequest) -> JsonResponse:
 def progress(request: HttpRequest) -> JsonResponse:
     """503 when work waits, slots are free and nothing started for SLUICE_STALLED_SECONDS."""
     try:
-        found = stall_check.movement()
+        movement = stall_check.movement()
     except DatabaseError:
         return JsonResponse({"status": "database does not answer"}, status=503)
-    problem = found.stalled(queue_settings().stalled_seconds)
+    problem = movement.stalled(queue_settings().stalled_seconds)
     answer = {
         "status": problem or "ok",
-        "workers": found.workers,
-        "idle_slots": found.idle,
-        "waiting_since": found.waiting_since,
-        "last_start": found.last_start,
+        "workers": movement.workers,
+        "idle_slots": movement.idle,
+        "waiting_since": movement.waiting_since,
+        "last_start": movement.last_start,
     }
     return JsonResponse(answer, status=503 if problem else 200)
 

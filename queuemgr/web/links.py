@@ -11,8 +11,8 @@ from django.utils.http import urlencode
 
 def address(page: str, /, *args: Any, **query: Any) -> str:
     """A page of the admin with these filters."""
-    found = reverse(f"admin:{page}", args=args)
-    return f"{found}?{urlencode(query)}" if query else found
+    path = reverse(f"admin:{page}", args=args)
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def link(address: str, text: Any) -> str:

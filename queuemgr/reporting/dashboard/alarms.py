@@ -27,8 +27,8 @@ class Alarm:
 def alarms(shown: Dashboard) -> tuple[Alarm, ...]:
     """At most `SHOWN` of them."""
     sources = (_of_checks, _of_workers, _of_pauses, _of_limits, _of_budgets, _of_waits, _of_failures)
-    found = chain.from_iterable(source(shown) for source in sources)
-    return tuple(sorted(found, key=lambda alarm: LEVELS.index(alarm.level))[:SHOWN])
+    all_alarms = chain.from_iterable(source(shown) for source in sources)
+    return tuple(sorted(all_alarms, key=lambda alarm: LEVELS.index(alarm.level))[:SHOWN])
 
 
 def _of_checks(shown: Dashboard) -> Iterator[Alarm]:

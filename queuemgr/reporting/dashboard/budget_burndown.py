@@ -54,11 +54,11 @@ class Budgets:
 
 def budgets_today(snapshot: Snapshot, recent: Trends, spent: Mapping[str, int]) -> Budgets:
     """The budgets now; `spent` are the requests of today by limit."""
-    found = sorted(budgets(snapshot, throughput(snapshot.now)), key=_nearest_end_first)
-    fleet = next((budget for budget in found if budget.limit == FLEET), None)
+    ranked = sorted(budgets(snapshot, throughput(snapshot.now)), key=_nearest_end_first)
+    fleet = next((budget for budget in ranked if budget.limit == FLEET), None)
     return Budgets(
-        shown=tuple(found[:SHOWN]),
-        others=max(0, len(found) - SHOWN),
+        shown=tuple(ranked[:SHOWN]),
+        others=max(0, len(ranked) - SHOWN),
         line=_line(fleet, recent) if fleet else None,
         spent=spent.get(FLEET, 0),
         spent_by_phase={phase: spent.get(f"phase:{phase}", 0) for phase in all_phases()},

@@ -125,10 +125,10 @@ def _fresh(now: datetime) -> Trends:
     return Trends(now, since=begins, up_to=begins)
 
 
-def _rows(found: QuerySet[MinuteStats]) -> list[MinuteRow]:
+def _rows(minutes: QuerySet[MinuteStats]) -> list[MinuteRow]:
     """The rows, their histograms parsed as one text: several times faster than one by one."""
     columns = [*MinuteRow._fields[:-2], "waited_text", "ran_text"]
     as_text = {f"{name}_text": Cast(name, TextField()) for name in ("waited", "ran")}
-    rows = list(found.annotate(**as_text).values_list(*columns))
+    rows = list(minutes.annotate(**as_text).values_list(*columns))
     waited, ran = (json.loads(f"[{','.join(row[place] for row in rows)}]") for place in (-2, -1))
     return [MinuteRow(*(*row[:-2], one, other)) for row, one, other in zip(rows, waited, ran, strict=True)]

@@ -167,12 +167,12 @@ def speeds(buckets: Buckets) -> dict[str, Speed]:
     for bucket, one in buckets.items():
         alike[bucket.phase, bucket.priority].append(one)
     sums = {queue: total(some) for queue, some in alike.items()}
-    found = {ALL: speed(sums.values())}
+    by_name = {ALL: speed(sums.values())}
     for phase in (*all_phases(), *sorted({phase for phase, _ in sums} - all_phases().keys())):
-        found[phase] = speed(one for queue, one in sums.items() if queue[0] == phase)
+        by_name[phase] = speed(one for queue, one in sums.items() if queue[0] == phase)
     for rank, name in sorted(PRIORITY_NAMES.items()):
-        found[name] = speed(one for queue, one in sums.items() if queue[1] == rank)
-    return found
+        by_name[name] = speed(one for queue, one in sums.items() if queue[1] == rank)
+    return by_name
 
 
 def bars(buckets: Buckets, starts: Sequence[datetime], each: timedelta) -> tuple[Bar, ...]:

@@ -55,11 +55,11 @@ def workers(now: datetime, held: Held) -> WorkerTable:
         if worker_id is not None:
             busy[worker_id] += count
     known = Worker.objects.filter(Q(seen_at__gt=now - SHOWN_FOR) | Q(pk__in=list(busy)))
-    found = []
+    all_runs = []
     for worker in known.order_by("name", "-seen_at"):
         condition = _condition(worker, busy[worker.pk], now)
-        found.append(WorkerRow(worker, condition, busy[worker.pk], max(timedelta(), now - worker.seen_at)))
-    rows = _latest_runs(found)
+        all_runs.append(WorkerRow(worker, condition, busy[worker.pk], max(timedelta(), now - worker.seen_at)))
+    rows = _latest_runs(all_runs)
     live = [row for row in rows if row.condition == "live"]
     order = {"gone": 0, "draining": 1, "live": 2, "left": 3}
     ranked = sorted(rows, key=lambda row: (order[row.condition], -row.busy, row.worker.name))

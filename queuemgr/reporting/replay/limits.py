@@ -51,12 +51,12 @@ class ReplayLimits:
 
     def usage(self, names: Iterable[str], now: datetime) -> dict[str, Usage]:
         """Usage of these limits; their rules are brought up to date on the way."""
-        found = {name: self._usage[name] for name in names}
-        for name, usage in found.items():
+        by_name = {name: self._usage[name] for name in names}
+        for name, usage in by_name.items():
             rule = self._rule(name, now)
             if rule.daily_budget is not None:
                 usage.spent = self._spent[name, day_of(now, rule.budget_zone)]
-        return found
+        return by_name
 
     def clocks(self, names: Iterable[str]) -> dict[str, BreakerState]:
         return {name: BreakerState(self._clocks[name]) for name in names if name in self._clocks}

@@ -170,8 +170,8 @@ class _Simulation:
         starvation = self._fleet.policy.starvation
         aged_since = self._now - starvation if starvation else None
         open_queues = {name for name, reasons in stopped.items() if not reasons}
-        found = {route.id: route for route in self._ready.candidates(open_queues, at_most, aged_since)}
-        waiting = tuple(route.as_waiting(free, aged_since) for route in found.values())
+        candidates = {route.id: route for route in self._ready.candidates(open_queues, at_most, aged_since)}
+        waiting = tuple(route.as_waiting(free, aged_since) for route in candidates.values())
         return RouteScan.of(self._snapshot(waiting, free), waiting, at_most, stopped)
 
     def _snapshot(self, routes: tuple[WaitingRoute, ...], free: int) -> Snapshot:

@@ -86,12 +86,12 @@ def _waits(runs: Iterable[_Run]) -> dict[str, Waits]:
     by_class: dict[int, list[float]] = defaultdict(list)
     for r in runs:
         by_class[r.attempt.priority].append(max(0.0, (r.started_at - r.due_at).total_seconds()))
-    found = {}
+    by_priority = {}
     for rank, waits in sorted(by_class.items()):
         waits.sort()
         p95 = waits[max(0, ceil(0.95 * len(waits)) - 1)]
-        found[PRIORITY_NAMES[rank]] = Waits(len(waits), median(waits), p95, waits[-1])
-    return found
+        by_priority[PRIORITY_NAMES[rank]] = Waits(len(waits), median(waits), p95, waits[-1])
+    return by_priority
 
 
 def _requests(runs: Iterable[_Run], zone: str) -> dict[str, int]:

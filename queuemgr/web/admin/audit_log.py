@@ -78,8 +78,8 @@ class AuditLogAdmin(ReadOnlyAdmin):
             row.was, row.became = in_words(row.before), in_words(row.after)
             row.undone = _undone(row, undone_by.get(row.pk))
 
-    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
-        entry = super().get_object(request, *given, **named)
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        entry = super().get_object(request, *args, **kwargs)
         if entry is not None:
             entry.undo = _undo_offer(request, entry)
         return entry

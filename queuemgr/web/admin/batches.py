@@ -52,9 +52,9 @@ class BatchAdmin(ReadOnlyAdmin):
     own_page = "batch"
 
     def read_page(self, rows: Sequence[Any]) -> None:
-        found, now = progress_of(rows), database_now()
+        by_batch, now = progress_of(rows), database_now()
         for row in rows:
-            progress = found[row.pk]
+            progress = by_batch[row.pk]
             row.state = batches.status_of(row)
             row.progress_shown = progress_bar(progress.percent, f"{progress.ended:,} of {progress.total:,}")
             row.failures = f"{progress.failed:,}"
@@ -66,13 +66,13 @@ class BatchAdmin(ReadOnlyAdmin):
         yield ExtraPage("<int:pk>/cancel/", partial(self.act_view, act=_cancel), "batch_cancel")
 
     def own_context(self, request: HttpRequest, row: Batch) -> dict[str, Any]:
-        found = batches.progress(row)
+        progress = batches.progress(row)
         failed = row.executions.failed().defer("payload", "context").order_by("batch_seq")
         return {
             "title": f"Batch {row.name}",
             "batch": row,
-            "progress": found,
-            "counts": [(state, getattr(found, state)) for state in STATES],
+            "progress": progress,
+            "counts": [(state, getattr(progress, state)) for state in STATES],
             "state": batches.status_of(row),
             "rules": batches.rules_of(row) or "best effort: everything runs",
             "first_failures": failed[:FIRST_FAILURES],

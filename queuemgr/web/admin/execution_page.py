@@ -91,9 +91,9 @@ def context(
     }
 
 
-def as_text(given: Any) -> str:
+def as_text(value: Any) -> str:
     """Indented JSON with sorted names."""
-    return json.dumps(given, indent=2, ensure_ascii=False, sort_keys=True)
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 
 def _offers(execution: Execution, user: User | AnonymousUser, typed: OfferedAction | None) -> dict[str, Any]:
@@ -118,13 +118,13 @@ SIMPLE = ("retry", "retry_from_start", "cancel", "skip")
 
 
 def _offered(act: ExecutionAction, execution: Execution) -> OfferedAction:
-    given = {
+    initial = {
         "priority": execution.priority,
         "when": execution.run_after,
         "payload": as_text(masked(execution.payload)),
     }
     form = act.form or ActionForm
-    return OfferedAction(act, form(initial=given, auto_id=f"id_{act.name}_%s", label_suffix=""))
+    return OfferedAction(act, form(initial=initial, auto_id=f"id_{act.name}_%s", label_suffix=""))
 
 
 def _line(entry: Entry) -> dict[str, Any]:

@@ -34,8 +34,8 @@ class ChoiceFilter(admin.SimpleListFilter):
         value = self.value()
         if value is None:
             return queryset
-        found = self.conditions.get(value)
-        return queryset.none() if found is None else queryset.filter(found)
+        condition = self.conditions.get(value)
+        return queryset.none() if condition is None else queryset.filter(condition)
 
 
 class ValueFilter(admin.SimpleListFilter):
@@ -161,10 +161,10 @@ class DaysFilter(admin.ListFilter):
         return queryset
 
 
-def _day(given: Any) -> date | None:
+def _day(values: Any) -> date | None:
     """The day in a parameter; None for an invalid one."""
     try:
-        return date.fromisoformat((given or [""])[0])
+        return date.fromisoformat((values or [""])[0])
     except ValueError:
         return None
 

@@ -37,8 +37,8 @@ class PolicyForm(ReasonForm):
         model = RetryPolicy
         fields = ("kind", "phase", *POLICY_FIELDS)
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if self.instance.pk is None:
             self.fields["phase"].help_text = "The row for every phase exists already."
             for name in POLICY_FIELDS:
@@ -54,22 +54,22 @@ class PolicyForm(ReasonForm):
         return valid and PREVIEW not in self.data
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        if self.instance.pk is None and "kind" in given:
-            self._fill_from_every_phase(given)
-        return given
+        values = super().clean() or self.cleaned_data
+        if self.instance.pk is None and "kind" in values:
+            self._fill_from_every_phase(values)
+        return values
 
-    def _fill_from_every_phase(self, given: dict[str, Any]) -> None:
+    def _fill_from_every_phase(self, values: dict[str, Any]) -> None:
         """Copy the fields left empty from the policy for every phase."""
         try:
-            retry_policies.check(given["kind"], given.get("phase", ""))
+            retry_policies.check(values["kind"], values.get("phase", ""))
         except BadInput as error:
             self.add_error("kind", ValidationError(str(error)))
             return
-        policy = retry_policies.policy_for(given["kind"], "")
+        policy = retry_policies.policy_for(values["kind"], "")
         for name in POLICY_FIELDS:
-            if given.get(name) is None and name not in self.errors:
-                given[name] = getattr(policy, name)
+            if values.get(name) is None and name not in self.errors:
+                values[name] = getattr(policy, name)
 
 
 @admin.register(RetryPolicy)
@@ -124,11 +124,11 @@ class RetryPolicyAdmin(BaseAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return (*SHOWN, "waits") if obj else ("waits",)
 
-    def formfield_for_dbfield(self, db_field: Any, request: Any, **given: Any) -> Any:
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         if db_field.name in ("kind", "phase"):
             names = retry_policies.kinds() if db_field.name == "kind" else all_phases()
-            given["widget"] = forms.Select(choices=[(name, name) for name in names])
-        return super().formfield_for_dbfield(db_field, request, **given)
+            kwargs["widget"] = forms.Select(choices=[(name, name) for name in names])
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: RetryPolicy, form: PolicyForm, change: bool) -> None:
         values = form.changed_values(*POLICY_FIELDS)

@@ -46,17 +46,17 @@ class AtLeast(int):
 class BoundedPaginator(_Paginator):
     """Counts and pages up to `MAX_COUNT` rows; rows beyond are found by filter and search."""
 
-    def __init__(self, *given: Any, counted: int | None = None) -> None:
+    def __init__(self, *args: Any, counted: int | None = None) -> None:
         """`counted`: the number of rows, at least up to the bound, if it is known."""
-        super().__init__(*given)
+        super().__init__(*args)
         self._counted = counted
 
     @cached_property
     def count(self) -> int:
         rows: Any = self.object_list
         known = self._counted
-        found = int(rows.order_by()[: MAX_COUNT + 1].count()) if known is None else known
-        return AtLeast(MAX_COUNT) if found > MAX_COUNT else found
+        count = int(rows.order_by()[: MAX_COUNT + 1].count()) if known is None else known
+        return AtLeast(MAX_COUNT) if count > MAX_COUNT else count
 
 
 class BulkReadList(ChangeList):
@@ -129,8 +129,8 @@ class BaseAdmin(_ModelAdmin):
         ]
         return [*more, *super().get_urls()]
 
-    def get_object(self, request: HttpRequest, *given: Any, **named: Any) -> Any:
-        row = super().get_object(request, *given, **named)
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        row = super().get_object(request, *args, **kwargs)
         if row is not None and self.reads_detail:
             self.read_page([row])
         return row
@@ -162,10 +162,10 @@ class BaseAdmin(_ModelAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return BulkReadList
 
-    def changeform_view(self, request: HttpRequest, *given: Any, **named: Any) -> HttpResponse:
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """A row may change between the form's validation and its saving, which then fails."""
         try:
-            return super().changeform_view(request, *given, **named)
+            return super().changeform_view(request, *args, **kwargs)
         except ValidationError as error:
             self.message_user(request, f"Not saved: {' '.join(error.messages)}", messages.ERROR)
             return redirect(request.get_full_path())

@@ -43,8 +43,8 @@ class TokenForm(ReasonForm):
             "rate": "Rate limit. Format: 600/minute or 10/s burst 50; empty: none.",
         }
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if "rate" in self.fields:
             self.fields["rate"].required = False
 
@@ -95,13 +95,13 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.shown if obj else ()
 
-    def formfield_for_foreignkey(self, db_field: Any, request: Any, **given: Any) -> Any:
+    def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         """A token has its owner's permissions, so only a superuser may create one for another user."""
         if db_field.name == "owner":
             people = db_field.remote_field.model._default_manager.filter(is_active=True)
             own = people if request.user.is_superuser else people.filter(pk=request.user.pk)
-            given |= {"queryset": own, "initial": request.user.pk}
-        return super().formfield_for_foreignkey(db_field, request, **given)
+            kwargs |= {"queryset": own, "initial": request.user.pk}
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """With one save button, since the page with the secret always follows."""

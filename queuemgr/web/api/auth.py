@@ -86,18 +86,18 @@ class Bearer(_Requires, HttpBearer):
     openapi_description = "A token, created by `manage.py queue token create` or in the admin."
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
-        now, found = database_now(), api_tokens.find(token)
-        if found is None:
+        now, known = database_now(), api_tokens.find(token)
+        if known is None:
             raise no_token("unknown token", "invalid_token")
-        if problem := api_tokens.blocking_reasons(found, now):
+        if problem := api_tokens.blocking_reasons(known, now):
             raise no_token(problem, "invalid_token")
-        wait = api_tokens.count(found, now)
+        wait = api_tokens.count(known, now)
         if wait is not None:
             raise Problem(
-                "too-many-requests", f"the rate limit of token {found.name} is {found.rate}",
+                "too-many-requests", f"the rate limit of token {known.name} is {known.rate}",
                 headers={"Retry-After": str(math.ceil(wait) or 1)}, retry_after_seconds=round(wait, 3),
             )  # fmt: skip
-        return self.admit(Caller(found.owner, found))
+        return self.admit(Caller(known.owner, known))
 
 
 class Session(_Requires, SessionAuth):

@@ -148,11 +148,11 @@ def _as_enqueued(flow: str, executions: Sequence[NewExecution], new: set[str]) -
     """A key given twice is new the first time only."""
     rows = Execution.objects.filter(flow=flow, key__in=[each.key for each in executions])
     ids = dict(rows.values_list("key", "pk"))
-    found = []
+    enqueued = []
     for key in (each.key for each in executions):
-        found.append(Enqueued(new=key in new, id=ids[key], flow=flow, key=key))
+        enqueued.append(Enqueued(new=key in new, id=ids[key], flow=flow, key=key))
         new.discard(key)
-    return found
+    return enqueued
 
 
 def parse_items(flow: str, items: Sequence[str | KeyAndPayload]) -> list[NewExecution]:

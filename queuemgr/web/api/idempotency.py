@@ -58,11 +58,11 @@ def _wrap(operation: Operation) -> None:
     inner = operation.view_func
 
     @functools.wraps(inner)
-    def keyed(request: HttpRequest, **given: Any) -> Any:
+    def keyed(request: HttpRequest, **kwargs: Any) -> Any:
         key = request.headers.get(HEADER)
         if key is None:
-            return inner(request, **given)
-        return _once(_validate(key), request, lambda: _response(operation, inner(request, **given)))
+            return inner(request, **kwargs)
+        return _once(_validate(key), request, lambda: _response(operation, inner(request, **kwargs)))
 
     operation.view_func = keyed
 

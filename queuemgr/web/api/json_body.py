@@ -31,11 +31,11 @@ class StrictJson(Parser):
         return read(request.body)
 
     def parse_querydict(self, data: Any, list_fields: list[str], request: HttpRequest) -> Any:
-        found = super().parse_querydict(data, list_fields, request)
-        for value in found.values():
+        parameters = super().parse_querydict(data, list_fields, request)
+        for value in parameters.values():
             for text in value if isinstance(value, list) else [value]:
                 check_text(str(text))
-        return found
+        return parameters
 
 
 def read(body: bytes) -> Any:

@@ -119,10 +119,10 @@ def show_limit(request: HttpRequest, name: Name) -> OneLimit:
 
 
 def _detail(name: str) -> OneLimit:
-    found = stats.limit(name)
-    if found is None:
+    limit = stats.limit(name)
+    if limit is None:
         raise Http404(no_limit(name))
-    return OneLimit(**found)
+    return OneLimit(**limit)
 
 
 @router.patch("/limits/{path:name}", response=OneLimit, **requires("limits", "change_limit"))

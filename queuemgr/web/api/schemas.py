@@ -95,14 +95,14 @@ def page_of(rows: QuerySet[Any], paging: Paging, name: str) -> dict[str, Any]:
     """
     if paging.cursor:
         rows = rows.filter(pk__lt=int(paging.cursor))
-    found = list(rows.order_by("-pk")[: paging.rows + 1])
-    page = found[: paging.rows]
-    return {name: page, "next": str(page[-1].pk) if len(found) > paging.rows else None}
+    fetched = list(rows.order_by("-pk")[: paging.rows + 1])
+    page = fetched[: paging.rows]
+    return {name: page, "next": str(page[-1].pk) if len(fetched) > paging.rows else None}
 
 
 def get_or_404(model: type[Row], problem: str, **by: Any) -> Row:
     """The row with these values; raises `Http404` with the problem."""
-    found = model._default_manager.filter(**by).first()
-    if found is None:
+    row = model._default_manager.filter(**by).first()
+    if row is None:
         raise Http404(problem)
-    return found
+    return row

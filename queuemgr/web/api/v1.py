@@ -50,8 +50,8 @@ class LocalSwagger(Swagger):
     """Swagger's page for staff users, from local static files, with the session's CSRF token."""
 
     @method_decorator(staff_member_required)
-    def render_page(self, request: HttpRequest, api: NinjaAPI, **given: Any) -> HttpResponse:
-        self.settings["url"] = self.get_openapi_url(api, given)
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        self.settings["url"] = self.get_openapi_url(api, kwargs)
         context = {"swagger_settings": json.dumps(self.settings), "api": api, "add_csrf": True}
         return render(request, self.template, context)
 
@@ -59,8 +59,8 @@ class LocalSwagger(Swagger):
 class SluiceApi(NinjaAPI):
     """Ninja's API, whose schema also has the problems and permissions of each operation."""
 
-    def get_openapi_schema(self, **given: Any) -> OpenAPISchema:
-        schema = super().get_openapi_schema(**given)
+    def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
+        schema = super().get_openapi_schema(**kwargs)
         schema["components"]["schemas"]["Problem"] = PROBLEM_SCHEMA
         for path, methods in schema["paths"].items():
             for operation in methods.values():

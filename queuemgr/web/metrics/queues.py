@@ -66,22 +66,22 @@ def samples(now: datetime) -> Iterator[Sample]:
 def _renewals(now: datetime) -> Iterator[Sample]:
     config, begun = queue_settings(), Q(started_at__isnull=False)
     soon = now + timedelta(seconds=min(config.heartbeat_seconds, config.lease_seconds / 3))
-    found = Lease.objects.aggregate(
+    leases = Lease.objects.aggregate(
         first=Min("expires_at", filter=begun),
         near_end=Count("pk", filter=begun & Q(expires_at__lt=soon)),
         overdue=Count("pk", filter=Q(expires_at__lt=now)),
     )
-    left = (found["first"] - now).total_seconds() if found["first"] else config.lease_seconds
+    left = (leases["first"] - now).total_seconds() if leases["first"] else config.lease_seconds
     renewed = max(0.0, config.lease_seconds - left)
     yield Sample("sluicegate_lease_oldest_renewal_seconds", (), renewed)
     yield Sample("sluicegate_lease_seconds", (), config.lease_seconds)
-    yield Sample("sluicegate_leases_expiring_soon", (), found["near_end"])
-    yield Sample("sluicegate_leases_overdue", (), found["overdue"])
+    yield Sample("sluicegate_leases_expiring_soon", (), leases["near_end"])
+    yield Sample("sluicegate_leases_overdue", (), leases["overdue"])
 
 
 def _workers(now: datetime) -> Iterator[Sample]:
-    found = {row.state: row for row in sql.rows(_WorkerState, _WORKERS, [live_since(now)])}
-    alive, draining = (found.get(state, _WorkerState(state)) for state in ("alive", "draining"))
+    by_state = {row.state: row for row in sql.rows(_WorkerState, _WORKERS, [live_since(now)])}
+    alive, draining = (by_state.get(state, _WorkerState(state)) for state in ("alive", "draining"))
     for group in (alive, draining):
         yield Sample("sluicegate_workers", (group.state,), group.workers)
     yield Sample("sluicegate_worker_slots", (), int(alive.slots))

@@ -13,14 +13,14 @@ register = template.Library()
 def active_filters(cl: ChangeList) -> list[dict[str, str]]:
     """The filters of a list that are not at their first choice, which means no filter: title, choice, and
     the query string without it."""
-    found = []
+    active = []
     for spec in cl.filter_specs:
         first, *others = spec.choices(cl)
         names = [str(choice["display"]) for choice in others if choice["selected"]]
         if names and not first["selected"]:
             without = str(first["query_string"])
-            found.append({"title": str(spec.title), "choice": ", ".join(names), "without": without})
-    return found
+            active.append({"title": str(spec.title), "choice": ", ".join(names), "without": without})
+    return active
 
 
 @register.filter
