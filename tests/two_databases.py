@@ -30,6 +30,7 @@ SQLITE = ("sqlite",)
 ANY: tuple[str, ...] = ()
 RULES = {
     "acceptance/test_up.py": POSTGRES,
+    "acceptance/test_up_continued.py": POSTGRES,
     "acceptance/test_killed_workers.py": DATABASES,
     "acceptance/test_locks.py": DATABASES,
     "acceptance/test_migrating.py": DATABASES,

@@ -12,6 +12,7 @@ import pytest
 from tests.acceptance.databases import FILE, Database, PostgresDatabase, SqliteFile
 from tests.acceptance.fleet import Fleet, environment
 from tests.acceptance.processes import Command
+from tests.acceptance.up_runs import Home, MakeHome
 from tests.fork_server import ForkServer
 from tests.private_servers import POSTGRES
 
@@ -53,6 +54,22 @@ def make_fleet(tmp_path: Path, migrated: Database, fork_server: ForkServer) -> I
 @pytest.fixture
 def fleet(make_fleet: MakeFleet) -> Fleet:
     return make_fleet()
+
+
+@pytest.fixture(scope="module")
+def make_home(tmp_path_factory: pytest.TempPathFactory, migrated: Database) -> Iterator[MakeHome]:
+    """Make data directories for runs of `up`, which live as long as the module's tests."""
+    made: list[Home] = []
+    numbers = count(1)
+
+    def make() -> Home:
+        directory = tmp_path_factory.mktemp(f"home-{next(numbers)}")
+        made.append(Home(directory, migrated.copy(directory)))
+        return made[-1]
+
+    yield make
+    for home in made:
+        home.close()
 
 
 def _maker(directory: Path, migrated: Database, fork_server: ForkServer) -> Iterator[MakeFleet]:

@@ -1,11 +1,9 @@
-"""What an operator does from a terminal: what each command says, what it changes, and how it ends."""
+"""What an operator does with `manage.py queue`: what each command says, what it changes, and how it ends."""
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,7 @@ from queuemgr.flows.outcomes import Failed
 from queuemgr.management.commands.queue import Command
 from queuemgr.models import AuditEntry, Execution, Limit, Queue, State
 from queuemgr.scheduling import limit_rows
-from tests.integration.cli.commands import queue, run
-from tests.shell import Shell
+from tests.integration.cli.commands import queue
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -242,6 +239,11 @@ def test_a_key_that_two_flows_share_needs_the_option_flow(command: str, probes: 
     assert queue(command, "doi:10.1000/x", "--flow", "probe").code == 0
 
 
+def test_times_are_in_utc_whatever_the_time_zone_of_the_reader() -> None:
+    (stats,) = queue("stats", "--json").records
+    assert datetime.fromisoformat(stats["at"]).utcoffset() == timedelta(0)
+
+
 # Changing
 
 
@@ -323,83 +325,3 @@ def paused() -> int:
 
 def recorded() -> list[tuple[str, str, str]]:
     return list(AuditEntry.objects.order_by("pk").values_list("action", "target", "reason"))
-
-
-# In a terminal
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
-    """A data directory whose database has its tables."""
-    directory = tmp_path_factory.mktemp("installed")
-    assert shell(directory, "migrate", "--verbosity", "0").returncode == 0
-    return directory
-
-
-def test_errors_go_to_stderr_in_one_line_without_a_traceback(installed: Path, shell: Shell) -> None:
-    done = shell(installed, "queue", "pause", "perp")
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("CommandError: nothing is called 'perp'")
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_bad_option_exits_with_64_and_prints_the_usage(tmp_path: Path, shell: Shell) -> None:
-    done = shell(tmp_path, "queue", "backfill", "--limit", "none")
-    assert (done.returncode, done.stdout) == (64, "")
-    assert "usage: manage.py queue backfill" in done.stderr
-    assert "'none' is not a whole number of at least 1" in done.stderr
-
-
-def test_a_database_without_tables_is_reported_with_a_pointer_to_doctor(tmp_path: Path, shell: Shell) -> None:
-    done = shell(tmp_path, "queue", "stats")
-    assert (done.returncode, done.stdout) == (5, "")
-    assert "manage.py doctor" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_an_invalid_setting_is_reported_with_its_value(tmp_path: Path, shell: Shell) -> None:
-    done = shell(tmp_path, "queue", "stats", SLUICE_LEASE_SECONDS="soon")
-    assert done.returncode == 3
-    assert "SLUICE_LEASE_SECONDS='soon'" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_a_closed_output_pipe_ends_a_watch_without_an_error_message(installed: Path, shell: Shell) -> None:
-    """Also: each line is flushed as soon as it is written."""
-    watching = shell.start(installed, "queue", "stats", "--json", "--watch", "--interval", "0.1")
-    assert json.loads(watching.stdout.readline())["total"] == 0
-    watching.stdout.close()
-    assert watching.stderr.read() == b""
-    assert watching.process.wait(20) != 0
-    watching.stderr.close()
-
-
-# Worker
-
-
-def test_worker_print_shows_the_plain_celery_command_it_runs() -> None:
-    command = shlex.split(run("worker", "--print", "prep", "--slots", "3", "--pool", "prefork").out)
-    assert command[:5] == [sys.executable, "-m", "celery", "-A", "project"]
-    assert option(command, "--queues") == "prep.high,prep.normal,prep.low"
-    assert (option(command, "--concurrency"), option(command, "--pool")) == ("3", "prefork")
-    assert option(command, "--hostname") == "steps@%h"
-
-
-def test_a_worker_without_a_phase_serves_every_queue_and_periodic_jobs_get_an_extra_slot() -> None:
-    command = shlex.split(run("worker", "--print", "--housekeeping", "--name", "all").out)
-    assert option(command, "--queues") == ",".join([*all_queues(), "housekeeping"])
-    assert (option(command, "--concurrency"), option(command, "--hostname")) == ("9", "all@%h")
-
-
-def test_a_worker_of_an_unknown_phase_is_refused_with_the_known_ones() -> None:
-    result = run("worker", "--print", "perp")
-    assert (result.code, result.error) == (
-        3, "no phase is called perp; there are prep, expensive, wrap",
-    )  # fmt: skip
-
-
-def option(command: list[str], name: str) -> str:
-    return command[command.index(name) + 1]
-
-
-def test_times_are_in_utc_whatever_the_time_zone_of_the_reader() -> None:
-    (stats,) = queue("stats", "--json").records
-    assert datetime.fromisoformat(stats["at"]).utcoffset() == timedelta(0)

@@ -1,0 +1,148 @@
+"""`manage.py up` stopped at the budget, then by a person in the middle, then started to keep serving: each
+run resumes where the one before stopped."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests import pdf_builder
+from tests.acceptance.up_runs import STEPS, Home, MakeHome, Run
+from tests.fork_server import REPOSITORY, ForkServer
+
+AT_ONCE = 60
+"""Seconds a stop may take while other tests keep the processors busy; alone it takes a few."""
+
+TEXT = pdf_builder.text_content(
+    "Gates in rivers hold the water back until somebody opens them again.",
+    "We measured forty gates over nine years and found that most leak a little.",
+)
+
+
+def wait_until(what: str, true: Callable[[], object], run: Run, within: float = 180) -> None:
+    deadline = time.monotonic() + within
+    while not true():
+        if time.monotonic() > deadline or not run.alive:
+            raise AssertionError(f"never happened: {what}; {run.lines} {run.error_lines}")
+        time.sleep(0.05)
+
+
+@dataclass
+class Stopped:
+    """Three short papers, then a long one too, in one directory."""
+
+    home: Home
+    short: list[Path]
+    at_the_budget: Run
+    states_then: Counter[str]
+
+    @property
+    def papers(self) -> list[Path]:
+        return [*self.short, REPOSITORY / "samples" / "long.pdf"]
+
+
+@pytest.fixture(scope="module")
+def stopped(
+    make_home: MakeHome, tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer
+) -> Stopped:
+    """After `up … --budget 2 --drain` of the three."""
+    home, folder = make_home(), tmp_path_factory.mktemp("papers")
+    pages = pdf_builder.document([TEXT])
+    papers = [pdf_builder.written(folder, pages, f"{number}.PDF") for number in range(3)]
+    run = home.up(folder, "--budget", "2", "--drain", server=fork_server)
+    run.wait(within=180)
+    return Stopped(home, papers, run, home.states())
+
+
+@pytest.fixture(scope="module")
+def interrupted(stopped: Stopped, fork_server: ForkServer) -> Run:
+    """With a budget that is enough, stopped by Ctrl-C while the long paper is under way."""
+    home, before = stopped.home, len(stopped.home.attempts())
+    options = ("--budget", "9", "--drain", "--workers", "2")
+    run = home.up(*stopped.papers, *options, server=fork_server)
+    wait_until("new papers", lambda: run.printed("^enqueued"), run)
+    wait_until("a step done", lambda: len(home.attempts()) > before, run)
+    run.interrupt()
+    run.wait(within=AT_ONCE)
+    return run
+
+
+@pytest.fixture(scope="module")
+def serving(stopped: Stopped, interrupted: Run, fork_server: ForkServer) -> Run:
+    """Without `--drain`, and everything done; another pool of workers."""
+    options = ("--pool", "prefork", "--workers", "2")
+    run = stopped.home.up(*stopped.papers, *options, server=fork_server)
+    wait_until("done and serving", lambda: run.printed("Ctrl-C stops everything"), run)
+    return run
+
+
+def test_up_stops_at_the_budget_with_4_and_reports_what_waits(stopped: Stopped) -> None:
+    assert stopped.at_the_budget.code == 4
+    assert stopped.at_the_budget.printed(r"^stopped: 1 wait: .*budget.* 2.*00:00 UTC")
+    assert stopped.states_then == {"done": 2, "waiting": 1}
+
+
+def test_ctrl_c_stops_everything_and_says_that_the_next_start_continues(
+    stopped: Stopped, interrupted: Run
+) -> None:
+    assert (interrupted.code, interrupted.error_lines) == (130, [])
+    assert interrupted.printed("^enqueued: 1 new, 3 already known")
+    assert interrupted.printed("^stopped; the next start continues")
+    assert stopped.home.left_running() == []
+    assert stopped.home.states()["done"] < 4, "it was stopped in the middle"
+
+
+def test_the_next_start_continues_from_there_and_redoes_nothing(stopped: Stopped, serving: Run) -> None:
+    assert serving.printed("^enqueued: 0 new, 4 already known")
+    assert stopped.home.states() == {"done": 4}
+    attempts = stopped.home.attempts()
+    done = Counter((key, step) for key, step, outcome in attempts if outcome == "done")
+    assert set(done.values()) == {1} and len(done) == 4 * len(STEPS)
+    assert {outcome for _, _, outcome in attempts} <= {"done", "interrupted"}
+
+
+def test_up_keeps_serving_the_admin_and_flower_with_the_login_it_prints(
+    stopped: Stopped, serving: Run
+) -> None:
+    assert any("valkey" in name for name in stopped.home.left_running()), "the broker can be seen"
+    admin = serving.printed(r"^admin +(http://127\.0\.0\.1:\d+/admin/)  login (\S+) / (\S+)$")
+    flower = serving.printed(r"^Flower +(http://127\.0\.0\.1:\d+/)  same login$")
+    assert admin and flower
+    assert "Log in" in _page(admin[1])
+    with pytest.raises(HTTPError, match="401"):
+        _page(flower[1])
+    with pytest.raises(HTTPError, match="401"):
+        _page(flower[1], f"{admin[2]}:not-{admin[3]}")
+    assert "Flower" in _page(flower[1], f"{admin[2]}:{admin[3]}")
+
+
+def _page(address: str, login: str = "") -> str:
+    headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
+    with urlopen(Request(address, headers=headers if login else {}), timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_second_run_in_the_same_directory_is_refused_and_changes_nothing(
+    stopped: Stopped, serving: Run, fork_server: ForkServer
+) -> None:
+    home, budget = stopped.home, "SELECT daily_budget FROM queuemgr_limit WHERE name = 'fleet'"
+    before = home.database.rows(budget)
+    other = home.up("--drain", "--budget", "1", server=fork_server)
+    assert other.code == 3
+    (error,) = other.error_lines
+    assert f"another run uses {home.directory}" in error
+    assert before == home.database.rows(budget)
+
+
+def test_ctrl_c_ends_a_serving_run_with_0_and_leaves_nothing_running(stopped: Stopped, serving: Run) -> None:
+    serving.interrupt()
+    assert (serving.code, serving.error_lines) == (0, [])
+    assert stopped.home.left_running() == []
