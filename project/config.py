@@ -37,6 +37,3 @@ class ProjectSettings(SettingsGroup):
         description="Flower's address as a browser reaches it, for a link in the admin's menu; empty: none",
     )
     allowed_hosts: str = Field("localhost,127.0.0.1,[::1]", description="host names served, by comma")
-    task_routes: bool = Field(
-        False, description="serve GET /task, which enqueues a probe on GET and needs no token"
-    )

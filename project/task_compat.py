@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from queuemgr.base.config import queue_settings
 from queuemgr.base.errors import QueueFull
 from queuemgr.flows.flow import PRIORITIES, PRIORITY_NAMES
 from queuemgr.lifecycle.enqueue import enqueue
@@ -42,7 +42,7 @@ STATUSES: Mapping[str, str] = {
 @require_GET
 def schedule(request: HttpRequest) -> HttpResponse:
     """Enqueue a task; returns its id."""
-    if not settings.SLUICE_TASK_ROUTES:
+    if not queue_settings().task_routes:
         return _not_found(request)
     priority = request.GET.get("priority", "low")
     if priority not in ACCEPTED:
@@ -68,7 +68,7 @@ def schedule(request: HttpRequest) -> HttpResponse:
 @require_GET
 def status(request: HttpRequest, task_id: UUID) -> HttpResponse:
     """The status of a task."""
-    if not settings.SLUICE_TASK_ROUTES:
+    if not queue_settings().task_routes:
         return _not_found(request)
     found = Execution.objects.filter(flow=FLOW, key=f"{PREFIX}{task_id}").first()
     if found is None:

@@ -164,6 +164,9 @@ class QueueSettings(SettingsGroup):
     stalled_seconds: float = Field(
         600, gt=0, description="seconds without a start after which /health/progress says 503"
     )
+    task_routes: bool = Field(
+        False, description="serve GET /task, which enqueues a probe on GET and needs no token"
+    )
 
     @model_validator(mode="after")
     def _lease_outlives_heartbeats(self) -> Self:

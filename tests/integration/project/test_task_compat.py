@@ -24,8 +24,8 @@ THEN = [
 
 
 @pytest.fixture
-def on(settings: Any, sent: list[Any]) -> None:
-    settings.SLUICE_TASK_ROUTES = True
+def on(configure: Callable[..., None], sent: list[Any]) -> None:
+    configure(task_routes="true")
 
 
 def get(path: str) -> Any:
@@ -76,7 +76,7 @@ def test_low_tasks_leave_the_reserved_slot_to_high_ones(
     on: None, played: Any, configure: Callable[..., None]
 ) -> None:
     """Line by line: three slots, one reserved."""
-    configure(max_workers=3, high_priority_reserved=1)
+    configure(task_routes="true", max_workers=3, high_priority_reserved=1)
     worker = played(slots=3)
     low = [get("/task?priority=low").json()["task_id"] for _ in range(3)]
     worker.begin_all()
