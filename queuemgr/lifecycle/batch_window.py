@@ -35,21 +35,20 @@ CANCEL_BATCH_SIZE = 500
 
 
 def advance_batches(lock: SchedulerLock, wakeup: BatchWakeups) -> bool:
-    """Move the windows of batches with ended members, and go on cancelling the members of others.
+    """Move the windows of batches with ended members, and continue cancelling the members of others.
 
     True when a cancelled batch is so large that some of it is left for the next decision.
     """
     if not wakeup.ended and not wakeup.cancelling:
         return False
-    found = Batch.objects.filter(pk__in=wakeup.ended | wakeup.cancelling)
-    left = [b.pk for b in found if _advance(lock, b, cancelling=b.pk in wakeup.cancelling)]
+    batches = Batch.objects.filter(pk__in=wakeup.ended | wakeup.cancelling)
+    left = [b.pk for b in batches if _advance(lock, b, cancelling=b.pk in wakeup.cancelling)]
     wakeups.post(cancelling=left)
     return bool(left)
 
 
 def _advance(lock: SchedulerLock, batch: Batch, *, cancelling: bool) -> bool:
-    """Cancels members only if asked to: it skips those retried since one by one, which the end of each
-    of them must not cost."""
+    """Cancels members only on request: the scan is too costly for every end of a member."""
     if batch.fail_fast and batch.cancelled_at is None:
         failed = batch.executions.failed().order_by("finished_at", "batch_seq").first()
         if failed is not None:
@@ -80,7 +79,7 @@ def mark_cancelled(lock: SchedulerLock, batch: Batch, because: str) -> bool:
 def cancel_members(lock: SchedulerLock, batch: Batch) -> int:
     """Cancel up to `CANCEL_BATCH_SIZE` waiting members of a cancelled batch, and ask running ones to stop.
 
-    Returns how many were cancelled. Members a person retried since are left alone.
+    Returns how many were cancelled. Members a person retried since are left unchanged.
     """
     members = batch.executions.filter(attempts_counted_since__lte=batch.cancelled_at)
     leases.lock_of(members.held())
@@ -101,8 +100,7 @@ def _name(batch: Batch) -> str:
 
 
 def drop_cancelled(lock: SchedulerLock, taken: Sequence[Head]) -> list[Head]:
-    """Those of these executions, just taken to be leased, that may be: members of a batch cancelled
-    meanwhile that `cancel_members` has not reached yet are cancelled instead."""
+    """Remove members of batches cancelled meanwhile, and cancel them; returns the others."""
     members = [head.id for head in taken if head.batch_id]
     if not members:
         return list(taken)
@@ -120,7 +118,7 @@ def drop_cancelled(lock: SchedulerLock, taken: Sequence[Head]) -> list[Head]:
 
 
 def start_within_window(lock: SchedulerLock, batch: Batch) -> None:
-    """Let members start that the window has reached."""
+    """Make members inside the window due now."""
     head = first_unfinished([batch.pk]).get(batch.pk)
     if head is None:
         return
@@ -129,13 +127,12 @@ def start_within_window(lock: SchedulerLock, batch: Batch) -> None:
 
 
 def defer_beyond_window(lock: SchedulerLock, members: Collection[int]) -> None:
-    """Have those of these waiting executions that are beyond the windows of their batches wait for the
-    window, whatever time they were given."""
+    """Clear `run_after` of those of these executions that are beyond their batch's window."""
     waiting = Execution.objects.waiting().select_related("batch").only("batch_seq", "batch__window")
-    found = {e: e.batch for e in waiting.filter(pk__in=members, batch__window__gt=0) if e.batch}
-    heads = first_unfinished({batch.pk for batch in found.values()})
-    ends = {batch.pk: heads.get(batch.pk, 0) + batch.window for batch in found.values()}
-    beyond = [e.pk for e, batch in found.items() if (e.batch_seq or 0) >= ends[batch.pk]]
+    batch_of = {e: e.batch for e in waiting.filter(pk__in=members, batch__window__gt=0) if e.batch}
+    heads = first_unfinished({batch.pk for batch in batch_of.values()})
+    ends = {batch.pk: heads.get(batch.pk, 0) + batch.window for batch in batch_of.values()}
+    beyond = [e.pk for e, batch in batch_of.items() if (e.batch_seq or 0) >= ends[batch.pk]]
     states.defer_members(beyond)
 
 
@@ -167,8 +164,8 @@ def first_unfinished(batches: Collection[int]) -> dict[int, int]:
     A few steps along an index each, however many have ended."""
     if not batches:
         return {}
-    found = sql.rows(_Head, _HEADS.format(ids=sql.marks(len(batches))), list(batches))
-    return {row.batch_id: row.seq for row in found if row.seq is not None}
+    heads = sql.rows(_Head, _HEADS.format(ids=sql.marks(len(batches))), list(batches))
+    return {row.batch_id: row.seq for row in heads if row.seq is not None}
 
 
 class WindowPositions:
@@ -193,8 +190,8 @@ class WindowPositions:
 
     def _read(self, batch: int) -> None:
         windowed = Batch.objects.filter(window__gt=0).order_by("-pk").values("pk")[:NEWEST]
-        found = Batch.objects.filter(Q(pk__in=windowed) | Q(pk=batch))
-        self._windows |= {pk: (name, n) for pk, name, n in found.values_list("pk", "name", "window")}
+        batches = Batch.objects.filter(Q(pk__in=windowed) | Q(pk=batch))
+        self._windows |= {pk: (name, n) for pk, name, n in batches.values_list("pk", "name", "window")}
         self._heads = first_unfinished(self._windows)
 
 

@@ -37,5 +37,7 @@ def begin(lease_ids: Sequence[UUID], worker_id: int) -> Begun:
     if not started:
         return Begun([])
     states.move([lease.execution_id for lease in started], State.RUNNING)
-    wakeup = breakers.advance_clocks([json.loads(lease.rated) for lease in started if lease.rated], now)
+    wakeup = breakers.advance_clocks(
+        [json.loads(lease.rate_debits) for lease in started if lease.rate_debits], now
+    )
     return Begun(leases.grants_of([lease.id for lease in started]), wakeup)

@@ -79,7 +79,7 @@ class HeldLease(NamedTuple):
 
 
 class LeaseRow(NamedTuple):
-    """A new lease: its fields are columns of the table. Without a worker it waits for one to start it."""
+    """A new lease: its fields are those of the model. Without a worker it waits for one to start it."""
 
     id: UUID
     execution_id: int
@@ -93,7 +93,7 @@ class LeaseRow(NamedTuple):
     cost: int
     weight: int
     retrying: bool
-    rated: str
+    rate_debits: str
     worker_id: int | None
     leased_at: datetime
     started_at: datetime | None
@@ -106,13 +106,16 @@ ROWS_PER_STATEMENT = 1000
 """SQLite allows 32,766 parameters in a statement."""
 
 
+_COLUMN_OF: dict[str, Any] = {field.attname: field.column for field in Lease._meta.concrete_fields}
+_COLUMNS = [_COLUMN_OF[name] for name in LeaseRow._fields]
+
+
 def insert(leases: Sequence[LeaseRow]) -> None:
-    row = f"({sql.marks(len(LeaseRow._fields))})"
+    row = f"({sql.marks(len(_COLUMNS))})"
     for start in range(0, len(leases), ROWS_PER_STATEMENT):
         some = leases[start : start + ROWS_PER_STATEMENT]
         sql.run(
-            f"INSERT INTO queuemgr_lease ({', '.join(LeaseRow._fields)}) "
-            f"VALUES {', '.join([row] * len(some))}",
+            f"INSERT INTO queuemgr_lease ({', '.join(_COLUMNS)}) VALUES {', '.join([row] * len(some))}",
             [value for lease in some for value in lease],
         )
 
@@ -168,7 +171,7 @@ def lock_of(executions: Executions) -> None:
 class StartedLease(NamedTuple):
     id: UUID
     execution_id: int
-    rated: str
+    rate_debits: str
 
 
 def start(lease_ids: Sequence[UUID], worker_id: int, now: datetime) -> list[StartedLease]:

@@ -18,10 +18,11 @@ from queuemgr.base.scheduler_lock import SchedulerLock
 from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.leases import Grant, LeaseRow, lease_expiry
 from queuemgr.models import State
-from queuemgr.scheduling import breakers, candidates, parking, snapshot, wakeups
+from queuemgr.scheduling import breakers, candidates, parking, wakeups
 from queuemgr.scheduling.admission import Decision
 from queuemgr.scheduling.capacity import Group
 from queuemgr.scheduling.decision_input import Snapshot, WaitingRoute
+from queuemgr.scheduling.snapshot import count_free_slots, read_fleet, read_routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ NO_GRANTS = GrantResult([], [])
 def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantResult:
     """Grant leases to all that may start now; those `free_slots` can run are assigned to them."""
     more_to_cancel = batch_window.advance_batches(lock, wakeups.consume(lock))
-    fleet = snapshot.read_fleet(lock.now)
-    idle = snapshot.free_slots(fleet)
+    fleet = read_fleet(lock.now)
+    idle = count_free_slots(fleet)
     if not idle:
         return GrantResult([], [], 0.0) if more_to_cancel else NO_GRANTS
-    scan, decision = candidates.decide(partial(snapshot.read_routes, fleet), idle)
+    scan, decision = candidates.decide(partial(read_routes, fleet), idle)
     parking.save_parking(lock, scan, decision)
     breakers.save_virtual_times(lock, decision.virtual_times)
     next_wakeup = lock.now if more_to_cancel else scan.next_wakeup(decision)
@@ -69,9 +70,9 @@ def schedule(lock: SchedulerLock, free_slots: FreeSlots | None = None) -> GrantR
     )
 
 
-def _assign(decision: Decision, seen: Snapshot, free_slots: FreeSlots) -> Counter[int]:
+def _assign(decision: Decision, snapshot: Snapshot, free_slots: FreeSlots) -> Counter[int]:
     """Which starts the free slots take: first those matched with this worker, then any it can run."""
-    queues = {route.id: route.queue for route in seen.routes}
+    queues = {route.id: route.queue for route in snapshot.routes}
     free, assigned = free_slots.free, Counter[int]()
     matched = {q: decision.capacity.matched(free_slots.queues, q) for q in free_slots.queues}
     others: list[int] = []
@@ -87,12 +88,14 @@ def _assign(decision: Decision, seen: Snapshot, free_slots: FreeSlots) -> Counte
     return assigned
 
 
-def _grant(lock: SchedulerLock, seen: Snapshot, counts: Counter[int], worker_id: int | None) -> list[Grant]:
+def _grant(
+    lock: SchedulerLock, snapshot: Snapshot, counts: Counter[int], worker_id: int | None
+) -> list[Grant]:
     """Lease the heads of these routes: to this worker, already started, or to be sent."""
     if not counts:
         return []
-    routes = {route.id: route for route in seen.routes if route.id in counts}
-    debits = {pk: breakers.rate_debits(seen, route) for pk, route in routes.items()}
+    routes = {route.id: route for route in snapshot.routes if route.id in counts}
+    debits = {pk: breakers.rate_debits(snapshot, route) for pk, route in routes.items()}
     to = State.LEASED if worker_id is None else State.RUNNING
     heads = batch_window.drop_cancelled(lock, states.take_heads(counts, to, lock.now))
     rows = [_lease(lock.now, h, routes[h.route_id], debits[h.route_id], worker_id) for h in heads]
@@ -118,7 +121,7 @@ def _lease(
         id=uuid4(), execution_id=head.id, phase=head.phase, step=head.step,
         priority=head.priority, limit_keys=route.limit_keys, due_at=head.run_after,
         route_id=route.id, tokens=route.tokens, cost=route.cost, weight=route.weight,
-        retrying=route.retrying, rated="" if started or not debits else json.dumps(debits),
+        retrying=route.retrying, rate_debits="" if started or not debits else json.dumps(debits),
         worker_id=worker_id, leased_at=now, started_at=now if started else None,
         expires_at=lease_expiry(now, started=started),
     )  # fmt: skip

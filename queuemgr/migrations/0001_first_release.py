@@ -371,7 +371,7 @@ class Migration(migrations.Migration):
                 ('cost', models.PositiveIntegerField()),
                 ('weight', models.PositiveIntegerField()),
                 ('retrying', models.BooleanField(default=False)),
-                ('rated', models.CharField(blank=True, help_text='Limits whose rate clocks it advances when it begins.', max_length=600)),
+                ('rate_debits', models.CharField(blank=True, db_column='rated', help_text='Rate clocks it advances when it begins, by limit.', max_length=600)),
                 ('spent', models.PositiveIntegerField(default=0, help_text='Requests reported as sent so far.')),
                 ('due_at', models.DateTimeField()),
                 ('leased_at', models.DateTimeField()),

@@ -59,7 +59,11 @@ class BulkAction(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.verb} #{self.pk}"
+        return f"{self.verb_in_words} #{self.pk}"
+
+    @property
+    def verb_in_words(self) -> str:
+        return self.verb.replace("_", " ")
 
     @property
     def passed(self) -> int:

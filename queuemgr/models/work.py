@@ -208,8 +208,11 @@ class Lease(models.Model):
     cost = models.PositiveIntegerField()
     weight = models.PositiveIntegerField()
     retrying = models.BooleanField(default=False)
-    rated = models.CharField(
-        max_length=600, blank=True, help_text="Limits whose rate clocks it advances when it begins."
+    rate_debits = models.CharField(
+        db_column="rated",
+        max_length=600,
+        blank=True,
+        help_text="Rate clocks it advances when it begins, by limit.",
     )
     spent = models.PositiveIntegerField(default=0, help_text="Requests reported as sent so far.")
     worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT)

@@ -19,7 +19,7 @@ from django.db import transaction
 from queuemgr.base.errors import BadInput, ConfigurationError, SluiceError, UnknownFlow, UnknownStep
 from queuemgr.base.redaction import masked
 from queuemgr.base.scheduler_lock import SchedulerLock, hold_scheduler_lock
-from queuemgr.flows.flow import PRIORITY_NAMES, StepRef, get_flow
+from queuemgr.flows.flow import PRIORITY_NAMES, get_flow
 from queuemgr.flows.payload_validation import validate
 from queuemgr.lifecycle import batch_window, leases, states
 from queuemgr.lifecycle.dispatch import dispatch
@@ -86,13 +86,13 @@ def retry_with_payload(
     Raises `BadInput` for a payload that cannot be stored or that its flow cannot work with, and
     `NeverFits` for one no limit could admit. Returns 0 when it was not failed, cancelled or skipped.
     """
-    given = validate(payload)
+    valid = validate(payload)
 
     @_in_chunks
     def act(lock: SchedulerLock, chunk: Chunk) -> int:
         changed = [e for e in chunk if e.state in UNSUCCESSFUL]
         for e in changed:
-            _set_payload(e, given, by, from_start=from_start)
+            _set_payload(e, valid, by, from_start=from_start)
         return _retry(lock, changed, by, from_start=from_start)
 
     return act([execution])
@@ -146,8 +146,8 @@ def _set_payload(execution: Execution, payload: dict[str, Any], by: Actor, *, fr
     edited = {name for name in {*before, *payload} if before.get(name, MISSING) != payload.get(name, MISSING)}
     if edited:
         was, is_now = (
-            {"payload": masked({name: given[name] for name in sorted(edited & set(given))})}
-            for given in (before, payload)
+            {"payload": masked({name: values[name] for name in sorted(edited & set(values))})}
+            for values in (before, payload)
         )
         by.record(EDIT_PAYLOAD, str(execution), was, is_now)
 
@@ -159,9 +159,9 @@ def _check_payload(execution: Execution, *, from_start: bool) -> None:
     """
     try:
         flow = get_flow(execution.flow)
-        given = execution.payload if from_start else execution.inputs
-        place: StepRef = flow.first(given) if from_start else flow.at(execution.phase, execution.step)
-        kind = routes.kind_of(place, execution.priority, given, resumed=not from_start)
+        inputs = execution.payload if from_start else execution.inputs
+        step_ref = flow.first(inputs) if from_start else flow.at(execution.phase, execution.step)
+        kind = routes.kind_of(step_ref, execution.priority, inputs, resumed=not from_start)
     except SluiceError:
         raise
     except Exception as error:
@@ -178,20 +178,20 @@ def cancel(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     """Cancel what waits at once; request the cancellation of what runs, which its worker sees in seconds."""
     leases.revoke_unstarted_of(chunk)
     running = leases.request_cancellation(chunk, by.actor or by.source)
-    asked = [e for e in chunk if e.pk in running]
-    waiting = [e for e in chunk if e.state in BEFORE_IT_RUNS and e not in asked]
-    by.record_each("cancel", asked, _state, lambda execution: {"state": "asked to stop"})
+    requested = [e for e in chunk if e.pk in running]
+    waiting = [e for e in chunk if e.state in BEFORE_IT_RUNS and e not in requested]
+    by.record_each("cancel", requested, _state, lambda execution: {"state": "cancellation requested"})
     _end(waiting, State.CANCELLED, "cancel", lock.now, by)
-    return len(asked) + len(waiting)
+    return len(requested) + len(waiting)
 
 
 @_in_chunks
 def skip(lock: SchedulerLock, chunk: Chunk, by: Actor) -> int:
     """Skip for good what waits or has failed; what runs, is done or was cancelled is left alone."""
     leases.revoke_unstarted_of(chunk)
-    unwanted = [e for e in chunk if e.state in (*BEFORE_IT_RUNS, State.FAILED)]
-    _end(unwanted, State.SKIPPED, "skip", lock.now, by)
-    return len(unwanted)
+    skipped = [e for e in chunk if e.state in (*BEFORE_IT_RUNS, State.FAILED)]
+    _end(skipped, State.SKIPPED, "skip", lock.now, by)
+    return len(skipped)
 
 
 def _end(some: Chunk, to: State, action: str, now: datetime, by: Actor) -> None:
@@ -257,8 +257,8 @@ def _set_run_after(lock: SchedulerLock, chunk: Chunk, when: datetime, by: Actor)
     if not moved:
         return 0
     leases.revoke_unstarted_of(moved)
-    by.record_each("set run after", moved, lambda e: _run_after(e.run_after), lambda e: _run_after(moment))
-    reason = _reason("put off", by) if moment > now else ""
+    by.record_each("reschedule", moved, lambda e: _run_after(e.run_after), lambda e: _run_after(moment))
+    reason = _reason("rescheduled", by) if moment > now else ""
     states.reschedule([e.pk for e in moved], moment, reason)
     parking.fall_due(lock, {e.route_id for e in moved if e.route_id}, moment)
     return len(moved)
@@ -276,10 +276,10 @@ def _by_route(
     for execution in executions:
         priority, resumed, retrying = ranked(execution)
         try:
-            place = get_flow(execution.flow).at(execution.phase, execution.step)
+            step_ref = get_flow(execution.flow).at(execution.phase, execution.step)
         except (UnknownFlow, UnknownStep):
             continue
-        kind = routes.kind_of(place, priority, execution.inputs, resumed=resumed)
+        kind = routes.kind_of(step_ref, priority, execution.inputs, resumed=resumed)
         by_kind[replace(kind, retrying=retrying)].append(execution)
     # A new route is not remembered before the transaction commits: it is asked for once, not once a row.
     return {routes.route_id(kind): some for kind, some in by_kind.items()}

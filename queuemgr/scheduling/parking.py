@@ -19,8 +19,10 @@ UNPARKED = ParkedOn("")
 
 
 def save_parking(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> None:
-    """Write what changed of the routes read: when they were served, where they are parked, and how old
-    their heads are. In a steady state that is `served_at` alone, and nothing with a single route."""
+    """Write changed `served_at`, parking and heads of the routes read.
+
+    In a steady state that is `served_at` alone, and nothing with a single route.
+    """
     started = frozenset(decision.starts)
     alike: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
     for route in scan.routes:
@@ -32,19 +34,19 @@ def save_parking(lock: SchedulerLock, scan: RouteScan, decision: Decision) -> No
 
 
 def _changes(
-    seen: Snapshot, decision: Decision, route: WaitingRoute, started: frozenset[int]
+    snapshot: Snapshot, decision: Decision, route: WaitingRoute, started: frozenset[int]
 ) -> dict[str, Any]:
     if route.is_empty:
         return _parked(ParkedOn(NOTHING_WAITS))
     changes: dict[str, Any] = {}
-    if route.id in started and len(seen.routes) > 1:
-        changes["served_at"] = seen.now
-    if _must_store_head(seen, route):
+    if route.id in started and len(snapshot.routes) > 1:
+        changes["served_at"] = snapshot.now
+    if _must_store_head(snapshot, route):
         changes["head_at"] = route.head_at
     if spot := parking_spot_for(route, decision.reasons.get(route.id, ())):
         changes |= _parked(spot)
     elif route.timer_due:
-        changes |= _parked(UNPARKED)  # Else its old timer would put it ahead of later ones for ever.
+        changes |= _parked(UNPARKED)  # Else its old timer would put it ahead of later ones indefinitely.
     return changes
 
 
@@ -52,12 +54,12 @@ def _parked(spot: ParkedOn) -> dict[str, Any]:
     return {"parked_on": spot.on, "parked_until": spot.until}
 
 
-def _must_store_head(seen: Snapshot, route: WaitingRoute) -> bool:
-    """Heads are stored where aging would read the route too early, or would not find it."""
-    starvation, stored = seen.ordering.starvation, route.stored_head
+def _must_store_head(snapshot: Snapshot, route: WaitingRoute) -> bool:
+    """Store a head if its stored value would make aging read it early or miss it."""
+    starvation, stored = snapshot.ordering.starvation, route.stored_head
     if not starvation or route.head_at is None:
         return False
-    return stored is None or (stored < seen.now - starvation <= route.head_at)
+    return stored is None or (stored < snapshot.now - starvation <= route.head_at)
 
 
 def unpark(lock: SchedulerLock, routes: Collection[int] = (), limits: Collection[str] = ()) -> None:

@@ -29,7 +29,7 @@ from queuemgr.scheduling.limit_usage import FleetLeases
 def read_snapshot(now: datetime) -> Snapshot:
     """Everything, parked or not: what explanations, forecasts and pages are made of."""
     fleet = read_fleet(now, keys=True)
-    waiting = route_heads.read_all(fleet, max(free_slots(fleet), 1))
+    waiting = route_heads.read_all(fleet, max(count_free_slots(fleet), 1))
     return _with_limits_of(fleet, tuple(waiting), every_key=True)
 
 
@@ -71,12 +71,12 @@ def read_routes(fleet: Snapshot, at_most: int) -> RouteScan:
     queues = {queue_name(phase, rank): (phase, rank) for phase in all_phases() for rank in PRIORITY_NAMES}
     stopped = stopped_queues(fleet, queues)
     open_ones = {name: queues[name] for name, reasons in stopped.items() if not reasons}
-    routes = route_heads.read_candidates(fleet, open_ones, at_most, free_slots(fleet))
+    routes = route_heads.read_candidates(fleet, open_ones, at_most, count_free_slots(fleet))
     snapshot = _with_limits_of(fleet, tuple(route for route in routes if not route.is_empty))
     return RouteScan.of(snapshot, routes, at_most, stopped)
 
 
-def free_slots(fleet: Snapshot) -> int:
+def count_free_slots(fleet: Snapshot) -> int:
     """Idle slots that no unstarted lease is matched with; a lease no idle worker can take needs none."""
     if len(fleet.idle) == 1 and fleet.unstarted.keys() <= next(iter(fleet.idle)):
         return max(0, sum(fleet.idle.values()) - sum(fleet.unstarted.values()))

@@ -89,7 +89,7 @@ def preview(request: BulkRequest) -> Preview:
         arguments=arguments,
         matched=min(matched, COUNTED),
         more=matched > COUNTED or sum(by_state.values()) > COUNTED,
-        left_alone=left | ({"as wanted already": already} if already > 0 else {}),
+        left_alone=left | ({"already as requested": already} if already > 0 else {}),
         # Whichever are found first, so that no index is read to its end for an order nobody needs.
         sample=sorted(eligible.order_by().defer("payload", "context")[:SAMPLE], key=attrgetter("pk")),
         up_to=up_to,
@@ -129,7 +129,7 @@ def create(request: BulkRequest, by: Actor) -> BulkAction:
         created.matched = eligible(created).count()
     if not created.matched:
         raise BadInput(
-            f"there is nothing to {action.name}: no execution that matches the filter would change"
+            f"there is nothing to {action.title}: no execution that matches the filter would change"
         )
     created.per_minute = rate_for(action, created.matched, request.per_minute)
     created.save()
@@ -198,7 +198,7 @@ def check_undoable(action_id: int) -> None:
     """Raise `BadInput`, with the reason, when this action cannot be undone."""
     action = get_or_error(action_id)
     if action.verb not in UNDOABLE:
-        raise BadInput(f"what {action.verb} does is not undone: start the opposite action")
+        raise BadInput(f"what {action.verb_in_words} does is not undone: start the opposite action")
     if action.state == ActionState.RUNNING:
         raise BadInput(f"bulk action #{action_id} is still running: stop it, then undo it")
 

@@ -48,6 +48,10 @@ class Action:
     from_audit_log: bool = False
     """Whether it acts on what another action changed, read from the audit log, instead of on a filter."""
 
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ")
+
     def checked(self, given: Arguments) -> dict[str, Any]:
         """The arguments as the row stores them; raises `BadInput` for an unknown, missing or bad one."""
         unknown = sorted(set(given) - {self.argument})
@@ -99,15 +103,15 @@ ACTIONS: Mapping[str, Action] = {
     action.name: action
     for action in (
         Action(
-            "retry", "goes on from the step it stopped at", "retry_execution", UNSUCCESSFUL,
+            "retry", "continues from the step it stopped at", "retry_execution", UNSUCCESSFUL,
             _plain(executions.retry), starts_again=True,
         ),
         Action(
-            "restart", "starts again at its first step, without what its steps stored",
+            "retry_from_start", "starts again at its first step, without what its steps stored",
             "retry_execution", UNSUCCESSFUL, _plain(executions.retry_from_start), starts_again=True,
         ),
         Action(
-            "cancel", "is cancelled if it waits, and asked to stop if it runs",
+            "cancel", "is cancelled if it waits; cancellation is requested if it runs",
             "cancel_execution", UNFINISHED, _plain(executions.cancel),
         ),
         Action(

@@ -39,7 +39,7 @@ def record_chunk(action: BulkAction, by: ByAction, changed: int) -> None:
     before, after = ({words: ranges(ids) for words, ids in some.items()} for some in (by.before, by.after))
     if changed:
         target = f"{changed} executions of {action}"
-        by.record(f"bulk {action.verb}", target, before, after, changed, action.pk)
+        by.record(f"bulk {action.verb_in_words}", target, before, after, changed, action.pk)
 
 
 def record_start(action: BulkAction, by: Actor) -> None:

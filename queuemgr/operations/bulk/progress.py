@@ -48,7 +48,7 @@ def filter_in_words(action: BulkAction) -> str:
 
 def what_in_words(action: BulkAction) -> str:
     """`priority high`, `retry`."""
-    return " ".join([action.verb, *map(str, action.arguments.values())])
+    return " ".join([action.verb_in_words, *map(str, action.arguments.values())])
 
 
 def result_in_words(action: BulkAction) -> str:

@@ -97,7 +97,7 @@ class ExecutionAction:
         return user.has_perms(needed)
 
     def message(self, changed: int) -> str:
-        """`1,200 executions were cancelled or asked to stop.`"""
+        """`1,200 executions were cancelled, or cancellation was requested.`"""
         noun = "execution was" if changed == 1 else "executions were"
         return f"{changed:,} {noun} {self.result}."
 
@@ -127,10 +127,10 @@ def _with_payload(queryset: QuerySet[Execution], by: Actor, given: Mapping[str, 
     return executions.retry_with_payload(execution, payload, by, from_start=given["from_start"])
 
 
-def _of(bulk: str, name: str, *given: Any, **more: Any) -> ExecutionAction:
+def _of(bulk: str, name: str, *args: Any, **kwargs: Any) -> ExecutionAction:
     """An action that the bulk action of this name does too: who may, and on which states, is stated there."""
     return ExecutionAction(
-        name, *given, permission=ACTIONS[bulk].permission, states=ACTIONS[bulk].states, bulk=bulk, **more
+        name, *args, permission=ACTIONS[bulk].permission, states=ACTIONS[bulk].states, bulk=bulk, **kwargs
     )
 
 
@@ -140,15 +140,15 @@ EXECUTION_ACTIONS = (
         "Continues at the step where it stopped.",
     ),
     _of(
-        "restart", "retry_from_start", "Retry from the start", _plain(executions.retry_from_start),
+        "retry_from_start", "retry_from_start", "Retry from the start", _plain(executions.retry_from_start),
         "retried from the start",
         "Starts again at the first step and discards the stored context. Files stay until a step replaces "
         "them; paid requests may be made and paid for again.",
         ReasonRequiredForm, danger=True,
     ),
     _of(
-        "cancel", "cancel", "Cancel", _plain(executions.cancel), "cancelled or asked to stop",
-        "A waiting execution ends at once; a running one is asked to stop, which takes seconds.",
+        "cancel", "cancel", "Cancel", _plain(executions.cancel), "cancelled, or cancellation was requested",
+        "A waiting execution ends at once; a running one is aborted by its worker within seconds.",
         ReasonRequiredForm, danger=True,
     ),
     _of(

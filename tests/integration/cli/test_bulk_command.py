@@ -43,7 +43,7 @@ def refused(*arguments: object) -> tuple[str, int]:
 def test_a_preview_prints_count_and_sample_and_changes_nothing() -> None:
     some_failed(3, message="refused by a")
     text, code = bulk_output("preview", "retry", "state=failed")
-    assert "3 would change: each goes on from the step it stopped at" in text
+    assert "3 would change: each continues from the step it stopped at" in text
     assert "probe/f0" in text
     assert "network: refused by a" in text
     assert (code, BulkAction.objects.count()) == (0, 0)

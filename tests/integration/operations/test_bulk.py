@@ -69,7 +69,7 @@ def test_a_preview_stops_counting_where_it_would_take_long(monkeypatch: pytest.M
     ("name", "arguments", "became"),
     [
         ("retry", {}, {"state": "waiting"}),
-        ("restart", {}, {"state": "waiting"}),
+        ("retry_from_start", {}, {"state": "waiting"}),
         ("skip", {}, {"state": "skipped"}),
         ("priority", {"priority": "high"}, {"priority": HIGH}),
     ],

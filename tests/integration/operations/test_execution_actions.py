@@ -94,7 +94,7 @@ def test_rescheduled_work_starts_at_its_time_and_says_who_rescheduled_it(played:
     assert executions.set_run_after([execution], later, ANN) == 1
     execution.refresh_from_db()
     assert (execution.state, execution.run_after) == (State.WAITING, later)
-    assert "(put off by ann: because)" in explain.reasons().of(execution)
+    assert "(rescheduled by ann: because)" in explain.reasons().of(execution)
     assert not Lease.objects.exists()
     let_time_pass(Execution.objects.all())
     dispatch()

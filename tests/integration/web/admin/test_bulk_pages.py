@@ -74,13 +74,13 @@ def test_a_previewed_bulk_action_is_started_with_its_reason_and_shown(retrier: C
     assert "100% of 3 executions" in shown
 
 
-@pytest.mark.parametrize("action", ["cancel", "skip", "priority", "reschedule", "restart"])
+@pytest.mark.parametrize("action", ["cancel", "skip", "priority", "reschedule", "retry_from_start"])
 def test_an_action_needs_its_own_permission_besides_that_of_bulk_actions(
     action: str, staff: Callable[..., Client]
 ) -> None:
     """Checked by the server, whatever the form offers."""
     some_failed(1)
-    client = staff(*MAY, "retry_execution") if action != "restart" else staff(*MAY)
+    client = staff(*MAY, "retry_execution") if action != "retry_from_start" else staff(*MAY)
     answer = post(client, verb=action, to_priority="high", to_run_after="2031-01-01", reason="x")
     assert answer.status_code == 403
     assert not BulkAction.objects.exists()

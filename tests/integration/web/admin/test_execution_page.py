@@ -95,8 +95,8 @@ def test_a_running_page_shows_worker_lease_and_who_cancelled_it(
     worker.begin_all()
     assert "Runs on" in text_of(operator.get(own_page(execution)))
     text = press(operator, execution, "cancel", reason="wrong paper")
-    assert "was cancelled or asked to stop" in text
-    assert "Asked to stop by sam" in text
+    assert "was cancelled, or cancellation was requested" in text
+    assert "Cancellation requested by sam" in text
 
 
 def test_payloads_are_shown_only_to_those_who_may_read_them(
@@ -197,7 +197,7 @@ def test_buttons_reschedule_prioritise_and_restart(failed: Execution, probes: An
     assert put_off.run_after == datetime(2029, 1, 2, 6, tzinfo=UTC)
     assert put_off.priority == HIGH
     assert [c.action for c in AuditEntry.objects.filter(source="admin").order_by("pk")] == [
-        "retry from start", "set priority", "set run after",
+        "retry from start", "set priority", "reschedule",
     ]  # fmt: skip
 
 

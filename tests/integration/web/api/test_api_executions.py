@@ -228,7 +228,7 @@ def test_retry_cancel_skip_priority_and_reschedule_change_one_execution_and_are_
     assert caller.get(f"executions/{third.pk}").json()["priority"] == "high"
     assert caller.get(f"executions/{fourth.pk}").json()["run_after"][:16] == later[:16]
     actions = {change.action: change for change in AuditEntry.objects.filter(source="api")}
-    assert set(actions) == {"retry", "cancel", "skip", "set priority", "set run after"}
+    assert set(actions) == {"retry", "cancel", "skip", "set priority", "reschedule"}
     assert actions["retry"].reason == "mended"
 
 
