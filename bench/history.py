@@ -121,17 +121,17 @@ def _execution(number: int, now: datetime, dice: random.Random) -> Execution:
     from queuemgr.scheduling import routes
 
     state = ENDINGS[number % len(ENDINGS)]
-    place = dice.choice(list(get_flow("papers").steps()))
+    step_ref = dice.choice(list(get_flow("papers").steps()))
     payload = {"host_key": f"host:host{number % HOSTS}.example:443", "tenant": f"t{number % 9}"}
     kind, message = FAILURES[number % len(FAILURES)] if state == "failed" else ("", "")
     message = message.format(n=number)
     created = now - timedelta(minutes=number % 60)
-    route = routes.kind_of(place, number % 3, payload, resumed=False)
+    route = routes.kind_of(step_ref, number % 3, payload, resumed=False)
     return Execution(
-        flow="papers", key=f"arxiv:{number:04}.00000", phase=place.phase.name, step=place.step.name,
+        flow="papers", key=f"arxiv:{number:04}.00000", phase=step_ref.phase.name, step=step_ref.step.name,
         priority=number % 3, state=state, payload=payload, created_at=created, run_after=created,
         attempts_counted_since=created, error_kind=kind, error_message=message,
-        error_fingerprint=_fingerprint(kind, place.step.name, message) if kind else "",
+        error_fingerprint=_fingerprint(kind, step_ref.step.name, message) if kind else "",
         route_id=routes.route_id(route) if state == "waiting" else None,
         finished_at=created + timedelta(minutes=5) if state in FINAL else None,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from queuemgr.cli.progress_bar import bar, shown
 from queuemgr.cli.subcommands import Options, group, option, subcommand
 from queuemgr.models import ActionState, BulkAction
 from queuemgr.operations import bulk
-from queuemgr.operations.bulk import BulkRequest, Preview, progress, runner
+from queuemgr.operations.bulk import BulkPreview, BulkRequest, progress, runner
 from queuemgr.operations.bulk.actions import ACTIONS, ARGUMENTS
 from queuemgr.reporting.filtering import FILTERS
 
@@ -56,19 +56,19 @@ def preview(options: Options, out: Any) -> None:
 
     queue bulk preview retry state=failed error_kind=network      count and sample; changes nothing
     """
-    found = bulk.preview(_request(options))
+    counted = bulk.preview(_request(options))
     if options["json"]:
-        out.write(as_json(_preview_as_dict(found)))
+        out.write(as_json(_preview_as_dict(counted)))
         return
-    more = "more than " if found.more else ""
-    out.write(f"{more}{found.matched:,} would change: each {found.action.description}")
-    if found.left_alone:
-        left = ", ".join(f"{n:,} {state}" for state, n in found.left_alone.items())
+    more = "more than " if counted.more else ""
+    out.write(f"{more}{counted.matched:,} would change: each {counted.action.description}")
+    if counted.left_alone:
+        left = ", ".join(f"{n:,} {state}" for state, n in counted.left_alone.items())
         out.write(f"these match too and are left unchanged: {left}")
-    if found.per_minute:
-        out.write(f"at most {found.per_minute:,} a minute by default")
-    rows = ([str(e), e.status, e.step, _error(e)] for e in found.sample)
-    if found.sample:
+    if counted.per_minute:
+        out.write(f"at most {counted.per_minute:,} a minute by default")
+    rows = ([str(e), e.status, e.step, _error(e)] for e in counted.sample)
+    if counted.sample:
         output.show(out, table("\nSample", ["execution", "status", "step", "error"], rows))
 
 
@@ -76,10 +76,10 @@ def _error(execution: Any) -> str:
     return f"{execution.error_kind}: {execution.error_message[:120]}" if execution.error_kind else ""
 
 
-def _preview_as_dict(found: Preview) -> dict[str, Any]:
-    values = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "action"}
-    sample = [{"id": e.pk, "flow": e.flow, "key": e.key, "status": e.status} for e in found.sample]
-    return {"verb": found.action.name, **values, "sample": sample}
+def _preview_as_dict(preview: BulkPreview) -> dict[str, Any]:
+    values = {field.name: getattr(preview, field.name) for field in fields(preview) if field.name != "action"}
+    sample = [{"id": e.pk, "flow": e.flow, "key": e.key, "status": e.status} for e in preview.sample]
+    return {"verb": preview.action.name, **values, "sample": sample}
 
 
 @subcommand("bulk start", *REQUEST, REASON, WATCH)

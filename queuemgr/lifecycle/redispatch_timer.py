@@ -49,7 +49,7 @@ class RedispatchTimer:
             except DatabaseError as error:
                 logger.warning("redispatch: database does not answer (%s); left to the next tick", error)
                 connection.close()
-            except Exception:  # the thread must go on, whatever a dispatch raises
+            except Exception:  # the thread must continue, whatever a dispatch raises
                 logger.exception("redispatch failed; left to the next tick")
 
 

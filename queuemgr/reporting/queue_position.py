@@ -82,8 +82,8 @@ def estimate(execution: Execution, route_reasons: RouteReasons) -> Estimate | No
     route = execution.route
     reasons = route_reasons.by_route.get(route.pk, ())
     position, at_least = _position(execution, route, route_reasons.now)
-    lately = throughput.starts(route.phase, route.priority, route_reasons.now)
-    start, end = _start(execution, position, lately, reasons, route_reasons.now), Estimated()
+    recent = throughput.starts(route.phase, route.priority, route_reasons.now)
+    start, end = _start(execution, position, recent, reasons, route_reasons.now), Estimated()
     if start.at:
         end = _finish(execution, start.at, throughput.step_paces())
     later = execution.run_after if execution.run_after and execution.run_after > route_reasons.now else None
@@ -91,7 +91,7 @@ def estimate(execution: Execution, route_reasons: RouteReasons) -> Estimate | No
         queue=queue_name(route.phase, route.priority),
         position=position,
         position_is_at_least=at_least,
-        recent_starts=lately,
+        recent_starts=recent,
         starts_at=start.at,
         finishes_at=end.at,
         can_change_at=later or min((reason.until for reason in reasons if reason.until), default=None),
@@ -100,17 +100,17 @@ def estimate(execution: Execution, route_reasons: RouteReasons) -> Estimate | No
 
 
 def _start(
-    execution: Execution, position: int, lately: Starts, reasons: Iterable[Reason], now: datetime
+    execution: Execution, position: int, recent: Starts, reasons: Iterable[Reason], now: datetime
 ) -> Estimated:
     """Estimated start from the recent rate, after all reasons with an end time; or why there is none."""
     if stopped := stopped_for_good(execution, reasons, now):
         return Estimated(unknown=stopped)
-    if not lately.count:
+    if not recent.count:
         queue = queue_name(execution.phase, execution.priority)
         return Estimated(unknown=f"no start to expect: nothing started in {queue} in the last hour")
-    wait = position / lately.per_second
+    wait = position / recent.per_second
     if wait > MAX_AHEAD.total_seconds():
-        return Estimated(unknown=f"no start to expect within a year: {lately}")
+        return Estimated(unknown=f"no start to expect within a year: {recent}")
     ends = (reason.until for reason in reasons if reason.until)
     return Estimated(max((_due(execution, now), *ends)) + timedelta(seconds=wait))
 

@@ -248,7 +248,7 @@ class AttemptRunner(Generic[T, R]):
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """A task that raised, or that somebody else cancelled, ends the run: its slot would otherwise
-        count as running for ever."""
+        count as running indefinitely."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if task.cancelled() and not self._cancelling:

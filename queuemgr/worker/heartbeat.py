@@ -74,7 +74,7 @@ class Heartbeat:
             except DatabaseError as error:
                 logger.warning("heartbeat: database does not answer (%s)", error)
                 connection.close()
-            except Exception:  # the thread must go on: without renewals every lease expires
+            except Exception:  # the thread must continue: without renewals every lease expires
                 logger.exception("heartbeat failed; trying again in %g s", POLL_SECONDS)
 
     def _tick(self) -> None:

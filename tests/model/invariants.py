@@ -124,8 +124,8 @@ def every_execution_is_in_one_place() -> None:
 
 
 def _waits_where_its_kind_does(execution: Execution, route: Route) -> None:
-    place = get_flow(execution.flow).at(execution.phase, execution.step)
-    kind = kind_of(place, execution.priority, execution.inputs, resumed=execution.resumed)
+    step_ref = get_flow(execution.flow).at(execution.phase, execution.step)
+    kind = kind_of(step_ref, execution.priority, execution.inputs, resumed=execution.resumed)
     expected = {name: value for name, value in vars(kind).items() if name != "retrying"}
     there = {name: getattr(route, name) for name in expected}
     assert there == expected, f"{execution} is {expected} and waits with {there}"

@@ -145,7 +145,7 @@ async def print_pages(pdf: Path, page_list: str | None, options: OcrOptions, sig
 async def stream(pdf: Path, pages: Sequence[int], options: OcrOptions, signal: AbortSignal) -> int:
     """Write the lines; returns the exit code."""
     writer, failed = LineWriter(sys.stdout.fileno()), 0
-    progress = Progress(len(pages))
+    progress = PageProgress(len(pages))
     try:
         async with aclosing(page_outcomes(pdf, pages, options, signal)) as outcomes:
             async for outcome in outcomes:
@@ -158,7 +158,7 @@ async def stream(pdf: Path, pages: Sequence[int], options: OcrOptions, signal: A
     return SOME_FAILED if failed else ALL_DONE
 
 
-class Progress:
+class PageProgress:
     """A counter on standard error, if it is a terminal."""
 
     def __init__(self, pages: int) -> None:

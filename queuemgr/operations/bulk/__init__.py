@@ -55,7 +55,7 @@ class BulkRequest:
 
 
 @dataclass(frozen=True)
-class Preview:
+class BulkPreview:
     """What an action would change, counted up to `COUNTED` rows in all.
 
     `matched`: the number it would change; `left_alone`: the others that match the filter, by state;
@@ -72,7 +72,7 @@ class Preview:
     per_minute: int
 
 
-def preview(request: BulkRequest) -> Preview:
+def preview(request: BulkRequest) -> BulkPreview:
     """What this would change now; changes nothing. Raises `BadInput` for an invalid action, argument or
     filter."""
     action = action_named(request.action)
@@ -84,7 +84,7 @@ def preview(request: BulkRequest) -> Preview:
     matched = int(eligible.order_by()[: COUNTED + 1].count())
     already = sum(n for state, n in by_state.items() if state in action.states) - matched
     left = {state: n for state, n in by_state.items() if state not in action.states}
-    return Preview(
+    return BulkPreview(
         action=action,
         arguments=arguments,
         matched=min(matched, COUNTED),

@@ -60,7 +60,7 @@ class Action:
         if not self.argument:
             return {}
         if given.get(self.argument) in (None, ""):
-            raise BadInput(f"{self.name} wants {self.argument}: {ARGUMENTS.get(self.argument, 'a number')}")
+            raise BadInput(f"{self.name} needs {self.argument}: {ARGUMENTS.get(self.argument, 'a number')}")
         return {self.argument: self.parse(given[self.argument])}
 
     def eligible(self, arguments: Arguments) -> Q:

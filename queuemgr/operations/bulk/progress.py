@@ -11,7 +11,7 @@ from queuemgr.operations.bulk.actions import RESTORE
 
 
 @dataclass(frozen=True)
-class Progress:
+class BulkProgress:
     """`percent`: of the rows matched at the start, 0 to 100; `left`: rows still to do; `ends_at`: the ETA,
     None when it is not known yet, or it has ended."""
 
@@ -20,10 +20,10 @@ class Progress:
     ends_at: datetime | None
 
 
-def progress(action: BulkAction, now: datetime) -> Progress:
+def progress(action: BulkAction, now: datetime) -> BulkProgress:
     """The ETA is by its rate where it has one, else at the speed so far."""
     if action.state == ActionState.DONE:
-        return Progress(100, 0, None)
+        return BulkProgress(100, 0, None)
     passed = min(action.passed, action.matched)
     left = action.matched - passed
     percent = min(99, 100 * passed // action.matched) if action.matched else 0
@@ -32,7 +32,7 @@ def progress(action: BulkAction, now: datetime) -> Progress:
         ends_at = now + timedelta(minutes=left / action.per_minute)
     elif action.state == ActionState.RUNNING and passed and action.started_at:
         ends_at = now + (now - action.started_at) * left / passed
-    return Progress(percent, left, ends_at)
+    return BulkProgress(percent, left, ends_at)
 
 
 def filter_in_words(action: BulkAction) -> str:

@@ -68,7 +68,7 @@ class Preview(Schema):
     per_minute: int
 
     @staticmethod
-    def resolve_verb(preview: bulk.Preview) -> str:
+    def resolve_verb(preview: bulk.BulkPreview) -> str:
         return preview.action.name
 
 

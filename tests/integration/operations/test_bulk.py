@@ -323,7 +323,7 @@ def test_the_record_names_who_why_and_every_execution_by_id() -> None:
     ("bulk_request", "message"),
     [
         (BulkRequest("destroy", FAILED), "no bulk action is called 'destroy'; there are: retry"),
-        (BulkRequest("priority", FAILED), "priority wants priority: high, normal or low"),
+        (BulkRequest("priority", FAILED), "priority needs priority: high, normal or low"),
         (BulkRequest("priority", FAILED, {"priority": "urgent"}), "'urgent' is not one of"),
         (BulkRequest("reschedule", FAILED, {"run_after": "soon"}), "'soon' is no time"),
         (BulkRequest("reschedule", FAILED, {"run_after": "2099-01-01"}), "more than ten years ahead"),
