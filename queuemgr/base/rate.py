@@ -13,12 +13,12 @@ from functools import lru_cache
 
 from queuemgr.base.errors import BadInput
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _SECONDS |= {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "month": 30 * 86_400}
 
 _RATE = re.compile(
-    r"(?P<starts>[0-9]+) *(?:/| per ) *(?P<count>[0-9]+)? *"
-    r"(?P<unit>[smhd]|(?:second|minute|hour|day|month)s?)(?: *burst *(?P<burst>[0-9]+))?"
+    r"(?P<starts>[0-9][0-9,]{,15}) *(?:/| per | every ) *(?P<count>[0-9]{1,9}(?:\.[0-9]{1,9})?)? *"
+    r"(?P<unit>[smhd]|min|(?:second|minute|hour|day|month)s?)(?:,? *burst *(?P<burst>[0-9][0-9,]{,15}))?"
 )
 
 EXAMPLES = '"1/3s", "50/s burst 100", "10000/h"'
@@ -49,7 +49,7 @@ class Rate:
 @lru_cache(maxsize=1000)
 def parse_rate(text: str, *, at_once: bool = False) -> Rate | None:
     """The rate in `text`, None when it is empty. Without `burst` starts are evenly spaced; with
-    `at_once` all starts of one period may come together.
+    `at_once` all starts of one period may come together. Reads what pages show, too.
 
     Raises `BadInput` quoting `text`, with examples.
     """
@@ -58,12 +58,16 @@ def parse_rate(text: str, *, at_once: bool = False) -> Rate | None:
     match = _RATE.fullmatch(" ".join(text.lower().split()))
     if match is None:
         raise _not_understood(text)
-    starts, unit = int(match["starts"]), match["unit"]
-    seconds = int(match["count"] or 1) * (_SECONDS.get(unit) or _SECONDS[unit.removesuffix("s")])
-    burst = int(match["burst"] or (starts if at_once else 1))
-    if min(starts, seconds, burst) < 1:
+    starts, unit = _whole(match["starts"]), match["unit"]
+    seconds = float(match["count"] or 1) * (_SECONDS.get(unit) or _SECONDS[unit.removesuffix("s")])
+    burst = _whole(match["burst"]) if match["burst"] else (starts if at_once else 1)
+    if starts < 1 or seconds <= 0 or burst < 1:
         raise _not_understood(text)
     return Rate(seconds / starts, burst)
+
+
+def _whole(digits: str) -> int:
+    return int(digits.replace(",", ""))
 
 
 def _not_understood(text: str) -> BadInput:

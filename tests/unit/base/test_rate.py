@@ -26,6 +26,9 @@ from queuemgr.base.rate import Rate, parse_rate
         ("7/240s burst 2", Rate(240 / 7, 2)),
         ("5 per minute", Rate(12.0)),
         ("1/2 hours BURST 4", Rate(7200.0, 4)),
+        ("20/min", Rate(3.0)),
+        ("10,000/h", Rate(0.36)),
+        ("1 every 2.5 s", Rate(2.5)),
     ],
 )
 def test_a_rate_is_read_as_people_write_it(text: str, rate: Rate | None) -> None:
@@ -35,7 +38,7 @@ def test_a_rate_is_read_as_people_write_it(text: str, rate: Rate | None) -> None
 @pytest.mark.parametrize(
     "text",
     ["x", "1", "1/", "/s", "0/s", "1/0s", "1/fortnight", "1/s burst 0", "1/s burst -1", "-1/s",
-     "1/s burst many", "1/s burst 2 burst 3"],
+     "1/s burst many", "1/s burst 2 burst 3", "1/s burst ,", "1/0.0s", "9" * 400 + "/s", f"1/{'9' * 400}s"],
 )  # fmt: skip
 def test_other_rates_are_refused_with_a_quote_and_examples(text: str) -> None:
     with pytest.raises(BadInput, match="is not understood; write it like") as refused:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from queuemgr.base.rate import Rate, parse_rate
 from queuemgr.reporting.dashboard.limit_bars import pace_text
 from queuemgr.reporting.dashboard.worker_table import queues_text
 from queuemgr.web.templatetags.dashboard import clock, number, percent, span
@@ -23,6 +24,12 @@ def test_a_duration_may_be_missing_or_in_seconds_or_a_timedelta() -> None:
 )
 def test_rates_are_shown_as_people_write_them(interval: float, expected: str) -> None:
     assert pace_text(interval) == expected
+
+
+@pytest.mark.parametrize("interval", [0.0001, 0.02, 0.36, 1, 2.5, 3, 7, 240 / 7, 864, 3600, 86_400, 200_000])
+def test_a_rate_can_be_entered_as_it_is_shown(interval: float) -> None:
+    rate = parse_rate(f"{pace_text(interval)}, burst 1,000")
+    assert rate == Rate(pytest.approx(interval, rel=1e-5), 1000)
 
 
 def test_times_of_another_day_have_its_date() -> None:
