@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import Error as DatabaseError
@@ -61,6 +62,13 @@ class _Request:
 Process = Callable[[Sequence[_Request]], None]
 
 
+class LeaseEnd(NamedTuple):
+    """The outcome recorded (None: the lease was gone), and the lease the slot runs next (None: free)."""
+
+    outcome: str | None
+    next_grant: Grant | None
+
+
 class GroupCommitter:
     """Begins and finishes leases for all slots of this process."""
 
@@ -75,13 +83,10 @@ class GroupCommitter:
         """Begin the lease a message brought; None if it cannot begin (already begun, or revoked)."""
         return self._submit(_Request(lease_id)).next_grant
 
-    def finish(
-        self, grant: Grant, result: Result, runtime: float, *, wants_next: bool
-    ) -> tuple[str | None, Grant | None]:
-        """Finish a lease whose step ran for `runtime` seconds. Returns the outcome recorded (None: the lease
-        was gone), and the lease the slot runs next (None: the slot is free)."""
+    def finish(self, grant: Grant, result: Result, runtime: float, *, wants_next: bool) -> LeaseEnd:
+        """Finish a lease whose step ran for `runtime` seconds."""
         request = self._submit(_Request(grant.lease_id, grant, result, wants_next, runtime))
-        return request.outcome, request.next_grant
+        return LeaseEnd(request.outcome, request.next_grant)
 
     def _submit(self, request: _Request) -> _Request:
         self._requests.put(request)

@@ -124,8 +124,9 @@ class LeasedTask(Task):  # type: ignore[type-arg]  # not generic at run time
             with tracing.inside(span), log_context.about(grant, get_current_worker().name):
                 result = self._run_step(grant, heartbeat)
             now = time.monotonic()
-            outcome, grant = committer.finish(grant, result, now - started, wants_next=now < handover_ends)
-            tracing.step_ended(span, outcome, result)
+            end = committer.finish(grant, result, now - started, wants_next=now < handover_ends)
+            tracing.step_ended(span, end.outcome, result)
+            grant = end.next_grant
             parent = None  # an assigned lease came without a message
 
     def _run_step(self, grant: Grant, heartbeat: Heartbeat) -> Result:
