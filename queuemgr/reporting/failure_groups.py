@@ -63,7 +63,7 @@ class Trend:
 def groups(limit: int = 50) -> list[FailureGroup]:
     """The largest groups of failed executions, as far as each is counted."""
     by_index = "INDEXED BY execution_failures" if connection.vendor == "sqlite" else ""
-    heads = sql.column(_HEADS.format(by_index=by_index), [PER_KIND, MAX_GROUPS])
+    heads = sql.column(_HEADS.format(by_index=by_index), [PER_KIND, PER_KIND, MAX_GROUPS])
     if not heads:
         return []
     share = max(1, MAX_COUNTED // len(heads))
@@ -120,27 +120,31 @@ def trends() -> list[Trend]:
     return sorted((Trend(kind, counts) for kind, counts in counts_of.items()), key=lambda t: -t.total)
 
 
-_HEADS = """
-    WITH RECURSIVE heads(id, kind, nth) AS (
-        SELECT id, error_kind, 1
-          FROM (SELECT id, error_kind FROM queuemgr_execution {by_index} WHERE state = 'failed'
+_NEXT_OF_KIND = """
+    (SELECT x.id FROM queuemgr_execution x {by_index}
+      WHERE x.state = 'failed' AND x.error_kind = c.error_kind
+        AND x.error_fingerprint > c.error_fingerprint AND h.nth < %s
+      ORDER BY x.error_fingerprint, x.id LIMIT 1)
+"""
+_FIRST_OF_NEXT_KIND = """
+    (SELECT x.id FROM queuemgr_execution x {by_index}
+      WHERE x.state = 'failed' AND x.error_kind > c.error_kind
+      ORDER BY x.error_kind, x.error_fingerprint, x.id LIMIT 1)
+"""
+_HEADS = f"""
+    WITH RECURSIVE heads(id, nth) AS (
+        SELECT id, 1
+          FROM (SELECT id FROM queuemgr_execution {{by_index}} WHERE state = 'failed'
                  ORDER BY error_kind, error_fingerprint, id LIMIT 1) AS lowest
         UNION ALL
-        SELECT n.id, n.error_kind, CASE WHEN n.error_kind = h.kind THEN h.nth + 1 ELSE 1 END
-          FROM heads h
-          JOIN queuemgr_execution c ON c.id = h.id
-          JOIN queuemgr_execution n ON n.id = COALESCE(
-               (SELECT x.id FROM queuemgr_execution x {by_index}
-                 WHERE x.state = 'failed' AND x.error_kind = c.error_kind
-                   AND x.error_fingerprint > c.error_fingerprint AND h.nth < %s
-                 ORDER BY x.error_fingerprint, x.id LIMIT 1),
-               (SELECT x.id FROM queuemgr_execution x {by_index}
-                 WHERE x.state = 'failed' AND x.error_kind > c.error_kind
-                 ORDER BY x.error_kind, x.error_fingerprint, x.id LIMIT 1)))
-    SELECT id FROM heads LIMIT %s
+        SELECT COALESCE({_NEXT_OF_KIND}, {_FIRST_OF_NEXT_KIND}),
+               CASE WHEN {_NEXT_OF_KIND} IS NULL THEN 1 ELSE h.nth + 1 END
+          FROM heads h JOIN queuemgr_execution c ON c.id = h.id)
+    SELECT id FROM heads WHERE id IS NOT NULL LIMIT %s
 """
-"""The first execution of each group: one index lookup a group. SQLite, which keeps no statistics of indexes,
-must be given the index."""
+"""The first execution of each group: two or three index lookups a group. The next one is selected, not
+joined: with stale statistics PostgreSQL looked it up once for every row of the table. SQLite, which keeps
+no statistics of indexes, must be told which index."""
 
 _OF_GROUP = """state = 'failed' AND error_kind = h.error_kind
                          AND error_fingerprint = h.error_fingerprint"""
